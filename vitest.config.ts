@@ -65,7 +65,13 @@ export default defineConfig({
       { plugins: [asBundled], test: { ...common, server, name: 'counting', include: counting } },
       {
         plugins: [asBundled],
-        test: { ...common, server, name: 'prepared', include: attacking, env: { COUNTERSIGN_ARENA: 'prepared' } },
+        test: {
+          ...common,
+          server,
+          name: 'prepared',
+          include: attacking,
+          env: { COUNTERSIGN_ARENA: 'prepared' },
+        },
       },
       {
         plugins: [asBundled],

@@ -29,7 +29,8 @@ async function run(parsed: Extract<Parsed, { kind: 'run' }>): Promise<Result<Out
       ),
     }
   }
-  const config: Result<Config | undefined, Trouble> = command.key === 'offline' ? ok(undefined) : readConfig(command)
+  const config: Result<Config | undefined, Trouble> =
+    command.key === 'offline' ? ok(undefined) : readConfig(command)
   if (!config.ok) return config
   const offline: Api = () => Promise.reject(new Error(`\`${command.words.join(' ')}\` is offline`))
   return command.run({
@@ -46,7 +47,8 @@ async function run(parsed: Extract<Parsed, { kind: 'run' }>): Promise<Result<Out
 /** Ends in order, by Ctrl-C too: what a command tells is whole lines. */
 function live(asJson: boolean): Live {
   const interrupted = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => interrupted.abort())
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => interrupted.abort())
   return {
     tell: (value, text) => void process.stdout.write(asJson ? jsonLine(value) : text),
     note: (text) => void process.stderr.write(`countersign: ${inline(text)}\n`),
@@ -64,7 +66,14 @@ const fieldLine = ({ at, message, hint }: FieldError): string =>
 function complain({ exit, code, detail, todo, errors }: Trouble, asJson: boolean): number {
   if (asJson)
     process.stdout.write(
-      json({ error: { code, detail, ...(todo === undefined ? {} : { todo }), ...(errors === undefined ? {} : { errors }) } }),
+      json({
+        error: {
+          code,
+          detail,
+          ...(todo === undefined ? {} : { todo }),
+          ...(errors === undefined ? {} : { errors }),
+        },
+      }),
     )
   else {
     const fields = (errors ?? []).map(fieldLine).join('')

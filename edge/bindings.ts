@@ -67,7 +67,9 @@ export function identityOf(env: Env): Identity {
   if (read?.key === env.EDGE_SIGNING_KEY) return read.identity
   const jwk = JSON.parse(env.EDGE_SIGNING_KEY) as PrivateJwk // our own secret, written by set-up
   const derive = (use: string) =>
-    Buffer.from(hkdfSync('sha256', Buffer.from(jwk.d, 'base64url'), Buffer.alloc(0), `countersign ${use} v1`, 32))
+    Buffer.from(
+      hkdfSync('sha256', Buffer.from(jwk.d, 'base64url'), Buffer.alloc(0), `countersign ${use} v1`, 32),
+    )
   const identity = {
     signer: signerFromJwk(jwk),
     idKey: derive('run id'),
@@ -85,33 +87,47 @@ export function identityOf(env: Env): Identity {
  * for serialisation and loses ours on the way (JSON of unknown shape becomes `never`).
  */
 export type Remote<T> = {
-  [K in keyof T as T[K] extends (...given: never[]) => Promise<unknown> ? Exclude<K, 'fetch' | 'alarm'> : never]: T[K]
+  [K in keyof T as T[K] extends (...given: never[]) => Promise<unknown>
+    ? Exclude<K, 'fetch' | 'alarm'>
+    : never]: T[K]
 }
 
 /** The way out, and for tests who stands in for whom. */
-export const outsideOf = ({ OUTSIDE, LOOPBACK_CHANNELS }: Env): { outside: Outside; standIns: StandIns | undefined } => ({
+export const outsideOf = ({
+  OUTSIDE,
+  LOOPBACK_CHANNELS,
+}: Env): { outside: Outside; standIns: StandIns | undefined } => ({
   outside: OUTSIDE ?? { fetch: (to, init) => fetch(to, init) },
   standIns: LOOPBACK_CHANNELS,
 })
 
 export const transpiler = ({ TRANSPILER }: Env) => TRANSPILER as unknown as Remote<Transpiler>
-export const tenantObject = (env: Env, tenant: string) => env.TENANT.getByName(tenant) as unknown as Remote<TenantObject>
+export const tenantObject = (env: Env, tenant: string) =>
+  env.TENANT.getByName(tenant) as unknown as Remote<TenantObject>
 /** What of a tenant is about skills, in one step. */
-export const tenantSkills = (env: Env, tenant: string) => (env.TENANT.getByName(tenant) as unknown as { skills: Remote<SkillDesk> }).skills
+export const tenantSkills = (env: Env, tenant: string) =>
+  (env.TENANT.getByName(tenant) as unknown as { skills: Remote<SkillDesk> }).skills
 /** The installation's requests to a tenant's object. */
-export const tenancy = (env: Env, tenant: string) => (env.TENANT.getByName(tenant) as unknown as { tenancy: Remote<TenancyDesk> }).tenancy
-export const runObject = (env: Env, tenant: string, run: string) => env.RUN.getByName(`${tenant}/${run}`) as unknown as Remote<RunObject>
+export const tenancy = (env: Env, tenant: string) =>
+  (env.TENANT.getByName(tenant) as unknown as { tenancy: Remote<TenancyDesk> }).tenancy
+export const runObject = (env: Env, tenant: string, run: string) =>
+  env.RUN.getByName(`${tenant}/${run}`) as unknown as Remote<RunObject>
 /** A session is one agent's: its name is the agent's to choose. */
-export const sessionObject = (env: Env, { tenant, agent, session }: { tenant: string; agent: string; session: string }) =>
-  env.SESSION.getByName(`${tenant}/${agent}/${session}`) as unknown as Remote<SessionObject>
+export const sessionObject = (
+  env: Env,
+  { tenant, agent, session }: { tenant: string; agent: string; session: string },
+) => env.SESSION.getByName(`${tenant}/${agent}/${session}`) as unknown as Remote<SessionObject>
 /** What is counted of an agent over all its sessions: no session has an empty name. */
 export const agentQuestions = (env: Env, { tenant, agent }: { tenant: string; agent: string }) =>
   sessionObject(env, { tenant, agent, session: '' })
 export const poolObject = (env: Env, tenant: string, pool: string) =>
   env.POOL.getByName(`${tenant}/${pool}`) as unknown as Remote<PoolObject>
-export const logObject = (env: Env, tenant: string) => env.LOG.getByName(tenant) as unknown as Remote<LogObject>
-export const channelObject = (env: Env, tenant: string) => env.CHANNEL.getByName(tenant) as unknown as Remote<ChannelObject>
+export const logObject = (env: Env, tenant: string) =>
+  env.LOG.getByName(tenant) as unknown as Remote<LogObject>
+export const channelObject = (env: Env, tenant: string) =>
+  env.CHANNEL.getByName(tenant) as unknown as Remote<ChannelObject>
 /** One for the whole installation: the registry of tenants. */
-export const installationObject = (env: Env) => env.INSTALLATION.getByName(INSTALLATION_LOG) as unknown as Remote<InstallationObject>
+export const installationObject = (env: Env) =>
+  env.INSTALLATION.getByName(INSTALLATION_LOG) as unknown as Remote<InstallationObject>
 export const skillObject = (env: Env, tenant: string, skill: string) =>
   env.SKILL.getByName(`${tenant}/${skill}`) as unknown as Remote<SkillObject>

@@ -91,16 +91,29 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
 /** A name given twice could be read twice differently, as in a body (G03). */
 function parseQuery(schema: z.ZodType, given: URLSearchParams): Result<unknown> {
   const names = new Set(given.keys())
-  if (names.size < given.size) return err(failure('invalid_request', 'the query names a parameter twice; give each once'))
+  if (names.size < given.size)
+    return err(failure('invalid_request', 'the query names a parameter twice; give each once'))
   return shaped(schema, Object.fromEntries(given), 'query')
 }
 
-type Admitted = { caller: Identified | null; params: unknown; query: unknown; headers: unknown; body: unknown }
+type Admitted = {
+  caller: Identified | null
+  params: unknown
+  query: unknown
+  headers: unknown
+  body: unknown
+}
 
-async function admit(route: Route, request: Request, pathParams: Record<string, string>, env: Env): Promise<Result<Admitted>> {
+async function admit(
+  route: Route,
+  request: Request,
+  pathParams: Record<string, string>,
+  env: Env,
+): Promise<Result<Admitted>> {
   const fit = headersFit(request)
   if (!fit.ok) return fit
-  const known = route.body === undefined || isSmall(request) ? ok(null) : await knock(route, request, env, pathParams)
+  const known =
+    route.body === undefined || isSmall(request) ? ok(null) : await knock(route, request, env, pathParams)
   if (!known.ok) return known
   const bytes = route.body === undefined ? ok(new Uint8Array()) : await readBody(request, route.body_bytes)
   if (!bytes.ok) return bytes
@@ -108,13 +121,21 @@ async function admit(route: Route, request: Request, pathParams: Record<string, 
   if (!identified.ok) return identified
   const params = parseParams(route, pathParams)
   if (!params.ok) return params
-  const query = route.query === undefined ? ok(undefined) : parseQuery(route.query, new URL(request.url).searchParams)
+  const query =
+    route.query === undefined ? ok(undefined) : parseQuery(route.query, new URL(request.url).searchParams)
   if (!query.ok) return query
   const headers = parseHeaders(route, request)
   if (!headers.ok) return headers
-  const body = route.body === undefined ? ok(undefined) : route.raw ? bytes : parseBody(request, bytes.value, route.body)
+  const body =
+    route.body === undefined ? ok(undefined) : route.raw ? bytes : parseBody(request, bytes.value, route.body)
   if (!body.ok) return body
-  return ok({ caller: identified.value, params: params.value, query: query.value, headers: headers.value, body: body.value })
+  return ok({
+    caller: identified.value,
+    params: params.value,
+    query: query.value,
+    headers: headers.value,
+    body: body.value,
+  })
 }
 
 /** Who is identified by what the route itself reads: a link's token, Slack's signature, a browser's session. */
@@ -132,11 +153,14 @@ async function identify(
   const { callers, action } = route
   if (callers.includes('installation')) return governs(request, env, action, pathParams['tenant'] ?? '')
   if (callers.some((caller) => CARRIED.has(caller))) return ok(null)
-  const identified = callers.includes('worker') ? await identifyBySignature(request, bytes, env) : await identifyByKey(request, env)
+  const identified = callers.includes('worker')
+    ? await identifyBySignature(request, bytes, env)
+    : await identifyByKey(request, env)
   if (!identified.ok) return identified
   const { principal, directory } = identified.value
   if (directory.state === 'suspended' && action === 'worker.claim') return err(SUSPENDED) // running calls may finish
-  if (!callers.includes(KINDS[principal.kind])) return err(failure('forbidden', `this route is for ${callers.join(' or ')}s`))
+  if (!callers.includes(KINDS[principal.kind]))
+    return err(failure('forbidden', `this route is for ${callers.join(' or ')}s`))
   // Where the table names no action, the decision is the verb's own work: a proposed call.
   const may = action === null ? ok(true) : permitted(directory, principal, action)
   return may.ok ? identified : may
@@ -146,8 +170,15 @@ async function identify(
  * Strangers make us hold little (G10): asked before a larger body is read, and again behind it, by the directory of then. A signature
  * covers the body, so that of a worker only its name can be known here.
  */
-const knock = (route: Route, request: Request, env: Env, pathParams: Record<string, string>): Promise<Result<unknown>> =>
-  route.callers.includes('worker') ? claimant(request, env) : identify(route, request, new Uint8Array(), env, pathParams)
+const knock = (
+  route: Route,
+  request: Request,
+  env: Env,
+  pathParams: Record<string, string>,
+): Promise<Result<unknown>> =>
+  route.callers.includes('worker')
+    ? claimant(request, env)
+    : identify(route, request, new Uint8Array(), env, pathParams)
 
 app.notFound((context) => {
   const allowed = Object.values(ROUTES as Record<string, Route>).filter(({ path }) =>

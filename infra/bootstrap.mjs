@@ -15,8 +15,10 @@ const fail = (text) => {
   process.exit(1)
 }
 
-if (Number(process.versions.node.split('.')[0]) < 20) fail(`this is Node ${process.versions.node}; install Node 20 or newer`)
-if (process.platform !== 'linux') fail(`this is ${process.platform}; Countersign's sandboxes need Linux (Debian 12 or newer, or alike)`)
+if (Number(process.versions.node.split('.')[0]) < 20)
+  fail(`this is Node ${process.versions.node}; install Node 20 or newer`)
+if (process.platform !== 'linux')
+  fail(`this is ${process.platform}; Countersign's sandboxes need Linux (Debian 12 or newer, or alike)`)
 const [entry, ...args] = process.argv.slice(2)
 if (entry === undefined) fail('name the entry to run, e.g. `node infra/bootstrap.mjs infra/start.ts`')
 
@@ -35,7 +37,10 @@ function missing() {
 const lacking = missing()
 if (lacking !== undefined) {
   say(`\`${lacking}\` is missing or not what package-lock.json says: npm ci (about a minute)`)
-  const npm = spawnSync('npm', ['ci', '--no-fund', '--no-audit', '--loglevel=error'], { cwd: root, stdio: ['ignore', 2, 2] })
+  const npm = spawnSync('npm', ['ci', '--no-fund', '--no-audit', '--loglevel=error'], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+  })
   if (npm.error) fail(`npm did not start: ${npm.error.message}; install npm`)
   if (npm.status !== 0) fail('npm ci failed; mend what it says above and run again')
 }

@@ -3,7 +3,15 @@
 // systemd starts the worker, `Delegate=` does this.
 
 import { randomBytes } from 'node:crypto'
-import { chownSync, existsSync, mkdirSync, readdirSync, readlinkSync, rmdirSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
 import { hasControllers, ownTree, processesIn } from '../worker/sandbox/limits/cgroup-delegation.ts'
@@ -33,9 +41,13 @@ const ownNamespace = (): string => /[0-9]+/.exec(readlinkSync('/proc/self/ns/pid
 
 /** A number alone would not do: in another namespace of processes it is somebody else's. */
 function enterNew(parent: string, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
-  const folder = join(parent, `countersign-${process.pid}-${randomBytes(4).toString('hex')}-${ownNamespace()}`)
+  const folder = join(
+    parent,
+    `countersign-${process.pid}-${randomBytes(4).toString('hex')}-${ownNamespace()}`,
+  )
   mkdirSync(folder)
-  for (const path of [folder, ...FILES.map((file) => join(folder, file))]) if (existsSync(path)) chownSync(path, uid, gid)
+  for (const path of [folder, ...FILES.map((file) => join(folder, file))])
+    if (existsSync(path)) chownSync(path, uid, gid)
   writeFileSync(join(folder, 'cgroup.procs'), `${process.pid}`)
 }
 
@@ -59,7 +71,9 @@ export function removeDelegated(): string[] {
 
 const within = (folder: string): string[] => {
   try {
-    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [join(folder, entry.name)] : []))
+    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>
+      entry.isDirectory() ? [join(folder, entry.name)] : [],
+    )
   } catch {
     return [] // somebody else has removed it
   }
@@ -88,7 +102,8 @@ export function parents(): string[] {
   if (process.geteuid?.() !== 0) return []
   const tree = ownTree()
   if (!tree.ok) return []
-  if (tree.value.version === 'v1') return [tree.value.memory, tree.value.pids, tree.value.cpu].filter((folder) => folder !== undefined)
+  if (tree.value.version === 'v1')
+    return [tree.value.memory, tree.value.pids, tree.value.cpu].filter((folder) => folder !== undefined)
   let top = tree.value.all
   while (existsSync(join(dirname(top), 'cgroup.procs'))) top = dirname(top)
   return hasControllers(top, 'cgroup.subtree_control') ? [top] : []

@@ -24,7 +24,8 @@ function check(condition: boolean, expected: string): asserts condition {
 
 const title = (text: string): void => console.log(`\n${bold(text)}\n`)
 const tell = (text: string): void => console.log(`# ${text}`)
-const coloured = (line: string): string => line.replace(/^verified$/, good).replace(/^NOT VERIFIED$|^ {2}FAIL/, bad)
+const coloured = (line: string): string =>
+  line.replace(/^verified$/, good).replace(/^NOT VERIFIED$|^ {2}FAIL/, bad)
 const print = (text: string): void =>
   console.log(
     inert(text)
@@ -38,8 +39,13 @@ const print = (text: string): void =>
 type Place = { readonly state: string; readonly folder: string; readonly own: boolean; readonly key?: string }
 
 /** `countersign …` as a user would type it, shown with all that it answers. */
-function countersign({ state, folder, key }: Place, ...args: readonly string[]): { readonly code: number | null; readonly out: string } {
-  console.log(bold(`$ countersign ${args.map((arg) => (/[^\w./:=-]/.test(arg) ? `'${arg}'` : arg)).join(' ')}`))
+function countersign(
+  { state, folder, key }: Place,
+  ...args: readonly string[]
+): { readonly code: number | null; readonly out: string } {
+  console.log(
+    bold(`$ countersign ${args.map((arg) => (/[^\w./:=-]/.test(arg) ? `'${arg}'` : arg)).join(' ')}`),
+  )
   const ran = spawnSync(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
     cwd: folder,
     env: {
@@ -66,12 +72,21 @@ const callIn = (text: string): string => found(text, /\b(call_[0-9A-Z]{26}_\d+)/
 function harmless(place: Place): void {
   title('1  A harmless call: allowed by policy, run in a sandbox, attested')
   const { code, out } = countersign(place, 'call', 'text.stats', '--args', '{"text":"who signs, answers\\n"}')
-  check(code === 0 && out.startsWith('succeeded') && /decided +allow/.test(out) && /attested +att_/.test(out), 'a call that succeeded')
+  check(
+    code === 0 && out.startsWith('succeeded') && /decided +allow/.test(out) && /attested +att_/.test(out),
+    'a call that succeeded',
+  )
 }
 
 async function sensitive(place: Place): Promise<void> {
   title('2  A sensitive call: it waits for a human, runs in tier C, and its attestation is verified offline')
-  const asked = countersign(place, 'call', 'process.run', '--args', '{"command":"sha256sum","args":["/usr/bin/env"]}')
+  const asked = countersign(
+    place,
+    'call',
+    'process.run',
+    '--args',
+    '{"command":"sha256sum","args":["/usr/bin/env"]}',
+  )
   check(asked.code === 0 && asked.out.startsWith('awaiting_approval'), 'a call that waits for approval')
   const call = callIn(asked.out)
 
@@ -80,7 +95,12 @@ async function sensitive(place: Place): Promise<void> {
   await answerOnPage(found(card.out, /link +(http\S+)/, 'a link'))
 
   const ended = countersign(place, 'calls', 'show', call, '--wait', '30')
-  check(ended.code === 0 && ended.out.startsWith('succeeded') && /[0-9a-f]{64} {2}\/usr\/bin\/env/.test(ended.out), 'a digest as output')
+  check(
+    ended.code === 0 &&
+      ended.out.startsWith('succeeded') &&
+      /[0-9a-f]{64} {2}\/usr\/bin\/env/.test(ended.out),
+    'a digest as output',
+  )
   countersign(place, 'attestation', call, '-o', 'bundle.json')
   countersign(place, 'keys', '-o', 'keys.json')
   tell('from here on nothing but these two files is needed')
@@ -102,9 +122,9 @@ async function answerOnPage(url: string): Promise<void> {
   const shown = await fetch(url, { signal: AbortSignal.timeout(HTTP_MS) })
   const page = await shown.text()
   const heading = found(page, /<h1>([^<]+)<\/h1>/, 'a page with a heading')
-  const buttons = [...page.matchAll(/<button(?![^>]* (?:hidden|tabindex))[^>]*name="decision"[^>]*>\s*([^<]+?)\s*</g)].map(
-    ([, label]) => `[${label}]`,
-  )
+  const buttons = [
+    ...page.matchAll(/<button(?![^>]* (?:hidden|tabindex))[^>]*name="decision"[^>]*>\s*([^<]+?)\s*</g),
+  ].map(([, label]) => `[${label}]`)
   print(`${shown.status} ${heading}\n${buttons.join(' ')}`)
   check(shown.ok && buttons.length === 2, 'a page with two buttons')
 
@@ -124,21 +144,35 @@ async function answerOnPage(url: string): Promise<void> {
   })
   const outcome = await answered.text()
   const how = found(outcome, /role="status"><h1>([^<]+)/, 'a page that says how it was answered')
-  print(`${answered.status} ${how} · ${found(outcome, /by <strong>([^<]+)/, 'a page that says who answered')}`)
+  print(
+    `${answered.status} ${how} · ${found(outcome, /by <strong>([^<]+)/, 'a page that says who answered')}`,
+  )
   check(answered.ok, 'an answer that was taken')
 }
 
 function standing(place: Place): void {
-  title('3  An answer that stands: a yes for the session saves the second question; taken back, it saves none')
+  title(
+    '3  An answer that stands: a yes for the session saves the second question; taken back, it saves none',
+  )
   const digestOf = (file: string, ...more: string[]) =>
-    countersign(place, 'call', 'process.run', '--args', JSON.stringify({ command: 'sha256sum', args: [file] }), ...more)
+    countersign(
+      place,
+      'call',
+      'process.run',
+      '--args',
+      JSON.stringify({ command: 'sha256sum', args: [file] }),
+      ...more,
+    )
   const first = digestOf('/usr/bin/id')
   check(first.code === 0 && first.out.startsWith('awaiting_approval'), 'a call that waits for approval')
   const call = callIn(first.out)
   const run = call.replace(/^call_(.*)_\d+$/, 'run_$1')
   const approval = call.replace('call_', 'apr_')
   const card = countersign(place, 'approvals', 'show', approval)
-  check(/can stand +for 12 h at the most: every call of `process.run`/.test(card.out), 'a card that says what an answer could cover')
+  check(
+    /can stand +for 12 h at the most: every call of `process.run`/.test(card.out),
+    'a card that says what an answer could cover',
+  )
   const yes = countersign(place, 'approvals', 'approve', approval, '--session')
   check(yes.code === 0 && /approve \(session\)/.test(yes.out), 'an answer for the session')
 
@@ -148,7 +182,12 @@ function standing(place: Place): void {
     'a call that nobody was asked about',
   )
   const stands = countersign(place, 'approvals', 'standing')
-  const revoked = countersign(place, 'approvals', 'revoke', found(stands.out, new RegExp(`(std_\\w+).*session \`${run}\``), 'what stands'))
+  const revoked = countersign(
+    place,
+    'approvals',
+    'revoke',
+    found(stands.out, new RegExp(`(std_\\w+).*session \`${run}\``), 'what stands'),
+  )
   check(revoked.code === 0, 'an answer that is taken back')
   const third = digestOf('/usr/bin/env', '--run', run)
   check(third.code === 0 && third.out.startsWith('awaiting_approval'), 'a call that is asked about again')
@@ -159,7 +198,10 @@ function standing(place: Place): void {
 function forbidden(place: Place): void {
   title('4  A forbidden call: denied with its reason, which is attested too')
   const denied = countersign(place, 'call', 'process.run', '--args', '{"command":"sudo","args":["id"]}')
-  check(denied.code === 1 && denied.out.startsWith('denied') && /decided +deny by \S/.test(denied.out), 'a denial with its reason')
+  check(
+    denied.code === 1 && denied.out.startsWith('denied') && /decided +deny by \S/.test(denied.out),
+    'a denial with its reason',
+  )
   countersign(place, 'attestation', callIn(denied.out), '-o', 'denial.json')
   const verified = countersign(place, 'verify', 'denial.json', '--keys', 'keys.json')
   check(verified.code === 0 && /ran +nothing/.test(verified.out), 'an attestation that nothing ran')
@@ -187,14 +229,26 @@ function published(place: Place): void {
   tell('nobody enables what they have published: here that is root, until somebody else is there')
   const own = countersign(place, 'skill', 'enable', 'hello', '1.0.0')
   check(own.code === 1, 'a refusal')
-  const [, ann = ''] = /key +(cs_operator_\S+)/.exec(countersign(place, 'operators', 'put', 'ann', '--roles', 'admin').out) ?? []
-  const enabled = countersign({ ...place, key: ann }, 'skill', 'enable', 'hello', '1.0.0', '--reason', 'it only logs')
+  const [, ann = ''] =
+    /key +(cs_operator_\S+)/.exec(countersign(place, 'operators', 'put', 'ann', '--roles', 'admin').out) ?? []
+  const enabled = countersign(
+    { ...place, key: ann },
+    'skill',
+    'enable',
+    'hello',
+    '1.0.0',
+    '--reason',
+    'it only logs',
+  )
   check(enabled.code === 0, 'a skill that is enabled')
   const called = countersign(place, 'call', 'hello.greet', '--args', '{"name":"Ada"}')
   check(called.code === 0 && called.out.includes('Hello, Ada!'), 'a greeting')
   countersign(place, 'attestation', callIn(called.out), '-o', 'greeting.json')
   const verified = countersign(place, 'verify', 'greeting.json', '--keys', 'keys.json')
-  check(verified.code === 0 && /skill +sha256 [0-9a-f]{64}/.test(verified.out), 'an attestation that says which code ran')
+  check(
+    verified.code === 0 && /skill +sha256 [0-9a-f]{64}/.test(verified.out),
+    'an attestation that says which code ran',
+  )
 }
 
 /** The state folder of the stack that runs, if one does. */
@@ -203,7 +257,9 @@ async function running(): Promise<string | undefined> {
   const dev = join(state, 'dev.json')
   if (!existsSync(dev)) return undefined
   const { url } = JSON.parse(readFileSync(dev, 'utf8')) as { url: string } // written by the stack
-  const answer = await fetch(new URL('/healthz', url), { signal: AbortSignal.timeout(2_000) }).catch(() => undefined)
+  const answer = await fetch(new URL('/healthz', url), { signal: AbortSignal.timeout(2_000) }).catch(
+    () => undefined,
+  )
   return answer?.ok === true ? state : undefined
 }
 

@@ -11,7 +11,10 @@ stopOnSignal(sayOnStderr, stack, ending)
 console.log(
   `The edge runs under wrangler dev at ${stack.url}; it reloads when a source changes. Keys: ${stack.state.dev}. Ctrl-C stops everything.\n`,
 )
-await Promise.all([follow(stack, (line) => console.log(line), ending.signal), showLog(`${stack.state.log}/edge.log`, ending.signal)])
+await Promise.all([
+  follow(stack, (line) => console.log(line), ending.signal),
+  showLog(`${stack.state.log}/edge.log`, ending.signal),
+])
 
 /**
  * wrangler's own lines, from now on: a failed rebuild is said there. Those of the two questions that `follow` keeps asking are left
@@ -24,7 +27,8 @@ async function showLog(path: string, ended: AbortSignal): Promise<void> {
     const { size } = statSync(path)
     if (size > shown) {
       let text = ''
-      for await (const chunk of createReadStream(path, { start: shown, end: size - 1, encoding: 'utf8' })) text += chunk
+      for await (const chunk of createReadStream(path, { start: shown, end: size - 1, encoding: 'utf8' }))
+        text += chunk
       process.stdout.write(text.replace(ours, ''))
     }
     shown = size

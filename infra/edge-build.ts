@@ -67,13 +67,21 @@ export function bundle(what: readonly string[], outdir: string): Result<string, 
     cwd: ROOT,
     encoding: 'utf8',
     // Its settings and logs go beside the bundle instead of into the user's home.
-    env: { PATH: `${dirname(wrangler)}:${process.env['PATH']}`, HOME: CACHE, WRANGLER_SEND_METRICS: 'false', NO_COLOR: '1', CI: '1' },
+    env: {
+      PATH: `${dirname(wrangler)}:${process.env['PATH']}`,
+      HOME: CACHE,
+      WRANGLER_SEND_METRICS: 'false',
+      NO_COLOR: '1',
+      CI: '1',
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const report = stripVTControlCharacters(`${built.stdout ?? ''}${built.stderr ?? ''}`)
   if (built.status === 0 && existsSync(join(outdir, 'main.js'))) return ok(report)
   rmSync(outdir, { recursive: true, force: true })
-  return err(`the edge does not build (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`)
+  return err(
+    `the edge does not build (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`,
+  )
 }
 
 /** Other digests' bundles, all but the newest few. A running stack serves a copy of its own. */

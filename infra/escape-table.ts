@@ -44,7 +44,11 @@ function saidBy({ titles, status }: TestResult): Said | undefined {
   const title = titles.findLast((text) => NAMED.test(text))
   const named = title === undefined ? null : NAMED.exec(title)
   if (title === undefined || named === null) return undefined
-  return { lines: named[1]?.match(new RegExp(CODE, 'g')) ?? [], rest: title.slice(named[0].length), passed: status === 'passed' }
+  return {
+    lines: named[1]?.match(new RegExp(CODE, 'g')) ?? [],
+    rest: title.slice(named[0].length),
+    passed: status === 'passed',
+  }
 }
 
 export function rowsOf(attacks: readonly Attack[], results: readonly TestResult[]): Row[] {
@@ -68,10 +72,18 @@ function rowOf(attack: Attack, said: readonly Said[]): Row {
   const open = [
     ...(contained.of === 0 ? ['no test'] : contained.passed < contained.of ? ['not contained'] : []),
     ...(without.length === 0 && reasons.length === 0 ? ['nothing shows that the test bites'] : []),
-    ...without.filter(({ works }) => !works).map(({ defence }) => `without ${defence} the attack does not work`),
+    ...without
+      .filter(({ works }) => !works)
+      .map(({ defence }) => `without ${defence} the attack does not work`),
     ...reasons.filter(({ passed }) => !passed).map(() => 'the reason does not hold'),
   ]
-  return { ...attack, contained, without, notShown: reasons.map(({ rest }) => NOT_SHOWN.exec(rest)?.[1] ?? ''), open }
+  return {
+    ...attack,
+    contained,
+    without,
+    notShown: reasons.map(({ rest }) => NOT_SHOWN.exec(rest)?.[1] ?? ''),
+    open,
+  }
 }
 
 const shownBy = ({ without, notShown }: Pick<Row, 'without' | 'notShown'>): string[] => [
@@ -97,7 +109,10 @@ export function written(rows: readonly Row[]): string {
       .trimEnd(),
   )
   const open = rows.flatMap(({ line, open: faults }) => faults.map((fault) => `${line} is open: ${fault}`))
-  return [...lines, '', ...open, `${rows.length - rows.filter((row) => row.open.length > 0).length} of ${rows.length} lines hold`].join(
-    '\n',
-  )
+  return [
+    ...lines,
+    '',
+    ...open,
+    `${rows.length - rows.filter((row) => row.open.length > 0).length} of ${rows.length} lines hold`,
+  ].join('\n')
 }

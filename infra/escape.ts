@@ -15,14 +15,18 @@ import { ROOT } from './state.ts'
 import { fail } from './terminal.ts'
 
 /** What we read of vitest's JSON report. */
-type Report = { testResults: { assertionResults: { ancestorTitles: string[]; title: string; status: string }[] }[] }
+type Report = {
+  testResults: { assertionResults: { ancestorTitles: string[]; title: string; status: string }[] }[]
+}
 
 const ready = installForTests(say)
 if (!ready.ok) fail(say, ready.error)
 
 const attacks = attacksOf(readFileSync(join(ROOT, 'SECURITY.md'), 'utf8'))
 const named = testedIn(titlesOf(readTree(ROOT)))
-const files = [...new Set(attacks.flatMap(({ line }) => named.get(line) ?? []))].filter((file) => file.endsWith('.test.ts'))
+const files = [...new Set(attacks.flatMap(({ line }) => named.get(line) ?? []))].filter((file) =>
+  file.endsWith('.test.ts'),
+)
 
 const folder = mkdtempSync(join(tmpdir(), 'cs-escape-'))
 const file = join(folder, 'report.json')

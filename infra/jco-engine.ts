@@ -11,7 +11,10 @@ const source = createRequire(import.meta.url).resolve('@bytecodealliance/jco-tra
 const folder = join(ROOT, 'node_modules/.cache/countersign/bindgen')
 const imports: string[] = []
 const text = readFileSync(source, 'utf8')
-  .replace(/const (module\d+) = (?:fetchCompile\(new URL\('\.\/([\w.-]+)', import\.meta\.url\)\)|base64Compile\('([\w+/=]+)'\));/g, lifted)
+  .replace(
+    /const (module\d+) = (?:fetchCompile\(new URL\('\.\/([\w.-]+)', import\.meta\.url\)\)|base64Compile\('([\w+/=]+)'\));/g,
+    lifted,
+  )
   .replace(
     ...once(
       'const instantiateCore = WebAssembly.instantiate;',
@@ -25,7 +28,8 @@ mkdirSync(folder, { recursive: true })
 writeFileSync(join(folder, 'bindgen.js'), `${imports.join('')}${expected(text)}`)
 
 function lifted(_: string, name: string, file: string | undefined, base64: string | undefined): string {
-  const bytes = file === undefined ? Buffer.from(base64 ?? '', 'base64') : readFileSync(join(dirname(source), file))
+  const bytes =
+    file === undefined ? Buffer.from(base64 ?? '', 'base64') : readFileSync(join(dirname(source), file))
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, `${name}.wasm`), bytes)
   imports.push(`import ${name} from './${name}.wasm';\n`)
@@ -38,9 +42,13 @@ function once(from: string, to: string): [string, () => string] {
 
 /** A new version of the package that says it in other words is looked at first. */
 function expected(changed: string): string {
-  const stale = ['fetchCompile(new', "base64Compile('", '$init =', 'WebAssembly.instantiate;', '})();\n\nexport'].find((left) =>
-    changed.includes(left),
-  )
+  const stale = [
+    'fetchCompile(new',
+    "base64Compile('",
+    '$init =',
+    'WebAssembly.instantiate;',
+    '})();\n\nexport',
+  ].find((left) => changed.includes(left))
   if (imports.length !== 4 || stale !== undefined)
     throw new Error(`jco's bindgen is not as it was: ${imports.length} modules, \`${stale}\``)
   return changed

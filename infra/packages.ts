@@ -61,7 +61,9 @@ function run(argv: readonly string[]): boolean {
 const asRoot = (): readonly string[] | undefined => {
   if (isRoot()) return []
   const sudo = onPath('sudo')
-  return sudo !== undefined && spawnSync(sudo, ['-n', 'true'], { stdio: 'ignore' }).status === 0 ? [sudo, '-n'] : undefined
+  return sudo !== undefined && spawnSync(sudo, ['-n', 'true'], { stdio: 'ignore' }).status === 0
+    ? [sudo, '-n']
+    : undefined
 }
 
 function install(needs: readonly Need[], say: (text: string) => void): Result<void, Refusal> {
@@ -71,16 +73,21 @@ function install(needs: readonly Need[], say: (text: string) => void): Result<vo
   const byHand = `apt-get install --no-install-recommends ${packages.join(' ')}`
   const root = asRoot()
   const apt = onPath('apt-get')
-  if (apt === undefined) return err(`this system has no apt-get; install what Debian calls ${packages.join(', ')}, then run again`)
+  if (apt === undefined)
+    return err(`this system has no apt-get; install what Debian calls ${packages.join(', ')}, then run again`)
   if (root === undefined)
-    return err(`${packages.join(', ')} must be installed and you are not root: run \`sudo ${byHand}\`, then run again`)
+    return err(
+      `${packages.join(', ')} must be installed and you are not root: run \`sudo ${byHand}\`, then run again`,
+    )
   say(`installing ${packages.join(', ')}`)
   const command = [...root, apt, 'install', '-y', '-q', '--no-install-recommends', ...packages]
   // A fresh machine has no package lists, an old one has stale ones: fetch them only when the first try fails.
   const installed = run(command) || (run([...root, apt, 'update', '-q']) && run(command))
   return installed && missing().length === 0
     ? ok(undefined)
-    : err(`apt-get could not install ${missing().join(', ')}; mend what it says above, or run \`${byHand}\` yourself`)
+    : err(
+        `apt-get could not install ${missing().join(', ')}; mend what it says above, or run \`${byHand}\` yourself`,
+      )
 }
 
 export const installPackages = (say: (text: string) => void): Result<void, Refusal> => install(STACK, say)
@@ -99,7 +106,16 @@ export const installForHosts = (say: (text: string) => void): Result<void, Refus
 export function makeUser(name: string, say: (text: string) => void): Result<void, Refusal> {
   if (!isRoot() || userNamed(name) !== undefined) return ok(undefined)
   say(`adding the system user \`${name}\``)
-  const args = ['--system', '--user-group', '--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin', name]
+  const args = [
+    '--system',
+    '--user-group',
+    '--no-create-home',
+    '--home-dir',
+    '/nonexistent',
+    '--shell',
+    '/usr/sbin/nologin',
+    name,
+  ]
   return run([onPath('useradd') ?? '/usr/sbin/useradd', ...args])
     ? ok(undefined)
     : err(`the user \`${name}\` can't be added; run \`useradd ${args.join(' ')}\` yourself`)

@@ -1,7 +1,16 @@
 // `npm run prepare-host`: writes what the units in infra/systemd run on (users, folders, configurations, secrets, kernel settings), and starts nothing.
 // For a host that serves for good; `npm start` needs none of it. Run again after an update: keys and passwords stay as they are.
 
-import { chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { lowCounts, SYSCTL_FILE, sysctlLines } from '../worker/sandbox/limits/host-counts.ts'
 import { makeUser, userNamed, WORKER_USER } from './packages.ts'
@@ -38,7 +47,8 @@ function raiseCounts(): void {
   }
 }
 
-if (process.getuid?.() !== 0) fail(say, 'this prepares a host for systemd and needs root; `npm start` does not')
+if (process.getuid?.() !== 0)
+  fail(say, 'this prepares a host for systemd and needs root; `npm start` does not')
 const port = wantedPort() ?? fail(say, 'COUNTERSIGN_PORT is no port; set it to one from 1 to 65535')
 for (const name of [REDIS_USER, EDGE_USER]) {
   const user = makeUser(name, say)
@@ -47,14 +57,17 @@ for (const name of [REDIS_USER, EDGE_USER]) {
 const ready = setUp(stateDir(), say)
 if (!ready.ok) fail(say, ready.error)
 const { state, secrets, build } = ready.value
-const program = redisProgram(state) ?? fail(say, 'no redis-server on this machine; install the package redis-tools')
+const program =
+  redisProgram(state) ?? fail(say, 'no redis-server on this machine; install the package redis-tools')
 // Taken by our own service, when this is an update.
 const redisAt = await redisPort(state, () => Promise.resolve(true))
 const url = process.env['COUNTERSIGN_PUBLIC_URL'] || `http://127.0.0.1:${port}`
 
 redisSpec(state, program, redisAt, secrets)
 edgeSpec(state, build, { host: '127.0.0.1', port, redisPort: redisAt }, secrets)
-const variables = Object.entries(edgeEnv(secrets, redisAt, url)).map(([name, value]) => `${name}='${value}'\n`)
+const variables = Object.entries(edgeEnv(secrets, redisAt, url)).map(
+  ([name, value]) => `${name}='${value}'\n`,
+)
 writePrivate(join(state.dir, 'edge.env'), variables.join(''))
 mkdirSync(state.worker, { recursive: true, mode: 0o700 })
 prepareWorker(state, { url: `http://127.0.0.1:${port}`, redisPort: redisAt }, secrets, state.worker)

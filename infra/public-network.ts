@@ -9,12 +9,15 @@ const EMBEDDED = ['::/96', '64:ff9b::/96', '64:ff9b:1::/48', '2002::/16', '2001:
 /** As this host has them now: an address that it gets later is not among them before the next start. */
 function ownAddresses(): string[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses)
-  return all.filter(({ internal }) => !internal).map(({ address, family }) => `${address}/${family === 'IPv4' ? 32 : 128}`)
+  return all
+    .filter(({ internal }) => !internal)
+    .map(({ address, family }) => `${address}/${family === 'IPv4' ? 32 : 128}`)
 }
 
 /** A `network` in workerd's configuration. `loopback`: for tests alone, which stand in for the outside on this host. */
 export function outsideNetwork(loopback: boolean): string {
-  const list = (items: readonly string[]): string => `[${items.map((item) => JSON.stringify(item)).join(', ')}]`
+  const list = (items: readonly string[]): string =>
+    `[${items.map((item) => JSON.stringify(item)).join(', ')}]`
   const allow = list(['public', ...(loopback ? ['127.0.0.1/32'] : [])])
   return `(allow = ${allow}, deny = ${list([...EMBEDDED, ...ownAddresses()])}, tlsOptions = (trustBrowserCas = true))`
 }

@@ -24,7 +24,8 @@ const COMMANDS = {
   keys: 'del unlink exists expire pexpire pexpireat persist pttl ttl type rename',
   strings: 'get set setnx incr incrby decr mget',
   hashes: 'hget hset hmget hmset hgetall hdel hexists hincrby hlen hkeys hvals hsetnx hscan',
-  lists: 'lindex linsert llen lpop lpos lpush lrange lrem lset ltrim rpop rpoplpush rpush lmove blmove brpoplpush',
+  lists:
+    'lindex linsert llen lpop lpos lpush lrange lrem lset ltrim rpop rpoplpush rpush lmove blmove brpoplpush',
   sets: 'sadd scard sismember smembers srem sscan',
   sorted:
     'zadd zcard zcount zlexcount zpopmin bzpopmin zrange zrangebylex zrangebyscore zrem zremrangebyrank zremrangebyscore zrevrange zrevrangebyscore zscore zmscore zscan',

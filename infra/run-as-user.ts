@@ -30,7 +30,8 @@ export function asWorker<Name extends string>(
 }
 
 /** The same without a cgroup of its own: as on a host that delegates none. */
-export const asWorkerAlone: typeof asWorker = (user, folders, command) => started(user, folders, command, false)
+export const asWorkerAlone: typeof asWorker = (user, folders, command) =>
+  started(user, folders, command, false)
 
 function started<Name extends string>(
   user: User,
@@ -61,7 +62,15 @@ function enter({ user, binds, delegated, argv }: Entry): void {
     else bindEntries(from, to)
   }
   if (delegated) delegate(user)
-  const drop = ['--reuid', `${user.uid}`, '--regid', `${user.gid}`, '--clear-groups', '--bounding-set=-all', '--no-new-privs']
+  const drop = [
+    '--reuid',
+    `${user.uid}`,
+    '--regid',
+    `${user.gid}`,
+    '--clear-groups',
+    '--bounding-set=-all',
+    '--no-new-privs',
+  ]
   process.chdir('/')
   process.execve?.(SETPRIV, [SETPRIV, ...drop, '--', ...argv])
 }

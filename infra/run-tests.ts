@@ -12,7 +12,13 @@ import { sayOnStderr } from './setup.ts'
 import { ROOT } from './state.ts'
 
 /** What we read of vitest's JSON report. */
-type Report = { numTotalTests: number; numPassedTests: number; numFailedTests: number; numFailedTestSuites: number; success: boolean }
+type Report = {
+  numTotalTests: number
+  numPassedTests: number
+  numFailedTests: number
+  numFailedTestSuites: number
+  success: boolean
+}
 
 const args = process.argv.slice(2)
 
@@ -35,7 +41,14 @@ const folder = mkdtempSync(join(tmpdir(), 'cs-'))
 chmodSync(folder, 0o1777)
 process.env['TMPDIR'] = folder
 const file = join(folder, 'report.json')
-const passed = run('vitest', 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${file}`, ...args)
+const passed = run(
+  'vitest',
+  'run',
+  '--reporter=default',
+  '--reporter=json',
+  `--outputFile.json=${file}`,
+  ...args,
+)
 let report: Report | undefined
 try {
   report = JSON.parse(readFileSync(file, 'utf8')) as Report // vitest wrote it just now
@@ -62,7 +75,9 @@ async function leftovers(name: string): Promise<string[]> {
     const processes = globSync('/proc/[0-9]*').flatMap((path) => {
       try {
         const command = readFileSync(join(path, 'cmdline'), 'utf8').replaceAll('\0', ' ')
-        return command.includes(name) || readlinkSync(join(path, 'cwd')).startsWith(name) ? [`process ${path.slice(6)}: ${command}`] : []
+        return command.includes(name) || readlinkSync(join(path, 'cwd')).startsWith(name)
+          ? [`process ${path.slice(6)}: ${command}`]
+          : []
       } catch {
         return [] // it ended meanwhile, or is a zombie
       }
@@ -71,7 +86,11 @@ async function leftovers(name: string): Promise<string[]> {
       .split('\n')
       .filter((line) => line.includes(name))
     const groups = removeDelegated()
-    const found = [...processes, ...mounts.map((line) => `mount ${line.split(' ')[4]}`), ...groups.map((path) => `cgroup ${path}`)]
+    const found = [
+      ...processes,
+      ...mounts.map((line) => `mount ${line.split(' ')[4]}`),
+      ...groups.map((path) => `cgroup ${path}`),
+    ]
     if (found.length === 0 || tries === 0) return found
     await sleep(100)
   }

@@ -29,7 +29,8 @@ type Seeded = { readonly agent_key: string }
 
 export const operatorClient = (url: string, key: string): Client => client(url, bearer(key))
 
-const said = (what: string, { status, code, detail }: Problem): Refusal => `${what}: the edge answered ${status} ${code}: ${detail}`
+const said = (what: string, { status, code, detail }: Problem): Refusal =>
+  `${what}: the edge answered ${status} ${code}: ${detail}`
 
 /** The tools and the agent's key: made at the first start, read from the state folder at every later one. */
 export async function seed(state: State, operator: Client): Promise<Result<Seeded, Refusal>> {
@@ -43,7 +44,8 @@ export async function seed(state: State, operator: Client): Promise<Result<Seede
   const agent = await operator('putAgent', { params: { name: AGENT }, body: { tools: ['*'] } })
   if (!agent.ok) return err(said(`agent \`${AGENT}\` was not made`, agent.error))
   // Made by an earlier start that died before it wrote the key down: then nobody has it, and a new one harms nobody.
-  const keyed = agent.value.key === undefined ? await operator('rotateAgentKey', { params: { name: AGENT } }) : agent
+  const keyed =
+    agent.value.key === undefined ? await operator('rotateAgentKey', { params: { name: AGENT } }) : agent
   if (!keyed.ok) return err(said(`agent \`${AGENT}\` got no key`, keyed.error))
   if (keyed.value.key === undefined) return err(`agent \`${AGENT}\` got no key from the edge`)
   const seeded: Seeded = { agent_key: keyed.value.key }

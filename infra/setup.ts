@@ -18,7 +18,8 @@ export function setUp(dir: string, say: Say): Result<Ready, Refusal> {
   if (!user.ok) return user
   const state = openState(dir)
   if (!state.ok) return state
-  if (!existsSync(state.value.secrets)) say('making the edge key, the operator key, the installation key and the passwords of Redis')
+  if (!existsSync(state.value.secrets))
+    say('making the edge key, the operator key, the installation key and the passwords of Redis')
   const secrets = readSecrets(state.value)
   const build = buildEdge(say)
   if (!build.ok) return build
@@ -28,7 +29,11 @@ export function setUp(dir: string, say: Say): Result<Ready, Refusal> {
 
 /** Switches of distributions that forbid the namespaces of tier C to ordinary users. The worker proves it by trying; this says why. */
 const SWITCHES = [
-  { file: '/proc/sys/kernel/unprivileged_userns_clone', forbids: '0', mend: 'sysctl kernel.unprivileged_userns_clone=1' },
+  {
+    file: '/proc/sys/kernel/unprivileged_userns_clone',
+    forbids: '0',
+    mend: 'sysctl kernel.unprivileged_userns_clone=1',
+  },
   { file: '/proc/sys/user/max_user_namespaces', forbids: '0', mend: 'sysctl user.max_user_namespaces=15000' },
   {
     file: '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
@@ -40,6 +45,8 @@ const SWITCHES = [
 function noteUserNamespaces(say: Say): void {
   for (const { file, forbids, mend } of SWITCHES) {
     if (!existsSync(file) || readFileSync(file, 'utf8').trim() !== forbids) continue
-    say(`this system keeps user namespaces from ordinary users (${file} is ${forbids}): tier C will be refused; ${mend}`)
+    say(
+      `this system keeps user namespaces from ordinary users (${file} is ${forbids}): tier C will be refused; ${mend}`,
+    )
   }
 }

@@ -9,7 +9,16 @@ import { removeDelegated } from './delegate-cgroup.ts'
 import { redisProgram, redisSpec } from './redis.ts'
 import { type DevInfo, enrolmentToken, operatorClient, readKeys, seed } from './seed.ts'
 import { type Ready, type Say, setUp } from './setup.ts'
-import { freePort, lockState, portRefusal, type Refusal, redisPort, type State, TENANT, writePrivate } from './state.ts'
+import {
+  freePort,
+  lockState,
+  portRefusal,
+  type Refusal,
+  redisPort,
+  type State,
+  TENANT,
+  writePrivate,
+} from './state.ts'
 import { enrolledAs, enrolWorker, prepareWorker, type WorkerAt, workerSpec } from './worker-process.ts'
 import { edgeSpec, wranglerSpec } from './workerd.ts'
 
@@ -83,14 +92,19 @@ type Parts = {
   readonly workerAt: WorkerAt
 }
 
-async function makeParts({ state, secrets, build }: Ready, options: StackOptions, say: Say): Promise<Result<Parts, Refusal>> {
+async function makeParts(
+  { state, secrets, build }: Ready,
+  options: StackOptions,
+  say: Say,
+): Promise<Result<Parts, Refusal>> {
   rmSync(state.dev, { force: true })
   const host = options.host ?? '127.0.0.1'
   const port = options.port ?? (await freePort())
   const refusal = await portRefusal(port)
   if (refusal !== undefined) return err(refusal)
   const program = redisProgram(state)
-  if (program === undefined) return err('no redis-server on this machine; install the package redis-tools, or Redis 7 or newer')
+  if (program === undefined)
+    return err('no redis-server on this machine; install the package redis-tools, or Redis 7 or newer')
   const redisAt = await redisPort(state)
   const url = `http://127.0.0.1:${port}`
   const { publicUrl } = options
@@ -106,7 +120,12 @@ async function makeParts({ state, secrets, build }: Ready, options: StackOptions
     redisPort: redisAt,
     operator: operatorClient(url, secrets.operator),
     redis: new Child(redisSpec(state, program, redisAt, secrets), say),
-    edge: new Child(options.edge === 'wrangler' ? wranglerSpec(state, edgeAt, secrets) : edgeSpec(state, build, edgeAt, secrets), say),
+    edge: new Child(
+      options.edge === 'wrangler'
+        ? wranglerSpec(state, edgeAt, secrets)
+        : edgeSpec(state, build, edgeAt, secrets),
+      say,
+    ),
     worker: new Child(workerSpec(state), say),
     workerAt: {
       url,

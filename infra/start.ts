@@ -17,7 +17,9 @@ async function greet({ url, dev, state }: Stack): Promise<void> {
   // A header file keeps the key out of the shell's history and of the process list.
   const header = join(state.dir, 'agent.header')
   writePrivate(header, `authorization: Bearer ${dev.agent_key}\n`)
-  const pages = await Promise.all(['/docs', '/console'].map(async (path) => ((await serves(url + path)) ? [path] : [])))
+  const pages = await Promise.all(
+    ['/docs', '/console'].map(async (path) => ((await serves(url + path)) ? [path] : [])),
+  )
   console.log(`Countersign is ready (${((performance.now() - began) / 1000).toFixed(1)} s).
 
   API      ${url}/v1${pages

@@ -85,9 +85,12 @@ export function openState(dir: string): Result<State, Refusal> {
       )
     }
     chmodSync(dir, 0o700)
-    for (const folder of [state.log, state.redis, state.edge]) mkdirSync(folder, { recursive: true, mode: 0o700 })
+    for (const folder of [state.log, state.redis, state.edge])
+      mkdirSync(folder, { recursive: true, mode: 0o700 })
   } catch (error) {
-    return err(`state folder \`${dir}\` can't be made or used (${reason(error)}); set COUNTERSIGN_STATE to a folder that you may write`)
+    return err(
+      `state folder \`${dir}\` can't be made or used (${reason(error)}); set COUNTERSIGN_STATE to a folder that you may write`,
+    )
   }
   return ok(state)
 }
@@ -119,7 +122,8 @@ export function readSecrets(state: State): Secrets {
     }
     writePrivate(state.secrets, `${JSON.stringify(secrets, null, 2)}\n`)
   }
-  const kept = JSON.parse(readFileSync(state.secrets, 'utf8')) as Omit<Secrets, 'installation'> & Partial<Secrets> // written here, 0600, by this user
+  const kept = JSON.parse(readFileSync(state.secrets, 'utf8')) as Omit<Secrets, 'installation'> &
+    Partial<Secrets> // written here, 0600, by this user
   if (kept.installation !== undefined) return { ...kept, installation: kept.installation }
   // A state folder from before installations had a key of their own.
   const secrets: Secrets = { ...kept, installation: mintInstallationKey(Date.now()) }
@@ -128,8 +132,13 @@ export function readSecrets(state: State): Secrets {
 }
 
 /** The port of our own Redis: random at first, then kept, so that its address survives a restart; another one if somebody took it. */
-export async function redisPort(state: State, usable: (port: number) => Promise<boolean> = portFree): Promise<number> {
-  const kept: unknown = existsSync(state.ports) ? JSON.parse(readFileSync(state.ports, 'utf8')).redis : undefined
+export async function redisPort(
+  state: State,
+  usable: (port: number) => Promise<boolean> = portFree,
+): Promise<number> {
+  const kept: unknown = existsSync(state.ports)
+    ? JSON.parse(readFileSync(state.ports, 'utf8')).redis
+    : undefined
   if (typeof kept === 'number' && (await usable(kept))) return kept
   const port = await freePort()
   writePrivate(state.ports, `${JSON.stringify({ redis: port })}\n`)
@@ -143,7 +152,9 @@ const listening = (port: number): Promise<Result<number, string>> =>
     server.once('error', (error: NodeJS.ErrnoException) => settle(err(error.code ?? error.message)))
     server.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
       const address = server.address()
-      server.close(() => settle(typeof address === 'object' && address !== null ? ok(address.port) : err('no address')))
+      server.close(() =>
+        settle(typeof address === 'object' && address !== null ? ok(address.port) : err('no address')),
+      )
     })
   })
 

@@ -19,7 +19,8 @@ export async function startFromTerminal(
   options: Omit<StackOptions, 'state' | 'say'> & { readonly under?: string },
 ): Promise<Stack> {
   const port = wantedPort()
-  if (port === undefined) fail(say, `COUNTERSIGN_PORT is \`${process.env['COUNTERSIGN_PORT']}\`; set it to a port from 1 to 65535`)
+  if (port === undefined)
+    fail(say, `COUNTERSIGN_PORT is \`${process.env['COUNTERSIGN_PORT']}\`; set it to a port from 1 to 65535`)
   // Whoever interrupts the start loses nothing: the parts die with us, and all of them are built to survive that.
   const interrupt = () => fail(say, 'stopped before it was ready')
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, interrupt)
@@ -52,18 +53,27 @@ export function stopOnSignal(say: Say, stack: Stack, ending: AbortController): v
 const clock = (ms: number): string => new Date(ms).toTimeString().slice(0, 8)
 
 /** One line per ended call, and one per approval that waits, until aborted. An edge that is away for a while is asked again. */
-export async function follow({ operator }: Stack, print: (line: string) => void, ended: AbortSignal): Promise<void> {
+export async function follow(
+  { operator }: Stack,
+  print: (line: string) => void,
+  ended: AbortSignal,
+): Promise<void> {
   const waiting = followApprovals(operator, print, ended)
   let after: number | undefined
   while (!ended.aborted) {
     const query = after === undefined ? { last: 1 } : { after }
-    const page = await operator('listCalls', { query, ...(after === undefined ? {} : { wait: 25 }), signal: ended }).catch(() => undefined)
+    const page = await operator('listCalls', {
+      query,
+      ...(after === undefined ? {} : { wait: 25 }),
+      signal: ended,
+    }).catch(() => undefined)
     if (page?.ok !== true) {
       await sleep(1_000, undefined, { signal: ended }).catch(() => undefined)
       continue
     }
     for (const { seq, call, agent, tool, state, at_ms, took_ms } of page.value.items) {
-      if (after !== undefined) print(`${clock(at_ms)}  ${state.padEnd(13)} ${tool}  ${took_ms} ms  ${agent}  ${call}`)
+      if (after !== undefined)
+        print(`${clock(at_ms)}  ${state.padEnd(13)} ${tool}  ${took_ms} ms  ${agent}  ${call}`)
       after = Math.max(after ?? 0, seq)
     }
     after ??= 0
@@ -71,10 +81,16 @@ export async function follow({ operator }: Stack, print: (line: string) => void,
   await waiting
 }
 
-async function followApprovals(operator: Stack['operator'], print: (line: string) => void, ended: AbortSignal): Promise<void> {
+async function followApprovals(
+  operator: Stack['operator'],
+  print: (line: string) => void,
+  ended: AbortSignal,
+): Promise<void> {
   const shown = new Set<string>()
   while (!ended.aborted) {
-    const list = await operator('listApprovals', { query: { status: 'pending' }, signal: ended }).catch(() => undefined)
+    const list = await operator('listApprovals', { query: { status: 'pending' }, signal: ended }).catch(
+      () => undefined,
+    )
     for (const { id, requested_at, prompt, url } of list?.ok === true ? list.value.items : []) {
       if (shown.has(id)) continue
       shown.add(id)

@@ -28,13 +28,21 @@ const ENROL_MS = 20_000
 
 const ENV = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C.UTF-8' } as const
 
-const user = (): User => userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+const user = (): User =>
+  userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 const asRoot = (): boolean => process.getuid?.() === 0
 
 /** The command line of the worker, as its user, who sees the program and its home wherever the stage puts them. */
 const workerArgv = (state: State, command: 'run' | 'enroll', ...flags: string[]): string[] =>
   asWorker(user(), { app: ROOT, home: state.worker }, ({ app, home }) =>
-    pdeathsig([join(app, 'node_modules/.bin/node'), join(app, 'worker/main.ts'), command, '--config', join(home, 'worker.json'), ...flags]),
+    pdeathsig([
+      join(app, 'node_modules/.bin/node'),
+      join(app, 'worker/main.ts'),
+      command,
+      '--config',
+      join(home, 'worker.json'),
+      ...flags,
+    ]),
   )
 
 /** Where the worker finds its home. */
@@ -121,7 +129,9 @@ export async function enrolWorker(state: State, token: string): Promise<Result<v
     child.on('error', (error) => settle(error.message))
     child.on('close', (exit, signal) => settle(exit ?? signal ?? 'no exit code'))
   })
-  return code === 0 ? ok(undefined) : err(`the worker was not enrolled (${code}): ${Buffer.concat(said).toString().trim()}`)
+  return code === 0
+    ? ok(undefined)
+    : err(`the worker was not enrolled (${code}): ${Buffer.concat(said).toString().trim()}`)
 }
 
 export const workerSpec = (state: State): Spec => ({

@@ -24,10 +24,20 @@ const OBJECTS = [
   { className: 'InstallationObject', binding: 'INSTALLATION', uniqueKey: 'countersign-installation' },
 ] as const
 
-const FROM_ENVIRONMENT = ['EDGE_SIGNING_KEY', 'ROOT_OPERATOR_HASH', 'INSTALLATION_KEY_HASH', 'REDIS_URL', 'PUBLIC_URL'] as const
+const FROM_ENVIRONMENT = [
+  'EDGE_SIGNING_KEY',
+  'ROOT_OPERATOR_HASH',
+  'INSTALLATION_KEY_HASH',
+  'REDIS_URL',
+  'PUBLIC_URL',
+] as const
 
 /** What the edge is told, whoever runs it: workerd here, `wrangler dev`, or Cloudflare's secrets. */
-export const edgeEnv = (secrets: Secrets, redisPort: number, url: string): Record<(typeof FROM_ENVIRONMENT)[number], string> => ({
+export const edgeEnv = (
+  secrets: Secrets,
+  redisPort: number,
+  url: string,
+): Record<(typeof FROM_ENVIRONMENT)[number], string> => ({
   EDGE_SIGNING_KEY: JSON.stringify(secrets.edge),
   ROOT_OPERATOR_HASH: keyHash(secrets.operator),
   INSTALLATION_KEY_HASH: keyHash(secrets.installation),
@@ -47,14 +57,16 @@ const MODULE_KINDS: Readonly<Record<string, string>> = {
   '.bin': 'data',
 }
 
-const list = (items: readonly string[]): string => `[\n${items.map((item) => `      ${item},\n`).join('')}    ]`
+const list = (items: readonly string[]): string =>
+  `[\n${items.map((item) => `      ${item},\n`).join('')}    ]`
 
 /** Entry first: workerd takes the first module for the worker itself. */
 export function modules(bundle: string, at = 'bundle'): string[] {
   const names = readdirSync(bundle).filter((name) => extname(name) in MODULE_KINDS)
   const ordered = ['main.js', ...names.filter((name) => name !== 'main.js').sort()]
   return ordered.map(
-    (name) => `(name = ${JSON.stringify(name)}, ${MODULE_KINDS[extname(name)]} = embed ${JSON.stringify(`${at}/${name}`)})`,
+    (name) =>
+      `(name = ${JSON.stringify(name)}, ${MODULE_KINDS[extname(name)]} = embed ${JSON.stringify(`${at}/${name}`)})`,
   )
 }
 
@@ -87,16 +99,23 @@ const edge :Workerd.Worker = (
     compatibilityDate = "${COMPATIBILITY_DATE}",
     modules = ${list(modules(bundle))},
     bindings = ${list([
-      ...OBJECTS.map(({ binding, className }) => `(name = "${binding}", durableObjectNamespace = "${className}")`),
+      ...OBJECTS.map(
+        ({ binding, className }) => `(name = "${binding}", durableObjectNamespace = "${className}")`,
+      ),
       ...FROM_ENVIRONMENT.map((name) => `(name = "${name}", fromEnvironment = "${name}")`),
       '(name = "ONE_PROCESS", text = "yes")',
       '(name = "OUTSIDE", service = "outside")',
       '(name = "TRANSPILER", service = "transpiler")',
       '(name = "LOADER", workerLoader = ())',
-      ...(standIns === undefined ? [] : [`(name = "LOOPBACK_CHANNELS", json = ${JSON.stringify(JSON.stringify(standIns))})`]),
+      ...(standIns === undefined
+        ? []
+        : [`(name = "LOOPBACK_CHANNELS", json = ${JSON.stringify(JSON.stringify(standIns))})`]),
     ])},
     durableObjectNamespaces = ${list(
-      OBJECTS.map(({ className, uniqueKey }) => `(className = "${className}", uniqueKey = "${uniqueKey}", enableSql = true)`),
+      OBJECTS.map(
+        ({ className, uniqueKey }) =>
+          `(className = "${className}", uniqueKey = "${uniqueKey}", enableSql = true)`,
+      ),
     )},
     durableObjectStorage = (localDisk = "objects"),
     globalOutbound = "internet",
@@ -146,10 +165,21 @@ export function edgeSpec(state: State, build: string, at: EdgeAt, secrets: Secre
 export function wranglerSpec(state: State, at: EdgeAt, secrets: Secrets): Spec {
   const url = `http://127.0.0.1:${at.port}`
   const env = join(state.edge, 'dev.env')
-  const quoted = Object.entries(edgeEnv(secrets, at.redisPort, url)).map(([name, value]) => `${name}='${value}'\n`)
+  const quoted = Object.entries(edgeEnv(secrets, at.redisPort, url)).map(
+    ([name, value]) => `${name}='${value}'\n`,
+  )
   writePrivate(env, quoted.join(''))
   const bin = join(ROOT, 'node_modules/.bin')
-  const where = ['--ip', at.host, '--port', String(at.port), '--persist-to', join(state.edge, 'wrangler'), '--env-file', env]
+  const where = [
+    '--ip',
+    at.host,
+    '--port',
+    String(at.port),
+    '--persist-to',
+    join(state.edge, 'wrangler'),
+    '--env-file',
+    env,
+  ]
   return {
     name: 'edge',
     argv: pdeathsig(
@@ -165,7 +195,14 @@ export function wranglerSpec(state: State, at: EdgeAt, secrets: Secrets): Spec {
       ],
       'TERM',
     ),
-    env: { PATH: `${bin}:/usr/bin:/bin`, LANG: 'C.UTF-8', HOME: state.edge, WRANGLER_SEND_METRICS: 'false', NO_COLOR: '1', CI: '1' },
+    env: {
+      PATH: `${bin}:/usr/bin:/bin`,
+      LANG: 'C.UTF-8',
+      HOME: state.edge,
+      WRANGLER_SEND_METRICS: 'false',
+      NO_COLOR: '1',
+      CI: '1',
+    },
     cwd: ROOT,
     log: join(state.log, 'edge.log'),
     ready: () => answersReady(url),

@@ -1,7 +1,12 @@
 // Every failure that crosses a boundary: its stable code, its HTTP status, whose fault it is, whether trying again
 // can help, and a sentence that says what to do. Rich reasons stay inside; this is what leaves.
 
-type Entry = { readonly status: number; readonly fault: 'caller' | 'policy' | 'us'; readonly retry: boolean; readonly todo: string }
+type Entry = {
+  readonly status: number
+  readonly fault: 'caller' | 'policy' | 'us'
+  readonly retry: boolean
+  readonly todo: string
+}
 
 const caller = (status: number, todo: string): Entry => ({ status, fault: 'caller', retry: false, todo })
 const policy = (status: number, todo: string): Entry => ({ status, fault: 'policy', retry: false, todo })
@@ -16,13 +21,19 @@ export const FAILURES = {
   json_too_deep: caller(400, 'nest less deeply; the limit is 64'),
   json_too_many: caller(400, 'send fewer members and elements'),
   json_duplicate_key: caller(400, 'name each member once'),
-  json_unsafe_number: caller(400, 'send as a string an integer beyond 2^53, `-0`, and a number with more digits than a double keeps'),
+  json_unsafe_number: caller(
+    400,
+    'send as a string an integer beyond 2^53, `-0`, and a number with more digits than a double keeps',
+  ),
   json_forbidden_key: caller(400, 'rename the member; `__proto__` and its kin are refused'),
   json_bad_text: caller(400, 'send valid UTF-8 without U+0000 or lone surrogates'),
   unsupported_media_type: caller(415, 'send `content-type: application/json`'),
   invalid_request: caller(400, 'mend the fields that `errors` names'),
   invalid_arguments: caller(422, 'mend what `detail` and `errors` name; `GET /v1/tools` shows the schema'),
-  invalid_schema: caller(422, 'use a plain JSON Schema 2020-12 without patterns, remote references or unknown formats'),
+  invalid_schema: caller(
+    422,
+    'use a plain JSON Schema 2020-12 without patterns, remote references or unknown formats',
+  ),
   invalid_policy: caller(422, 'mend the policy that `errors` names'),
   invalid_skill: caller(
     422,
@@ -33,19 +44,39 @@ export const FAILURES = {
     422,
     'have an operator put the publisher’s key on the list (`countersign skill publishers put NAME KEY`), or publish with it as `pin`',
   ),
-  part_denied: policy(409, 'build it without the parts that `detail` names, or have them taken from the list'),
+  part_denied: policy(
+    409,
+    'build it without the parts that `detail` names, or have them taken from the list',
+  ),
   key_revoked: caller(422, 'use another key; what this one had signed is signed anew, under another version'),
-  tool_breaks_policies: caller(409, 'first put policies that hold with the tool and without it, then change the tool'),
+  tool_breaks_policies: caller(
+    409,
+    'first put policies that hold with the tool and without it, then change the tool',
+  ),
   idempotency_key_reused: caller(409, 'use a new `Idempotency-Key` for a different request'),
   digest_mismatch: caller(422, 'send the bytes whose SHA-256 the path names, in lower-case hex'),
   too_many_files: caller(409, 'make a new run for more files; limits are listed in /docs'),
-  files_full: policy(409, 'wait until files of earlier runs have had their time, or ask an operator for more room (`files_bytes`)'),
-  no_such_file: caller(422, 'put the file with `PUT /v1/runs/{run}/files/{sha256}`, then propose the call again'),
+  files_full: policy(
+    409,
+    'wait until files of earlier runs have had their time, or ask an operator for more room (`files_bytes`)',
+  ),
+  no_such_file: caller(
+    422,
+    'put the file with `PUT /v1/runs/{run}/files/{sha256}`, then propose the call again',
+  ),
   // Identity
-  unauthenticated: caller(401, 'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant'),
+  unauthenticated: caller(
+    401,
+    'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant',
+  ),
   signed_out: caller(401, 'sign in with an operator key'),
   too_many_tries: { status: 429, fault: 'caller', retry: true, todo: 'wait a minute, then try again' },
-  too_many_streams: { status: 429, fault: 'caller', retry: true, todo: 'close pages that you have open, or streams, then try again' },
+  too_many_streams: {
+    status: 429,
+    fault: 'caller',
+    retry: true,
+    todo: 'close pages that you have open, or streams, then try again',
+  },
   bad_signature: caller(401, 'sign the request as an enrolled worker; run `countersign-worker doctor`'),
   slack_refused: caller(
     401,
@@ -72,11 +103,20 @@ export const FAILURES = {
   stale_fence: caller(409, 'drop the result; the call has moved on'),
   once_only: policy(403, 'answer for this call alone; for less time only where `detail` says so'),
   surer_only: policy(403, 'answer in the console or on the command line, with your own key'),
-  edit_too_wide: policy(422, 'ask for less than the agent did, or deny with a reason that says what to propose instead'),
-  outdated: caller(409, 'look at the approval again and answer with its `digest`; an operator has changed the arguments'),
+  edit_too_wide: policy(
+    422,
+    'ask for less than the agent did, or deny with a reason that says what to propose instead',
+  ),
+  outdated: caller(
+    409,
+    'look at the approval again and answer with its `digest`; an operator has changed the arguments',
+  ),
   approval_expired: caller(410, 'have the agent propose the call again'),
   link_invalid: caller(401, 'open the link from the message again, unchanged'),
-  link_revoked: caller(410, 'answer in the console or on the command line; links to this approval were taken back'),
+  link_revoked: caller(
+    410,
+    'answer in the console or on the command line; links to this approval were taken back',
+  ),
   run_ended: caller(409, 'make a new run'),
   run_cancelled: caller(409, 'make a new run'),
   too_many_pending: policy(429, 'wait until an operator has answered the pending approvals'),
@@ -87,37 +127,64 @@ export const FAILURES = {
   budget_spent: policy(403, 'make a new run, or ask an operator for a larger budget'),
   policy_error: policy(403, 'ask an operator to mend the policy that errs'),
   egress_denied: policy(403, 'name only hosts that the tool lists'),
-  secret_in_run_folder: policy(403, 'register the tool with `"workspace": "call"`, or have its proxy add the value (`credentials`)'),
+  secret_in_run_folder: policy(
+    403,
+    'register the tool with `"workspace": "call"`, or have its proxy add the value (`credentials`)',
+  ),
   workspace_scope_denied: policy(403, 'name a folder inside the workspace: relative, without `..`'),
-  attestation_invalid: caller(422, 'settle with the statement that the grant describes, signed by the claiming worker'),
+  attestation_invalid: caller(
+    422,
+    'settle with the statement that the grant describes, signed by the claiming worker',
+  ),
   proof_invalid: caller(422, 'send what the canaries of this worker saw, fresh and signed with its key'),
   grant_invalid: caller(422, 'refuse the call; its grant does not match what came with it'),
   conflict: caller(409, 'do as `detail` says, or read the current state and try again'),
-  version_conflict: caller(412, 'read what is in force now, make your change to that, and send it with the `ETag` that came with it'),
+  version_conflict: caller(
+    412,
+    'read what is in force now, make your change to that, and send it with the `ETag` that came with it',
+  ),
   delegate_refused: caller(422, 'name another operator, whom policy lets answer approvals'),
   channel_refused: caller(422, 'mend what `detail` says, and put the channel again as a whole'),
   calls_quota_exceeded: policy(
     403,
     'propose it again after midnight UTC, or ask the operator of the installation for a higher `calls_per_day`',
   ),
-  workers_quota_exceeded: policy(409, 'revoke a worker first, or ask the operator of the installation for a higher quota of `workers`'),
+  workers_quota_exceeded: policy(
+    409,
+    'revoke a worker first, or ask the operator of the installation for a higher quota of `workers`',
+  ),
   limit_reached: policy(409, 'remove something first; limits are listed in /docs'),
   enrolment_invalid: caller(401, 'ask an operator for a new enrolment token; each works once'),
   // Execution
-  disabled: policy(200, 'have another worker take it, or have its operator add the tier to `tiers` of its configuration'),
+  disabled: policy(
+    200,
+    'have another worker take it, or have its operator add the tier to `tiers` of its configuration',
+  ),
   unsupported_platform: policy(200, 'run it on a Linux worker, x86_64 or aarch64'),
   invalid_input: caller(200, 'mend what `detail` names; the process can’t be given it'),
   quota_exceeded: caller(200, 'do less, or raise the limit that `outcome` or `detail` names'),
   timed_out: caller(200, 'raise the limit or do less'),
-  invalid_output: caller(200, 'mend the tool or its `output_schema`; `error.detail` says where they differ, and the output is as it came'),
+  invalid_output: caller(
+    200,
+    'mend the tool or its `output_schema`; `error.detail` says where they differ, and the output is as it came',
+  ),
   skill_error: caller(200, 'read `error.detail`: the skill itself refused the arguments or could not do it'),
-  skill_disabled: policy(200, 'ask an operator whether the skill is to be enabled again, then propose the call anew'),
-  capability_denied: caller(200, 'declare the capability in the manifest and publish anew; the call was not granted it'),
+  skill_disabled: policy(
+    200,
+    'ask an operator whether the skill is to be enabled again, then propose the call anew',
+  ),
+  capability_denied: caller(
+    200,
+    'declare the capability in the manifest and publish anew; the call was not granted it',
+  ),
   spawn_failed: caller(200, 'name a program that is in the sandbox and executable; stderr says which is not'),
   runtime_failure: caller(200, 'read stderr and `outcome`: the program itself failed, or a signal ended it'),
   cancelled: caller(200, 'nothing; it was cancelled on request'),
   sandbox_unavailable: us(200, 'run `countersign-worker doctor` on the host'),
-  sandbox_failed: us(200, 'try again; if it stays, run `countersign-worker doctor` on the host, or report `detail` where a skill failed'),
+  sandbox_failed: us(
+    200,
+    'try again; if it stays, run `countersign-worker doctor` on the host, or report `detail` where a skill failed',
+  ),
   worker_lost: us(200, 'check what the tool did before trying again: its outcome is unknown'),
   workspace_lost: {
     status: 200,

@@ -6,8 +6,12 @@ import { PATTERNS } from './ids.ts'
 export const Name = z.string().regex(PATTERNS.name)
 export const ToolName = z.string().regex(PATTERNS.tool)
 export const RunId = z.string().regex(PATTERNS.run, 'is not the id of a run; those look like run_01ABC…')
-export const CallId = z.string().regex(PATTERNS.call, 'is not the id of a call; those look like call_01ABC…_1')
-export const ApprovalId = z.string().regex(PATTERNS.approval, 'is not the id of an approval; those look like apr_01ABC…_1')
+export const CallId = z
+  .string()
+  .regex(PATTERNS.call, 'is not the id of a call; those look like call_01ABC…_1')
+export const ApprovalId = z
+  .string()
+  .regex(PATTERNS.approval, 'is not the id of an approval; those look like apr_01ABC…_1')
 export const StandingId = z.string().regex(PATTERNS.standing)
 export const WorkerId = z.string().regex(PATTERNS.worker)
 export const Sha256 = z.string().regex(PATTERNS.sha256)

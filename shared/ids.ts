@@ -65,20 +65,26 @@ export type KeyKind = 'agent' | 'operator' | 'enrol'
 export type ParsedKey = { kind: KeyKind; tenant: string; id: string }
 
 /** A new API key and what may be stored of it. The key itself is shown once and kept nowhere. */
-export function mintKey(kind: KeyKind, tenant: string, nowMs: number): { key: string; id: string; hash: string } {
+export function mintKey(
+  kind: KeyKind,
+  tenant: string,
+  nowMs: number,
+): { key: string; id: string; hash: string } {
   const id = ulid(nowMs)
   const key = `cs_${kind}_${tenant}_${id}_${base32(randomBytes(32))}`
   return { key, id, hash: keyHash(key) }
 }
 
 /** The key of the operator of an installation. Set-up makes it once; the edge is given its hash alone. */
-export const mintInstallationKey = (nowMs: number): string => `cs_installation_${ulid(nowMs)}_${base32(randomBytes(32))}`
+export const mintInstallationKey = (nowMs: number): string =>
+  `cs_installation_${ulid(nowMs)}_${base32(randomBytes(32))}`
 
 /**
  * The doorbell queue of a tenant's pool, or of one of its workers. The first dot ends the tenant's name, which contains none, so no two
  * tenants share a queue, and a Redis access rule can name the queues of one tenant.
  */
-export const doorbellQueue = (tenant: string, poolOrWorker: string): string => `doorbell-${tenant}.${poolOrWorker}`
+export const doorbellQueue = (tenant: string, poolOrWorker: string): string =>
+  `doorbell-${tenant}.${poolOrWorker}`
 
 export function parseKey(text: string): ParsedKey | undefined {
   const match = PATTERNS.key.exec(text)

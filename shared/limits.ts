@@ -394,7 +394,11 @@ export const MAX_SKILL_LIMITS = {
 } as const
 
 /** A run's budget where nobody says otherwise. The reference system's 4 calls and 750 ms proved too few for its users. */
-export const DEFAULT_BUDGET = { max_calls_per_run: 96, execution_timeout_ms: 120_000, max_denied_per_run: 24 } as const
+export const DEFAULT_BUDGET = {
+  max_calls_per_run: 96,
+  execution_timeout_ms: 120_000,
+  max_denied_per_run: 24,
+} as const
 export const MAX_BUDGET = {
   max_calls_per_run: 1_000_000,
   execution_timeout_ms: MAX_LIMITS.timeout_ms,

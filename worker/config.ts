@@ -25,14 +25,18 @@ export const refuseRoot = (): Result<void, Refusal> =>
     : ok(undefined)
 
 const url = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined)
-const loopback = (host: string): boolean => host === 'localhost' || host === '[::1]' || (isIPv4(host) && host.startsWith('127.'))
+const loopback = (host: string): boolean =>
+  host === 'localhost' || host === '[::1]' || (isIPv4(host) && host.startsWith('127.'))
 
 function edgeUrlFault(text: string): string | undefined {
   const { protocol, hostname, origin, href } = url(text) ?? {}
-  if (hostname === undefined || !/^https?:$/.test(protocol ?? '')) return 'give the edge’s address, such as `https://edge.example.com`'
+  if (hostname === undefined || !/^https?:$/.test(protocol ?? ''))
+    return 'give the edge’s address, such as `https://edge.example.com`'
   if (href !== `${origin}/`) return 'give scheme, host and port only'
   // A claim carries arguments (L7).
-  return protocol === 'https:' || loopback(hostname) ? undefined : 'use https; plain http is for loopback only'
+  return protocol === 'https:' || loopback(hostname)
+    ? undefined
+    : 'use https; plain http is for loopback only'
 }
 
 const Fields = z.strictObject({
@@ -44,7 +48,10 @@ const Fields = z.strictObject({
   pool: z.string().regex(PATTERNS.name),
   redis_url: z
     .string()
-    .refine((text) => /^rediss?:$/.test(url(text)?.protocol ?? ''), 'give an address such as `rediss://user:password@host:6379`'),
+    .refine(
+      (text) => /^rediss?:$/.test(url(text)?.protocol ?? ''),
+      'give an address such as `rediss://user:password@host:6379`',
+    ),
   /** Where key, spool and workspaces lie. */
   home: z.string().refine(isAbsolute, 'give an absolute path'),
   concurrency: z
@@ -64,7 +71,11 @@ const Fields = z.strictObject({
   free_bytes: z.int().min(0).default(LIMITS.disk_free_bytes),
   /** What the egress proxy may reach although its address is private. */
   private_hosts: z
-    .array(z.string().regex(/^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):[1-9][0-9]{0,4}$/, 'give `host:port` in lower case'))
+    .array(
+      z
+        .string()
+        .regex(/^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):[1-9][0-9]{0,4}$/, 'give `host:port` in lower case'),
+    )
     .max(64)
     .default([]),
   /** PEM of authorities that tools trust beside those of the host: a private CA. */
@@ -106,16 +117,21 @@ export function readConfig(path: string, environment: Environment = process.env)
   } catch {
     return err(`the configuration \`${path}\` is not JSON; mend it`)
   }
-  if (typeof file !== 'object' || file === null) return err(`the configuration \`${path}\` is not a JSON object; mend it`)
+  if (typeof file !== 'object' || file === null)
+    return err(`the configuration \`${path}\` is not a JSON object; mend it`)
   const read = Config.safeParse({ ...file, ...overrides(environment) })
   if (read.success) return ok(read.data)
-  const faults = read.error.issues.map(({ path: at, message }) => `\`${at.join('.') || '(the whole)'}\`: ${message}`)
+  const faults = read.error.issues.map(
+    ({ path: at, message }) => `\`${at.join('.') || '(the whole)'}\`: ${message}`,
+  )
   return err(`the configuration \`${path}\` can't be used: ${faults.join('; ')}`)
 }
 
 /** What the environment sets wins over the file. A number that is none is left as it came, for the schema to name. */
 function overrides(environment: Environment): Record<string, unknown> {
-  const set = Object.entries(environment).filter(([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== '')
+  const set = Object.entries(environment).filter(
+    ([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== '',
+  )
   return Object.fromEntries(
     set.map(([name, value = '']) => {
       const key = name.slice(PREFIX.length).toLowerCase()
@@ -138,8 +154,11 @@ export function readPrivate(path: string): Result<string, Refusal> {
   try {
     const { mode, uid } = fstatSync(file)
     if (uid !== process.geteuid?.())
-      return err(`belongs to uid ${uid}, and this is uid ${process.geteuid?.()}; chown it to the user that runs the worker`)
-    if ((mode & 0o077) !== 0) return err(`can be read by others (mode ${(mode & 0o777).toString(8)}); run \`chmod 600\` on it`)
+      return err(
+        `belongs to uid ${uid}, and this is uid ${process.geteuid?.()}; chown it to the user that runs the worker`,
+      )
+    if ((mode & 0o077) !== 0)
+      return err(`can be read by others (mode ${(mode & 0o777).toString(8)}); run \`chmod 600\` on it`)
     return ok(readFileSync(file, 'utf8'))
   } finally {
     closeSync(file)
@@ -147,8 +166,13 @@ export function readPrivate(path: string): Result<string, Refusal> {
 }
 
 /** Never from argv: every process of the host can read that. */
-export const enrolmentToken = (environment: Environment = process.env): string | undefined => environment['COUNTERSIGN_ENROL_TOKEN']
+export const enrolmentToken = (environment: Environment = process.env): string | undefined =>
+  environment['COUNTERSIGN_ENROL_TOKEN']
 
 /** Ours, for the process that we become. */
 export const environmentWith = (more: Readonly<Record<string, string>>): Record<string, string> =>
-  Object.fromEntries(Object.entries({ ...process.env, ...more }).filter((entry): entry is [string, string] => entry[1] !== undefined))
+  Object.fromEntries(
+    Object.entries({ ...process.env, ...more }).filter(
+      (entry): entry is [string, string] => entry[1] !== undefined,
+    ),
+  )

@@ -29,20 +29,27 @@ export async function doctor(path: string, json: boolean): Promise<boolean> {
     findings.push(finding)
     process.stdout.write(`${json ? JSON.stringify({ msg: 'check', ...finding }) : forPeople(finding)}\n`)
   }
-  const tell: Tell = (check, ok, found, fix) => say(ok || fix === '' ? { check, ok, found } : { check, ok, found, fix })
+  const tell: Tell = (check, ok, found, fix) =>
+    say(ok || fix === '' ? { check, ok, found } : { check, ok, found, fix })
   const advise: Advise = (check, found, fix) => say({ check, ok: true, found, fix })
 
   examineNode(tell)
   const root = refuseRoot()
   tell('user', root.ok, `uid ${process.geteuid?.()}`, root.ok ? '' : root.error)
   const config = readConfig(path)
-  tell('configuration', config.ok, config.ok ? `\`${path}\`` : config.error, 'mend it; --help shows what it holds')
+  tell(
+    'configuration',
+    config.ok,
+    config.ok ? `\`${path}\`` : config.error,
+    'mend it; --help shows what it holds',
+  )
   const tiers = root.ok && config.ok ? await examineSandbox(config.value, tell, advise) : []
   if (!root.ok) tell('tiers', false, 'not tried as root', 'run doctor as the user that runs the worker')
   if (config.ok) await examineAll(config.value, tiers, tell)
 
   const failed = findings.filter((finding) => !finding.ok).length
-  if (!json) process.stdout.write(failed === 0 ? 'all is well\n' : `${failed} of ${findings.length} checks failed\n`)
+  if (!json)
+    process.stdout.write(failed === 0 ? 'all is well\n' : `${failed} of ${findings.length} checks failed\n`)
   return failed === 0
 }
 
@@ -62,7 +69,12 @@ const forPeople = ({ check, ok, found, fix }: Finding): string => {
 function examineNode(tell: Tell): void {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
   const ok = major > NODE_MAJOR || (major === NODE_MAJOR && minor >= NODE_MINOR)
-  tell('node', ok, process.versions.node, `use Node ${NODE_MAJOR}.${NODE_MINOR} or newer; node_modules/.bin/node is one`)
+  tell(
+    'node',
+    ok,
+    process.versions.node,
+    `use Node ${NODE_MAJOR}.${NODE_MINOR} or newer; node_modules/.bin/node is one`,
+  )
 }
 
 async function examineAll(config: Config, tiers: readonly Tier[], tell: Tell): Promise<void> {
@@ -75,15 +87,26 @@ async function examineAll(config: Config, tiers: readonly Tier[], tell: Tell): P
   )
   await examineEdge(config, identity.ok ? identity.value : undefined, tiers, tell)
   const { answers, confined, keeps } = await examineRedis(config.redis_url)
-  tell('Redis', answers.ok, answers.ok ? 'answers' : answers.error, 'start Redis, or mend `redis_url`: host, port, user, password')
+  tell(
+    'Redis',
+    answers.ok,
+    answers.ok ? 'answers' : answers.error,
+    'start Redis, or mend `redis_url`: host, port, user, password',
+  )
   const acl = 'give the worker a user that may touch `cs:*` only; infra/redis.ts holds the access list'
   tell('Redis rights', confined.ok, confined.ok ? 'confined to our prefix' : confined.error, acl)
-  const conf = 'set it in redis.conf and restart Redis: without, it forgets doorbells, and calls wait until the edge rings again'
+  const conf =
+    'set it in redis.conf and restart Redis: without, it forgets doorbells, and calls wait until the edge rings again'
   tell('Redis policy', keeps.ok, keeps.ok ? 'evicts nothing, keeps an append-only file' : keeps.error, conf)
   examineSpool(config, tell)
 }
 
-async function examineEdge(config: Config, identity: Identity | undefined, tiers: readonly Tier[], tell: Tell): Promise<void> {
+async function examineEdge(
+  config: Config,
+  identity: Identity | undefined,
+  tiers: readonly Tier[],
+  tell: Tell,
+): Promise<void> {
   const open = openUnsigned(config.edge_url)
   const keys = await open.ask('keys', { query: { tenant: config.tenant } }).finally(open.close)
   tell(
@@ -119,14 +142,21 @@ async function examineEdge(config: Config, identity: Identity | undefined, tiers
   if (!beat.ok) return
   link.clock.learn(beat.value.now_ms, asked)
   const off = link.clock.offset_ms
-  tell('clock', Math.abs(off) <= CLOCK_OFF_MAX_MS, `${off} ms from the edge’s`, 'have the host’s clock set by NTP')
+  tell(
+    'clock',
+    Math.abs(off) <= CLOCK_OFF_MAX_MS,
+    `${off} ms from the edge’s`,
+    'have the host’s clock set by NTP',
+  )
 }
 
 function examineSpool({ home }: Config, tell: Tell): void {
   const dir = join(home, 'spool')
   const { settlements, bytes, unreadable } = new Spool(dir).look()
   const ok = settlements < SPOOL_BOUNDS.settlements && bytes < SPOOL_BOUNDS.bytes && !unreadable
-  const fix = unreadable ? `look at \`${dir}/unreadable\`, then remove it` : 'find out why the edge takes no results; `run` says so'
+  const fix = unreadable
+    ? `look at \`${dir}/unreadable\`, then remove it`
+    : 'find out why the edge takes no results; `run` says so'
   tell('spool', ok, `${settlements} results wait, ${bytes} bytes`, fix)
 }
 
@@ -141,7 +171,12 @@ async function examineSandbox(config: Config, tell: Tell, advise: Advise): Promi
     }
   })
   for (const { check, ok, found } of findings) tell(check, ok, found, '')
-  tell('tiers', tiers.length > 0, tiers.length > 0 ? tiers.join(', ') : 'none is proven', 'mend what the checks above name')
+  tell(
+    'tiers',
+    tiers.length > 0,
+    tiers.length > 0 ? tiers.join(', ') : 'none is proven',
+    'mend what the checks above name',
+  )
   examineCounts(hasQuota, tell, advise)
   return tiers
 }
@@ -150,8 +185,13 @@ async function examineSandbox(config: Config, tell: Tell, advise: Advise): Promi
 function examineCounts(hasQuota: boolean, tell: Tell, advise: Advise): void {
   if (hasQuota) tell('quota of inotify', true, 'each call of tier C has its own', '')
   else {
-    const fix = 'install `perl-base`; where AppArmor keeps perl from making user namespaces, a profile like those in infra/apparmor lets it'
-    advise('quota of inotify', 'calls have no quota: one call can use up what the worker’s user may have', fix)
+    const fix =
+      'install `perl-base`; where AppArmor keeps perl from making user namespaces, a profile like those in infra/apparmor lets it'
+    advise(
+      'quota of inotify',
+      'calls have no quota: one call can use up what the worker’s user may have',
+      fix,
+    )
   }
   const low = lowCounts(settingAt)
   if (low.length === 0) {

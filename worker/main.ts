@@ -82,7 +82,9 @@ async function readToken(): Promise<string> {
   return text.trim()
 }
 
-function readArguments(args: string[]): Result<{ command: string; path: string; json: boolean } | 'help', Refusal> {
+function readArguments(
+  args: string[],
+): Result<{ command: string; path: string; json: boolean } | 'help', Refusal> {
   try {
     const { values, positionals } = parseArgs({
       args,

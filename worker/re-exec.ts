@@ -17,5 +17,9 @@ export async function serveInSecondLife(home: string, args: readonly string[]): 
   enableCompileCache(cache)
   await import('./serve-main.ts') // compiles whatever the cache does not have yet
   flushCompileCache()
-  process.execve?.(process.execPath, [process.execPath, YOUNG, SERVING, ...args], environmentWith({ NODE_COMPILE_CACHE: cache }))
+  process.execve?.(
+    process.execPath,
+    [process.execPath, YOUNG, SERVING, ...args],
+    environmentWith({ NODE_COMPILE_CACHE: cache }),
+  )
 }

@@ -24,7 +24,9 @@ export async function startServing(args: readonly string[]): Promise<number> {
 /** What the kernel denies us is told in a sentence. Everything else is a bug, and shows where it is. */
 function refusedByHost(error: unknown): Result<never, Refusal> {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) throw error
-  return err(`this host does not give what serving needs (${error.message}); ${remedyFor(String(error.code))}`)
+  return err(
+    `this host does not give what serving needs (${error.message}); ${remedyFor(String(error.code))}`,
+  )
 }
 
 if (import.meta.main) process.exit(await startServing(process.argv.slice(2)))

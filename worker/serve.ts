@@ -46,7 +46,8 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   if (!left.ok) return left
   const { lost, unreadable, settled } = left.value
   if (lost.length > 0) log.warn(LOST, { calls: lost.length, first: lost.slice(0, LOST_NAMED) })
-  if (unreadable !== undefined) log.warn('lines of the spool could not be read; they were put aside', { file: unreadable })
+  if (unreadable !== undefined)
+    log.warn('lines of the spool could not be read; they were put aside', { file: unreadable })
   return withEquipment(config, async (equipment) => {
     const prepared = new PreparedStock(equipment)
     const proveAgain = () => tell(prove(equipment, config.tiers, prepared), log)
@@ -59,13 +60,18 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   })
 }
 
-const LOST = 'calls ended with the worker that ran them; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
+const LOST =
+  'calls ended with the worker that ran them; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
 const LOST_NAMED = 10
 
 async function workIfProven(begun: Omit<Begun, 'proven'>, proven: Proven): Promise<Result<void, Refusal>> {
   // A canary that fails takes its tier out, and is tried again; what the host lacks nobody will have installed by then (S48).
-  if (proven.lacking.length > 0) return err(`${proven.lacking.join('; ')}; or name in \`tiers\` only those that this host is to take`)
-  if (proven.tiers.length === 0) return err('no tier is proven on this host, so there is nothing that it may run; mend what is named above')
+  if (proven.lacking.length > 0)
+    return err(`${proven.lacking.join('; ')}; or name in \`tiers\` only those that this host is to take`)
+  if (proven.tiers.length === 0)
+    return err(
+      'no tier is proven on this host, so there is nothing that it may run; mend what is named above',
+    )
   return work({ ...begun, proven })
 }
 
@@ -81,7 +87,16 @@ type Begun = {
 }
 
 /** What is away is waited for; only another edge than ours is refused. Ends when `stop` says so and all is drained. */
-async function work({ config, identity, spool, left, proven: first, proveAgain, log, stop: asked }: Begun): Promise<Result<void, Refusal>> {
+async function work({
+  config,
+  identity,
+  spool,
+  left,
+  proven: first,
+  proveAgain,
+  log,
+  stop: asked,
+}: Begun): Promise<Result<void, Refusal>> {
   const refusal = new AbortController()
   const stop = AbortSignal.any([asked, refusal.signal])
   const link = openLink(config.edge_url, identity)
@@ -97,7 +112,10 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
     const body = { envelope: signedProof(proving.proven, identity, link.clock.now()) }
     const said = await link.insist('prove', { body }, { patience_ms: LIMITS.proof_every_ms, signal })
     if (!said.ok && !signal.aborted)
-      log.warn('the edge does not take this worker’s proof', { code: said.error.code, detail: said.error.detail })
+      log.warn('the edge does not take this worker’s proof', {
+        code: said.error.code,
+        detail: said.error.detail,
+      })
   }
   const changed = ({ tiers }: Proven): void => {
     intake.close('unproven', tiers.length === 0)
@@ -131,7 +149,10 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   process.on('SIGHUP', anew) // whoever mended the host need not wait
   spool.watch((refused) => {
     if (refused === undefined) log.say('the spool can be written again')
-    else log.warn('the spool can’t be written; running calls go on, and nothing new is taken until it can', { reason: refused })
+    else
+      log.warn('the spool can’t be written; running calls go on, and nothing new is taken until it can', {
+        reason: refused,
+      })
     intake.close('spool unwritable', refused !== undefined)
   })
   const watching = setInterval(() => {
@@ -143,7 +164,9 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   settling.adopt(left)
   intake.close('spool full', spool.full)
   let queue: Queue | undefined
-  const ours = (await before(stop, heartbeat.first)) ? await isPinnedEdge(link, identity, stop) : ok(undefined)
+  const ours = (await before(stop, heartbeat.first))
+    ? await isPinnedEdge(link, identity, stop)
+    : ok(undefined)
   if (!ours.ok) refusal.abort()
   if (!stop.aborted) await sayProof()
   if (await before(stop, settling.offered())) {
@@ -158,7 +181,8 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
       ring: (doorbell) => execute(doorbell, station),
     })
     intake.govern(queue)
-    if (await before(stop, queue.listening)) log.say('ready', { worker: identity.worker, pool, tiers: proving.proven.tiers })
+    if (await before(stop, queue.listening))
+      log.say('ready', { worker: identity.worker, pool, tiers: proving.proven.tiers })
   }
   await before(stop, new Promise<void>(() => undefined))
 
@@ -183,10 +207,15 @@ function openRunFolders({ home, runs_bytes, free_bytes }: Config, { sandbox }: P
 }
 
 /** What answers there has to have the key that we pinned: it could grant us nothing, and should be shown nothing. */
-async function isPinnedEdge(link: Link, identity: Identity, stop: AbortSignal): Promise<Result<void, Refusal>> {
+async function isPinnedEdge(
+  link: Link,
+  identity: Identity,
+  stop: AbortSignal,
+): Promise<Result<void, Refusal>> {
   const input = { query: { tenant: identity.tenant } }
   const keys = await link.insist('keys', input, { patience_ms: Number.POSITIVE_INFINITY, signal: stop })
-  if (!keys.ok) return stop.aborted ? ok(undefined) : err(`the edge does not tell its keys: ${keys.error.detail}`)
+  if (!keys.ok)
+    return stop.aborted ? ok(undefined) : err(`the edge does not tell its keys: ${keys.error.detail}`)
   if (pins(identity, keys.value)) return ok(undefined)
   return err(
     `the edge does not have the key \`${identity.edge.kid}\` that this worker pinned; mend \`edge_url\`, or remove the key file and enrol anew if the key was changed on purpose`,
@@ -228,7 +257,8 @@ class Intake {
 /** What failed is named; each detail says how to mend it. */
 async function tell(proving: Promise<Proven>, log: Log): Promise<Proven> {
   const proven = await proving
-  for (const { check, ok: held, found } of proven.findings) if (!held) log.warn('a check of the sandbox failed', { check, found })
+  for (const { check, ok: held, found } of proven.findings)
+    if (!held) log.warn('a check of the sandbox failed', { check, found })
   return proven
 }
 
@@ -263,7 +293,9 @@ function holdHome(home: string): Promise<Result<void, Refusal>> {
   const { dev, ino } = statSync(home)
   return new Promise((settle) => {
     const server = createServer((socket) => socket.destroy())
-    server.once('error', () => settle(err(`another worker runs on \`${home}\`; stop it, or give this one a home of its own`)))
+    server.once('error', () =>
+      settle(err(`another worker runs on \`${home}\`; stop it, or give this one a home of its own`)),
+    )
     server.listen(`\0countersign-worker-${dev}-${ino}`, () => settle(ok(undefined)))
     server.unref()
   })

@@ -15,7 +15,8 @@ const names = (given: string | undefined): string[] | undefined =>
     ?.split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '')
-const done = (what: string): Result<Output, never> => ok({ ok: true, json: { done: true }, text: `${what}\n` })
+const done = (what: string): Result<Output, never> =>
+  ok({ ok: true, json: { done: true }, text: `${what}\n` })
 
 /** A new principal, and its key if this is the one time that it is shown. */
 function keyed(kind: string, name: string, key: string | undefined, paint: Paint): string {
@@ -52,12 +53,18 @@ const listAgents = command({
 
 const putAgent = command({
   words: ['agents', 'put'],
-  args: { ...NAME, 'FILE?': 'the agent as JSON, for what no flag says, such as its budget; - reads standard input' },
+  args: {
+    ...NAME,
+    'FILE?': 'the agent as JSON, for what no flag says, such as its budget; - reads standard input',
+  },
   flags: {
     tools: { value: 'TOOL,…', what: 'the tools it may call; * is every one' },
     channels: { value: 'NAME,…', what: 'the channels it may come from; any if you say nothing' },
     groups: { value: 'NAME,…', what: 'the groups it is in' },
-    owners: { value: 'NAME,…', what: 'the operators who answer for it; you, if it is new and you say nothing' },
+    owners: {
+      value: 'NAME,…',
+      what: 'the operators who answer for it; you, if it is new and you say nothing',
+    },
     pool: { value: 'NAME', what: 'the pool of workers that runs its calls' },
   },
   does: 'Make an agent, or change one; a new one’s key is in the answer, once',
@@ -66,13 +73,20 @@ const putAgent = command({
   async run({ args: { NAME: name, FILE: file }, flags, api, paint }) {
     const read = file === undefined ? ok({}) : readRecord(file)
     if (!read.ok) return read
-    const lists = { tools: names(flags.tools), channels: names(flags.channels), groups: names(flags.groups), owners: names(flags.owners) }
+    const lists = {
+      tools: names(flags.tools),
+      channels: names(flags.channels),
+      groups: names(flags.groups),
+      owners: names(flags.owners),
+    }
     const said = { ...lists, pool: flags.pool }
     const given = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined))
     const spec = fitting(AgentSpec, { ...read.value, ...given }, 'the agent')
     if (!spec.ok) return spec
     const put = await api('putAgent', { params: { name }, body: spec.value })
-    return put.ok ? ok({ ok: true, json: put.value, text: keyed('agent', put.value.name, put.value.key, paint) }) : put
+    return put.ok
+      ? ok({ ok: true, json: put.value, text: keyed('agent', put.value.name, put.value.key, paint) })
+      : put
   },
 })
 
@@ -85,7 +99,9 @@ const rotate = (kind: 'agent' | 'operator', route: 'rotateAgentKey' | 'rotateOpe
     key: 'operator',
     async run({ args, api, paint }) {
       const put = await api(route, { params: { name: args.NAME } })
-      return put.ok ? ok({ ok: true, json: put.value, text: keyed(kind, put.value.name, put.value.key, paint) }) : put
+      return put.ok
+        ? ok({ ok: true, json: put.value, text: keyed(kind, put.value.name, put.value.key, paint) })
+        : put
     },
   })
 
@@ -110,22 +126,38 @@ const listOperators = command({
   async run({ api, paint }) {
     const list = await api('listOperators', {})
     if (!list.ok) return list
-    const rows = list.value.items.map(({ name, roles, created_at_ms }) => [name, roles.join(','), time(created_at_ms)])
-    return ok({ ok: true, json: list.value.items, text: listing(paint, ['operator', 'roles', 'made'], rows, 'no operators') })
+    const rows = list.value.items.map(({ name, roles, created_at_ms }) => [
+      name,
+      roles.join(','),
+      time(created_at_ms),
+    ])
+    return ok({
+      ok: true,
+      json: list.value.items,
+      text: listing(paint, ['operator', 'roles', 'made'], rows, 'no operators'),
+    })
   },
 })
 
 const putOperator = command({
   words: ['operators', 'put'],
   args: NAME,
-  flags: { roles: { value: 'ROLE,…', what: 'the roles, which policy gives a meaning: admin, approver, auditor, courier by default' } },
+  flags: {
+    roles: {
+      value: 'ROLE,…',
+      what: 'the roles, which policy gives a meaning: admin, approver, auditor, courier by default',
+    },
+  },
   does: 'Make an operator, or change one; a new one’s key is in the answer, once',
   key: 'operator',
   async run({ args: { NAME: name }, flags, api, paint }) {
     const roles = names(flags.roles)
-    if (roles === undefined) return err(usage('`--roles` is missing: countersign operators put NAME --roles approver'))
+    if (roles === undefined)
+      return err(usage('`--roles` is missing: countersign operators put NAME --roles approver'))
     const put = await api('putOperator', { params: { name }, body: { roles } })
-    return put.ok ? ok({ ok: true, json: put.value, text: keyed('operator', put.value.name, put.value.key, paint) }) : put
+    return put.ok
+      ? ok({ ok: true, json: put.value, text: keyed('operator', put.value.name, put.value.key, paint) })
+      : put
   },
 })
 
@@ -150,15 +182,17 @@ const listWorkers = command({
   async run({ api, paint }) {
     const list = await api('listWorkers', {})
     if (!list.ok) return list
-    const rows = list.value.items.map(({ id, name, pool, advertised, status, seen_at_ms, doubled_at_ms, kid }) => [
-      id,
-      name,
-      pool,
-      advertised.join(','),
-      doubled_at_ms === null ? status : `${status}, copied`,
-      seen_at_ms === null ? 'never' : time(seen_at_ms),
-      kid,
-    ])
+    const rows = list.value.items.map(
+      ({ id, name, pool, advertised, status, seen_at_ms, doubled_at_ms, kid }) => [
+        id,
+        name,
+        pool,
+        advertised.join(','),
+        doubled_at_ms === null ? status : `${status}, copied`,
+        seen_at_ms === null ? 'never' : time(seen_at_ms),
+        kid,
+      ],
+    )
     return ok({
       ok: true,
       json: list.value.items,
@@ -181,16 +215,27 @@ const showWorker = command({
     if (!found.ok) return found
     const { name, pool, advertised, doubled_at_ms, proof } = found.value
     const head = `${inline(name)}, pool ${inline(pool)}, gets calls of: ${advertised.join(' and ') || 'no tier'}\n${doubled_at_ms === null ? '' : copied(doubled_at_ms)}`
-    if (proof === null) return ok({ ok: true, json: found.value, text: `${head}it has said nothing signed of itself yet\n` })
+    if (proof === null)
+      return ok({ ok: true, json: found.value, text: `${head}it has said nothing signed of itself yet\n` })
     const { tiers, egress, cgroups, prepared, profiles = [] } = proof
-    const own = profiles.map(({ name: profile, proof: part }) => [`profile ${inline(profile)}`, part] as const)
+    const own = profiles.map(
+      ({ name: profile, proof: part }) => [`profile ${inline(profile)}`, part] as const,
+    )
     const parts = [
-      ...Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, cgroups, ...(prepared === undefined ? {} : { prepared }) }),
+      ...Object.entries({
+        'tier B': tiers.B,
+        'tier C': tiers.C,
+        egress,
+        cgroups,
+        ...(prepared === undefined ? {} : { prepared }),
+      }),
       ...own,
     ]
     const told = parts.flatMap(([part, { ok: held, lack, checks }]) => [
       `${part}: ${lack ?? (held ? 'proven' : 'not proven')}`,
-      ...checks.map((check) => `  ${check.ok ? 'ok  ' : 'FAIL'}  ${inline(check.name)}: ${inline(check.seen)}`),
+      ...checks.map(
+        (check) => `  ${check.ok ? 'ok  ' : 'FAIL'}  ${inline(check.name)}: ${inline(check.seen)}`,
+      ),
     ])
     const { kernel, bubblewrap, util_linux, node } = proof.versions
     const on = `tried ${time(proof.at_ms)}, in ${proof.took_ms} ms; Linux ${kernel}, bubblewrap ${bubblewrap}, util-linux ${util_linux}, Node ${node}`

@@ -10,7 +10,8 @@ import { readBytes } from '../shell/files.ts'
 import { fitting } from '../shell/json-input.ts'
 import { inline, listing, time } from '../shell/terminal-text.ts'
 
-const names = (given: string | undefined): string[] => (given ?? '').split(',').flatMap((name) => name.trim() || [])
+const names = (given: string | undefined): string[] =>
+  (given ?? '').split(',').flatMap((name) => name.trim() || [])
 const NAME = { NAME: 'the secret’s name' } as const
 
 /** Not what a lenient decoder would make of it: a tool would be handed another secret. */
@@ -48,10 +49,16 @@ const list = command({
 
 const put = command({
   words: ['secrets', 'put'],
-  args: { ...NAME, FILE: 'holds the value, UTF-8 text; - reads standard input. One newline at its end is left off' },
+  args: {
+    ...NAME,
+    FILE: 'holds the value, UTF-8 text; - reads standard input. One newline at its end is left off',
+  },
   flags: {
     tools: { value: 'TOOL,…', what: 'the tools that may have it' },
-    hosts: { value: 'HOST:PORT,…', what: 'bind it to these: no tool is handed it, its proxy adds it to requests to them' },
+    hosts: {
+      value: 'HOST:PORT,…',
+      what: 'bind it to these: no tool is handed it, its proxy adds it to requests to them',
+    },
   },
   does: 'Put a secret, or its next version; it goes in and never comes out',
   key: 'operator',
@@ -66,12 +73,20 @@ const put = command({
     if (!bytes.ok) return bytes
     const text = textOf(bytes.value)
     if (text === undefined)
-      return err(trouble('unreadable', 'a secret is UTF-8 text, and this is not', 'put it in base64, and have the tool decode it'))
+      return err(
+        trouble(
+          'unreadable',
+          'a secret is UTF-8 text, and this is not',
+          'put it in base64, and have the tool decode it',
+        ),
+      )
     const value = text.replace(/\r?\n$/, '')
     const spec = fitting(SecretSpec, { value, tools, ...(hosts.length === 0 ? {} : { hosts }) }, 'the secret')
     if (!spec.ok) return spec
     const done = await api('putSecret', { params: { name }, body: spec.value })
-    return done.ok ? ok({ ok: true, json: done.value, text: `secret ${inline(name)}, version ${done.value.version}\n` }) : done
+    return done.ok
+      ? ok({ ok: true, json: done.value, text: `secret ${inline(name)}, version ${done.value.version}\n` })
+      : done
   },
 })
 

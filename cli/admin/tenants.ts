@@ -22,10 +22,17 @@ type QuotaFlags = Readonly<Record<keyof typeof QUOTA, string | undefined>>
 
 function quotaIn({ calls, files, workers, streams }: QuotaFlags) {
   const said = { calls_per_day: calls, files_bytes: files, workers, streams }
-  const given = Object.entries(said).flatMap(([name, value]) => (value === undefined ? [] : [{ name, value }]))
+  const given = Object.entries(said).flatMap(([name, value]) =>
+    value === undefined ? [] : [{ name, value }],
+  )
   const wrong = given.find(({ value }) => !/^\d+$/.test(value))
-  if (wrong !== undefined) return err(usage(`the quota \`${wrong.name}\` is to be a whole number in digits, such as 1000`))
-  return fitting(Quota.partial(), Object.fromEntries(given.map(({ name, value }) => [name, Number(value)])), 'the quota')
+  if (wrong !== undefined)
+    return err(usage(`the quota \`${wrong.name}\` is to be a whole number in digits, such as 1000`))
+  return fitting(
+    Quota.partial(),
+    Object.fromEntries(given.map(({ name, value }) => [name, Number(value)])),
+    'the quota',
+  )
 }
 
 const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Tenant): [string, string][] => [
@@ -47,12 +54,20 @@ const list = command({
   does: `List tenants by name, deleted ones included, ${LIMITS.page} at a time`,
   key: 'installation',
   async run({ flags, api, paint }) {
-    const tenants = await api('listTenants', { query: flags.after === undefined ? {} : { after: flags.after } })
+    const tenants = await api('listTenants', {
+      query: flags.after === undefined ? {} : { after: flags.after },
+    })
     if (!tenants.ok) return tenants
-    const rows = tenants.value.items.map(({ name, state, created_at_ms }) => [name, state, time(created_at_ms)])
+    const rows = tenants.value.items.map(({ name, state, created_at_ms }) => [
+      name,
+      state,
+      time(created_at_ms),
+    ])
     const last = tenants.value.items.at(-1)
     const more =
-      last === undefined || rows.length < LIMITS.page ? '' : `there may be more: \`countersign tenants list --after ${last.name}\`\n`
+      last === undefined || rows.length < LIMITS.page
+        ? ''
+        : `there may be more: \`countersign tenants list --after ${last.name}\`\n`
     const text = `${listing(paint, ['tenant', 'state', 'made'], rows, 'no tenants')}${more}`
     return ok({ ok: true, json: tenants.value.items, text })
   },
@@ -68,7 +83,11 @@ const create = command({
   async run({ args, flags, api, paint }) {
     const quota = quotaIn(flags)
     if (!quota.ok) return quota
-    const body = { name: args.NAME, quota: quota.value, ...(flags.operator === undefined ? {} : { operator: flags.operator }) }
+    const body = {
+      name: args.NAME,
+      quota: quota.value,
+      ...(flags.operator === undefined ? {} : { operator: flags.operator }),
+    }
     const made = await api('createTenant', { body })
     if (!made.ok) return made
     const { operator, key } = made.value
@@ -159,7 +178,8 @@ const remove = command({
   key: 'installation',
   examples: ['countersign tenants delete acme acme'],
   async run({ args, api }) {
-    if (args.AGAIN !== args.NAME) return err(usage('the two names differ, so nothing was deleted; give the same name twice'))
+    if (args.AGAIN !== args.NAME)
+      return err(usage('the two names differ, so nothing was deleted; give the same name twice'))
     const done = await api('deleteTenant', { params: { tenant: args.NAME }, body: { name: args.AGAIN } })
     return done.ok ? ok(told(done.value)) : done
   },

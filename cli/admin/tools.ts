@@ -49,7 +49,9 @@ const showTool = command({
 const putTool = command({
   words: ['tools', 'put'],
   args: { FILE: 'the tool as JSON; - reads it from standard input' },
-  flags: { name: { value: 'NAME', what: 'the tool’s name, where the file neither says it nor is named by it' } },
+  flags: {
+    name: { value: 'NAME', what: 'the tool’s name, where the file neither says it nor is named by it' },
+  },
   does: 'Register a tool; every change is a new version',
   key: 'operator',
   async run({ args: { FILE: file }, flags, api, paint }) {
@@ -67,7 +69,11 @@ const putTool = command({
       ['policy sees', put.value.policy.args],
       ...put.value.policy.unseen.map(({ at, reason }) => ['not', `${at}: ${reason}`]),
     ]
-    return ok({ ok: true, json: put.value, text: `tool ${paint.bold(inline(put.value.name))}\n${columns(rows, '  ')}` })
+    return ok({
+      ok: true,
+      json: put.value,
+      text: `tool ${paint.bold(inline(put.value.name))}\n${columns(rows, '  ')}`,
+    })
   },
 })
 

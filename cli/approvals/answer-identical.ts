@@ -15,21 +15,33 @@ export const ALIKE = {
 type Body = Partial<Said> & Pick<Said, 'decision'>
 
 export async function answerAlike(api: Given['api'], id: string, number: string, body: Body): Answer {
-  if (!/^[1-9][0-9]{0,4}$/.test(number)) return err(usage('`--alike` takes their number, as `approvals list` counts them'))
+  if (!/^[1-9][0-9]{0,4}$/.test(number))
+    return err(usage('`--alike` takes their number, as `approvals list` counts them'))
   const found = await thoseThatAsk(api, id)
   if (!found.ok) return found
   const ids = found.value
   if (ids.length !== Number(number))
-    return err(trouble('conflict', `${ids.length} ask exactly this, not ${number}`, 'look at `approvals list` again'))
+    return err(
+      trouble('conflict', `${ids.length} ask exactly this, not ${number}`, 'look at `approvals list` again'),
+    )
   const answered: { approval: string; status: string; detail?: string }[] = []
   for (const approval of ids) {
     const done = await api('answerApproval', { params: { id: approval }, body })
-    answered.push(done.ok ? { approval, status: done.value.status } : { approval, status: done.error.code, detail: done.error.detail })
+    answered.push(
+      done.ok
+        ? { approval, status: done.value.status }
+        : { approval, status: done.error.code, detail: done.error.detail },
+    )
   }
   const lines = answered.map(
-    ({ approval, status, detail }) => `${approval} ${status}${detail === undefined ? '' : `: ${inline(detail)}`}\n`,
+    ({ approval, status, detail }) =>
+      `${approval} ${status}${detail === undefined ? '' : `: ${inline(detail)}`}\n`,
   )
-  return ok({ ok: answered.every(({ detail }) => detail === undefined), json: answered, text: lines.join('') })
+  return ok({
+    ok: answered.every(({ detail }) => detail === undefined),
+    json: answered,
+    text: lines.join(''),
+  })
 }
 
 /** Oldest first. */

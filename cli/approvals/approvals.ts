@@ -14,17 +14,23 @@ import { watch } from './watch.ts'
 const ID = { APPROVAL: 'the approval’s id' } as const
 const REASON = { value: 'TEXT', what: 'why; shown to the agent and kept in the journal' } as const
 
-const DIGEST = { value: 'DIGEST', what: 'what was shown; needed where somebody has changed the arguments' } as const
+const DIGEST = {
+  value: 'DIGEST',
+  what: 'what was shown; needed where somebody has changed the arguments',
+} as const
 
 const STATUSES = ['pending', 'ended', 'all'] as const
-const isStatus = (text: string): text is (typeof STATUSES)[number] => STATUSES.some((status) => status === text)
+const isStatus = (text: string): text is (typeof STATUSES)[number] =>
+  STATUSES.some((status) => status === text)
 
 const list = command({
   words: ['approvals', 'list'],
   args: {},
   flags: {
     status: { value: 'STATUS', what: 'pending (if you say nothing), ended or all' },
-    each: { what: 'each by itself; else those that wait and ask exactly the same are one line, with their number' },
+    each: {
+      what: 'each by itself; else those that wait and ask exactly the same are one line, with their number',
+    },
   },
   does: 'List approvals, newest first',
   key: 'operator',
@@ -34,18 +40,25 @@ const list = command({
     const alike = status === 'pending' && !flags.each ? 'once' : 'each'
     const page = await api('listApprovals', { query: { status, alike } })
     if (!page.ok) return page
-    const rows = page.value.items.map(({ id, status, expires_at, prompt: { risk, agent, title }, alike = 1, url }) => [
-      id,
-      status,
-      risk,
-      agent,
-      String(alike),
-      time(expires_at),
-      title,
-      url ?? '',
-    ])
+    const rows = page.value.items.map(
+      ({ id, status, expires_at, prompt: { risk, agent, title }, alike = 1, url }) => [
+        id,
+        status,
+        risk,
+        agent,
+        String(alike),
+        time(expires_at),
+        title,
+        url ?? '',
+      ],
+    )
     const none = status === 'pending' ? 'nothing waits for approval' : 'no approvals'
-    const text = listing(paint, ['approval', 'status', 'risk', 'agent', 'alike', 'expires', 'asks', 'link'], rows, none)
+    const text = listing(
+      paint,
+      ['approval', 'status', 'risk', 'agent', 'alike', 'expires', 'asks', 'link'],
+      rows,
+      none,
+    )
     return ok({ ok: true, json: page.value.items, text })
   },
 })
@@ -70,8 +83,11 @@ const approve = command({
   key: 'operator',
   async run({ args, flags, api, paint }) {
     const { arguments: changed } = flags
-    if (changed !== undefined) return approveChanged(api, paint, args.APPROVAL, { ...flags, arguments: changed })
-    return flags['dry-run'] ? err(usage('`--dry-run` goes with `--arguments`')) : answer(api, paint, args.APPROVAL, 'approve', flags)
+    if (changed !== undefined)
+      return approveChanged(api, paint, args.APPROVAL, { ...flags, arguments: changed })
+    return flags['dry-run']
+      ? err(usage('`--dry-run` goes with `--arguments`'))
+      : answer(api, paint, args.APPROVAL, 'approve', flags)
   },
 })
 
@@ -105,14 +121,22 @@ type Said = {
   for: string | undefined
 }
 
-async function answer(api: Given['api'], paint: Paint, id: string, decision: 'approve' | 'deny', flags: Said): Answer {
+async function answer(
+  api: Given['api'],
+  paint: Paint,
+  id: string,
+  decision: 'approve' | 'deny',
+  flags: Said,
+): Answer {
   const scope = scopeOf(flags)
   if (!scope.ok) return scope
   const shown = flags.digest === undefined ? {} : { digest: flags.digest }
   const body = { decision, reason: flags.reason ?? '', ...shown, ...scope.value }
   if (flags.alike !== undefined) return answerAlike(api, id, flags.alike, body)
   const answered = await api('answerApproval', { params: { id }, body })
-  return answered.ok ? ok({ ok: true, json: answered.value, text: showApproval(answered.value, paint) }) : answered
+  return answered.ok
+    ? ok({ ok: true, json: answered.value, text: showApproval(answered.value, paint) })
+    : answered
 }
 
 export const APPROVALS: readonly Command[] = [list, show, approve, deny, watch, revokeLinks]

@@ -6,7 +6,19 @@ import { columns, fileCount, inline, quoted, time } from '../shell/terminal-text
 import { standingInWords } from './standing.ts'
 
 export function showApproval(approval: Approval, paint: Paint): string {
-  const { id, status, prompt, digest, call, requested_at, expires_at, answers, url, links_revoked, edits = [] } = approval
+  const {
+    id,
+    status,
+    prompt,
+    digest,
+    call,
+    requested_at,
+    expires_at,
+    answers,
+    url,
+    links_revoked,
+    edits = [],
+  } = approval
   const rows = [
     ['approval', id],
     ['call', call],
@@ -20,12 +32,16 @@ export function showApproval(approval: Approval, paint: Paint): string {
     ['digest', digest],
     ['requested', time(requested_at)],
     ['expires', time(expires_at)],
-    ...(prompt.files === undefined ? [] : [['files', `${fileCount(prompt.files.length)}: countersign calls inputs ${call}`]]),
+    ...(prompt.files === undefined
+      ? []
+      : [['files', `${fileCount(prompt.files.length)}: countersign calls inputs ${call}`]]),
     ...answers.map(({ by, decision, channel, scope, standing, at_ms, reason }) => [
       'answer',
       `${decision}${scope === 'once' ? '' : ` (${standing ?? scope})`} by ${by} over ${channel} at ${time(at_ms)}${reason === '' ? '' : `: ${reason}`}`,
     ]),
-    ...(links_revoked === undefined ? [] : [['links revoked', links_revoked === 'all' ? 'all' : links_revoked.join(', ')]]),
+    ...(links_revoked === undefined
+      ? []
+      : [['links revoked', links_revoked === 'all' ? 'all' : links_revoked.join(', ')]]),
     ...(url === undefined ? [] : [['link', url]]),
   ]
   const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad
@@ -34,7 +50,10 @@ export function showApproval(approval: Approval, paint: Paint): string {
 
 /** The changes of an edit, one place after another: a removed line starts with a minus, an added one with a plus. */
 export function changesInWords({ changes, more }: Pick<Edit, 'changes' | 'more'>, paint: Paint): string {
-  const side = (sign: string, text: string | null): string => (text === null ? '' : quoted(text).replace(/^ {2}/gm, `${sign} `))
-  const lines = changes.map(({ at, from, to }) => `  ${inline(at)}\n${paint.bad(side('-', from))}${paint.good(side('+', to))}`)
+  const side = (sign: string, text: string | null): string =>
+    text === null ? '' : quoted(text).replace(/^ {2}/gm, `${sign} `)
+  const lines = changes.map(
+    ({ at, from, to }) => `  ${inline(at)}\n${paint.bad(side('-', from))}${paint.good(side('+', to))}`,
+  )
   return `${lines.join('')}${more === 0 ? '' : `  and ${more} places more\n`}`
 }

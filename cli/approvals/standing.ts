@@ -9,19 +9,26 @@ import { listing, time } from '../shell/terminal-text.ts'
 
 /** For `approve` and `deny`. */
 export const STANDING_FLAGS = {
-  session: { what: 'for all such calls of its session, until it is reset; `approvals show` says which calls those are' },
+  session: {
+    what: 'for all such calls of its session, until it is reset; `approvals show` says which calls those are',
+  },
   for: { value: 'TIME', what: 'the same for a time, such as 90s, 10m or 2h' },
 } as const
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600 }
 
 /** The scope that the flags name. */
-export function scopeOf(flags: { session: boolean; for: string | undefined }): Result<Partial<Pick<Answer, 'scope' | 'ttl_s'>>, Trouble> {
+export function scopeOf(flags: {
+  session: boolean
+  for: string | undefined
+}): Result<Partial<Pick<Answer, 'scope' | 'ttl_s'>>, Trouble> {
   if (flags.for === undefined) return ok(flags.session ? { scope: 'session' } : {})
   if (flags.session) return err(usage('`--session` or `--for`, not both'))
   const [, number = '', unit = ''] = /^([0-9]{1,6})([smh])$/.exec(flags.for) ?? []
   const ttl_s = Number(number) * (UNITS[unit] ?? 0)
-  return ttl_s > 0 ? ok({ scope: 'timeboxed', ttl_s }) : err(usage('`--for` takes a time such as 90s, 10m or 2h'))
+  return ttl_s > 0
+    ? ok({ scope: 'timeboxed', ttl_s })
+    : err(usage('`--for` takes a time such as 90s, 10m or 2h'))
 }
 
 /** What an answer could stand for, before it is given. */
@@ -31,7 +38,8 @@ export function standingInWords({ prompt: { standing } }: Approval): string {
   return `for ${duration(standing.most_s)} at the most: ${standing.covers}`
 }
 
-const duration = (s: number): string => (s % 3_600 === 0 ? `${s / 3_600} h` : s % 60 === 0 ? `${s / 60} min` : `${s} s`)
+const duration = (s: number): string =>
+  s % 3_600 === 0 ? `${s / 3_600} h` : s % 60 === 0 ? `${s / 60} min` : `${s} s`
 
 const standing = command({
   words: ['approvals', 'standing'],
@@ -49,7 +57,11 @@ const standing = command({
       time(until_ms),
       covers,
     ])
-    return ok({ ok: true, json: page.value.items, text: listing(paint, ['standing', 'says', 'by', 'until', 'to'], rows, 'nothing stands') })
+    return ok({
+      ok: true,
+      json: page.value.items,
+      text: listing(paint, ['standing', 'says', 'by', 'until', 'to'], rows, 'nothing stands'),
+    })
   },
 })
 

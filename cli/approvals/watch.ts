@@ -57,7 +57,10 @@ export const watch = command({
 const ENDED = ok(toldAlready(true))
 
 /** Oldest first. */
-async function waitingNow(api: Given['api'], signal: AbortSignal): Promise<Result<ListedApproval[], Trouble>> {
+async function waitingNow(
+  api: Given['api'],
+  signal: AbortSignal,
+): Promise<Result<ListedApproval[], Trouble>> {
   const all: ListedApproval[] = []
   for (;;) {
     const after = all.at(-1)?.id
@@ -72,7 +75,9 @@ function lineOf({ id, status, prompt, requested_at, answers, url }: ListedApprov
   const last = answers.at(-1)
   const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad
   const said =
-    last === undefined ? '' : `  ${last.decision} by ${last.by} over ${last.channel}${last.reason === '' ? '' : `: ${last.reason}`}`
+    last === undefined
+      ? ''
+      : `  ${last.decision} by ${last.by} over ${last.channel}${last.reason === '' ? '' : `: ${last.reason}`}`
   const link = url === undefined ? '' : `  ${url}`
   const at = time(last?.at_ms ?? requested_at)
   return `${paint.dim(at)}  ${brush(status)}  ${inline(`${id}  ${prompt.risk}  ${prompt.title}${said}${link}`)}\n`

@@ -33,7 +33,8 @@ export function readFiles(given: readonly string[]): Result<Brought[], Trouble> 
     const from = colon < 0 ? one : one.slice(0, colon)
     const path = colon < 0 ? basename(one) : one.slice(colon + 1)
     const fault = from === '' ? 'has a file before its `:`' : pathFault(path)
-    if (fault !== undefined) return err(usage(`\`--file ${one}\`: the name of a file ${fault}; write PATH:NAME`))
+    if (fault !== undefined)
+      return err(usage(`\`--file ${one}\`: the name of a file ${fault}; write PATH:NAME`))
     const read = readBytes(from, LIMITS.file_bytes)
     if (!read.ok) return read
     files.push({ path, sha256: sha256(read.value), content: read.value })
@@ -42,14 +43,19 @@ export function readFiles(given: readonly string[]): Result<Brought[], Trouble> 
   return fits.ok ? ok(files) : fits
 }
 
-export const namesOf = (files: readonly Brought[]): FileRef[] => files.map(({ path, sha256: digest }) => ({ path, sha256: digest }))
+export const namesOf = (files: readonly Brought[]): FileRef[] =>
+  files.map(({ path, sha256: digest }) => ({ path, sha256: digest }))
 
 /** With their sizes, as a plan has them. */
 export const measured = (files: readonly Brought[]): InputFile[] =>
   files.map(({ path, sha256: digest, content }) => ({ path, sha256: digest, bytes: content.byteLength }))
 
 /** Into this run, or into a new one; whichever it is. */
-export async function putFiles(api: Api, run: string | undefined, files: readonly Brought[]): Promise<Result<string, Trouble>> {
+export async function putFiles(
+  api: Api,
+  run: string | undefined,
+  files: readonly Brought[],
+): Promise<Result<string, Trouble>> {
   const made = run === undefined ? await api('createRun', { body: {} }) : ok({ id: run })
   if (!made.ok) return made
   const { id } = made.value
@@ -63,7 +69,10 @@ export async function putFiles(api: Api, run: string | undefined, files: readonl
 const putInto = command({
   words: ['runs', 'put'],
   args: {},
-  flags: { file: FILE_FLAG, run: { value: 'RUN', what: 'the run to put them into; a new one if you say nothing' } },
+  flags: {
+    file: FILE_FLAG,
+    run: { value: 'RUN', what: 'the run to put them into; a new one if you say nothing' },
+  },
   does: 'Put files into a run, for calls to bring them later by their digests',
   key: 'agent',
   examples: ['countersign runs put --file sales.csv --file q3.json'],
@@ -74,7 +83,11 @@ const putInto = command({
     const run = await putFiles(api, flags.run, files.value)
     if (!run.ok) return run
     const put = measured(files.value)
-    return ok({ ok: true, json: { run: run.value, files: put }, text: `run ${inline(run.value)}\n${listed(put, paint)}` })
+    return ok({
+      ok: true,
+      json: { run: run.value, files: put },
+      text: `run ${inline(run.value)}\n${listed(put, paint)}`,
+    })
   },
 })
 
@@ -88,8 +101,17 @@ const held = command({
     const list = await api('listFiles', { params: { run: args.RUN } })
     if (!list.ok) return list
     const { items } = list.value
-    const rows = items.map(({ sha256: digest, bytes, named, until_ms }) => [digest, String(bytes), named ? 'yes' : 'no', time(until_ms)])
-    return ok({ ok: true, json: items, text: listing(paint, ['sha256', 'bytes', 'named by a call', 'until'], rows, 'no files') })
+    const rows = items.map(({ sha256: digest, bytes, named, until_ms }) => [
+      digest,
+      String(bytes),
+      named ? 'yes' : 'no',
+      time(until_ms),
+    ])
+    return ok({
+      ok: true,
+      json: items,
+      text: listing(paint, ['sha256', 'bytes', 'named by a call', 'until'], rows, 'no files'),
+    })
   },
 })
 
@@ -127,14 +149,20 @@ const outputs = command({
   run: (given) => filesOf(given, 'left'),
 })
 
-async function filesOf({ args, flags, api, paint }: Given<typeof CALL> & { readonly flags: Flags }, which: 'brings' | 'left'): Answer {
+async function filesOf(
+  { args, flags, api, paint }: Given<typeof CALL> & { readonly flags: Flags },
+  which: 'brings' | 'left',
+): Answer {
   if (flags.overwrite && flags.to === undefined) return err(usage('`--overwrite` goes with `--to`'))
   const params = whole(args.CALL)
   if (!params.ok) return params
   const read = await api('readCall', { params: params.value })
   if (!read.ok) return read
   const { files, left, more } = told(read.value, which)
-  const saved = flags.to === undefined ? ok(undefined) : await save(api, params.value, files, { to: flags.to, overwrite: flags.overwrite })
+  const saved =
+    flags.to === undefined
+      ? ok(undefined)
+      : await save(api, params.value, files, { to: flags.to, overwrite: flags.overwrite })
   if (!saved.ok) return saved
   const besides = [
     ...left.map(({ path, why }) => `not kept: ${inline(path)} (${why})\n`),
@@ -142,11 +170,17 @@ async function filesOf({ args, flags, api, paint }: Given<typeof CALL> & { reado
     ...(saved.value === undefined ? [] : [`saved below ${inline(saved.value)}\n`]),
   ]
   const places = saved.value === undefined ? {} : { saved: saved.value }
-  return ok({ ok: true, json: { files, left, more, ...places }, text: `${listed(files, paint)}${besides.join('')}` })
+  return ok({
+    ok: true,
+    json: { files, left, more, ...places },
+    text: `${listed(files, paint)}${besides.join('')}`,
+  })
 }
 
 const told = ({ plan, result }: Call, which: 'brings' | 'left') =>
-  which === 'left' ? (result?.files ?? { files: [], left: [], more: 0 }) : { files: broughtBy(plan) ?? [], left: [], more: 0 }
+  which === 'left'
+    ? (result?.files ?? { files: [], left: [], more: 0 })
+    : { files: broughtBy(plan) ?? [], left: [], more: 0 }
 
 type Where = { readonly to: string; readonly overwrite: boolean }
 
@@ -165,7 +199,12 @@ async function save(
     const fetched = await api('readFile', { params: { ...call, sha256: digest } })
     if (!fetched.ok) return fetched
     if (fetched.value.byteLength !== bytes || sha256(fetched.value) !== digest)
-      return err(trouble('digest_mismatch', `what was answered for \`${path}\` has another digest than the call names; it was not saved`))
+      return err(
+        trouble(
+          'digest_mismatch',
+          `what was answered for \`${path}\` has another digest than the call names; it was not saved`,
+        ),
+      )
     const saved = saveBytes(where.to, path, fetched.value, where.overwrite)
     if (!saved.ok) return saved
   }

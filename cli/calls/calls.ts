@@ -25,7 +25,9 @@ const DEFAULT_WAIT_S = 30
 function readWait(given: string | undefined, otherwise: number): Result<number, Trouble> {
   if (given === undefined) return ok(otherwise)
   const fits = /^\d{1,3}$/.test(given) && Number(given) <= LIMITS.wait_s
-  return fits ? ok(Number(given)) : err(usage(`\`--wait\` is to be a number of seconds from 0 to ${LIMITS.wait_s}`))
+  return fits
+    ? ok(Number(given))
+    : err(usage(`\`--wait\` is to be a number of seconds from 0 to ${LIMITS.wait_s}`))
 }
 
 const answered = (call: Call, paint: Paint, raw: boolean) =>
@@ -39,7 +41,9 @@ const call = command({
     wait: { ...WAIT, what: `${WAIT.what}; ${DEFAULT_WAIT_S} if you say nothing, and none for an approval` },
     run: { value: 'RUN', what: 'the run to propose it in; a new one if you say nothing' },
     file: FILE_FLAG,
-    follow: { what: 'show what it writes as it writes it, until its end; to a terminal that is so while it is waited for' },
+    follow: {
+      what: 'show what it writes as it writes it, until its end; to a terminal that is so while it is waited for',
+    },
     raw: RAW,
   },
   does: 'Propose a call and wait for its end',
@@ -134,7 +138,12 @@ const listCalls = command({
     return ok({
       ok: true,
       json: list.value.items,
-      text: listing(paint, ['ended', 'state', 'tool', 'took, waits included', 'agent', 'call'], rows, 'no call has ended yet'),
+      text: listing(
+        paint,
+        ['ended', 'state', 'tool', 'took, waits included', 'agent', 'call'],
+        rows,
+        'no call has ended yet',
+      ),
     })
   },
 })
@@ -176,10 +185,17 @@ async function aboutRun(api: Given['api'], verb: 'readRun' | 'cancelRun', run: s
     ['session', session],
     ...(channel === null ? [] : [['channel', channel]]),
     ['made', time(created_at_ms)],
-    ['calls', `${used.calls} of ${budget.max_calls_per_run}; denied ${used.denied} of ${budget.max_denied_per_run}`],
+    [
+      'calls',
+      `${used.calls} of ${budget.max_calls_per_run}; denied ${used.denied} of ${budget.max_denied_per_run}`,
+    ],
     ['journal', `${seq} entries, head ${head}`],
   ]
-  return ok({ ok: true, json: read.value, text: `${paint.bold(state)}  ${inline(id)}\n${columns(rows, '  ')}` })
+  return ok({
+    ok: true,
+    json: read.value,
+    text: `${paint.bold(state)}  ${inline(id)}\n${columns(rows, '  ')}`,
+  })
 }
 
 const journal = command({
@@ -191,13 +207,20 @@ const journal = command({
   async run({ args, flags, api, paint }) {
     const items: JournalEntry[] = []
     for (;;) {
-      const page = await api('readJournal', { params: { run: args.RUN }, query: { after: items.at(-1)?.seq ?? 0 } })
+      const page = await api('readJournal', {
+        params: { run: args.RUN },
+        query: { after: items.at(-1)?.seq ?? 0 },
+      })
       if (!page.ok) return page
       if (page.value.items.length === 0) break
       items.push(...page.value.items)
     }
     const rows = items.map(({ seq, at_ms, kind, call: id }) => [String(seq), time(at_ms), kind, id ?? ''])
-    return keep({ items }, flags.output, listing(paint, ['seq', 'at', 'event', 'call'], rows, 'the journal is empty'))
+    return keep(
+      { items },
+      flags.output,
+      listing(paint, ['seq', 'at', 'event', 'call'], rows, 'the journal is empty'),
+    )
   },
 })
 
@@ -237,7 +260,13 @@ const snapshot = command({
 const keys = command({
   words: ['keys'],
   args: {},
-  flags: { output: FILE, tenant: { value: 'NAME', what: 'the tenant; that of COUNTERSIGN_KEY if you say nothing, or else `default`' } },
+  flags: {
+    output: FILE,
+    tenant: {
+      value: 'NAME',
+      what: 'the tenant; that of COUNTERSIGN_KEY if you say nothing, or else `default`',
+    },
+  },
   does: 'Fetch the public keys of the edge and of the workers of one tenant',
   key: 'none',
   examples: ['countersign keys --tenant acme -o keys.json'],
@@ -252,7 +281,11 @@ function keep(value: unknown, path: string | undefined, text = json(value)): Awa
   if (path === undefined) return ok({ ok: true, json: value, text })
   const written = writeText(path, json(value))
   return written.ok
-    ? ok({ ok: true, json: { file: path, bytes: written.value }, text: `wrote ${inline(path)}, ${written.value} bytes\n` })
+    ? ok({
+        ok: true,
+        json: { file: path, bytes: written.value },
+        text: `wrote ${inline(path)}, ${written.value} bytes\n`,
+      })
     : written
 }
 

@@ -13,7 +13,10 @@ import { inline, type Paint, quoted } from '../shell/terminal-text.ts'
 import { showCall, went } from './render.ts'
 
 const BROKEN = trouble('unreachable', 'the stream broke off')
-const OTHER = trouble('unexpected_answer', 'the edge told something else of the call than this version of countersign knows')
+const OTHER = trouble(
+  'unexpected_answer',
+  'the edge told something else of the call than this version of countersign knows',
+)
 
 /** Until its end, or until nobody listens any more. */
 async function follow(
@@ -66,7 +69,11 @@ class Telling {
 
   text({ event, data }: LiveEvent): string {
     if (event === 'end') return this.#flush()
-    if (event !== 'state') return this.#lines(event, Buffer.from(data.data, data.encoding === 'base64' ? 'base64' : 'utf8').toString())
+    if (event !== 'state')
+      return this.#lines(
+        event,
+        Buffer.from(data.data, data.encoding === 'base64' ? 'base64' : 'utf8').toString(),
+      )
     const { state, attempt, cancel_requested } = data
     if (state === 'awaiting_approval') return `${this.#paint.warn(state)}\n`
     if (state === 'granted' && attempt > 0)
@@ -106,7 +113,8 @@ export async function followed(
 ): Answer {
   const live = given.live()
   live.tell({ event: 'call', run: params.run, id: params.call }, given.paint.dim(`${inline(params.call)}\n`))
-  const until = within_s === undefined ? live.until : AbortSignal.any([live.until, AbortSignal.timeout(within_s * 1000)])
+  const until =
+    within_s === undefined ? live.until : AbortSignal.any([live.until, AbortSignal.timeout(within_s * 1000)])
   const heard = await follow(given, { ...live, until }, params)
   const read = heard.ok ? await given.api('readCall', { params }) : heard
   if (!read.ok) return read

@@ -13,7 +13,8 @@ const OPEN: ReadonlySet<string> = new Set(['proposed', 'awaiting_approval', 'gra
 /** A call that ended otherwise than it was meant to; one that has not ended is no failure. */
 export const went = ({ state }: Call): boolean => state === 'succeeded' || OPEN.has(state)
 
-const brushFor = (state: string, paint: Paint) => (state === 'succeeded' ? paint.good : OPEN.has(state) ? paint.warn : paint.bad)
+const brushFor = (state: string, paint: Paint) =>
+  state === 'succeeded' ? paint.good : OPEN.has(state) ? paint.warn : paint.bad
 
 const decided = ({ effect, policies, reason }: Decision): string =>
   `${effect}${policies.length === 0 ? '' : ` by ${policies.join(', ')}`}${reason === '' ? '' : `: ${reason}`}`
@@ -32,17 +33,24 @@ export function showCall(call: Call, paint: Paint): string {
       'approval',
       `${approval.id} ${approval.status}${approval.status === 'pending' ? `, until ${time(approval.expires_at)}` : ''}`,
     ])
-    if (state === 'awaiting_approval') rows.push(['', `an operator answers: countersign approvals approve ${approval.id}`])
+    if (state === 'awaiting_approval')
+      rows.push(['', `an operator answers: countersign approvals approve ${approval.id}`])
   }
-  if (call.edited !== undefined) rows.push(['changed', `an operator changed the arguments; what was proposed was ${call.edited.from}`])
+  if (call.edited !== undefined)
+    rows.push(['changed', `an operator changed the arguments; what was proposed was ${call.edited.from}`])
   if (result?.error !== undefined)
-    rows.push(['error', `${result.error.code}${result.error.detail === '' ? '' : `: ${result.error.detail}`}`])
+    rows.push([
+      'error',
+      `${result.error.code}${result.error.detail === '' ? '' : `: ${result.error.detail}`}`,
+    ])
   if (result !== undefined && result.exit_code !== null) rows.push(['exit code', String(result.exit_code)])
   const [brought, kept] = [broughtBy(call.plan)?.length ?? 0, result?.files?.files.length ?? 0]
   if (brought > 0) rows.push(['brought', `${fileCount(brought)}: countersign calls inputs ${id}`])
   if (result?.files !== undefined) rows.push(['left', `${fileCount(kept)}: countersign calls outputs ${id}`])
-  if (attestation !== undefined) rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforced(attestation)})`])
-  const text = (name: string, content: string) => (content === '' ? '' : `${paint.dim(`${name}:`)}\n${quoted(content)}`)
+  if (attestation !== undefined)
+    rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforced(attestation)})`])
+  const text = (name: string, content: string) =>
+    content === '' ? '' : `${paint.dim(`${name}:`)}\n${quoted(content)}`
   const shown =
     result === undefined
       ? ''
@@ -53,7 +61,9 @@ export function showCall(call: Call, paint: Paint): string {
 
 /** What a program printed, byte for byte. */
 export const rawOutput = ({ result }: Call): Uint8Array =>
-  result === undefined ? new Uint8Array() : Buffer.from(result.output, result.encoding === 'base64' ? 'base64' : 'utf8')
+  result === undefined
+    ? new Uint8Array()
+    : Buffer.from(result.output, result.encoding === 'base64' ? 'base64' : 'utf8')
 
 export function showDecision({ decision, plan }: Answered<'decide'>, paint: Paint): string {
   const brush = decision.effect === 'allow' ? paint.good : decision.effect === 'ask' ? paint.warn : paint.bad
@@ -71,11 +81,17 @@ const planned = ({ tier, egress, executor }: Plan): string =>
 
 type Explanation = NonNullable<Decision['explanation']>
 
-function showExplanation({ policies, plans, changes, fixed, errors = [] }: Explanation, effect: string, paint: Paint): string {
+function showExplanation(
+  { policies, plans, changes, fixed, errors = [] }: Explanation,
+  effect: string,
+  paint: Paint,
+): string {
   const determining = policies.map(
     ({ id, effect: says, reason, advice, place, text }) =>
       `  ${paint.bold(inline(id))}  ${says}${place === undefined || place === '' ? '' : `  ${paint.dim(inline(place))}`}\n${columns(
-        [['reason', reason ?? ''], ...(advice === null ? [] : [['advice', advice]])].filter(([, what]) => what !== ''),
+        [['reason', reason ?? ''], ...(advice === null ? [] : [['advice', advice]])].filter(
+          ([, what]) => what !== '',
+        ),
         '    ',
       )}${text === undefined || text === '' ? '' : quoted(text)}`,
   )
@@ -111,7 +127,10 @@ const showChanges = (changes: Explanation['changes']): string =>
   changes
     .map((together) =>
       columns(
-        together.map(({ words, is, by }) => [words, `${is === undefined ? '' : `is ${[is].flat().join(', ') || 'empty'}; `}${WHO[by]}`]),
+        together.map(({ words, is, by }) => [
+          words,
+          `${is === undefined ? '' : `is ${[is].flat().join(', ') || 'empty'}; `}${WHO[by]}`,
+        ]),
         '  ',
       ),
     )

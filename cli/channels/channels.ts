@@ -25,7 +25,9 @@ const list = command({
       name,
       channel.kind,
       `${channel.after_s} s`,
-      channel.recipients === undefined ? 'whoever reads it' : [...channel.recipients.roles, ...channel.recipients.operators].join(','),
+      channel.recipients === undefined
+        ? 'whoever reads it'
+        : [...channel.recipients.roles, ...channel.recipients.operators].join(','),
       channel.to,
       channel.notices === true ? 'yes' : 'no',
       more(channel),
@@ -57,7 +59,10 @@ function more(channel: ChannelShown): string {
 
 const put = command({
   words: ['channels', 'put'],
-  args: { ...NAME, FILE: 'the channel as JSON; - reads standard input, for its secrets need not be in a file' },
+  args: {
+    ...NAME,
+    FILE: 'the channel as JSON; - reads standard input, for its secrets need not be in a file',
+  },
   flags: {},
   does: 'Set up a channel, or change it as a whole; its secrets go in and never come out',
   key: 'operator',
@@ -73,7 +78,11 @@ const put = command({
     const done = await api('putChannel', { params: { name }, body: spec.value })
     if (!done.ok) return done
     const warnings = done.value.warnings.map((warning) => `warning: ${inline(warning)}\n`).join('')
-    return ok({ ok: true, json: done.value, text: `channel ${inline(name)} sends to ${inline(done.value.channel.to)}\n${warnings}` })
+    return ok({
+      ok: true,
+      json: done.value,
+      text: `channel ${inline(name)} sends to ${inline(done.value.channel.to)}\n${warnings}`,
+    })
   },
 })
 
@@ -108,29 +117,38 @@ const deliveries = command({
   words: ['channels', 'deliveries'],
   args: NAME,
   flags: {
-    state: { value: 'STATE', what: 'due, sent, failed (given up) or dropped (of no use any more); all if you say nothing' },
+    state: {
+      value: 'STATE',
+      what: 'due, sent, failed (given up) or dropped (of no use any more); all if you say nothing',
+    },
     after: { value: 'ID', what: 'the page behind this message, whose id is in --json' },
   },
   does: 'List a channel’s messages and what became of them, the latest first',
   key: 'operator',
   async run({ args: { NAME: name }, flags, api, paint }) {
     const state = DeliveryState.optional().safeParse(flags.state)
-    if (!state.success) return { ok: false, error: usage(`\`--state\` is to be one of ${DeliveryState.options.join(', ')}`) }
+    if (!state.success)
+      return { ok: false, error: usage(`\`--state\` is to be one of ${DeliveryState.options.join(', ')}`) }
     const page = await api('listDeliveries', {
       params: { name },
-      query: { ...(state.data === undefined ? {} : { state: state.data }), ...(flags.after === undefined ? {} : { after: flags.after }) },
+      query: {
+        ...(state.data === undefined ? {} : { state: state.data }),
+        ...(flags.after === undefined ? {} : { after: flags.after }),
+      },
     })
     if (!page.ok) return page
-    const rows = page.value.items.map(({ approval, notice, kind, recipient, instead_of, state, tries, next_at_ms, changed_at_ms, why }) => [
-      approval ?? notice ?? '',
-      kind,
-      instead_of === null ? (recipient ?? '') : `${recipient}, for ${instead_of}`,
-      state,
-      String(tries),
-      time(changed_at_ms),
-      next_at_ms === null ? '' : time(next_at_ms),
-      why ?? '',
-    ])
+    const rows = page.value.items.map(
+      ({ approval, notice, kind, recipient, instead_of, state, tries, next_at_ms, changed_at_ms, why }) => [
+        approval ?? notice ?? '',
+        kind,
+        instead_of === null ? (recipient ?? '') : `${recipient}, for ${instead_of}`,
+        state,
+        String(tries),
+        time(changed_at_ms),
+        next_at_ms === null ? '' : time(next_at_ms),
+        why ?? '',
+      ],
+    )
     const heading = ['about', 'tells', 'for', 'state', 'tries', 'since', 'next', 'why']
     return ok({ ok: true, json: page.value.items, text: listing(paint, heading, rows, 'no messages') })
   },

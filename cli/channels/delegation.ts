@@ -16,7 +16,8 @@ const delegate = command({
   async run({ args: { NAME: to }, flags, api }) {
     if (to === undefined) {
       const back = await api('deleteDelegation', {})
-      if (!back.ok && back.error.code === 'not_found') return err({ ...back.error, todo: 'nothing; you were not away' })
+      if (!back.ok && back.error.code === 'not_found')
+        return err({ ...back.error, todo: 'nothing; you were not away' })
       return back.ok ? ok({ ok: true, json: back.value, text: 'nobody else is asked from now on\n' }) : back
     }
     const [, number = '', unit = ''] = /^([0-9]{1,4})([mhd])$/.exec(flags.for ?? '') ?? []
@@ -43,7 +44,11 @@ const delegations = command({
     const away = await api('listDelegations', {})
     if (!away.ok) return away
     const rows = away.value.items.map(({ operator, to, until_ms }) => [operator, to, time(until_ms)])
-    return ok({ ok: true, json: away.value.items, text: listing(paint, ['away', 'asked too', 'until'], rows, 'nobody is away') })
+    return ok({
+      ok: true,
+      json: away.value.items,
+      text: listing(paint, ['away', 'asked too', 'until'], rows, 'nobody is away'),
+    })
   },
 })
 

@@ -3,7 +3,17 @@
 // Beside the compilers of skills, the one place where the command line starts a program.
 
 import { spawnSync } from 'node:child_process'
-import { accessSync, closeSync, constants, fsyncSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
@@ -57,10 +67,16 @@ const intoSendmail =
   (path: string): Deliver =>
   ({ message }) => {
     const input = message.replaceAll('\r\n', '\n')
-    const ran = spawnSync(path, ['-t', '-i'], { input, stdio: ['pipe', 'ignore', 'ignore'], env: SURROUNDINGS, timeout: SENDMAIL_MS })
+    const ran = spawnSync(path, ['-t', '-i'], {
+      input,
+      stdio: ['pipe', 'ignore', 'ignore'],
+      env: SURROUNDINGS,
+      timeout: SENDMAIL_MS,
+    })
     // One that says no may do so before it has read the mail, which is an error of its own.
     if (ran.status) return ok(`\`${path}\` ended with ${ran.status}`)
-    if (ran.error !== undefined) return err(trouble('sendmail_failed', `\`${path}\` can't be used: ${reason(ran.error)}`))
+    if (ran.error !== undefined)
+      return err(trouble('sendmail_failed', `\`${path}\` can't be used: ${reason(ran.error)}`))
     return ok(ran.status === 0 ? null : `\`${path}\` ended by ${ran.signal}`)
   }
 
@@ -83,10 +99,12 @@ export const drain = command({
   },
   does: 'Deliver the mails that wait in an outbox; run it every minute. A mail is delivered once, or twice if it dies in between',
   key: 'operator',
-  exits: '0 none waits any more; 1 refused, or some could not be delivered and wait still: `channels deliveries` says why',
+  exits:
+    '0 none waits any more; 1 refused, or some could not be delivered and wait still: `channels deliveries` says why',
   examples: ['countersign channels drain by-mail --sendmail /usr/sbin/sendmail'],
   async run({ args: { NAME: name }, flags: { dir, sendmail }, api }) {
-    if ((dir === undefined) === (sendmail === undefined)) return err(usage('give `--dir` or `--sendmail`, one of the two'))
+    if ((dir === undefined) === (sendmail === undefined))
+      return err(usage('give `--dir` or `--sendmail`, one of the two'))
     const deliver = dir === undefined ? intoSendmail(sendmail ?? '') : intoFolder(dir)
     const fault = dir === undefined ? undefined : faultInFolder(dir)
     if (fault !== undefined) return err(fault)
@@ -95,8 +113,15 @@ export const drain = command({
       const waiting = await api('collectMessages', { params: { name }, body: told })
       if (!waiting.ok) return waiting
       // What was tried before waits behind all others: where there is nothing else, each has had its try.
-      const fresh = waiting.value.items.filter(({ id }) => !delivered.includes(id) && failed.every((one) => one.id !== id))
-      if (fresh.length === 0) return ok({ ok: failed.length === 0, json: { delivered, failed }, text: summary(delivered.length, failed) })
+      const fresh = waiting.value.items.filter(
+        ({ id }) => !delivered.includes(id) && failed.every((one) => one.id !== id),
+      )
+      if (fresh.length === 0)
+        return ok({
+          ok: failed.length === 0,
+          json: { delivered, failed },
+          text: summary(delivered.length, failed),
+        })
       told = { done: [], failed: [] }
       for (const mail of fresh) {
         // It names a file, and is another's word.

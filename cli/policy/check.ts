@@ -54,28 +54,41 @@ const test = command({
     let undecided = ''
     for (const { path, cases } of files.value) {
       const checked = await api('checkPolicies', { body: { policies: policies.value, cases } })
-      if (!checked.ok) return { ok: false, error: { ...checked.error, detail: `\`${path}\`: ${checked.error.detail}` } }
+      if (!checked.ok)
+        return { ok: false, error: { ...checked.error, detail: `\`${path}\`: ${checked.error.detail}` } }
       told.push({ file: path, ...checked.value })
       const why =
-        checked.value.refusal === null ? '' : `${findings(checked.value, args.DIR, policies.value, paint)}${verdict(checked.value, paint)}`
+        checked.value.refusal === null
+          ? ''
+          : `${findings(checked.value, args.DIR, policies.value, paint)}${verdict(checked.value, paint)}`
       text += `${showFile(path, checked.value, paint)}${why === undecided ? '' : why}` // said once of all files for which it is the same
       undecided = why === '' ? undecided : why
     }
     const results = told.flatMap((each) => each.results)
     const failed = results.filter(({ passed }) => !passed).length
     const passed = results.length - failed
-    const sum = failed === 0 ? paint.good(`${passed} passed`) : `${paint.bad(`${failed} failed`)}, ${passed} passed`
+    const sum =
+      failed === 0 ? paint.good(`${passed} passed`) : `${paint.bad(`${failed} failed`)}, ${passed} passed`
     const well = failed === 0 && told.every(({ refusal }) => refusal === null)
     return ok({ ok: well, json: { passed, failed, files: told }, text: `${text}${sum}\n` })
   },
 })
 
-const holds = ({ refusal, findings: found }: Checked): boolean => refusal === null && found.every(({ severity }) => severity !== 'error')
+const holds = ({ refusal, findings: found }: Checked): boolean =>
+  refusal === null && found.every(({ severity }) => severity !== 'error')
 
-function findings({ findings: found }: Checked, dir: string, policies: Readonly<Record<string, string>>, paint: Paint): string {
+function findings(
+  { findings: found }: Checked,
+  dir: string,
+  policies: Readonly<Record<string, string>>,
+  paint: Paint,
+): string {
   return found
     .map(({ at, severity, ...said }) =>
-      finding({ at: pathed(at, dir, policies), ...said }, severity === 'error' ? paint.bad('error') : paint.warn('warning')),
+      finding(
+        { at: pathed(at, dir, policies), ...said },
+        severity === 'error' ? paint.bad('error') : paint.warn('warning'),
+      ),
     )
     .join('')
 }
@@ -98,7 +111,8 @@ function verdict(checked: Checked, paint: Paint, beside = 0): string {
 function showFile(path: string, checked: Checked, paint: Paint): string {
   const { results, refusal } = checked
   const failed = results.filter(({ passed }) => !passed)
-  const counted = refusal === null ? `${results.length - failed.length} of ${results.length} as expected` : 'not decided'
+  const counted =
+    refusal === null ? `${results.length - failed.length} of ${results.length} as expected` : 'not decided'
   return `${paint.bold(inline(path))}  ${counted}\n${failed.map((result) => showFailed(result, paint)).join('')}`
 }
 
@@ -115,7 +129,10 @@ function showFailed({ description, differs, expected, got }: CaseResult, paint: 
 
 type Told = Partial<Pick<CaseResult['got'], 'policies' | 'code' | 'reason'>> & {
   readonly effect: string
-  readonly plan?: { readonly tier: string; readonly egress: string; readonly hosts?: readonly string[] | undefined } | null | undefined
+  readonly plan?:
+    | { readonly tier: string; readonly egress: string; readonly hosts?: readonly string[] | undefined }
+    | null
+    | undefined
 }
 
 const told = ({ effect, code, policies, reason, plan }: { [K in keyof Told]: Told[K] | undefined }): string =>
@@ -123,7 +140,9 @@ const told = ({ effect, code, policies, reason, plan }: { [K in keyof Told]: Tol
     effect,
     ...(code === undefined ? [] : [`(${code})`]),
     ...(policies === undefined || policies.length === 0 ? [] : [`by ${policies.join(', ')}`]),
-    ...(plan === undefined || plan === null ? [] : [`in tier ${plan.tier}, egress ${[plan.egress, ...(plan.hosts ?? [])].join(' ')}`]),
+    ...(plan === undefined || plan === null
+      ? []
+      : [`in tier ${plan.tier}, egress ${[plan.egress, ...(plan.hosts ?? [])].join(' ')}`]),
     ...(reason === undefined ? [] : [`because ${reason}`]),
   ].join(' ')
 

@@ -17,7 +17,8 @@ const linesOf = (text: string | null): string[] => (text === null ? [] : text.sp
 
 export function showChange({ policy, in: file, change, before, after }: Change, paint: Paint): string {
   const lines = compared(linesOf(before), linesOf(after))
-  const isNear = (at: number): boolean => lines.slice(Math.max(0, at - AROUND), at + AROUND + 1).some(({ sign }) => sign !== ' ')
+  const isNear = (at: number): boolean =>
+    lines.slice(Math.max(0, at - AROUND), at + AROUND + 1).some(({ sign }) => sign !== ' ')
   const shown = lines.flatMap((line, at) => {
     if (isNear(at)) return [painted(line, paint)]
     return at === 0 || isNear(at - 1) ? [paint.dim('   ⋮')] : []
@@ -26,7 +27,10 @@ export function showChange({ policy, in: file, change, before, after }: Change, 
 }
 
 /** Whoever looked at a version means to change the one that it was held against, and no other: the line to paste says so. */
-export const nextStep = ({ version, against }: { readonly version: number; readonly against: number }, paint: Paint): string =>
+export const nextStep = (
+  { version, against }: { readonly version: number; readonly against: number },
+  paint: Paint,
+): string =>
   `\n${paint.dim('to put it in force, if that is still so:')} countersign policy activate ${version} --expect ${against}\n`
 
 function painted({ sign, text }: Line, paint: Paint): string {
@@ -37,7 +41,10 @@ function painted({ sign, text }: Line, paint: Paint): string {
 /** `diff` tells how to make its first from its second, so what it calls added is what was there before. */
 function compared(before: readonly string[], after: readonly string[]): Line[] {
   if (before.length + after.length > LINES_COMPARED)
-    return [...before.map((text) => ({ sign: '-' as const, text })), ...after.map((text) => ({ sign: '+' as const, text }))]
+    return [
+      ...before.map((text) => ({ sign: '-' as const, text })),
+      ...after.map((text) => ({ sign: '+' as const, text })),
+    ]
   const signs = { '-1': '+', '0': ' ', '1': '-' } as const
   return diff(before, after).map(([operation, text]) => ({ sign: signs[`${operation}`], text }))
 }

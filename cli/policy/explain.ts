@@ -22,7 +22,12 @@ async function supposed({ tool = '', args: text, agent, file }: Flags, api: Api)
   if (!brought.ok) return brought
   const files = measured(brought.value)
   return api('decide', {
-    body: { tool, args: args.value, ...(files.length === 0 ? {} : { files }), ...(agent === undefined ? {} : { agent }) },
+    body: {
+      tool,
+      args: args.value,
+      ...(files.length === 0 ? {} : { files }),
+      ...(agent === undefined ? {} : { agent }),
+    },
   })
 }
 
@@ -50,9 +55,15 @@ export const explain: Command = command({
   async run({ args: { CALL: id }, flags, api, paint }) {
     if ((id === undefined) === (flags.tool === undefined)) return err(usage('name a CALL, or a `--tool`'))
     if (id !== undefined && (flags.agent !== undefined || flags.args !== undefined || flags.file.length > 0))
-      return err(usage('a CALL has its agent, arguments and files: leave `--agent`, `--args` and `--file` out'))
+      return err(
+        usage('a CALL has its agent, arguments and files: leave `--agent`, `--args` and `--file` out'),
+      )
     const read = id === undefined ? await supposed(flags, api) : await proposed(id, api)
     if (!read.ok) return read
-    return ok({ ok: read.value.decision.effect !== 'deny', json: read.value, text: showDecision(read.value, paint) })
+    return ok({
+      ok: read.value.decision.effect !== 'deny',
+      json: read.value,
+      text: showDecision(read.value, paint),
+    })
   },
 })

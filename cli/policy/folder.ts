@@ -13,17 +13,24 @@ import { trouble, usage } from '../shell/command.ts'
 import { readBytes, readJson, reason } from '../shell/files.ts'
 import { fitting } from '../shell/json-input.ts'
 
-export const DIR = { DIR: 'a folder of .cedar files; each is one text of the set, by its file’s name' } as const
+export const DIR = {
+  DIR: 'a folder of .cedar files; each is one text of the set, by its file’s name',
+} as const
 
 /** The texts of a set, each by its file's name. */
 export function readFolder(dir: string): Result<Record<string, string>, Trouble> {
   const names = namesIn(dir, '.cedar')
   if (!names.ok) return names
-  if (names.value.length === 0) return err(usage(`\`${dir}\` holds no .cedar file; to allow nothing, put a policy that permits nothing`))
+  if (names.value.length === 0)
+    return err(usage(`\`${dir}\` holds no .cedar file; to allow nothing, put a policy that permits nothing`))
   const policies: Record<string, string> = {}
   for (const name of names.value) {
     if (!PATTERNS.name.test(basename(name, '.cedar')))
-      return err(usage(`\`${join(dir, name)}\` can’t name a text: a small letter, then small letters, digits and \`_.-\`, 64 at the most`))
+      return err(
+        usage(
+          `\`${join(dir, name)}\` can’t name a text: a small letter, then small letters, digits and \`_.-\`, 64 at the most`,
+        ),
+      )
     const text = readCedar(join(dir, name))
     if (!text.ok) return text
     policies[basename(name, '.cedar')] = text.value
@@ -33,11 +40,15 @@ export function readFolder(dir: string): Result<Record<string, string>, Trouble>
 
 /** What lies there as if it were of the set, and is not. */
 export function overlooked(dir: string, policies: Readonly<Record<string, string>>): string[] {
-  const deeper = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.cedar') && dirname(path) !== '.')
+  const deeper = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter(
+    (path) => path.endsWith('.cedar') && dirname(path) !== '.',
+  )
   const folders = new Set(deeper.map(dirname).filter((folder) => folder.split('/')[0] !== 'cases'))
   const empty = Object.keys(policies).filter((name) => policies[name]?.trim() === '')
   return [
-    ...[...folders].map((folder) => `${join(dir, folder)}: the .cedar files in this folder are not of the set`),
+    ...[...folders].map(
+      (folder) => `${join(dir, folder)}: the .cedar files in this folder are not of the set`,
+    ),
     ...empty.map((name) => `${join(dir, name)}.cedar: the file is empty`),
   ]
 }
@@ -53,7 +64,11 @@ export type CasesFile = { readonly path: string; readonly cases: SentCases }
 /** The files of cases at `path`: itself, or those in it. */
 export function readCases(path: string): Result<CasesFile[], Trouble> {
   if (statSync(path, { throwIfNoEntry: false }) === undefined)
-    return err(usage(`no cases in \`${path}\`: there is no such file or folder; policies/README.md says how they are written`))
+    return err(
+      usage(
+        `no cases in \`${path}\`: there is no such file or folder; policies/README.md says how they are written`,
+      ),
+    )
   const paths = isFile(path) ? ok([path]) : inFolder(path)
   if (!paths.ok) return paths
   const files: CasesFile[] = []
@@ -69,7 +84,11 @@ function inFolder(path: string): Result<string[], Trouble> {
   const names = namesIn(path, '.json')
   if (!names.ok) return names
   return names.value.length === 0
-    ? err(usage(`no cases in \`${path}\`: it holds no .json file; policies/README.md says how they are written`))
+    ? err(
+        usage(
+          `no cases in \`${path}\`: it holds no .json file; policies/README.md says how they are written`,
+        ),
+      )
     : ok(names.value.map((name) => join(path, name)))
 }
 

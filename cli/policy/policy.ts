@@ -31,16 +31,21 @@ const list = command({
   does: 'List the versions of the tenant’s policy set, newest first',
   key: 'operator',
   async run({ flags, api, paint }) {
-    const read = await api('listPolicyVersions', flags.before === undefined ? {} : { query: { before: flags.before } })
+    const read = await api(
+      'listPolicyVersions',
+      flags.before === undefined ? {} : { query: { before: flags.before } },
+    )
     if (!read.ok) return read
-    const rows = read.value.items.map(({ version, active, shadow, author, created_at_ms, activated_at_ms, activated_by, note }) => [
-      String(version),
-      active ? 'in force' : shadow ? 'shadows it' : '',
-      author,
-      time(created_at_ms),
-      activated_at_ms === null ? 'never in force' : `${time(activated_at_ms)} by ${activated_by ?? ''}`,
-      note,
-    ])
+    const rows = read.value.items.map(
+      ({ version, active, shadow, author, created_at_ms, activated_at_ms, activated_by, note }) => [
+        String(version),
+        active ? 'in force' : shadow ? 'shadows it' : '',
+        author,
+        time(created_at_ms),
+        activated_at_ms === null ? 'never in force' : `${time(activated_at_ms)} by ${activated_by ?? ''}`,
+        note,
+      ],
+    )
     const heading = ['version', '', 'author', 'made', 'last put in force', 'note']
     return ok({ ok: true, json: read.value.items, text: listing(paint, heading, rows, 'no versions') })
   },
@@ -53,7 +58,10 @@ const show = command({
   does: 'Show the policies of a version',
   key: 'operator',
   async run({ args: { VERSION: version }, flags, api, paint }) {
-    const read = version === undefined ? await api('readPolicies', {}) : await api('readPolicyVersion', { params: { version } })
+    const read =
+      version === undefined
+        ? await api('readPolicies', {})
+        : await api('readPolicyVersion', { params: { version } })
     if (!read.ok) return read
     const floor = 'floor' in read.value ? Object.entries(read.value.floor) : []
     const texts = [
@@ -61,8 +69,11 @@ const show = command({
       ...Object.entries(read.value.policies).map(([name, text]) => ({ name, of: 'tenant', text })),
     ]
     const wanted = texts.filter(({ name }) => flags.only === undefined || name === flags.only)
-    if (wanted.length === 0 && flags.only !== undefined) return err(trouble('not_found', `there is no policy text \`${flags.only}\``))
-    const text = wanted.map(({ name, of, text: cedar }) => `${paint.bold(inline(name))}  ${of}\n${quoted(cedar)}`).join('')
+    if (wanted.length === 0 && flags.only !== undefined)
+      return err(trouble('not_found', `there is no policy text \`${flags.only}\``))
+    const text = wanted
+      .map(({ name, of, text: cedar }) => `${paint.bold(inline(name))}  ${of}\n${quoted(cedar)}`)
+      .join('')
     return ok({ ok: true, json: read.value, text: `${about(read.value, paint)}${text}` })
   },
 })
@@ -71,25 +82,36 @@ const put = command({
   words: ['policy', 'put'],
   args: DIR,
   flags: {
-    note: { value: 'TEXT', what: 'why; kept with the version, and replaced by its author’s next until that has been in force' },
+    note: {
+      value: 'TEXT',
+      what: 'why; kept with the version, and replaced by its author’s next until that has been in force',
+    },
     'no-activate': { what: 'only check and store it; what is in force stays' },
     ...EXPECT,
   },
   does: 'Put a whole set as a new version, and put it in force; what the newest version says already makes no other',
   key: 'operator',
-  examples: ['countersign policy put my-policies --note "refunds"', 'countersign policy put my-policies --no-activate'],
+  examples: [
+    'countersign policy put my-policies --note "refunds"',
+    'countersign policy put my-policies --no-activate',
+  ],
   async run({ args: { DIR: dir }, flags, api, paint }) {
     const policies = readFolder(dir)
     if (!policies.ok) return policies
     const { note } = flags
-    const body = { policies: policies.value, activate: !flags['no-activate'], ...(note === undefined ? {} : { note }) }
+    const body = {
+      policies: policies.value,
+      activate: !flags['no-activate'],
+      ...(note === undefined ? {} : { note }),
+    }
     const here = <P extends { readonly at: string }>(places: readonly P[]): P[] =>
       places.map((place) => ({ ...place, at: pathed(place.at, dir, policies.value) }))
     const done = await changing(api, flags.expect, paint, async ({ match }) => {
       const answer = await api('putPolicies', { body, headers: { 'if-match': match } })
       return answer.ok ? ok({ ...answer.value, warnings: here(answer.value.warnings) }) : answer
     })
-    if (!done.ok && done.error.errors !== undefined) return err({ ...done.error, errors: here(done.error.errors) })
+    if (!done.ok && done.error.errors !== undefined)
+      return err({ ...done.error, errors: here(done.error.errors) })
     return done
   },
 })
@@ -116,8 +138,17 @@ const rollback = command({
   async run({ flags, api, paint }) {
     return changing(api, flags.expect, paint, async ({ match, previous }) =>
       previous === null
-        ? err(trouble('not_found', 'nothing was in force before this version', 'choose one of `countersign policy list`'))
-        : api('activatePolicyVersion', { params: { version: String(previous) }, headers: { 'if-match': match } }),
+        ? err(
+            trouble(
+              'not_found',
+              'nothing was in force before this version',
+              'choose one of `countersign policy list`',
+            ),
+          )
+        : api('activatePolicyVersion', {
+            params: { version: String(previous) },
+            headers: { 'if-match': match },
+          }),
     )
   },
 })
@@ -125,7 +156,9 @@ const rollback = command({
 const diff = command({
   words: ['policy', 'diff'],
   args: VERSION,
-  flags: { against: { value: 'VERSION', what: 'the version to compare with; the one in force if you say nothing' } },
+  flags: {
+    against: { value: 'VERSION', what: 'the version to compare with; the one in force if you say nothing' },
+  },
   does: 'Show what a version would change, policy by policy',
   key: 'operator',
   exits: '0 compared, whether they differ or not; 1 refused',
@@ -135,8 +168,13 @@ const diff = command({
     if (!read.ok) return read
     const { against, changes } = read.value
     const heading = `version ${read.value.version} against ${against}: ${changes.length === 0 ? 'nothing that decides differs' : `${changes.length} changed`}\n`
-    const next = flags.against === undefined && read.value.version !== against ? nextStep(read.value, paint) : ''
-    return ok({ ok: true, json: read.value, text: `${heading}${changes.map((change) => showChange(change, paint)).join('')}${next}` })
+    const next =
+      flags.against === undefined && read.value.version !== against ? nextStep(read.value, paint) : ''
+    return ok({
+      ok: true,
+      json: read.value,
+      text: `${heading}${changes.map((change) => showChange(change, paint)).join('')}${next}`,
+    })
   },
 })
 
@@ -156,7 +194,12 @@ async function changing(
   const done = await change({ match: `"${base}"`, previous: read.value.previous })
   const present = read.value.version
   if (done.ok)
-    return ok({ ok: true, json: done.value, set: done.value, text: about(done.value, paint, done.value.active ? present : null) })
+    return ok({
+      ok: true,
+      json: done.value,
+      set: done.value,
+      text: about(done.value, paint, done.value.active ? present : null),
+    })
   if (done.error.code !== 'version_conflict') return done
   const todo = `see \`countersign policy list\`, and \`countersign policy diff VERSION --against ${base}\`; then do it again on top of that`
   return err(
@@ -169,9 +212,9 @@ async function changing(
 }
 
 function about(
-  set: Omit<Version, 'policy_count'> & { readonly activations?: readonly { at_ms: number; by: string }[] } & Partial<
-      Pick<Checked, 'warnings'>
-    >,
+  set: Omit<Version, 'policy_count'> & {
+    readonly activations?: readonly { at_ms: number; by: string }[]
+  } & Partial<Pick<Checked, 'warnings'>>,
   paint: Paint,
   /** What was in force when this was put in force. */
   instead: number | null = null,
@@ -184,7 +227,8 @@ function about(
     ...(set.activations ?? last).map(({ at_ms, by }) => ['put in force', `${time(at_ms)} by ${by}`]),
     ...(note === '' ? [] : [['note', note]]),
   ]
-  const change = instead === null ? '' : instead === version ? ', as it was already' : `, in place of version ${instead}`
+  const change =
+    instead === null ? '' : instead === version ? ', as it was already' : `, in place of version ${instead}`
   return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}${change}\n${columns(rows, '  ')}${warned(set.warnings ?? [], paint)}`
 }
 

@@ -26,16 +26,24 @@ const rehearse = command({
       'a version, or a folder of .cedar files; a folder is stored as a version, which needs `policy.write`, and not put in force',
   },
   flags: {
-    days: { value: 'N', what: `calls that ended in the last N days; 7 if you say nothing, at most ${LIMITS.rehearsal_days}` },
-    limit: { value: 'N', what: `the latest N of them; 1000 if you say nothing, at most ${LIMITS.rehearsal_calls}` },
+    days: {
+      value: 'N',
+      what: `calls that ended in the last N days; 7 if you say nothing, at most ${LIMITS.rehearsal_days}`,
+    },
+    limit: {
+      value: 'N',
+      what: `the latest N of them; 1000 if you say nothing, at most ${LIMITS.rehearsal_calls}`,
+    },
   },
   does: 'Tell what policies would have said of the calls that were: which flip, and how often humans would be asked',
   key: 'operator',
-  exits: '0 they decide what was looked at as the set in force does; 1 they flip a call, or too little could be looked at to tell',
+  exits:
+    '0 they decide what was looked at as the set in force does; 1 they flip a call, or too little could be looked at to tell',
   examples: ['countersign policy rehearse my-policies --days 30', 'countersign policy rehearse 7'],
   async run({ args, flags, api, paint }) {
     const bounds = { days: numberIn(flags.days), limit: numberIn(flags.limit) }
-    for (const [name, value] of Object.entries(bounds)) if (Number.isNaN(value)) return err(usage(`\`--${name}\` takes a number`))
+    for (const [name, value] of Object.entries(bounds))
+      if (Number.isNaN(value)) return err(usage(`\`--${name}\` takes a number`))
     const version = await versionOf(args['VERSION|DIR'], api)
     if (!version.ok) return version
     const body = Object.fromEntries(Object.entries(bounds).filter(([, value]) => value !== undefined))
@@ -58,7 +66,11 @@ async function versionOf(named: string, api: Api): Promise<Result<string, Troubl
 }
 
 /** Why nothing follows from what did not flip. */
-export function tellsLittle({ looked_at, out_of_time, unrehearsable }: Pick<Rehearsal, 'looked_at' | 'out_of_time' | 'unrehearsable'>) {
+export function tellsLittle({
+  looked_at,
+  out_of_time,
+  unrehearsable,
+}: Pick<Rehearsal, 'looked_at' | 'out_of_time' | 'unrehearsable'>) {
   const not = unrehearsable.reduce((all, { count }) => all + count, 0)
   if (out_of_time)
     return `there was time for ${looked_at} calls only; narrow it with \`--days\` or \`--limit\`, or do it again when there is less to do`
@@ -67,8 +79,14 @@ export function tellsLittle({ looked_at, out_of_time, unrehearsable }: Pick<Rehe
 
 function showRehearsal(told: Rehearsal, paint: Paint): string {
   const { version, against, looked_at, complete, since_ms, summary, flips, unrehearsable } = told
-  const extent = complete ? `every one that ended since ${time(since_ms)}` : 'the latest; older ones were not looked at'
-  const kinds = summary.map(({ from, now, to, count }) => [`${from} → ${to}`, String(count), since(now, from, to, against)])
+  const extent = complete
+    ? `every one that ended since ${time(since_ms)}`
+    : 'the latest; older ones were not looked at'
+  const kinds = summary.map(({ from, now, to, count }) => [
+    `${from} → ${to}`,
+    String(count),
+    since(now, from, to, against),
+  ])
   const moved = flips.some(({ from, now }) => now !== from)
   const rows = flips.map(({ call, agent, tool, from, now, to, policies, reason }) => [
     `${from} → ${to}`,
@@ -79,13 +97,23 @@ function showRehearsal(told: Rehearsal, paint: Paint): string {
     policies.join(', ') || 'nothing permits it',
     reason,
   ])
-  const heading = ['flip', ...(moved ? [`by ${against} now`] : []), 'tool', 'agent', 'call', 'policies', 'reason']
+  const heading = [
+    'flip',
+    ...(moved ? [`by ${against} now`] : []),
+    'tool',
+    'agent',
+    'call',
+    'policies',
+    'reason',
+  ]
   const more = summary.reduce((all, { count }) => all + count, 0) - flips.length
   const little = tellsLittle(told)
   return [
     `version ${paint.bold(String(version))} against ${against}: ${looked_at} ${looked_at === 1 ? 'call' : 'calls'}, ${extent}\n`,
     summary.length === 0 ? `${paint.good('no call flips')}\n` : columns(kinds, '  '),
-    summary.length === 0 ? '' : `\n${listing(paint, heading, rows, '')}${more > 0 ? `and ${more} more\n` : ''}`,
+    summary.length === 0
+      ? ''
+      : `\n${listing(paint, heading, rows, '')}${more > 0 ? `and ${more} more\n` : ''}`,
     unrehearsable.length === 0
       ? ''
       : `\ncan’t be rehearsed:\n${columns(
@@ -98,7 +126,13 @@ function showRehearsal(told: Rehearsal, paint: Paint): string {
   ].join('')
 }
 
-function questions({ version, against, looked_at: all, approvals, approvals_per_day: rate }: Rehearsal): string {
+function questions({
+  version,
+  against,
+  looked_at: all,
+  approvals,
+  approvals_per_day: rate,
+}: Rehearsal): string {
   const counts = `questions to humans: ${approvals.now} of ${all} by version ${against}, ${approvals.to} of ${all} by version ${version}`
   return rate === null ? counts : `${counts}; a day: ${rate.now} and ${rate.to}`
 }
@@ -111,28 +145,44 @@ function since(now: string, from: string, to: string, against: number): string {
 
 const shadow = command({
   words: ['policy', 'shadow'],
-  args: { 'VERSION|off?': 'the version to be asked beside the one in force, or `off`; what there is if you say nothing' },
+  args: {
+    'VERSION|off?':
+      'the version to be asked beside the one in force, or `off`; what there is if you say nothing',
+  },
   flags: {},
   does: 'Have a version asked about each call beside the one in force, which alone decides; and tell where they differ',
   key: 'operator',
   examples: ['countersign policy shadow 7', 'countersign policy shadow', 'countersign policy shadow off'],
   async run({ args, api, paint }) {
     const named = args['VERSION|off']
-    if (named !== undefined && named !== 'off' && !isVersion(named)) return err(usage('name a version, or `off`'))
+    if (named !== undefined && named !== 'off' && !isVersion(named))
+      return err(usage('name a version, or `off`'))
     const version = named === 'off' ? null : Number(named)
     if (named === undefined) {
       const told = await api('readPolicyShadow', {})
       return told.ok ? ok({ ok: true, json: told.value, text: showShadow(told.value, paint) }) : told
     }
     const put = await api('putPolicyShadow', { body: { version } })
-    return put.ok ? ok({ ok: true, json: put.value, text: `${showShadow(put.value, paint)}${warned(put.value.warnings, paint)}` }) : put
+    return put.ok
+      ? ok({
+          ok: true,
+          json: put.value,
+          text: `${showShadow(put.value, paint)}${warned(put.value.warnings, paint)}`,
+        })
+      : put
   },
 })
 
 function showShadow({ version, since_ms, by, calls, differ, counts, latest }: Shadow, paint: Paint): string {
   if (version === null) return 'nothing shadows the set in force\n'
   const kinds = counts.map(({ from, to, count }) => [`${from} → ${to}`, String(count)])
-  const rows = latest.map(({ at_ms, from, to, tool, agent, call }) => [time(at_ms), `${from} → ${to}`, tool, agent, call])
+  const rows = latest.map(({ at_ms, from, to, tool, agent, call }) => [
+    time(at_ms),
+    `${from} → ${to}`,
+    tool,
+    agent,
+    call,
+  ])
   return [
     `version ${paint.bold(String(version))}, since ${time(since_ms ?? 0)} by ${inline(by ?? '')}: differs on ${differ} of ${calls} calls that have ended\n`,
     columns(kinds, '  '),

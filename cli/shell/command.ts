@@ -7,13 +7,20 @@ import type { Api } from './edge-api.ts'
 import type { Paint } from './terminal-text.ts'
 
 /** With `value` a flag takes one, and help calls it that; without, it is a switch. `many`: it may be given several times. */
-export type Flag = { readonly value?: string; readonly many?: true; readonly short?: string; readonly what: string }
+export type Flag = {
+  readonly value?: string
+  readonly many?: true
+  readonly short?: string
+  readonly what: string
+}
 type Flags = Readonly<Record<string, Flag>>
 /** By name, in order; a name that ends in `?` may be left out. */
 type Arguments = Readonly<Record<string, string>>
 
 type ArgumentValues<A> = {
-  readonly [K in keyof A as K extends `${infer N}?` ? N : K]: K extends `${string}?` ? string | undefined : string
+  readonly [K in keyof A as K extends `${infer N}?` ? N : K]: K extends `${string}?`
+    ? string | undefined
+    : string
 }
 type FlagValues<F> = {
   readonly [K in keyof F]: F[K] extends { readonly many: true }
@@ -44,7 +51,12 @@ export type Live = {
 }
 
 /** What a command has to say. `ok: false` is an answer too: a call that was denied, a bundle that is not verified. Both exit by it. */
-export type Output = { readonly ok: boolean; readonly json: unknown; readonly text: string; readonly raw?: Uint8Array }
+export type Output = {
+  readonly ok: boolean
+  readonly json: unknown
+  readonly text: string
+  readonly raw?: Uint8Array
+}
 
 /** Where everything was printed as it came. */
 export const toldAlready = (ok: boolean): Output => ({ ok, json: null, text: '', raw: new Uint8Array() })
@@ -58,7 +70,12 @@ export type Trouble = {
   readonly errors?: readonly FieldError[] | undefined
 }
 export const usage = (detail: string): Trouble => ({ exit: 2, code: 'usage', detail })
-export const trouble = (code: string, detail: string, todo?: string): Trouble => ({ exit: 1, code, detail, todo })
+export const trouble = (code: string, detail: string, todo?: string): Trouble => ({
+  exit: 1,
+  code,
+  detail,
+  todo,
+})
 
 export type Answer = Promise<Result<Output, Trouble>>
 
@@ -77,9 +94,12 @@ type Shape<A, F> = {
 
 /** A command whose arguments and flags are known by value only: what the table, help and the parser work with. */
 export type Command = Omit<Shape<Arguments, Flags>, 'run'> & {
-  readonly run: (given: Omit<Given, 'args' | 'flags'> & { readonly args: Values; readonly flags: Values }) => Answer
+  readonly run: (
+    given: Omit<Given, 'args' | 'flags'> & { readonly args: Values; readonly flags: Values },
+  ) => Answer
 }
 export type Values = Readonly<Record<string, string | boolean | readonly string[] | undefined>>
 
 /** Types a command by its own arguments and flags. The parser fills them by the same table, so that the two can't differ. */
-export const command = <const A extends Arguments, const F extends Flags>(shape: Shape<A, F>): Command => shape as unknown as Command // see above
+export const command = <const A extends Arguments, const F extends Flags>(shape: Shape<A, F>): Command =>
+  shape as unknown as Command // see above

@@ -40,15 +40,22 @@ export function readConfig(command: Command, env: Environment = process.env): Re
   const address = env['COUNTERSIGN_URL'] || dev?.url
   if (address === undefined) {
     return err(
-      usage(`no edge is named: set COUNTERSIGN_URL and COUNTERSIGN_KEY, or start one here with \`npm start\` (it writes \`${path}\`)`),
+      usage(
+        `no edge is named: set COUNTERSIGN_URL and COUNTERSIGN_KEY, or start one here with \`npm start\` (it writes \`${path}\`)`,
+      ),
     )
   }
   const url = URL.canParse(address) ? new URL(address) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol))
     return err(usage('COUNTERSIGN_URL is no address; give one such as `https://edge.example.com`'))
-  if (url.username !== '' || url.password !== '') return err(usage('COUNTERSIGN_URL holds a password; put the key into COUNTERSIGN_KEY'))
+  if (url.username !== '' || url.password !== '')
+    return err(usage('COUNTERSIGN_URL holds a password; put the key into COUNTERSIGN_KEY'))
   if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
-    return err(usage('COUNTERSIGN_URL is plain http, which shows the key to the network; use https (http is for this machine only)'))
+    return err(
+      usage(
+        'COUNTERSIGN_URL is plain http, which shows the key to the network; use https (http is for this machine only)',
+      ),
+    )
   }
   const own = dev !== undefined && url.origin === originOf(dev.url) ? dev : undefined
   const key = keyFor(command, env['COUNTERSIGN_KEY'], own)
@@ -58,21 +65,35 @@ export function readConfig(command: Command, env: Environment = process.env): Re
   return ok({ url: url.href, key: key.value, tenant })
 }
 
-function keyFor({ key: needed, words }: Command, given: string | undefined, dev: Dev | undefined): Result<string | undefined, Trouble> {
+function keyFor(
+  { key: needed, words }: Command,
+  given: string | undefined,
+  dev: Dev | undefined,
+): Result<string | undefined, Trouble> {
   if (needed === 'none' || needed === 'offline') return ok(undefined)
   const name = words.join(' ')
   if (given === '') return err(usage('COUNTERSIGN_KEY is set and empty; set it to a key, or unset it'))
   if (given === undefined) {
-    const own = needed === 'agent' ? dev?.agent_key : needed === 'installation' ? dev?.installation_key : dev?.operator_key
+    const own =
+      needed === 'agent'
+        ? dev?.agent_key
+        : needed === 'installation'
+          ? dev?.installation_key
+          : dev?.operator_key
     if (own !== undefined) return ok(own)
     return err(usage(`\`${name}\` needs ${WHOSE[needed]} key: set COUNTERSIGN_KEY`))
   }
   const governs = PATTERNS.installationKey.test(given)
   if (governs && needed === 'installation') return ok(given)
-  if (governs) return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is the installation’s`))
+  if (governs)
+    return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is the installation’s`))
   const parsed = parseKey(given)
   if (parsed === undefined)
-    return err(usage('COUNTERSIGN_KEY is not an API key; it begins with `cs_agent_`, `cs_operator_` or `cs_installation_`'))
+    return err(
+      usage(
+        'COUNTERSIGN_KEY is not an API key; it begins with `cs_agent_`, `cs_operator_` or `cs_installation_`',
+      ),
+    )
   if (parsed.kind !== needed && !(needed === 'either' && parsed.kind !== 'enrol')) {
     return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is ${WHOSE[parsed.kind]}`))
   }
@@ -98,9 +119,14 @@ function readDev(path: string): Dev | undefined {
     return undefined
   }
   const read = parseJson(bytes)
-  if (!read.ok || typeof read.value !== 'object' || read.value === null || Array.isArray(read.value)) return undefined
+  if (!read.ok || typeof read.value !== 'object' || read.value === null || Array.isArray(read.value))
+    return undefined
   const { url, tenant, agent_key, operator_key, installation_key } = read.value
-  const texts = typeof url === 'string' && typeof tenant === 'string' && typeof agent_key === 'string' && typeof operator_key === 'string'
+  const texts =
+    typeof url === 'string' &&
+    typeof tenant === 'string' &&
+    typeof agent_key === 'string' &&
+    typeof operator_key === 'string'
   const governs = typeof installation_key === 'string' ? installation_key : undefined
   return texts ? { url, tenant, agent_key, operator_key, installation_key: governs } : undefined
 }

@@ -25,7 +25,8 @@ export function connect({ url, key }: Config): Api {
     const patience = new AbortController()
     const late = () => patience.abort(new DOMException('no answer in time', 'TimeoutError'))
     const timer = setTimeout(late, PATIENCE_MS + (input.wait ?? 0) * 1000)
-    const signal = input.signal === undefined ? patience.signal : AbortSignal.any([patience.signal, input.signal])
+    const signal =
+      input.signal === undefined ? patience.signal : AbortSignal.any([patience.signal, input.signal])
     let answer: Awaited<ReturnType<typeof send<typeof name>>>
     try {
       answer = await send(name, { ...input, signal })
@@ -38,12 +39,18 @@ export function connect({ url, key }: Config): Api {
     const read = route.result.safeParse(answer.value)
     // A newer edge may say more than we know of; what we do know of must be as we know it.
     const other = read.error?.issues.some(({ code }) => code !== 'unrecognized_keys') ?? false
-    if (other) return err(trouble('unexpected_answer', `${url} answered something else than this version of countersign knows`))
+    if (other)
+      return err(
+        trouble('unexpected_answer', `${url} answered something else than this version of countersign knows`),
+      )
     return read.success ? ok(read.data as Output<typeof name>) : answer // the route's own schema read it
   }
 }
 
-function faultIn(route: Route, input: { params?: unknown; query?: unknown; body?: unknown }): string | undefined {
+function faultIn(
+  route: Route,
+  input: { params?: unknown; query?: unknown; body?: unknown },
+): string | undefined {
   for (const part of ['params', 'query', 'body'] as const) {
     const read = route[part]?.safeParse(input[part] ?? (part === 'body' ? undefined : {}))
     const [issue] = read?.error?.issues ?? []
@@ -54,12 +61,21 @@ function faultIn(route: Route, input: { params?: unknown; query?: unknown; body?
 
 function unreachable(url: string, thrown: unknown): Trouble {
   if (thrown instanceof SyntaxError)
-    return trouble('unexpected_answer', `${url} does not answer in JSON`, 'check that COUNTERSIGN_URL names a Countersign edge')
-  if (thrown instanceof DOMException && thrown.name === 'AbortError') return trouble('interrupted', 'interrupted')
+    return trouble(
+      'unexpected_answer',
+      `${url} does not answer in JSON`,
+      'check that COUNTERSIGN_URL names a Countersign edge',
+    )
+  if (thrown instanceof DOMException && thrown.name === 'AbortError')
+    return trouble('interrupted', 'interrupted')
   if (thrown instanceof DOMException && thrown.name === 'TimeoutError')
     return trouble('timed_out', `${url} did not answer in time`, 'try again')
   if (thrown instanceof TypeError)
-    return trouble('unreachable', `no edge answers at ${url}`, 'start one with `npm start`, or set COUNTERSIGN_URL')
+    return trouble(
+      'unreachable',
+      `no edge answers at ${url}`,
+      'start one with `npm start`, or set COUNTERSIGN_URL',
+    )
   throw thrown
 }
 
@@ -78,5 +94,11 @@ function refused(problem: Partial<Problem>): Trouble {
   const listed = Array.isArray(errors)
     ? errors.filter(({ at, message }) => typeof at === 'string' && typeof message === 'string')
     : undefined
-  return { exit: 1, code, detail, todo: todoHere(code, detail) ?? (typeof todo === 'string' ? todo : undefined), errors: listed }
+  return {
+    exit: 1,
+    code,
+    detail,
+    todo: todoHere(code, detail) ?? (typeof todo === 'string' ? todo : undefined),
+    errors: listed,
+  }
 }

@@ -1,7 +1,17 @@
 // Files that commands read and write: bounded, strict, and told apart from what the edge said when they can't be used.
 
 import { randomUUID } from 'node:crypto'
-import { closeSync, linkSync, lstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Bounds, Json } from '../../shared/bytes/json.ts'
 import { EVIDENCE, parseJson } from '../../shared/bytes/json.ts'
@@ -42,7 +52,12 @@ export function readJson(path: string, bounds: Bounds = EVIDENCE): Result<Json, 
   const value = parseJson(bytes.value, bounds)
   return value.ok
     ? value
-    : err(trouble(value.error.code, `${path === '-' ? 'standard input' : `\`${path}\``} is not strict JSON: ${value.error.detail}`))
+    : err(
+        trouble(
+          value.error.code,
+          `${path === '-' ? 'standard input' : `\`${path}\``} is not strict JSON: ${value.error.detail}`,
+        ),
+      )
 }
 
 export function writeText(path: string, text: string): Result<number, Trouble> {
@@ -56,7 +71,9 @@ export function writeText(path: string, text: string): Result<number, Trouble> {
 
 /** What the system said, in its own words: ENOENT and its kin. */
 export const reason = (thrown: unknown): string =>
-  thrown instanceof Error ? thrown.message.replace(/, (?:open|read|write|scandir|mkdir|lstat|link|rename).*$/, '') : String(thrown)
+  thrown instanceof Error
+    ? thrown.message.replace(/, (?:open|read|write|scandir|mkdir|lstat|link|rename).*$/, '')
+    : String(thrown)
 
 /**
  * Where a file of a call goes below `folder`: its folders are made, and none of them is a link, so that nothing leads out. What is there
@@ -65,7 +82,8 @@ export const reason = (thrown: unknown): string =>
 export function placeIn(folder: string, path: string, overwrite: boolean): Result<string, Trouble> {
   const place = join(folder, path)
   const fault = pathFault(path)
-  if (fault !== undefined) return err(trouble('unwritable', `\`${path}\` is no name to save a file under: it ${fault}`))
+  if (fault !== undefined)
+    return err(trouble('unwritable', `\`${path}\` is no name to save a file under: it ${fault}`))
   try {
     mkdirSync(folder, { recursive: true })
     const above = path.split('/').slice(0, -1)
@@ -80,14 +98,23 @@ export function placeIn(folder: string, path: string, overwrite: boolean): Resul
   const there = kindOf(place)
   if (there === undefined || (overwrite && there.isFile())) return ok(place)
   return err(
-    trouble('exists', `\`${place}\` is there already`, overwrite ? 'choose another folder' : 'choose another folder, or say `--overwrite`'),
+    trouble(
+      'exists',
+      `\`${place}\` is there already`,
+      overwrite ? 'choose another folder' : 'choose another folder, or say `--overwrite`',
+    ),
   )
 }
 
 const kindOf = (path: string) => lstatSync(path, { throwIfNoEntry: false })
 
 /** Whole or not at all: it is written beside its place first. */
-export function saveBytes(folder: string, path: string, bytes: Uint8Array, overwrite: boolean): Result<string, Trouble> {
+export function saveBytes(
+  folder: string,
+  path: string,
+  bytes: Uint8Array,
+  overwrite: boolean,
+): Result<string, Trouble> {
   const place = placeIn(folder, path, overwrite)
   if (!place.ok) return place
   const beside = join(dirname(place.value), `.countersign-${randomUUID()}`)

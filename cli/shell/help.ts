@@ -28,7 +28,10 @@ export const help = (commands: readonly Command[], whole: boolean): string => {
 }
 
 function overview(commands: readonly Command[], whole: boolean): string {
-  const rows = commands.map((command) => [[...command.words, ...Object.keys(command.args).map(shown)].join(' '), command.does])
+  const rows = commands.map((command) => [
+    [...command.words, ...Object.keys(command.args).map(shown)].join(' '),
+    command.does,
+  ])
   const title = whole ? 'countersign: no tool call of an AI agent runs without a countersign.\n\n' : ''
   return `${title}${columns(rows, '  countersign ')}\n\`countersign COMMAND --help\` says more of one.\n${whole ? `\n${CONFIGURATION}` : ''}`
 }
@@ -53,4 +56,5 @@ function one(command: Command): string {
   return `${line.join(' ')}\n\n${does}.\n\n${columns(rows, '  ')}\n${KEYS[key]} Exit codes: ${codes}; 2 the command line or the configuration can't be used.\n${shownExamples === '' ? '' : `\n${shownExamples}`}`
 }
 
-const spelled = (name: string, { value }: Flag): string => (value === undefined ? `--${name}` : `--${name} ${value}`)
+const spelled = (name: string, { value }: Flag): string =>
+  value === undefined ? `--${name}` : `--${name} ${value}`

@@ -23,13 +23,19 @@ export function readRecord(path: string): Result<Record<string, Json>, Trouble> 
 type Parses<T> = {
   safeParse: (
     value: unknown,
-  ) => { success: true; data: T } | { success: false; error: { issues: readonly { path: PropertyKey[]; message: string }[] } }
+  ) =>
+    | { success: true; data: T }
+    | { success: false; error: { issues: readonly { path: PropertyKey[]; message: string }[] } }
 }
 export function fitting<T>(schema: Parses<T>, value: unknown, of: string): Result<T, Trouble> {
   const read = schema.safeParse(value)
   if (read.success) return ok(read.data)
   const [issue] = read.error.issues
-  return err(usage(`${of} does not fit: \`${issue?.path.join('.') || '(the whole)'}\`: ${issue?.message ?? 'unknown'}`))
+  return err(
+    usage(
+      `${of} does not fit: \`${issue?.path.join('.') || '(the whole)'}\`: ${issue?.message ?? 'unknown'}`,
+    ),
+  )
 }
 
 export const CALL_EXITS = '0 it succeeded, or has not ended yet; 1 it was denied, failed or ended otherwise'
@@ -39,7 +45,10 @@ export const ARGUMENTS = {
   what: 'the call’s arguments, one JSON object; @FILE reads a file, - standard input',
 } as const
 
-export function readArguments(given: string | undefined, flag = '--args'): Result<Record<string, unknown>, Trouble> {
+export function readArguments(
+  given: string | undefined,
+  flag = '--args',
+): Result<Record<string, unknown>, Trouble> {
   const path = given === '-' ? '-' : given?.startsWith('@') === true ? given.slice(1) : undefined
   const bytes = path === undefined ? ok(Buffer.from(given ?? '{}')) : readBytes(path, LIMITS.body_bytes)
   if (!bytes.ok) return bytes

@@ -7,7 +7,13 @@ import type { Command, Flag, Trouble, Values } from './command.ts'
 import { usage } from './command.ts'
 
 export type Parsed =
-  | { readonly kind: 'run'; readonly command: Command; readonly args: Values; readonly flags: Values; readonly json: boolean }
+  | {
+      readonly kind: 'run'
+      readonly command: Command
+      readonly args: Values
+      readonly flags: Values
+      readonly json: boolean
+    }
   /** Help on the commands that begin with these words; asked for, or for want of a command. */
   | { readonly kind: 'help'; readonly commands: readonly Command[]; readonly asked: boolean }
 
@@ -21,10 +27,16 @@ const KEY = /cs_(?:agent|operator|enrol)_[a-z0-9-]+_[0-9A-Z]{26}_[0-9A-Z]+/
 
 export function parse(argv: readonly string[], commands: readonly Command[]): Result<Parsed, Trouble> {
   if (argv.some((arg) => KEY.test(arg) || /^--?(?:api-?)?key(?:=|$)/.test(arg))) {
-    return err(usage('keys never go on the command line, where every process on the machine can read them; set COUNTERSIGN_KEY'))
+    return err(
+      usage(
+        'keys never go on the command line, where every process on the machine can read them; set COUNTERSIGN_KEY',
+      ),
+    )
   }
   const words = argv.filter((arg) => arg !== '--json' && arg !== '--help' && arg !== '-h')
-  const asksHelp = words[0] === 'help' || (argv.length > words.length && argv.some((arg) => arg === '--help' || arg === '-h'))
+  const asksHelp =
+    words[0] === 'help' ||
+    (argv.length > words.length && argv.some((arg) => arg === '--help' || arg === '-h'))
   if (words[0] === 'help') words.shift()
   const named = commands.filter((command) => beginsWith(words, command.words))
   const [command] = named
@@ -33,9 +45,14 @@ export function parse(argv: readonly string[], commands: readonly Command[]): Re
   return readRest(command, argv)
 }
 
-const beginsWith = (words: readonly string[], start: readonly string[]): boolean => start.every((word, i) => words[i] === word)
+const beginsWith = (words: readonly string[], start: readonly string[]): boolean =>
+  start.every((word, i) => words[i] === word)
 
-function withoutCommand(words: readonly string[], commands: readonly Command[], asked: boolean): Result<Parsed, Trouble> {
+function withoutCommand(
+  words: readonly string[],
+  commands: readonly Command[],
+  asked: boolean,
+): Result<Parsed, Trouble> {
   const [first, second] = words
   if (first === undefined) return ok({ kind: 'help', commands, asked })
   const group = commands.filter(({ words: [head] }) => head === first)
@@ -66,7 +83,10 @@ function readRest(command: Command, argv: readonly string[]): Result<Parsed, Tro
     options: Object.fromEntries(
       Object.entries(flags).map(([name, { value, short }]) => [
         name,
-        { type: value === undefined ? ('boolean' as const) : ('string' as const), ...(short === undefined ? {} : { short }) },
+        {
+          type: value === undefined ? ('boolean' as const) : ('string' as const),
+          ...(short === undefined ? {} : { short }),
+        },
       ]),
     ),
     allowPositionals: true,
@@ -81,7 +101,9 @@ function readRest(command: Command, argv: readonly string[]): Result<Parsed, Tro
     const { name, rawName, value, inlineValue } = token
     const flag = Object.hasOwn(flags, name) ? flags[name] : undefined
     if (flag === undefined) {
-      const hint = rawName.startsWith('--') ? meant(name, Object.keys(flags), '--') : '; write `--` before an argument that begins with `-`'
+      const hint = rawName.startsWith('--')
+        ? meant(name, Object.keys(flags), '--')
+        : '; write `--` before an argument that begins with `-`'
       return err(usage(`\`${command.words.join(' ')}\` has no flag \`${rawName}\`${hint}`))
     }
     if (values.has(name) && flag.many !== true) return err(usage(`\`${rawName}\` is given twice`))
@@ -91,11 +113,16 @@ function readRest(command: Command, argv: readonly string[]): Result<Parsed, Tro
       return err(usage(`\`${rawName}\` needs a value: ${rawName} ${flag.value}`))
     }
     const before = values.get(name)
-    values.set(name, flag.many === true ? [...(typeof before === 'object' ? before : []), value ?? ''] : (value ?? true))
+    values.set(
+      name,
+      flag.many === true ? [...(typeof before === 'object' ? before : []), value ?? ''] : (value ?? true),
+    )
   }
   const args = assign(command, positionals.slice(command.words.length))
   if (!args.ok) return args
-  const given = Object.fromEntries(Object.entries(command.flags).map(([name, flag]) => [name, values.get(name) ?? unsaid(flag)]))
+  const given = Object.fromEntries(
+    Object.entries(command.flags).map(([name, flag]) => [name, values.get(name) ?? unsaid(flag)]),
+  )
   return ok({ kind: 'run', command, args: args.value, flags: given, json: values.has('json') })
 }
 
@@ -106,7 +133,8 @@ function assign(command: Command, given: readonly string[]): Result<Values, Trou
   const missing = names.slice(given.length).find((name) => !name.endsWith('?'))
   const line = [...command.words, ...names.map(shown)].join(' ')
   if (missing !== undefined) return err(usage(`\`${missing}\` is missing: countersign ${line}`))
-  if (given.length > names.length) return err(usage(`\`${given[names.length]}\` is one argument too many: countersign ${line}`))
+  if (given.length > names.length)
+    return err(usage(`\`${given[names.length]}\` is one argument too many: countersign ${line}`))
   return ok(Object.fromEntries(names.map((name, i) => [name.replace('?', ''), given[i]])))
 }
 
@@ -114,7 +142,9 @@ export const shown = (name: string): string => (name.endsWith('?') ? `[${name.sl
 
 /** What was probably meant, where something is near enough. */
 function meant(word: string, among: readonly string[], before = ''): string {
-  const [nearest] = [...new Set(among)].map((name) => ({ name, far: distance(word, name) })).sort((a, b) => a.far - b.far)
+  const [nearest] = [...new Set(among)]
+    .map((name) => ({ name, far: distance(word, name) }))
+    .sort((a, b) => a.far - b.far)
   const near = nearest !== undefined && nearest.far <= Math.max(1, Math.floor(nearest.name.length / 3))
   return near ? ` (did you mean \`${before}${nearest.name}\`?)` : ''
 }
@@ -128,9 +158,11 @@ function distance(a: string, b: string): number {
   for (let i = 1; i <= a.length; i++) {
     for (let j = 1; j <= b.length; j++) {
       const same = a[i - 1] === b[j - 1] ? 0 : 1
-      const swapped = a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? at(i - 2, j - 2) + 1 : Number.POSITIVE_INFINITY
+      const swapped =
+        a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? at(i - 2, j - 2) + 1 : Number.POSITIVE_INFINITY
       const row = rows[i]
-      if (row !== undefined) row[j] = Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, at(i - 1, j - 1) + same, swapped)
+      if (row !== undefined)
+        row[j] = Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, at(i - 1, j - 1) + same, swapped)
     }
   }
   return at(a.length, b.length)

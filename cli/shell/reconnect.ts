@@ -5,7 +5,13 @@ import type { Live, Trouble } from './command.ts'
 
 const PAUSES_MS = [250, 1_000, 2_000, 5_000] as const
 /** The edge restarts, or something before it does. */
-const PASSING: ReadonlySet<string> = new Set(['unreachable', 'timed_out', 'unexpected_answer', 'unavailable', 'internal'])
+const PASSING: ReadonlySet<string> = new Set([
+  'unreachable',
+  'timed_out',
+  'unexpected_answer',
+  'unavailable',
+  'internal',
+])
 
 export class Patience {
   readonly #live: Pick<Live, 'note' | 'until'>
@@ -20,7 +26,9 @@ export class Patience {
     if (!PASSING.has(code)) return false
     const { note, until } = this.#live
     if (this.#tries === 0) note(`${detail}; trying again`)
-    await sleep(PAUSES_MS[Math.min(this.#tries++, PAUSES_MS.length - 1)], undefined, { signal: until }).catch(() => undefined)
+    await sleep(PAUSES_MS[Math.min(this.#tries++, PAUSES_MS.length - 1)], undefined, { signal: until }).catch(
+      () => undefined,
+    )
     return true
   }
 

@@ -30,7 +30,11 @@ export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerato
 }
 
 function* eventIn(block: string): Generator<Told> {
-  const fields = new Map(block.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trimStart()]))
+  const fields = new Map(
+    block
+      .split('\n')
+      .map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trimStart()]),
+  )
   const [id, event, data] = [fields.get('id'), fields.get('event'), fields.get('data')]
   if (id !== undefined && event !== undefined && data !== undefined) yield { id, event, data }
 }

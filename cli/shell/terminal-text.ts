@@ -1,10 +1,17 @@
 // Text for a terminal: colour where it is wanted, columns, and strings of strangers made inert (S32). What a tool printed, or an agent
 // wrote, must not move the cursor, retitle the window or reorder a line.
 
-export type Paint = { readonly bold: Brush; readonly dim: Brush; readonly good: Brush; readonly bad: Brush; readonly warn: Brush }
+export type Paint = {
+  readonly bold: Brush
+  readonly dim: Brush
+  readonly good: Brush
+  readonly bad: Brush
+  readonly warn: Brush
+}
 type Brush = (text: string) => string
 
-const brush = (on: boolean, open: number, close: number): Brush => (on ? (text) => `\x1b[${open}m${text}\x1b[${close}m` : (text) => text)
+const brush = (on: boolean, open: number, close: number): Brush =>
+  on ? (text) => `\x1b[${open}m${text}\x1b[${close}m` : (text) => text
 export const paint = (on: boolean): Paint => ({
   bold: brush(on, 1, 22),
   dim: brush(on, 2, 22),
@@ -22,7 +29,8 @@ const escaped = (char: string): string => {
 }
 
 /** Keeps lines and tabs; everything else that acts instead of showing is spelled out. */
-export const inert = (text: string): string => text.replace(ACTIVE, (char) => (char === '\n' || char === '\t' ? char : escaped(char)))
+export const inert = (text: string): string =>
+  text.replace(ACTIVE, (char) => (char === '\n' || char === '\t' ? char : escaped(char)))
 /** As `inert`, for what has its place within a line. */
 export const inline = (text: string): string => text.replace(ACTIVE, escaped)
 
@@ -39,21 +47,33 @@ export const jsonLine = (value: unknown): string => `${inertJson(JSON.stringify(
 
 function inertJson(text: string): string {
   const unit = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
-  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (char) => (char === '\n' ? char : [...char.split('')].map(unit).join('')))
+  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (char) =>
+    char === '\n' ? char : [...char.split('')].map(unit).join(''),
+  )
 }
 
 /** Rows in columns, each as wide as its widest cell, the last one ragged. Cells are made inert here. */
 export function columns(rows: readonly (readonly string[])[], indent = ''): string {
   const cells = rows.map((row) => row.map(inline))
-  const widths = cells.reduce<number[]>((all, row) => row.map((cell, i) => Math.max(cell.length, all[i] ?? 0)), [])
+  const widths = cells.reduce<number[]>(
+    (all, row) => row.map((cell, i) => Math.max(cell.length, all[i] ?? 0)),
+    [],
+  )
   return cells
-    .map((row) => `${indent}${row.map((cell, i) => (i < row.length - 1 ? cell.padEnd(widths[i] ?? 0) : cell)).join('  ')}`.trimEnd())
+    .map((row) =>
+      `${indent}${row.map((cell, i) => (i < row.length - 1 ? cell.padEnd(widths[i] ?? 0) : cell)).join('  ')}`.trimEnd(),
+    )
     .map((line) => `${line}\n`)
     .join('')
 }
 
 /** A heading and rows, or a sentence where there are none. */
-export const listing = (paint: Paint, heading: readonly string[], rows: readonly (readonly string[])[], none: string): string => {
+export const listing = (
+  paint: Paint,
+  heading: readonly string[],
+  rows: readonly (readonly string[])[],
+  none: string,
+): string => {
   if (rows.length === 0) return `${none}\n`
   const [first = '', ...rest] = columns([heading, ...rows]).split('\n')
   return [paint.dim(first), ...rest].join('\n')

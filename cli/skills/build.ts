@@ -20,7 +20,12 @@ export const packageOf = (folder: string, { id, version }: Pick<UnboundManifest,
 export const build = command({
   words: ['skill', 'build'],
   args: FOLDER,
-  flags: { signer: { value: 'FILE', what: 'the publisher’s key, as `skill keygen` wrote it; the one kept here if you say nothing' } },
+  flags: {
+    signer: {
+      value: 'FILE',
+      what: 'the publisher’s key, as `skill keygen` wrote it; the one kept here if you say nothing',
+    },
+  },
   does: 'Build the package of a skill: its component, what it is made of and from what, signed by its publisher',
   key: 'offline',
   examples: ['countersign skill build', 'countersign skill build hello --signer /run/secrets/acme.json'],

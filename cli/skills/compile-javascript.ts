@@ -20,6 +20,10 @@ export async function fromJavaScript(
     { name: 'env', text: glue(granted, at), imports: 'world' },
     { name: 'wasi_snapshot_preview1', text: NO_WASI, imports: 'nothing' },
   ] as const
-  const component = await componentAround(withImage(engineModule(), snapshot, USED_OF_ENGINE), between, granted)
+  const component = await componentAround(
+    withImage(engineModule(), snapshot, USED_OF_ENGINE),
+    between,
+    granted,
+  )
   return component.ok ? component : err(`the component does not fit together: ${component.error}`)
 }

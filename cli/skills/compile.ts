@@ -43,12 +43,19 @@ export async function make(skill: SkillFolder): Promise<Result<Made, Trouble>> {
   if (!made.ok) return made
   const { byteLength } = made.value.component
   if (byteLength > LIMITS.skill_component_bytes)
-    return err(trouble('build_failed', `the component has ${byteLength} bytes; ${LIMITS.skill_component_bytes} are the most`))
+    return err(
+      trouble(
+        'build_failed',
+        `the component has ${byteLength} bytes; ${LIMITS.skill_component_bytes} are the most`,
+      ),
+    )
   const sources = [{ path: TOML, sha256: sha256(skill.toml) }, ...made.value.sources]
   return ok({ ...made.value, sources })
 }
 
-const making: Readonly<Record<SkillFolder['language'], (skill: SkillFolder) => Promise<Result<Made, Trouble>>>> = {
+const making: Readonly<
+  Record<SkillFolder['language'], (skill: SkillFolder) => Promise<Result<Made, Trouble>>>
+> = {
   async javascript({ folder, main, manifest }) {
     const sources = new Sources(folder, main)
     const component = await fromJavaScript(main, sources, capabilitiesIn(manifest))
@@ -60,20 +67,31 @@ const making: Readonly<Record<SkillFolder['language'], (skill: SkillFolder) => P
 
   async assemblyscript({ folder, main, manifest }) {
     const compiled = compileAssemblyScript(folder, main)
-    return compiled.ok ? around(compiled.value.module, folder, capabilitiesIn(manifest), [compiled.value.library]) : compiled
+    return compiled.ok
+      ? around(compiled.value.module, folder, capabilitiesIn(manifest), [compiled.value.library])
+      : compiled
   },
 
   async rust({ folder, manifest }) {
     const compiled = compileRust(folder)
     if (!compiled.ok) return compiled
     const crates = cratesIn(folder)
-    return crates.ok ? around(compiled.value.module, folder, capabilitiesIn(manifest), [compiled.value.library, ...crates.value]) : crates
+    return crates.ok
+      ? around(compiled.value.module, folder, capabilitiesIn(manifest), [
+          compiled.value.library,
+          ...crates.value,
+        ])
+      : crates
   },
 
   async component({ folder, main }) {
     const component = readBytes(join(folder, main), LIMITS.skill_component_bytes)
     return component.ok
-      ? ok({ component: component.value, sources: [{ path: main, sha256: sha256(component.value) }], parts: [] })
+      ? ok({
+          component: component.value,
+          sources: [{ path: main, sha256: sha256(component.value) }],
+          parts: [],
+        })
       : component
   },
 }
@@ -87,7 +105,13 @@ async function around(
 ): Promise<Result<Made, Trouble>> {
   const component = await componentOf(module, granted)
   if (!component.ok)
-    return err(trouble('build_failed', `the module is not of the world: ${component.error}`, 'name under [capabilities] what it imports'))
+    return err(
+      trouble(
+        'build_failed',
+        `the module is not of the world: ${component.error}`,
+        'name under [capabilities] what it imports',
+      ),
+    )
   const paths = sourcesIn(folder, BUILT)
   if (!paths.ok) return paths
   const sources: Source[] = []
@@ -109,7 +133,9 @@ function engine(): Part {
 }
 
 /** One part for each package, by the digest of its modules that were read. */
-function byPackage(files: readonly { name: string; version: string; license?: string | undefined; sha256: string }[]): Part[] {
+function byPackage(
+  files: readonly { name: string; version: string; license?: string | undefined; sha256: string }[],
+): Part[] {
   const found = new Map<string, Part & { digests: string[] }>()
   for (const { name, version, license, sha256 } of files) {
     const id = `${name}@${version}`

@@ -18,7 +18,12 @@ const TARGET = 'wasm32-unknown-unknown'
 
 /** A module, and what of its language goes along in it. */
 export type Compiled = { readonly module: Uint8Array; readonly library: Part }
-type Ran = { readonly code: number | null; readonly out: string; readonly err: string; readonly missing: boolean }
+type Ran = {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+  readonly missing: boolean
+}
 
 function ran(folder: string, program: string, args: readonly string[]): Ran {
   const { status, stdout, stderr, error } = spawnSync(program, args, {
@@ -40,7 +45,8 @@ const GET_RUST = `install Rust and its WebAssembly target: \`rustup target add $
 export function compileRust(folder: string): Result<Compiled, Trouble> {
   const version = ran(folder, 'rustc', ['--version'])
   const cargo = ran(folder, 'cargo', ['--version'])
-  if (version.missing || cargo.missing) return err(trouble('toolchain_missing', 'there is no cargo or rustc here', GET_RUST))
+  if (version.missing || cargo.missing)
+    return err(trouble('toolchain_missing', 'there is no cargo or rustc here', GET_RUST))
   const std = ran(folder, 'rustc', ['--print', 'target-libdir', '--target', TARGET])
   if (std.code !== 0 || !existsSync(std.out.trim()))
     return err(trouble('toolchain_missing', `rustc has no standard library for ${TARGET}`, GET_RUST))
@@ -58,9 +64,19 @@ export function compileRust(folder: string): Result<Compiled, Trouble> {
   if (built.code !== 0) return failed('cargo', built)
   const file = built.out.split('\n').flatMap(wasmFileIn).at(-1)
   if (file === undefined)
-    return err(trouble('build_failed', 'cargo built no module: Cargo.toml needs `crate-type = ["cdylib"]` under [lib]'))
+    return err(
+      trouble(
+        'build_failed',
+        'cargo built no module: Cargo.toml needs `crate-type = ["cdylib"]` under [lib]',
+      ),
+    )
   const release = version.out.trim().replace(/^rustc ([\w.-]+).*$/s, '$1')
-  const library = { name: 'rust-std', version: release, purl: `pkg:generic/rust-std@${release}`, license: 'MIT OR Apache-2.0' }
+  const library = {
+    name: 'rust-std',
+    version: release,
+    purl: `pkg:generic/rust-std@${release}`,
+    license: 'MIT OR Apache-2.0',
+  }
   return ok({ module: readFileSync(file), library })
 }
 
@@ -68,14 +84,20 @@ export function compileRust(folder: string): Result<Compiled, Trouble> {
 function wasmFileIn(line: string): string[] {
   if (!line.startsWith('{')) return []
   const { filenames } = JSON.parse(line) as { filenames?: unknown }
-  return Array.isArray(filenames) ? filenames.filter((name) => typeof name === 'string' && name.endsWith('.wasm')) : []
+  return Array.isArray(filenames)
+    ? filenames.filter((name) => typeof name === 'string' && name.endsWith('.wasm'))
+    : []
 }
 
 export function compileAssemblyScript(folder: string, main: string): Result<Compiled, Trouble> {
   const found = ascFor(folder)
   if (found === undefined)
     return err(
-      trouble('toolchain_missing', 'there is no AssemblyScript here', `\`npm install --prefix ${folder}\`: its package.json names it`),
+      trouble(
+        'toolchain_missing',
+        'there is no AssemblyScript here',
+        `\`npm install --prefix ${folder}\`: its package.json names it`,
+      ),
     )
   const out = resolve(folder, 'dist', 'assembly.wasm')
   const built = ran(folder, process.execPath, [found.path, main, '--outFile', out, ...ASC])
@@ -83,7 +105,10 @@ export function compileAssemblyScript(folder: string, main: string): Result<Comp
   const module = readFileSync(out)
   rmSync(out)
   const { version, license } = found
-  return ok({ module, library: { name: 'assemblyscript', version, purl: `pkg:npm/assemblyscript@${version}`, license } })
+  return ok({
+    module,
+    library: { name: 'assemblyscript', version, purl: `pkg:npm/assemblyscript@${version}`, license },
+  })
 }
 
 /** What would abort traps, with nothing imported for it. */
@@ -91,7 +116,8 @@ const ASC = ['--optimize', '--use', 'abort='] as const
 
 /** The folder's own, or else the one that lies beside us. */
 function ascFor(folder: string): { path: string; version: string; license: string | undefined } | undefined {
-  const root = installed(resolve(folder), 'assemblyscript') ?? installed(import.meta.dirname, 'assemblyscript')
+  const root =
+    installed(resolve(folder), 'assemblyscript') ?? installed(import.meta.dirname, 'assemblyscript')
   if (root === undefined) return undefined
   const { version, license } = readPackageJson(join(root, 'package.json'))
   return { path: join(root, 'bin/asc.js'), version, license }

@@ -13,11 +13,18 @@ export type Between = { readonly name: string; readonly text: string; readonly i
 const NOTHING = 'package countersign:engine; world nothing {}'
 
 const worldOf = (granted: readonly SkillCapability[]): string =>
-  WORLD.replace(/^ {2}import ([a-z]+);\n/gm, (line, name) => (granted.some((one) => one === name) ? line : ''))
+  WORLD.replace(/^ {2}import ([a-z]+);\n/gm, (line, name) =>
+    granted.some((one) => one === name) ? line : '',
+  )
 
 /** A module whose own imports and exports are the world's. */
-export async function componentOf(module: Uint8Array, granted: readonly SkillCapability[]): Promise<Result<Uint8Array, string>> {
-  return made(async () => componentNew(await componentEmbed({ binary: module, witSource: worldOf(granted), world: 'skill' }), []))
+export async function componentOf(
+  module: Uint8Array,
+  granted: readonly SkillCapability[],
+): Promise<Result<Uint8Array, string>> {
+  return made(async () =>
+    componentNew(await componentEmbed({ binary: module, witSource: worldOf(granted), world: 'skill' }), []),
+  )
 }
 
 /** A module that knows nothing of the world, and others that stand between the two. */
@@ -34,7 +41,10 @@ export async function componentAround(
     const main = await componentEmbed({ binary: module, ...nothing })
     const adapters: [string, Uint8Array][] = []
     for (const { name, text, imports } of between)
-      adapters.push([name, await componentEmbed({ binary: await parse(text), ...(imports === 'world' ? world : nothing) })])
+      adapters.push([
+        name,
+        await componentEmbed({ binary: await parse(text), ...(imports === 'world' ? world : nothing) }),
+      ])
     return componentNew(main, adapters)
   })
 }

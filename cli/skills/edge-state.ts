@@ -19,12 +19,18 @@ const storage = command({
   does: 'Show what a skill keeps from call to call: keys and sizes, never the values',
   key: 'operator',
   async run({ args: { ID: id }, flags: { after }, api, paint }) {
-    const kept = await api('readSkillStorage', { params: { id }, query: after === undefined ? {} : { after } })
+    const kept = await api('readSkillStorage', {
+      params: { id },
+      query: after === undefined ? {} : { after },
+    })
     if (!kept.ok) return kept
     const { keys, bytes, items, clearings } = kept.value
     const rows = items.map((item) => [item.key, String(item.bytes), time(item.changed_at_ms)])
     const past = clearings
-      .map(({ by, at_ms, keys, bytes }) => `cleared by ${inline(by)}, ${time(at_ms)}: ${keys} keys, ${bytes} bytes\n`)
+      .map(
+        ({ by, at_ms, keys, bytes }) =>
+          `cleared by ${inline(by)}, ${time(at_ms)}: ${keys} keys, ${bytes} bytes\n`,
+      )
       .join('')
     const table = listing(paint, ['key', 'bytes', 'changed'], rows, 'it keeps nothing')
     return ok({ ok: true, json: kept.value, text: `${table}${keys} keys, ${bytes} bytes\n${past}` })
@@ -61,7 +67,11 @@ const fetched = command({
     if (output === undefined) return ok({ ok: true, json: packed.value, text })
     const written = writeText(output, text)
     if (!written.ok) return written
-    return ok({ ok: true, json: { file: output, bytes: written.value }, text: `wrote ${inline(output)}, ${written.value} bytes\n` })
+    return ok({
+      ok: true,
+      json: { file: output, bytes: written.value },
+      text: `wrote ${inline(output)}, ${written.value} bytes\n`,
+    })
   },
 })
 
@@ -79,10 +89,21 @@ const deniedParts = command({
     if (wanted?.ok === false) return wanted
     const items = wanted === undefined ? undefined : fitting(DeniedPartSpecs, wanted.value, `\`${file}\``)
     if (items?.ok === false) return items
-    const parts = items === undefined ? await api('listDeniedParts', {}) : await api('putDeniedParts', { body: { items: items.value } })
+    const parts =
+      items === undefined
+        ? await api('listDeniedParts', {})
+        : await api('putDeniedParts', { body: { items: items.value } })
     if (!parts.ok) return parts
-    const rows = parts.value.items.map(({ pattern, reason, by, at_ms }) => [pattern, `${by}, ${time(at_ms)}`, reason])
-    return ok({ ok: true, json: parts.value.items, text: listing(paint, ['part', 'by', 'reason'], rows, 'no part is denied') })
+    const rows = parts.value.items.map(({ pattern, reason, by, at_ms }) => [
+      pattern,
+      `${by}, ${time(at_ms)}`,
+      reason,
+    ])
+    return ok({
+      ok: true,
+      json: parts.value.items,
+      text: listing(paint, ['part', 'by', 'reason'], rows, 'no part is denied'),
+    })
   },
 })
 

@@ -27,7 +27,12 @@ const STATES = { quarantined: 'warn', enabled: 'good', disabled: 'dim', revoked:
 const publish = command({
   words: ['skill', 'publish'],
   args: { 'PACKAGE?': 'the package, or the folder that it was built in; this one if you say nothing' },
-  flags: { pin: { value: 'PUBLIC', what: 'put its publisher, who is on no list, on it with this public key, as they told it to you' } },
+  flags: {
+    pin: {
+      value: 'PUBLIC',
+      what: 'put its publisher, who is on no list, on it with this public key, as they told it to you',
+    },
+  },
   does: 'Publish a version of a skill: the edge checks the package, makes what will run, and keeps it in quarantine until another operator enables it',
   key: 'operator',
   examples: ['countersign skill publish', 'countersign skill publish hello/dist/hello-1.0.0.skill.json'],
@@ -40,11 +45,18 @@ const publish = command({
     const changed = isFolder ? changedIn(given, sourcesOf(packed.value)) : []
     const done = await api('publishSkill', { body: packed.value, query: pin === undefined ? {} : { pin } })
     if (changed.length > 0) live().note(stale(path.value, given, changed))
-    if (!done.ok) return err(done.error.code === 'publisher_unknown' ? { ...done.error, todo: toBeListed(packed.value, pin) } : done.error)
+    if (!done.ok)
+      return err(
+        done.error.code === 'publisher_unknown'
+          ? { ...done.error, todo: toBeListed(packed.value, pin) }
+          : done.error,
+      )
     const { id, version, state, denied } = done.value
     const shown = told(done.value, paint)
     const next = `another operator enables it: ${paint.bold(`countersign skill enable ${inline(id)} ${inline(version)}`)}\n`
-    return state === 'quarantined' && denied.length === 0 ? ok({ ...shown, text: shown.text + next }) : ok(shown)
+    return state === 'quarantined' && denied.length === 0
+      ? ok({ ...shown, text: shown.text + next })
+      : ok(shown)
   },
 })
 
@@ -72,7 +84,9 @@ function readPackage(path: string): Result<SkillPackage, Trouble> {
   const bytes = readBytes(path, LIMITS.skill_package_bytes)
   if (!bytes.ok) return bytes
   const json = parseJson(bytes.value, { ...BODY, bytes: LIMITS.skill_package_bytes })
-  return json.ok ? fitting(SkillPackage, json.value, `\`${path}\``) : err(usage(`\`${path}\` is no package: ${json.error.detail}`))
+  return json.ok
+    ? fitting(SkillPackage, json.value, `\`${path}\``)
+    : err(usage(`\`${path}\` is no package: ${json.error.detail}`))
 }
 
 type Listed = Output<'listSkills'>['items']
@@ -82,7 +96,9 @@ async function versions(api: Api, query: { id?: string }): Promise<Result<Listed
   const all: Listed = []
   for (;;) {
     const last = all.at(-1)
-    const page = await api('listSkills', { query: last === undefined ? query : { ...query, after: `${last.id}@${last.version}` } })
+    const page = await api('listSkills', {
+      query: last === undefined ? query : { ...query, after: `${last.id}@${last.version}` },
+    })
     if (!page.ok) return page
     all.push(...page.value.items)
     if (page.value.items.length < LIMITS.page) return ok(all)
@@ -98,19 +114,26 @@ const list = command({
   async run({ api, paint }) {
     const skills = await versions(api, {})
     if (!skills.ok) return skills
-    const rows = skills.value.map(({ id, version, state, component, imports, published_by, published_at_ms, denied }) => [
-      id,
-      version,
-      state,
-      String(component.bytes),
-      imports.join(','),
-      `${published_by}, ${time(published_at_ms)}`,
-      denied.map((one) => `denied: ${one}`).join('; '),
-    ])
+    const rows = skills.value.map(
+      ({ id, version, state, component, imports, published_by, published_at_ms, denied }) => [
+        id,
+        version,
+        state,
+        String(component.bytes),
+        imports.join(','),
+        `${published_by}, ${time(published_at_ms)}`,
+        denied.map((one) => `denied: ${one}`).join('; '),
+      ],
+    )
     return ok({
       ok: true,
       json: skills.value,
-      text: listing(paint, ['skill', 'version', 'state', 'bytes', 'uses', 'published by', ''], rows, 'no skills'),
+      text: listing(
+        paint,
+        ['skill', 'version', 'state', 'bytes', 'uses', 'published by', ''],
+        rows,
+        'no skills',
+      ),
     })
   },
 })
@@ -134,10 +157,16 @@ async function shownVersion(id: string, api: Api): Promise<Result<string, Troubl
   if (!skills.ok) return skills
   const latest = skills.value.toSorted((a, b) => b.published_at_ms - a.published_at_ms)
   const found = latest.find(({ state }) => state === 'enabled') ?? latest[0]
-  return found === undefined ? err(usage(`there is no skill \`${id}\`; \`countersign skill list\` shows them`)) : ok(found.version)
+  return found === undefined
+    ? err(usage(`there is no skill \`${id}\`; \`countersign skill list\` shows them`))
+    : ok(found.version)
 }
 
-const moving = (word: 'enable' | 'disable' | 'revoke', route: 'enableSkill' | 'disableSkill' | 'revokeSkill', does: string) =>
+const moving = (
+  word: 'enable' | 'disable' | 'revoke',
+  route: 'enableSkill' | 'disableSkill' | 'revokeSkill',
+  does: string,
+) =>
   command({
     words: ['skill', word],
     args: VERSION,
@@ -174,7 +203,21 @@ const rollBack = command({
 
 /** What an operator looks at before they enable it. */
 function told(skill: Skill, paint: Paint): Told {
-  const { id, version, state, digest, manifest, component, imports, modules, contents, warnings, denied, signed_by, changes } = skill
+  const {
+    id,
+    version,
+    state,
+    digest,
+    manifest,
+    component,
+    imports,
+    modules,
+    contents,
+    warnings,
+    denied,
+    signed_by,
+    changes,
+  } = skill
   const rows = [
     ...denied.map((one) => ['denied', one]),
     ['digest', digest],
@@ -186,7 +229,10 @@ function told(skill: Skill, paint: Paint): Told {
       `by ${contents.provenance.builder}, of ${contents.parts.map(({ name, version }) => `${name} ${version}`).join(', ') || 'no parts'}`,
     ],
     ['imports', imports.join(', ') || 'nothing'],
-    ...Object.entries(manifest.capabilities).map(([name, granted]) => [`may ${name}`, granted === true ? 'yes' : JSON.stringify(granted)]),
+    ...Object.entries(manifest.capabilities).map(([name, granted]) => [
+      `may ${name}`,
+      granted === true ? 'yes' : JSON.stringify(granted),
+    ]),
     ...manifest.tools.map(({ name, description }) => ['tool', `${id}.${name}: ${description}`]),
     ...warnings.map(({ code, detail }) => ['look', `${detail} (${code})`]),
     ['runs', `${modules.length} files, ${modules.reduce((sum, { bytes }) => sum + bytes, 0)} bytes`],

@@ -15,14 +15,22 @@ import { inline } from '../shell/terminal-text.ts'
 import { publishersHere } from './publisher-key.ts'
 
 const TEMPLATES = join(import.meta.dirname, 'templates')
-const LANGUAGES = { ts: 'typescript', js: 'javascript', rust: 'rust', assemblyscript: 'assemblyscript' } as const
+const LANGUAGES = {
+  ts: 'typescript',
+  js: 'javascript',
+  rust: 'rust',
+  assemblyscript: 'assemblyscript',
+} as const
 const isLanguage = (name: string): name is keyof typeof LANGUAGES => Object.hasOwn(LANGUAGES, name)
 
 export const newSkill = command({
   words: ['skill', 'new'],
   args: { NAME: 'the skill’s name, and that of the folder that is made' },
   flags: {
-    template: { value: Object.keys(LANGUAGES).join('|'), what: 'the language; TypeScript if you say nothing' },
+    template: {
+      value: Object.keys(LANGUAGES).join('|'),
+      what: 'the language; TypeScript if you say nothing',
+    },
     publisher: { value: 'NAME', what: 'who publishes it; the one whose key is here, if there is one' },
   },
   does: 'Begin a skill: a folder with skill.toml, code, and a test, that builds as it is',
@@ -39,11 +47,16 @@ export const newSkill = command({
         ),
       )
     if (!PATTERNS.name.test(id))
-      return err(usage(`\`${id}\` can’t name a skill: a small letter, then small letters, digits and \`_.-\`, 64 at the most`))
+      return err(
+        usage(
+          `\`${id}\` can’t name a skill: a small letter, then small letters, digits and \`_.-\`, 64 at the most`,
+        ),
+      )
     const publisher = publisherFor(flags.publisher)
     if (!publisher.ok) return publisher
     const files = filesOf(template, { id, publisher: publisher.value, crate: id.replace(/\./g, '-') })
-    if (existsSync(id) && readdirSync(id).length > 0) return err(trouble('exists', `\`${id}\` is there already`, 'choose another name'))
+    if (existsSync(id) && readdirSync(id).length > 0)
+      return err(trouble('exists', `\`${id}\` is there already`, 'choose another name'))
     try {
       for (const [path, text] of files) {
         mkdirSync(dirname(join(id, path)), { recursive: true })
@@ -56,7 +69,9 @@ export const newSkill = command({
     // Typed here: in a folder with a package.json of its own `npx` would ask the npm registry for `countersign`, and run whatever it got.
     const next = [
       ...(template === 'assemblyscript' ? [`npm install --prefix ${id}`] : []),
-      ...(publishersHere().includes(publisher.value) ? [] : [`npx countersign skill keygen ${publisher.value}`]),
+      ...(publishersHere().includes(publisher.value)
+        ? []
+        : [`npx countersign skill keygen ${publisher.value}`]),
       `npx countersign skill test ${id}`,
       `npx countersign skill build ${id}`,
     ].join(' && ')
@@ -71,19 +86,26 @@ export const newSkill = command({
 /** Whose key is here; where nobody's is, whoever is at work. */
 function publisherFor(given: string | undefined): Result<string, Trouble> {
   const here = publishersHere()
-  if (given === undefined && here.length > 1) return err(usage(`say which with \`--publisher\`: ${here.join(', ')}`))
+  if (given === undefined && here.length > 1)
+    return err(usage(`say which with \`--publisher\`: ${here.join(', ')}`))
   const own = userInfo().username
   const publisher = given ?? here[0] ?? (PATTERNS.name.test(own) ? own : 'me')
   return PATTERNS.name.test(publisher) ? ok(publisher) : err(usage(`\`${publisher}\` can’t name a publisher`))
 }
 
 /** By their paths in the new folder. */
-function filesOf(template: keyof typeof LANGUAGES, words: Readonly<Record<string, string>>): Map<string, string> {
+function filesOf(
+  template: keyof typeof LANGUAGES,
+  words: Readonly<Record<string, string>>,
+): Map<string, string> {
   const files = new Map([['world.wit', WORLD]])
   for (const from of ['every', LANGUAGES[template]]) {
     for (const path of readdirSync(join(TEMPLATES, from), { recursive: true, encoding: 'utf8' })) {
       if (!statSync(join(TEMPLATES, from, path)).isFile()) continue
-      const text = readFileSync(join(TEMPLATES, from, path), 'utf8').replace(/\{\{(\w+)\}\}/g, (whole, word) => words[word] ?? whole)
+      const text = readFileSync(join(TEMPLATES, from, path), 'utf8').replace(
+        /\{\{(\w+)\}\}/g,
+        (whole, word) => words[word] ?? whole,
+      )
       files.set(path === 'gitignore' ? '.gitignore' : path, text)
     }
   }

@@ -6,7 +6,13 @@ import { BODY, digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { payloadBytes, type Signer, seal } from '../../shared/evidence/dsse.ts'
 import { Name, Sha256 } from '../../shared/fields.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { SKILL_TYPE, type SkillManifest, type SkillPackage, type SkillPayload, type UnboundManifest } from '../../shared/wire/skills.ts'
+import {
+  SKILL_TYPE,
+  type SkillManifest,
+  type SkillPackage,
+  type SkillPayload,
+  type UnboundManifest,
+} from '../../shared/wire/skills.ts'
 import type { Made, Part, Source } from './compile.ts'
 
 const BUILDER = 'countersign:skill-build'
@@ -32,7 +38,9 @@ const Said = z.object({
 const Sources = z.object({
   predicate: z.object({
     buildDefinition: z.object({
-      resolvedDependencies: z.array(z.object({ uri: z.string(), digest: z.object({ sha256: Sha256 }).optional() })),
+      resolvedDependencies: z.array(
+        z.object({ uri: z.string(), digest: z.object({ sha256: Sha256 }).optional() }),
+      ),
     }),
   }),
 })
@@ -51,11 +59,17 @@ export function sourcesOf(packed: SkillPackage): Source[] {
   const read = Sources.safeParse(saidIn(packed)?.provenance)
   const all = read.data?.predicate.buildDefinition.resolvedDependencies ?? []
   return all.flatMap(({ uri, digest }) =>
-    uri.startsWith(FILE) && digest !== undefined ? [{ path: uri.slice(FILE.length), sha256: digest.sha256 }] : [],
+    uri.startsWith(FILE) && digest !== undefined
+      ? [{ path: uri.slice(FILE.length), sha256: digest.sha256 }]
+      : [],
   )
 }
 
-function billOfMaterials(manifest: UnboundManifest, component: string, parts: readonly Part[]): Record<string, unknown> {
+function billOfMaterials(
+  manifest: UnboundManifest,
+  component: string,
+  parts: readonly Part[],
+): Record<string, unknown> {
   return {
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
@@ -82,7 +96,11 @@ function billOfMaterials(manifest: UnboundManifest, component: string, parts: re
   }
 }
 
-function provenanceOf(manifest: UnboundManifest, component: string, { sources, parts }: Made): Record<string, unknown> {
+function provenanceOf(
+  manifest: UnboundManifest,
+  component: string,
+  { sources, parts }: Made,
+): Record<string, unknown> {
   return {
     _type: 'https://in-toto.io/Statement/v1',
     subject: [{ name: manifest.id, digest: { sha256: component } }],
@@ -93,7 +111,10 @@ function provenanceOf(manifest: UnboundManifest, component: string, { sources, p
         externalParameters: { id: manifest.id, version: manifest.version },
         resolvedDependencies: [
           ...sources.map(({ path, sha256 }) => ({ uri: `${FILE}${path}`, digest: { sha256 } })),
-          ...parts.map(({ purl, sha256 }) => ({ uri: purl, ...(sha256 === undefined ? {} : { digest: { sha256 } }) })),
+          ...parts.map(({ purl, sha256 }) => ({
+            uri: purl,
+            ...(sha256 === undefined ? {} : { digest: { sha256 } }),
+          })),
         ],
       },
       runDetails: { builder: { id: BUILDER } },

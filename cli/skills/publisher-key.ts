@@ -20,7 +20,12 @@ import { columns, inline } from '../shell/terminal-text.ts'
 
 const KeyFile = z.strictObject({
   publisher: Name,
-  key: z.strictObject({ kty: z.literal('OKP'), crv: z.literal('Ed25519'), x: PublicKey, d: z.string().min(40).max(48) }),
+  key: z.strictObject({
+    kty: z.literal('OKP'),
+    crv: z.literal('Ed25519'),
+    x: PublicKey,
+    d: z.string().min(40).max(48),
+  }),
 })
 type KeyFile = z.infer<typeof KeyFile>
 
@@ -46,7 +51,11 @@ export function signerOf(publisher: string, given?: string): Result<Signer, Trou
   if (!file.ok) return file
   return file.value.publisher === publisher
     ? ok(signerFromJwk(file.value.key))
-    : err(usage(`\`${path}\` is the key of \`${file.value.publisher}\`, and skill.toml says the publisher is \`${publisher}\``))
+    : err(
+        usage(
+          `\`${path}\` is the key of \`${file.value.publisher}\`, and skill.toml says the publisher is \`${publisher}\``,
+        ),
+      )
 }
 
 function keyless(publisher: string): string {
@@ -59,9 +68,16 @@ function keyless(publisher: string): string {
 
 function readKey(path: string): Result<KeyFile, Trouble> {
   const there = statSync(path, { throwIfNoEntry: false })
-  if (there === undefined) return err(usage(`there is no key at \`${path}\`; \`countersign skill keygen NAME\` makes one`))
+  if (there === undefined)
+    return err(usage(`there is no key at \`${path}\`; \`countersign skill keygen NAME\` makes one`))
   if ((there.mode & 0o077) !== 0)
-    return err(trouble('key_exposed', `others may read \`${path}\``, `\`chmod 600 ${path}\`, and if anybody did, make another key`))
+    return err(
+      trouble(
+        'key_exposed',
+        `others may read \`${path}\``,
+        `\`chmod 600 ${path}\`, and if anybody did, make another key`,
+      ),
+    )
   const bytes = readBytes(path, LIMITS.body_bytes)
   if (!bytes.ok) return bytes
   const json = parseJson(bytes.value)
@@ -87,19 +103,31 @@ export function newKey(): PrivateJwk {
 export const keygen = command({
   words: ['skill', 'keygen'],
   args: { PUBLISHER: 'the name that skills are published under' },
-  flags: { to: { value: 'FILE', what: 'write the key there, in place of the folder where publishers’ keys are kept' } },
+  flags: {
+    to: {
+      value: 'FILE',
+      what: 'write the key there, in place of the folder where publishers’ keys are kept',
+    },
+  },
   does: 'Make a publisher’s key, in a file that only you can read; the answer says what an operator is to be told',
   key: 'offline',
   examples: ['countersign skill keygen acme'],
   async run({ args: { PUBLISHER: publisher }, flags: { to }, paint }) {
     if (!PATTERNS.name.test(publisher))
-      return err(usage(`\`${publisher}\` can’t name a publisher: a small letter, then small letters, digits and \`_.-\`, 64 at the most`))
+      return err(
+        usage(
+          `\`${publisher}\` can’t name a publisher: a small letter, then small letters, digits and \`_.-\`, 64 at the most`,
+        ),
+      )
     const path = to ?? fileOf(publisher)
     const jwk = newKey()
     const { kty, crv, x, d } = jwk
     try {
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-      writeFileSync(path, `${JSON.stringify({ publisher, key: { kty, crv, x, d } })}\n`, { flag: 'wx', mode: 0o600 })
+      writeFileSync(path, `${JSON.stringify({ publisher, key: { kty, crv, x, d } })}\n`, {
+        flag: 'wx',
+        mode: 0o600,
+      })
       chmodSync(path, 0o600)
     } catch (thrown) {
       if (existsSync(path)) return err(already(path))

@@ -17,7 +17,13 @@ const list = command({
     const publishers = await api('listPublishers', {})
     if (!publishers.ok) return publishers
     const rows = publishers.value.items.flatMap(({ name, keys, revoked }) => [
-      ...keys.map(({ kid, pinned, by, at_ms }) => [name, kid, pinned ? 'pinned' : 'put', `${by}, ${time(at_ms)}`, '']),
+      ...keys.map(({ kid, pinned, by, at_ms }) => [
+        name,
+        kid,
+        pinned ? 'pinned' : 'put',
+        `${by}, ${time(at_ms)}`,
+        '',
+      ]),
       ...revoked.map(({ kid, by, at_ms, reason }) => [name, kid, 'revoked', `${by}, ${time(at_ms)}`, reason]),
     ])
     return ok({
@@ -30,7 +36,11 @@ const list = command({
 
 const put = command({
   words: ['skill', 'publishers', 'put'],
-  args: { ...NAME, PUBLIC: 'their public keys as `skill keygen` told them, several with commas between; these are then all that count' },
+  args: {
+    ...NAME,
+    PUBLIC:
+      'their public keys as `skill keygen` told them, several with commas between; these are then all that count',
+  },
   flags: {},
   does: 'Let somebody publish skills, or give them other keys; what was signed with those before stays published',
   key: 'operator',
@@ -51,7 +61,9 @@ const revokeKey = command({
   key: 'operator',
   async run({ args: { NAME: name, KID: kid }, flags: { reason = 'no reason was given' }, api }) {
     const left = await api('revokePublisherKey', { params: { name, kid }, body: { reason } })
-    return left.ok ? ok({ ok: true, json: left.value, text: `key ${inline(kid)} of ${inline(name)} revoked\n` }) : left
+    return left.ok
+      ? ok({ ok: true, json: left.value, text: `key ${inline(kid)} of ${inline(name)} revoked\n` })
+      : left
   },
 })
 

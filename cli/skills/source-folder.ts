@@ -15,7 +15,9 @@ import { trouble, usage } from '../shell/command.ts'
 import { readBytes } from '../shell/files.ts'
 import type { Part, Source } from './compile.ts'
 
-export const FOLDER = { 'FOLDER?': 'the skill’s folder, where skill.toml is; this one if you say nothing' } as const
+export const FOLDER = {
+  'FOLDER?': 'the skill’s folder, where skill.toml is; this one if you say nothing',
+} as const
 export const TOML = 'skill.toml'
 /** What is built. */
 export const DIST = 'dist'
@@ -41,7 +43,8 @@ const MAINS: readonly (readonly [main: string, Language])[] = [
 
 export function readSkill(folder = '.'): Result<SkillFolder, Trouble> {
   const path = join(folder, TOML)
-  if (!existsSync(path)) return err(usage(`there is no \`${path}\`; \`countersign skill new NAME\` makes a folder with one`))
+  if (!existsSync(path))
+    return err(usage(`there is no \`${path}\`; \`countersign skill new NAME\` makes a folder with one`))
   const own = ownFile(folder, TOML)
   if (!own.ok) return own
   const toml = readBytes(path, LIMITS.body_bytes)
@@ -50,14 +53,18 @@ export function readSkill(folder = '.'): Result<SkillFolder, Trouble> {
   if (!manifest.ok) return manifest
   const mains = MAINS.filter(([main]) => existsSync(join(folder, main)))
   const [found, other] = mains
-  if (found === undefined) return err(usage(`\`${folder}\` has no code: one of ${MAINS.map(([main]) => `\`${main}\``).join(', ')}`))
+  if (found === undefined)
+    return err(usage(`\`${folder}\` has no code: one of ${MAINS.map(([main]) => `\`${main}\``).join(', ')}`))
   if (other !== undefined)
-    return err(usage(`\`${folder}\` has both \`${found[0]}\` and \`${other[0]}\`; keep the one that it is built from`))
+    return err(
+      usage(`\`${folder}\` has both \`${found[0]}\` and \`${other[0]}\`; keep the one that it is built from`),
+    )
   const [main, language] = found
   const begins = ownFile(folder, main)
   if (!begins.ok) return begins
   const dist = lstatSync(join(folder, DIST), { throwIfNoEntry: false })
-  if (dist?.isDirectory() === false) return err(trouble('exists', `\`${join(folder, DIST)}\` is no folder; what is built goes there`))
+  if (dist?.isDirectory() === false)
+    return err(trouble('exists', `\`${join(folder, DIST)}\` is no folder; what is built goes there`))
   return ok({ folder, toml: toml.value, manifest: manifest.value, language, main })
 }
 
@@ -69,10 +76,16 @@ function readManifest(path: string, bytes: Uint8Array): Result<UnboundManifest, 
   } catch (thrown) {
     if (!(thrown instanceof TomlError)) throw thrown
     const [why = 'it is not TOML'] = thrown.message.split('\n')
-    return err(trouble('invalid_manifest', `\`${path}:${thrown.line}:${thrown.column}\`: ${why.replace(/^Invalid TOML document: /, '')}`))
+    return err(
+      trouble(
+        'invalid_manifest',
+        `\`${path}:${thrown.line}:${thrown.column}\`: ${why.replace(/^Invalid TOML document: /, '')}`,
+      ),
+    )
   }
   const dated = firstDate(value)
-  if (dated !== undefined) return refused(path, [{ at: place(text, dated), message: 'a date is no JSON; write it as a text' }])
+  if (dated !== undefined)
+    return refused(path, [{ at: place(text, dated), message: 'a date is no JSON; write it as a text' }])
   const strict = parseJson(Buffer.from(JSON.stringify(value)), BODY)
   if (!strict.ok) return err(trouble('invalid_manifest', `\`${path}\`: ${strict.error.detail}`))
   const read = UnboundManifest.safeParse(strict.value)
@@ -151,7 +164,10 @@ export function sourcesIn(folder: string, built: readonly string[]): Result<stri
 
 /** A skill is what lies in its folder: what a link leads to may be anything of this machine, and another thing tomorrow. */
 const notOfIt = (folder: string, path: string): Trouble =>
-  trouble('build_failed', `\`${join(folder, path)}\` is a link, or no file; put what it leads to into the skill’s folder`)
+  trouble(
+    'build_failed',
+    `\`${join(folder, path)}\` is a link, or no file; put what it leads to into the skill’s folder`,
+  )
 
 /** Whether the file, and each folder on the way to it from the skill’s, lies there itself. */
 function ownFile(folder: string, path: string): Result<true, Trouble> {
@@ -169,7 +185,9 @@ function ownFile(folder: string, path: string): Result<true, Trouble> {
 export function changedIn(folder: string, sources: readonly Source[]): string[] {
   const changed = sources.filter(({ path, sha256: was }) => {
     if (path.startsWith('/') || path.split('/').includes('..')) return false
-    const bytes = ownFile(folder, path).ok ? readBytes(join(folder, path), LIMITS.skill_package_bytes) : undefined
+    const bytes = ownFile(folder, path).ok
+      ? readBytes(join(folder, path), LIMITS.skill_package_bytes)
+      : undefined
     return bytes?.ok !== true || sha256(bytes.value) !== was
   })
   return changed.map(({ path }) => path)
@@ -177,7 +195,14 @@ export function changedIn(folder: string, sources: readonly Source[]): string[] 
 
 const CargoLock = z.object({
   package: z
-    .array(z.object({ name: z.string(), version: z.string(), source: z.string().optional(), checksum: z.string().optional() }))
+    .array(
+      z.object({
+        name: z.string(),
+        version: z.string(),
+        source: z.string().optional(),
+        checksum: z.string().optional(),
+      }),
+    )
     .default([]),
 })
 
@@ -186,7 +211,15 @@ export function cratesIn(folder: string): Result<Part[], Trouble> {
   const bytes = readBytes(join(folder, 'Cargo.lock'), LIMITS.skill_package_bytes)
   if (!bytes.ok) return bytes
   const read = CargoLock.safeParse(parseToml(Buffer.from(bytes.value).toString('utf8')))
-  if (!read.success) return err(trouble('build_failed', `\`${join(folder, 'Cargo.lock')}\` is not as cargo writes it`))
+  if (!read.success)
+    return err(trouble('build_failed', `\`${join(folder, 'Cargo.lock')}\` is not as cargo writes it`))
   const crates = read.data.package.filter(({ source }) => source !== undefined)
-  return ok(crates.map(({ name, version, checksum }) => ({ name, version, purl: `pkg:cargo/${name}@${version}`, sha256: checksum })))
+  return ok(
+    crates.map(({ name, version, checksum }) => ({
+      name,
+      version,
+      purl: `pkg:cargo/${name}@${version}`,
+      sha256: checksum,
+    })),
+  )
 }

@@ -26,7 +26,13 @@ const Expected = z.strictObject({
   ends: z.string().optional(),
   log: z.string().optional(),
   requests: z
-    .array(z.strictObject({ request: z.string(), headers: z.record(z.string(), z.string()).optional(), body: z.string().optional() }))
+    .array(
+      z.strictObject({
+        request: z.string(),
+        headers: z.record(z.string(), z.string()).optional(),
+        body: z.string().optional(),
+      }),
+    )
     .optional(),
   kv: z.record(z.string(), z.string()).optional(),
   posts: z.array(z.strictObject({ channel: z.string(), text: z.string() })).optional(),
@@ -36,7 +42,12 @@ const Test = Trial.extend({ description: z.string().min(1), expect: Expected })
 type Test = z.infer<typeof Test>
 const TestFile = z.strictObject({ about: z.string(), tests: z.array(Test).min(1) })
 
-type Told = { readonly description: string; readonly ok: boolean; readonly why: readonly string[]; readonly fuel: number }
+type Told = {
+  readonly description: string
+  readonly ok: boolean
+  readonly why: readonly string[]
+  readonly fuel: number
+}
 
 export const test = command({
   words: ['skill', 'test'],
@@ -72,7 +83,8 @@ function readTests(folder: string): Result<{ path: string; tests: Test[] }[], Tr
         .filter((name) => name.endsWith('.json'))
         .sort()
     : []
-  if (names.length === 0) return err(usage(`\`${dir}\` holds no .json file with tests; skills/README.md says how they are written`))
+  if (names.length === 0)
+    return err(usage(`\`${dir}\` holds no .json file with tests; skills/README.md says how they are written`))
   const files: { path: string; tests: Test[] }[] = []
   for (const name of names) {
     const path = join(dir, name)
@@ -94,8 +106,12 @@ async function tryAll(
 ): Promise<Result<Tried[], Trouble>> {
   const done: Tried[] = []
   for (let from = 0; from < tests.length; from += LIMITS.trials) {
-    const trials = tests.slice(from, from + LIMITS.trials).map(({ tool, input, host }) => ({ tool, input, host }))
-    const answer = await api('trySkill', { body: { manifest, component: Buffer.from(component).toString('base64'), trials } })
+    const trials = tests
+      .slice(from, from + LIMITS.trials)
+      .map(({ tool, input, host }) => ({ tool, input, host }))
+    const answer = await api('trySkill', {
+      body: { manifest, component: Buffer.from(component).toString('base64'), trials },
+    })
     if (!answer.ok) return answer
     done.push(...answer.value.items)
   }
@@ -116,38 +132,60 @@ function endingFaults({ output, error, ends }: Test['expect'], { outcome, output
   const was = outcome.kind === 'returned' ? text : `${outcome.kind}${reason === '' ? '' : `: ${reason}`}`
   if (ends !== undefined) return differs('it ends', ends, outcome.kind)
   if (error !== undefined)
-    return outcome.kind === 'skill_error' ? differs('error', error, reason) : [`error: expected ${error}`, `       but was  ${was}`]
+    return outcome.kind === 'skill_error'
+      ? differs('error', error, reason)
+      : [`error: expected ${error}`, `       but was  ${was}`]
   if (outcome.kind !== 'returned') return [`it failed: ${was}`]
   return output === undefined ? [] : differs('output', canonical(output), canonical(JSON.parse(text))) // as promised: it is JSON
 }
 
-function besideFaults({ log, requests, kv, posts, fuel_at_most: most }: Test['expect'], tried: Tried): string[] {
+function besideFaults(
+  { log, requests, kv, posts, fuel_at_most: most }: Test['expect'],
+  tried: Tried,
+): string[] {
   const unanswered = tried.requests
     .filter(({ answered }) => !answered)
     .map(({ request }) => `\`${request}\` has no answer under \`host.http\``)
   const wanted = requests?.map((one, index) => {
     const was = tried.requests[index]
-    const headers = Object.fromEntries(Object.keys(one.headers ?? {}).map((name) => [name, was?.headers[name] ?? null]))
-    const told = { request: was?.request ?? 'nothing', ...(one.headers && { headers }), ...(one.body !== undefined && { body: was?.body }) }
+    const headers = Object.fromEntries(
+      Object.keys(one.headers ?? {}).map((name) => [name, was?.headers[name] ?? null]),
+    )
+    const told = {
+      request: was?.request ?? 'nothing',
+      ...(one.headers && { headers }),
+      ...(one.body !== undefined && { body: was?.body }),
+    }
     return differs(`request ${index + 1}`, canonical(one), canonical(told))
   })
   return [
     ...unanswered,
     ...(log === undefined ? [] : differs('log', JSON.stringify(log), JSON.stringify(tried.log))),
     ...(wanted?.flat() ?? []),
-    ...(requests === undefined ? [] : differs('requests', String(requests.length), String(tried.requests.length))),
+    ...(requests === undefined
+      ? []
+      : differs('requests', String(requests.length), String(tried.requests.length))),
     ...(kv === undefined ? [] : differs('kv', canonical(kv), canonical(tried.kv))),
     ...(posts === undefined ? [] : differs('posts', canonical(posts), canonical(tried.posts))),
-    ...(most !== undefined && tried.fuel_used > most ? [`fuel: expected ${most} at most, but was ${tried.fuel_used}`] : []),
+    ...(most !== undefined && tried.fuel_used > most
+      ? [`fuel: expected ${most} at most, but was ${tried.fuel_used}`]
+      : []),
   ]
 }
 
-function summary(files: readonly { path: string; tests: readonly Told[] }[], paint: Paint, all: number, failed: number): string {
+function summary(
+  files: readonly { path: string; tests: readonly Told[] }[],
+  paint: Paint,
+  all: number,
+  failed: number,
+): string {
   const lines = files.map(({ path, tests }) => {
     const good = tests.filter((one) => one.ok).length
     const bad = tests
       .filter((one) => !one.ok)
-      .map(({ description, why }) => `  ${paint.bad('not')} ${inline(description)}\n${quoted(why.join('\n'))}`)
+      .map(
+        ({ description, why }) => `  ${paint.bad('not')} ${inline(description)}\n${quoted(why.join('\n'))}`,
+      )
     return `${path}  ${good} of ${tests.length} as expected\n${bad.join('')}`
   })
   return `${lines.join('')}${failed === 0 ? paint.good(`${all} passed`) : paint.bad(`${failed} of ${all} not as expected`)}\n`

@@ -183,7 +183,9 @@ export const agentRoutes: Verbs<Names> = {
 
   async listTools({ caller: { directory, principal } }) {
     const allowed = principal.kind === 'Agent' ? agentSpec(principal).tools : ['*']
-    const tools = [...directory.tools.values()].filter(({ tool }) => allowed.includes('*') || allowed.includes(tool.name))
+    const tools = [...directory.tools.values()].filter(
+      ({ tool }) => allowed.includes('*') || allowed.includes(tool.name),
+    )
     return ok({
       items: tools
         .map(
@@ -222,7 +224,17 @@ export const agentRoutes: Verbs<Names> = {
     const told = caller.principal.kind === 'Operator' ? 'operator' : 'agent'
     const decided = decide(
       caller.directory,
-      { agent, tool, args, files, answers: [], run: record, folderMetSecret: false, used: used.value, now: Date.now() },
+      {
+        agent,
+        tool,
+        args,
+        files,
+        answers: [],
+        run: record,
+        folderMetSecret: false,
+        used: used.value,
+        now: Date.now(),
+      },
       told,
     )
     if (!decided.ok) return mine ? decided : err(unknownTool(name))
@@ -234,7 +246,11 @@ export const agentRoutes: Verbs<Names> = {
 async function usedBefore(env: Env, directory: Loaded, run: RunRecord, tool: string): Promise<Result<Used>> {
   try {
     const session = readsSession(directory) ? await sessionObject(env, run).look(tool) : null
-    return ok({ run: NOTHING, session, agent: readsAgent(directory) ? await agentQuestions(env, run).asked() : null })
+    return ok({
+      run: NOTHING,
+      session,
+      agent: readsAgent(directory) ? await agentQuestions(env, run).asked() : null,
+    })
   } catch {
     return err(failure('unavailable', 'what this session or agent has used could not be counted; try again'))
   }
@@ -256,10 +272,13 @@ const agentSpec = (principal: Identified['principal']) => (principal as AgentPri
 
 /** Bytes that no call could bring are nobody's to store. */
 const takesFiles = ({ directory, principal }: Identified): boolean =>
-  [...directory.tools.values()].some(({ tool }) => tool.input_files === true && isListed(principal as AgentPrincipal, tool.name)) // as above
+  [...directory.tools.values()].some(
+    ({ tool }) => tool.input_files === true && isListed(principal as AgentPrincipal, tool.name),
+  ) // as above
 
 /** An agent sees its own; an operator whom policy lets in sees every agent's. */
-const reader = ({ principal }: Identified): string | null => (principal.kind === 'Agent' ? principal.name : null)
+const reader = ({ principal }: Identified): string | null =>
+  principal.kind === 'Agent' ? principal.name : null
 
 /** A stream outlives its request: the key and the policy of now count. */
 async function mayStillRead(request: Request, env: Env): Promise<boolean> {
@@ -267,11 +286,16 @@ async function mayStillRead(request: Request, env: Env): Promise<boolean> {
   return still.ok && authorize(still.value.directory, still.value.principal, 'run.read').allowed
 }
 
-const canceller = ({ principal: { kind, name } }: Identified): Canceller => ({ kind: kind === 'Agent' ? 'agent' : 'operator', name })
+const canceller = ({ principal: { kind, name } }: Identified): Canceller => ({
+  kind: kind === 'Agent' ? 'agent' : 'operator',
+  name,
+})
 
 function theRun(env: Env, { directory }: Identified, run: string) {
   const { idKey } = identityOf(env)
-  return isRunOf(directory.tenant, run, idKey) ? ok(runObject(env, directory.tenant, run)) : err(failure('not_found', 'no such run'))
+  return isRunOf(directory.tenant, run, idKey)
+    ? ok(runObject(env, directory.tenant, run))
+    : err(failure('not_found', 'no such run'))
 }
 
 function theCall(env: Env, caller: Identified, params: Incoming<'readCall'>['params']) {
@@ -284,7 +308,8 @@ function theCall(env: Env, caller: Identified, params: Incoming<'readCall'>['par
 function runRecord(env: Env, agent: AgentPrincipal, spec: RunSpec, key: string | null): RunRecord {
   const { idKey } = identityOf(env)
   const now = Date.now()
-  const id = key === null ? newRunId(agent.tenant, idKey, now) : runIdFor(agent.tenant, agent.name, key, idKey)
+  const id =
+    key === null ? newRunId(agent.tenant, idKey, now) : runIdFor(agent.tenant, agent.name, key, idKey)
   return {
     id,
     tenant: agent.tenant,
@@ -313,7 +338,9 @@ function eventStream(from: number, next: (after: number) => Promise<Entries | nu
       const lines =
         entries.length === 0
           ? ': still here\n\n'
-          : entries.map((entry) => `id: ${entry.seq}\nevent: ${entry.kind}\ndata: ${JSON.stringify(entry)}\n\n`).join('')
+          : entries
+              .map((entry) => `id: ${entry.seq}\nevent: ${entry.kind}\ndata: ${JSON.stringify(entry)}\n\n`)
+              .join('')
       after = entries.at(-1)?.seq ?? after
       controller.enqueue(text.encode(lines))
     },

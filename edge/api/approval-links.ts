@@ -19,7 +19,15 @@ import { isTenant } from '../http/known-tenants.ts'
 import { fileAnswer } from '../http/response-headers.ts'
 import type { Node } from '../pages/approval-page.tsx'
 import { answersOf, approvalPage, html, refusalPage } from '../pages/approval-page.tsx'
-import { argumentsIn, asksForChange, ChangeFields, changedIn, changePage, type Draft, textToChange } from '../pages/edit-arguments-page.tsx'
+import {
+  argumentsIn,
+  asksForChange,
+  ChangeFields,
+  changedIn,
+  changePage,
+  type Draft,
+  textToChange,
+} from '../pages/edit-arguments-page.tsx'
 import { partIn } from '../pages/full-text.tsx'
 import { broughtFile } from '../pages/input-files.tsx'
 import { PAGE_SCRIPT } from '../pages/page-script.ts'
@@ -34,7 +42,10 @@ const INVALID = failure(
 const MAY_NOT = failure('forbidden', 'you may not answer approvals any more')
 
 const MAY_NOT_READ = failure('forbidden', 'policy lets you answer approvals, and not read what runs hold')
-const OUTDATED = failure('outdated', 'an operator has changed the arguments, so this link asks about something that is not to run any more')
+const OUTDATED = failure(
+  'outdated',
+  'an operator has changed the arguments, so this link asks about something that is not to run any more',
+)
 const REVOKED = failure('link_revoked', 'this link was taken back; the question may still wait for an answer')
 
 export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApproval' | 'readLinkedFile'> = {
@@ -43,7 +54,12 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     if (!opened.ok) return ok(refused(opened.error))
     const { approval, run } = opened.value
     const text = textToChange(await run.editable(split(approval.id).n))
-    return ok(live(await shown(env, params.token, opened.value, text === null ? null : { text }, partIn(request.url)), approval))
+    return ok(
+      live(
+        await shown(env, params.token, opened.value, text === null ? null : { text }, partIn(request.url)),
+        approval,
+      ),
+    )
   },
 
   /** What others answer, to whoever has the page open; it ends with the question, and with the link. */
@@ -54,10 +70,19 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
       const now = await open(env, params.token)
       return now.ok && now.value.approval.status === 'pending' ? now.value.approval : null
     }
-    const tell = async (approval: Approval) => `event: answers\ndata: ${JSON.stringify({ html: answersOf(approval) })}`
+    const tell = async (approval: Approval) =>
+      `event: answers\ndata: ${JSON.stringify({ html: answersOf(approval) })}`
     const from = Number(request.headers.get('last-event-id') ?? 0)
     const { tenant, approval, approver } = opened.value.link
-    const followed = await follow({ env, tenant, whose: `link ${approval} ${approver}`, approval, from, still, tell })
+    const followed = await follow({
+      env,
+      tenant,
+      whose: `link ${approval} ${approver}`,
+      approval,
+      from,
+      still,
+      tell,
+    })
     return followed.ok ? followed : ok(refused(followed.error))
   },
 
@@ -65,7 +90,9 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     const opened = await open(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
     const { approval, run, mayRead } = opened.value
-    const file = mayRead ? await broughtFile({ run, n: split(approval.id).n }, params.sha256) : err(MAY_NOT_READ)
+    const file = mayRead
+      ? await broughtFile({ run, n: split(approval.id).n }, params.sha256)
+      : err(MAY_NOT_READ)
     return ok(file.ok ? fileAnswer(file.value) : refused(file.error))
   },
 
@@ -80,16 +107,33 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     const form = read.value
     const nonce = form?.get('nonce') ?? ''
     const ours = fromOurPage(request, identityOf(env).publicUrl)
-    if (form === undefined || !ours || !macHolds(identityOf(env).linkKey, 'form', link, { digest, approverKey }, nonce)) {
-      return ok(refused(failure('cross_origin', 'this answer did not come from the page itself; open the link and answer there')))
+    if (
+      form === undefined ||
+      !ours ||
+      !macHolds(identityOf(env).linkKey, 'form', link, { digest, approverKey }, nonce)
+    ) {
+      return ok(
+        refused(
+          failure(
+            'cross_origin',
+            'this answer did not come from the page itself; open the link and answer there',
+          ),
+        ),
+      )
     }
     const said = saidIn(form)
     const offered = async () => textToChange(await run.editable(split(approval.id).n))
-    if (await asksForChange(form, said['decision'], offered)) return ok(await changing(env, params.token, still.value, form))
+    if (await asksForChange(form, said['decision'], offered))
+      return ok(await changing(env, params.token, still.value, form))
     const changed = changedIn(form)
     if (!changed.ok) return ok(refused(changed.error, approval))
     const answer = Answer.safeParse({ ...said, ...changed.value, digest, reason: reasonIn(form) })
-    if (!answer.success) return ok(refused(failure('invalid_request', 'choose approve or deny, with a reason of at most 1000 characters')))
+    if (!answer.success)
+      return ok(
+        refused(
+          failure('invalid_request', 'choose approve or deny, with a reason of at most 1000 characters'),
+        ),
+      )
     const answered = await run.answer(split(approval.id).n, link.approver, 'link', answer.data)
     if (answered.ok) {
       const now = answered.value
@@ -140,26 +184,44 @@ async function changing(env: Env, token: string, opened: Opened, form: URLSearch
   const preview = args.ok ? await run.preview(split(approval.id).n, link.approver, 'link', args.value) : args
   if (!preview.ok)
     return withScript(
-      html(await shown(env, token, opened, { text, refusal: preview.error }), FAILURES[preview.error.code].status),
+      html(
+        await shown(env, token, opened, { text, refusal: preview.error }),
+        FAILURES[preview.error.code].status,
+      ),
       PAGE_SCRIPT,
     )
   const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest, approverKey })
-  return html(changePage({ approval, approver: link.approver, nonce, text, reason: reasonIn(form), ...preview.value }))
+  return html(
+    changePage({ approval, approver: link.approver, nonce, text, reason: reasonIn(form), ...preview.value }),
+  )
 }
 
-const filesOf = (token: string, mayRead: boolean): string | null => (mayRead ? `/approve/${token}/files` : null)
+const filesOf = (token: string, mayRead: boolean): string | null =>
+  mayRead ? `/approve/${token}/files` : null
 const eventsOf = (token: string): string => `/approve/${token}/events`
 /** Only a page that waits for something has a script. */
-const live = (page: Node, { status }: Approval): Response => (status === 'pending' ? withScript(html(page), PAGE_SCRIPT) : html(page))
+const live = (page: Node, { status }: Approval): Response =>
+  status === 'pending' ? withScript(html(page), PAGE_SCRIPT) : html(page)
 
 /** `digest`: what the link is to. The approval is about that, or has ended. */
-type Opened = { link: Link; digest: string; approverKey: string; approval: Approval; mayRead: boolean; run: ReturnType<typeof runObject> }
+type Opened = {
+  link: Link
+  digest: string
+  approverKey: string
+  approval: Approval
+  mayRead: boolean
+  run: ReturnType<typeof runObject>
+}
 
 /** Nothing is shown to who may not answer by the policy of now (P09), or comes after the link has expired: it asks nothing any more. */
 async function open(env: Env, token: string): Promise<Result<Opened>> {
   const link = readLink(token)
   const { idKey, linkKey } = identityOf(env)
-  if (link === undefined || !isRunOf(link.tenant, split(link.approval).run, idKey) || !(await isTenant(env, link.tenant)))
+  if (
+    link === undefined ||
+    !isRunOf(link.tenant, split(link.approval).run, idKey) ||
+    !(await isTenant(env, link.tenant))
+  )
     return err(INVALID)
   const run = runObject(env, link.tenant, split(link.approval).run)
   const [directory, approval] = await Promise.all([
@@ -178,19 +240,31 @@ async function open(env: Env, token: string): Promise<Result<Opened>> {
   if (!authorize(directory, operator, 'approval.decide').allowed) return err(MAY_NOT)
   if (Date.now() >= link.expiresAt) return err(failure('approval_expired', pastIn(approval.value)))
   if (digest !== now && status === 'pending') return err(OUTDATED)
-  return ok({ link, digest, approverKey, approval: approval.value, mayRead: authorize(directory, operator, 'run.read').allowed, run })
+  return ok({
+    link,
+    digest,
+    approverKey,
+    approval: approval.value,
+    mayRead: authorize(directory, operator, 'run.read').allowed,
+    run,
+  })
 }
 
 /** All that an expired link tells. */
 const pastIn = ({ status }: Approval): string =>
-  status === 'pending' || status === 'expired' ? 'not enough people answered in time' : `the link has expired; what it asked was ${status}`
+  status === 'pending' || status === 'expired'
+    ? 'not enough people answered in time'
+    : `the link has expired; what it asked was ${status}`
 
 /** One button was pressed: `decision` for this call, or `standing` for more, as `approve session` or `approve 600`. */
 export function saidIn(form: URLSearchParams): Record<string, unknown> {
   const standing = form.get('standing')
   if (standing === null) return { decision: form.get('decision') }
-  const [, decision, span] = (form.has('decision') ? null : /^(approve|deny) (session|[0-9]{1,5})$/.exec(standing)) ?? []
-  return span === 'session' ? { decision, scope: 'session' } : { decision, scope: 'timeboxed', ttl_s: Number(span) }
+  const [, decision, span] =
+    (form.has('decision') ? null : /^(approve|deny) (session|[0-9]{1,5})$/.exec(standing)) ?? []
+  return span === 'session'
+    ? { decision, scope: 'session' }
+    : { decision, scope: 'timeboxed', ttl_s: Number(span) }
 }
 
 /** Browsers send CRLF, and count it as one. */
@@ -215,4 +289,5 @@ const STATUS: Partial<Record<Failure['code'], number>> = {
   invalid_request: 400,
   too_many_streams: 429,
 }
-const refused = (error: Failure, approval?: Approval): Response => html(refusalPage(error, approval), STATUS[error.code] ?? 400)
+const refused = (error: Failure, approval?: Approval): Response =>
+  html(refusalPage(error, approval), STATUS[error.code] ?? 400)

@@ -61,7 +61,11 @@ export async function outputStream({
       const at = { ...heard }
       for (const { stream, offset } of pieces) at[stream] = offset
       const told = (event: LiveEvent['event'], data: unknown) =>
-        send(`id: ${at.attempt}.${at.stdout}.${at.stderr}`, `event: ${event}`, `data: ${JSON.stringify(data)}`)
+        send(
+          `id: ${at.attempt}.${at.stdout}.${at.stderr}`,
+          `event: ${event}`,
+          `data: ${JSON.stringify(data)}`,
+        )
       if (changed && heard.state !== null) told('state', state(heard.state))
       for (const one of pieces) {
         at[one.stream] = heard[one.stream]
@@ -75,7 +79,9 @@ export async function outputStream({
     },
     cancel: leave,
   })
-  return ok(new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } }))
+  return ok(
+    new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } }),
+  )
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

@@ -49,7 +49,12 @@ export const channelRoutes: Verbs<Names> = {
     const { directory, principal } = caller
     const channels = here(env, caller)
     const put = await channels.delegate(directory.tenant, principal.name, body.to, body.for_s)
-    return put.ok ? ok({ ...put.value, through: reachedThrough(directory, await channels.list(), principal.name, body.to) }) : put
+    return put.ok
+      ? ok({
+          ...put.value,
+          through: reachedThrough(directory, await channels.list(), principal.name, body.to),
+        })
+      : put
   },
   async deleteDelegation({ env, caller }) {
     return here(env, caller).back(caller.principal.name)

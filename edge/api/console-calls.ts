@@ -18,11 +18,16 @@ export const consoleCallRoutes: Verbs<CallNames> = {
     const place = placeOf(env, session, params.id, 'call')
     if (!place.ok) return place
     const { run, n } = place.value
-    const [call, news] = await Promise.all([run.read(null, n, 0), run.hear(null, n, null, heardAt(query.after), 0)])
+    const [call, news] = await Promise.all([
+      run.read(null, n, 0),
+      run.hear(null, n, null, heardAt(query.after), 0),
+    ])
     if (!call.ok) return call
     if (!news.ok) return news
     const mayCancel = permitted(session, CONSOLE.consoleCancel.action)
-    const shown = html(callPage({ session, call: call.value, news: news.value, isRest: query.after !== '0.0.0', mayCancel }))
+    const shown = html(
+      callPage({ session, call: call.value, news: news.value, isRest: query.after !== '0.0.0', mayCancel }),
+    )
     return ok(call.value.ended_at_ms === undefined ? withScript(shown, SCRIPT) : shown)
   }),
 
@@ -48,7 +53,10 @@ export const consoleCallRoutes: Verbs<CallNames> = {
   consoleCancel: form('consoleCancel', async ({ env, params }, session) => {
     const place = placeOf(env, session, params.id, 'call')
     if (!place.ok) return place
-    const done = await place.value.run.cancel(null, place.value.n, { kind: 'operator', name: session.principal.name })
+    const done = await place.value.run.cancel(null, place.value.n, {
+      kind: 'operator',
+      name: session.principal.name,
+    })
     return done.ok ? ok(seeOther(`/console/calls/${params.id}`)) : done
   }),
 }

@@ -22,17 +22,30 @@ import type { Incoming, Verb } from './verb.ts'
 type Names = keyof typeof CONSOLE
 
 type Show<N extends Names> = (incoming: Incoming<N>, session: Session) => Promise<Result<Response>>
-type Do<N extends Names> = (incoming: Incoming<N>, session: Session, given: URLSearchParams) => Promise<Result<Response>>
+type Do<N extends Names> = (
+  incoming: Incoming<N>,
+  session: Session,
+  given: URLSearchParams,
+) => Promise<Result<Response>>
 
 /** Whoever has a session, and whom policy permits the route's action. */
 export function page<N extends Names>(name: N, show: Show<N>): Verb<N> {
   return async (incoming) => {
     const { env, request } = incoming
     const { pathname, search } = new URL(request.url)
-    const found = await sessionOf(request, env, CONSOLE[name].media === 'text/event-stream' ? 'watched' : 'used') // a stream that is cut comes back by itself
-    if (!found.ok) return ok(signInAgain(wayBack(pathname + search), found.error.code === 'signed_out' ? undefined : found.error))
+    const found = await sessionOf(
+      request,
+      env,
+      CONSOLE[name].media === 'text/event-stream' ? 'watched' : 'used',
+    ) // a stream that is cut comes back by itself
+    if (!found.ok)
+      return ok(
+        signInAgain(wayBack(pathname + search), found.error.code === 'signed_out' ? undefined : found.error),
+      )
     const session = found.value
-    const shown = permitted(session, CONSOLE[name].action) ? await show(incoming, session) : err(mayNot(CONSOLE[name].action))
+    const shown = permitted(session, CONSOLE[name].action)
+      ? await show(incoming, session)
+      : err(mayNot(CONSOLE[name].action))
     return ok(shown.ok ? shown.value : refused(session, shown.error))
   }
 }
@@ -47,7 +60,11 @@ export function form<N extends Names>(name: N, change: Do<N>, lists: readonly st
     const read = await readForm(request, lists)
     if (!read.ok) return read
     const given = read.value
-    if (given === undefined || !fromOurPage(request, identityOf(env).publicUrl) || !isFormOf(session, given.get('form')))
+    if (
+      given === undefined ||
+      !fromOurPage(request, identityOf(env).publicUrl) ||
+      !isFormOf(session, given.get('form'))
+    )
       return err(failure('cross_origin', 'this form did not come from a page of your session'))
     return change(incoming, session, given)
   })
@@ -55,11 +72,17 @@ export function form<N extends Names>(name: N, change: Do<N>, lists: readonly st
 
 export const permitted = ({ directory, principal }: Session, action: string | null): boolean =>
   action === null || authorize(directory, principal, action).allowed
-const mayNot = (action: string | null): Failure => failure('forbidden', `policy does not permit you \`${action}\``)
+const mayNot = (action: string | null): Failure =>
+  failure('forbidden', `policy does not permit you \`${action}\``)
 
 export type Place = { id: string; run: ReturnType<typeof runObject>; n: number }
 
-export function placeOf(env: Env, { directory: { tenant } }: Session, id: string, what: 'approval' | 'call' = 'approval'): Result<Place> {
+export function placeOf(
+  env: Env,
+  { directory: { tenant } }: Session,
+  id: string,
+  what: 'approval' | 'call' = 'approval',
+): Result<Place> {
   const { run, n } = split(id)
   return PATTERNS[what].test(id) && isRunOf(tenant, run, identityOf(env).idKey)
     ? ok({ id, run: runObject(env, tenant, run), n })
@@ -74,9 +97,13 @@ export const wayBack = (path: string): string =>
     ? path
     : '/console'
 
-const refused = (session: Session, error: Failure): Response => html(refusedPage(session, error), FAILURES[error.code].status)
+const refused = (session: Session, error: Failure): Response =>
+  html(refusedPage(session, error), FAILURES[error.code].status)
 export const signInAgain = (back: string, refusal?: Failure): Response =>
-  html(signInPage(back, refusal), refusal === undefined ? FAILURES.signed_out.status : FAILURES[refusal.code].status)
+  html(
+    signInPage(back, refusal),
+    refusal === undefined ? FAILURES.signed_out.status : FAILURES[refusal.code].status,
+  )
 
 export function seeOther(location: string, cookie?: string): Response {
   const answer = html('', 303)

@@ -19,7 +19,13 @@ import { form, page, permitted, seeOther } from './console-session.ts'
 import { enable, rollBack } from './skills.ts'
 import type { Verbs } from './verb.ts'
 
-export type SkillNames = 'consoleSkills' | 'consoleSkill' | 'consoleEnable' | 'consoleDisable' | 'consoleRevoke' | 'consoleRollBack'
+export type SkillNames =
+  | 'consoleSkills'
+  | 'consoleSkill'
+  | 'consoleEnable'
+  | 'consoleDisable'
+  | 'consoleRevoke'
+  | 'consoleRollBack'
 
 const NO_SKILL = failure('not_found', 'no such version of a skill')
 const here = (env: Env, { directory }: Session) => tenantSkills(env, directory.tenant)
@@ -38,7 +44,12 @@ export const consoleSkillRoutes: Verbs<SkillNames> = {
       enabled === undefined || enabled === version ? null : here(env, session).read(id, enabled),
       here(env, session).before(id),
     ])
-    const shown = { session, skill: skill.value, beside: beside ?? null, before: before.ok ? before.value : null }
+    const shown = {
+      session,
+      skill: skill.value,
+      beside: beside ?? null,
+      before: before.ok ? before.value : null,
+    }
     return ok(html(skillPage({ ...shown, may: mayOf(session, skill.value) })))
   }),
 
@@ -54,7 +65,11 @@ export const consoleSkillRoutes: Verbs<SkillNames> = {
   ),
   consoleRollBack: form('consoleRollBack', async ({ env, params }, session, given) => {
     const skill = await wanted(env, session, { id: params.id, version: given.get('to') ?? '' })
-    return skill.ok ? shownAt(await rollBack(env, session, skill.value, { from: given.get('from'), reason: reasonIn(given) })) : skill
+    return skill.ok
+      ? shownAt(
+          await rollBack(env, session, skill.value, { from: given.get('from'), reason: reasonIn(given) }),
+        )
+      : skill
   }),
 }
 
@@ -66,7 +81,13 @@ async function wanted(env: Env, session: Session, named: Named): Promise<Result<
   return skill === undefined ? err(NO_SKILL) : ok(skill)
 }
 
-async function moved(env: Env, session: Session, named: Named, to: Moved, reason: string): Promise<Result<Skill>> {
+async function moved(
+  env: Env,
+  session: Session,
+  named: Named,
+  to: Moved,
+  reason: string,
+): Promise<Result<Skill>> {
   const skill = await wanted(env, session, named)
   if (!skill.ok) return skill
   const { id, version } = skill.value

@@ -25,7 +25,13 @@ import { fromOurPage } from '../http/form-origin.ts'
 import { readForm } from '../http/intake.ts'
 import { fileAnswer } from '../http/response-headers.ts'
 import { html } from '../pages/approval-page.tsx'
-import { argumentsIn, asksForChange, changedIn, type Draft, textToChange } from '../pages/edit-arguments-page.tsx'
+import {
+  argumentsIn,
+  asksForChange,
+  changedIn,
+  type Draft,
+  textToChange,
+} from '../pages/edit-arguments-page.tsx'
 import { partIn } from '../pages/full-text.tsx'
 import { broughtFile } from '../pages/input-files.tsx'
 import { withScript } from '../pages/page-stream.ts'
@@ -43,11 +49,25 @@ type Names = Exclude<keyof typeof CONSOLE, CallNames | SkillNames>
 export const consoleRoutes: Verbs<Names> = {
   consoleInbox: page('consoleInbox', async ({ env, query }, session) => {
     const found = await tenantObject(env, session.directory.tenant).pending(query)
-    return ok(withScript(html(inboxPage({ session, asked: query, page: found, mayAnswer: mayAnswer(session), now: Date.now() })), SCRIPT))
+    return ok(
+      withScript(
+        html(
+          inboxPage({ session, asked: query, page: found, mayAnswer: mayAnswer(session), now: Date.now() }),
+        ),
+        SCRIPT,
+      ),
+    )
   }),
 
   consoleHistory: page('consoleHistory', async ({ env }, session) =>
-    ok(html(historyPage(session, await tenantObject(env, session.directory.tenant).approvals({ status: 'ended', alike: 'each' })))),
+    ok(
+      html(
+        historyPage(
+          session,
+          await tenantObject(env, session.directory.tenant).approvals({ status: 'ended', alike: 'each' }),
+        ),
+      ),
+    ),
   ),
 
   consoleWorkers: page('consoleWorkers', async ({ env }, session) =>
@@ -64,17 +84,29 @@ export const consoleRoutes: Verbs<Names> = {
     return taken.ok ? ok(html(takenBackPage(session, taken.value))) : taken
   }),
 
-  consoleEvents: page('consoleEvents', async ({ env, request, query: { approval, after, ...asked } }, { directory: { tenant }, form }) => {
-    const watching = async () => {
-      const found = await sessionOf(request, env, 'watched')
-      return found.ok && permitted(found.value, CONSOLE.consoleEvents.action) ? found.value : null
-    }
-    const isOurs = PATTERNS.approval.test(approval) && isRunOf(tenant, split(approval).run, identityOf(env).idKey)
-    if (approval !== '' && !isOurs) return err(failure('not_found', 'no such approval'))
-    const from = Number(request.headers.get('last-event-id') ?? after)
-    const tell = (session: Session, number: number) => told(env, tenant, number, asked, mayAnswer(session))
-    return liveInbox({ env, tenant, whose: `session ${form}`, approval: approval === '' ? null : approval, from, session: watching, tell })
-  }),
+  consoleEvents: page(
+    'consoleEvents',
+    async ({ env, request, query: { approval, after, ...asked } }, { directory: { tenant }, form }) => {
+      const watching = async () => {
+        const found = await sessionOf(request, env, 'watched')
+        return found.ok && permitted(found.value, CONSOLE.consoleEvents.action) ? found.value : null
+      }
+      const isOurs =
+        PATTERNS.approval.test(approval) && isRunOf(tenant, split(approval).run, identityOf(env).idKey)
+      if (approval !== '' && !isOurs) return err(failure('not_found', 'no such approval'))
+      const from = Number(request.headers.get('last-event-id') ?? after)
+      const tell = (session: Session, number: number) => told(env, tenant, number, asked, mayAnswer(session))
+      return liveInbox({
+        env,
+        tenant,
+        whose: `session ${form}`,
+        approval: approval === '' ? null : approval,
+        from,
+        session: watching,
+        tell,
+      })
+    },
+  ),
 
   consoleApproval: page('consoleApproval', async ({ env, request, params }, session) => {
     const place = placeOf(env, session, params.id)
@@ -83,7 +115,11 @@ export const consoleRoutes: Verbs<Names> = {
     const approval = await run.approval(n, { by: session.principal.name, channel: 'console' })
     if (!approval.ok) return approval
     const text = textToChange(await run.editable(n))
-    return ok(await shown(env, session, place.value, approval.value, text === null ? null : { text }, { part: partIn(request.url) }))
+    return ok(
+      await shown(env, session, place.value, approval.value, text === null ? null : { text }, {
+        part: partIn(request.url),
+      }),
+    )
   }),
 
   consoleFile: page('consoleFile', async ({ env, params }, session) => {
@@ -99,15 +135,18 @@ export const consoleRoutes: Verbs<Names> = {
     const { run, n } = place.value
     const shown = await run.approval(n)
     if (!shown.ok) return shown
-    if (given.get('digest') !== shown.value.digest) return err(failure('conflict', 'this is not the call that you were shown')) // L3
+    if (given.get('digest') !== shown.value.digest)
+      return err(failure('conflict', 'this is not the call that you were shown')) // L3
     const { digest } = shown.value
     const said = saidIn(given)
     const offered = async () => textToChange(await run.editable(n))
-    if (await asksForChange(given, said['decision'], offered)) return ok(await changing(env, session, place.value, shown.value, given))
+    if (await asksForChange(given, said['decision'], offered))
+      return ok(await changing(env, session, place.value, shown.value, given))
     const changed = changedIn(given)
     if (!changed.ok) return changed
     const answer = Answer.safeParse({ ...said, ...changed.value, digest, reason: reasonIn(given) })
-    if (!answer.success) return err(failure('invalid_request', 'the answer is neither yes nor no, or its reason is too long'))
+    if (!answer.success)
+      return err(failure('invalid_request', 'the answer is neither yes nor no, or its reason is too long'))
     const answered = await run.answer(n, session.principal.name, 'console', answer.data)
     return answered.ok ? ok(seeOther(`/console/approvals/${params.id}`)) : answered
   }),
@@ -118,14 +157,26 @@ export const consoleRoutes: Verbs<Names> = {
       const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonIn(given) })
       const chosen = given.getAll('id')
       if (!answer.success || chosen.length > LIMITS.page)
-        return err(failure('invalid_request', 'the answer is neither yes nor no, too many were chosen, or the reason is too long'))
+        return err(
+          failure(
+            'invalid_request',
+            'the answer is neither yes nor no, too many were chosen, or the reason is too long',
+          ),
+        )
       if (answer.data.decision === 'approve' && chosen.length !== 1)
-        return err(failure('invalid_request', 'only approvals that ask for exactly the same call can be approved together'))
+        return err(
+          failure(
+            'invalid_request',
+            'only approvals that ask for exactly the same call can be approved together',
+          ),
+        )
       const ids = await chosenIds(env, session, chosen)
       const places = ids.map((id) => placeOf(env, session, id))
       const foreign = places.find((place) => !place.ok)
       if (foreign !== undefined) return foreign
-      const answered = await Promise.all(places.flatMap((place) => (place.ok ? [answerOne(place.value, session, answer.data)] : [])))
+      const answered = await Promise.all(
+        places.flatMap((place) => (place.ok ? [answerOne(place.value, session, answer.data)] : [])),
+      )
       return ok(html(answeredPage(session, answer.data.decision, answered)))
     },
     ['id'],
@@ -176,17 +227,36 @@ async function shown(
 }
 
 /** The first step of a change: it shows, and records nothing. */
-async function changing(env: Env, session: Session, place: Place, approval: Approval, given: URLSearchParams): Promise<Response> {
+async function changing(
+  env: Env,
+  session: Session,
+  place: Place,
+  approval: Approval,
+  given: URLSearchParams,
+): Promise<Response> {
   const text = given.get('arguments') ?? ''
   const args = argumentsIn(text)
-  const preview = args.ok ? await place.run.preview(place.n, session.principal.name, 'console', args.value) : args
+  const preview = args.ok
+    ? await place.run.preview(place.n, session.principal.name, 'console', args.value)
+    : args
   return preview.ok
     ? html(changePage({ session, approval, text, reason: reasonIn(given), ...preview.value }))
-    : shown(env, session, place, approval, { text, refusal: preview.error }, { status: FAILURES[preview.error.code].status })
+    : shown(
+        env,
+        session,
+        place,
+        approval,
+        { text, refusal: preview.error },
+        { status: FAILURES[preview.error.code].status },
+      )
 }
 
 /** What a form names: one by its id, or all of a group up to the newest that was shown (L3: a group is one content). */
-async function chosenIds(env: Env, { directory: { tenant } }: Session, chosen: readonly string[]): Promise<string[]> {
+async function chosenIds(
+  env: Env,
+  { directory: { tenant } }: Session,
+  chosen: readonly string[],
+): Promise<string[]> {
   const found = chosen.map(async (one) => {
     const [group = '', newest] = one.split('~')
     return newest === undefined ? [one] : tenantObject(env, tenant).alike(group, newest)
@@ -198,10 +268,20 @@ async function chosenIds(env: Env, { directory: { tenant } }: Session, chosen: r
 async function answerOne({ run, n, id }: Place, { principal }: Session, answer: Answer): Promise<Answered> {
   const done = await run.answer(n, principal.name, 'console', answer)
   const now = done.ok ? done : await run.approval(n)
-  const asked = now.ok ? { id, title: now.value.prompt.title, what: glimpse(now.value.prompt) } : { id, title: id, what: '' }
+  const asked = now.ok
+    ? { id, title: now.value.prompt.title, what: glimpse(now.value.prompt) }
+    : { id, title: id, what: '' }
   if (!done.ok) return { ...asked, note: done.error.detail }
   const { status } = done.value
-  return { ...asked, note: status === WANTED[answer.decision] ? null : status === 'pending' ? 'others are still asked' : `it is ${status}` }
+  return {
+    ...asked,
+    note:
+      status === WANTED[answer.decision]
+        ? null
+        : status === 'pending'
+          ? 'others are still asked'
+          : `it is ${status}`,
+  }
 }
 const WANTED = { approve: 'approved', deny: 'denied' } as const
 

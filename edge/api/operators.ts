@@ -53,7 +53,9 @@ export const operatorRoutes: Verbs<Names> = {
   },
 
   async askMetrics({ env, caller }) {
-    return ok(new Response(askMetrics(await here(env, caller).figures()), { headers: headersOf(METRICS_TYPE) }))
+    return ok(
+      new Response(askMetrics(await here(env, caller).figures()), { headers: headersOf(METRICS_TYPE) }),
+    )
   },
 
   async workerMetrics({ env, caller }) {
@@ -63,13 +65,19 @@ export const operatorRoutes: Verbs<Names> = {
 
   async listChanges({ env, request, caller, query: { after } }) {
     const { items, latest } = await here(env, caller).changes(after ?? null, waitMs(request))
-    return ok({ items: items.map(({ seq, approval }) => ({ seq, approval: withLink(env, caller, approval) })), latest })
+    return ok({
+      items: items.map(({ seq, approval }) => ({ seq, approval: withLink(env, caller, approval) })),
+      latest,
+    })
   },
 
   async readApproval({ env, caller, params }) {
     const place = approvalPlace(env, caller, params.id)
     if (!place.ok) return place
-    const approval = await place.value.run.approval(place.value.n, { by: caller.principal.name, channel: 'api' })
+    const approval = await place.value.run.approval(place.value.n, {
+      by: caller.principal.name,
+      channel: 'api',
+    })
     return approval.ok ? ok(withLink(env, caller, approval.value)) : approval
   },
 
@@ -93,12 +101,15 @@ export const operatorRoutes: Verbs<Names> = {
   async revokeLinks({ env, caller, params, query: { of = null } }) {
     const place = approvalPlace(env, caller, params.id)
     if (!place.ok) return place
-    if (of !== null && !caller.directory.operators.has(of)) return err(failure('not_found', `no operator \`${of}\``))
+    if (of !== null && !caller.directory.operators.has(of))
+      return err(failure('not_found', `no operator \`${of}\``))
     return place.value.run.revokeLinks(place.value.n, caller.principal.name, of)
   },
 
   async listCalls({ env, request, caller, query }) {
-    return ok({ items: await logObject(env, caller.directory.tenant).ended(query.after, query.last, waitMs(request)) })
+    return ok({
+      items: await logObject(env, caller.directory.tenant).ended(query.after, query.last, waitMs(request)),
+    })
   },
 
   async putTool({ env, caller, params, body }) {
@@ -130,7 +141,9 @@ export const operatorRoutes: Verbs<Names> = {
     return done.ok ? ok({ ...done.value.spec, ...without(done.value) }) : done
   },
   async listAgents({ env, caller }) {
-    return ok({ items: (await here(env, caller).listAgents()).map((agent) => ({ ...agent.spec, ...without(agent) })) })
+    return ok({
+      items: (await here(env, caller).listAgents()).map((agent) => ({ ...agent.spec, ...without(agent) })),
+    })
   },
   async rotateAgentKey({ env, caller, params }) {
     const done = await here(env, caller).rotateAgentKey(params.name)
@@ -145,7 +158,12 @@ export const operatorRoutes: Verbs<Names> = {
     return done.ok ? ok({ ...done.value.spec, ...without(done.value) }) : done
   },
   async listOperators({ env, caller }) {
-    return ok({ items: (await here(env, caller).listOperators()).map((operator) => ({ ...operator.spec, ...without(operator) })) })
+    return ok({
+      items: (await here(env, caller).listOperators()).map((operator) => ({
+        ...operator.spec,
+        ...without(operator),
+      })),
+    })
   },
   async rotateOperatorKey({ env, caller, params }) {
     const done = await here(env, caller).rotateOperatorKey(params.name)
@@ -193,6 +211,7 @@ function approvalPlace(env: Env, { directory: { tenant } }: Identified, id: stri
 /** Each operator who may answer sees a link of their own: an answer through it is theirs. */
 function withLink(env: Env, { directory, principal }: Identified, approval: Approval): Approval {
   const mayAnswer = authorize(directory, principal, 'approval.decide').allowed
-  const url = approval.status === 'pending' && mayAnswer ? linkOf(env, directory, approval, principal.name) : null
+  const url =
+    approval.status === 'pending' && mayAnswer ? linkOf(env, directory, approval, principal.name) : null
   return url === null ? approval : { ...approval, url }
 }

@@ -38,14 +38,24 @@ export const policyRoutes: Verbs<Names> = {
     if (set === undefined) return err(gone(policyVersion))
     const { about, texts, previous } = set
     const body = { ...about, policies: texts, floor: FLOOR, policy_set: policies.digest, previous }
-    return ok(new Response(JSON.stringify(body), { headers: { ...headersOf('application/json'), etag: `"${about.version}"` } }))
+    return ok(
+      new Response(JSON.stringify(body), {
+        headers: { ...headersOf('application/json'), etag: `"${about.version}"` },
+      }),
+    )
   },
 
   async putPolicies({ env, caller, headers, body: { policies, note, activate } }) {
     const author = caller.principal.name
     const fit = fitToEnforce(caller, policies, activate)
     if (!fit.ok) return fit
-    const put = await here(env, caller).putPolicies({ policies, note, author, activate, expected: headers['if-match'] })
+    const put = await here(env, caller).putPolicies({
+      policies,
+      note,
+      author,
+      activate,
+      expected: headers['if-match'],
+    })
     if (!put.ok) return put
     const warnings = allWarnings(put.value.warnings, fit.value, caller.directory)
     return ok({ ...put.value, warnings: [...unnoted(note, author, put.value), ...warnings] })
@@ -57,7 +67,9 @@ export const policyRoutes: Verbs<Names> = {
 
   async readPolicyVersion({ env, caller, params }) {
     const set = await here(env, caller).policyVersion(params.version)
-    return set === undefined ? err(gone(params.version)) : ok({ ...set.about, policies: set.texts, activations: set.activations })
+    return set === undefined
+      ? err(gone(params.version))
+      : ok({ ...set.about, policies: set.texts, activations: set.activations })
   },
 
   async activatePolicyVersion({ env, caller, params: { version }, headers }) {
@@ -66,11 +78,20 @@ export const policyRoutes: Verbs<Names> = {
     const fit = fitToEnforce(caller, set.texts, true)
     if (!fit.ok) return fit
     const put = await here(env, caller).activatePolicies(version, caller.principal.name, headers['if-match'])
-    return put.ok ? ok({ ...put.value, warnings: allWarnings(put.value.warnings, fit.value, caller.directory) }) : put
+    return put.ok
+      ? ok({ ...put.value, warnings: allWarnings(put.value.warnings, fit.value, caller.directory) })
+      : put
   },
 
-  async diffPolicyVersions({ env, caller, params: { version }, query: { against = caller.directory.policyVersion } }) {
-    const [after, before] = await Promise.all([version, against].map((each) => here(env, caller).policyVersion(each)))
+  async diffPolicyVersions({
+    env,
+    caller,
+    params: { version },
+    query: { against = caller.directory.policyVersion },
+  }) {
+    const [after, before] = await Promise.all(
+      [version, against].map((each) => here(env, caller).policyVersion(each)),
+    )
     if (after === undefined) return err(gone(version))
     if (before === undefined) return err(gone(against))
     return ok({ version, against, changes: changesBetween(before.texts, after.texts) })
@@ -83,7 +104,12 @@ export const policyRoutes: Verbs<Names> = {
     if (!around.ok) return around
     const checked = checkedAround(texts, around.value)
     const findings = findingsOf(caller, checked, around.value)
-    if (!checked.ok) return ok({ refusal: { code: checked.error.code, detail: checked.error.detail }, findings, results: [] })
+    if (!checked.ok)
+      return ok({
+        refusal: { code: checked.error.code, detail: checked.error.detail },
+        findings,
+        results: [],
+      })
     const under = { ...around.value, policies: checked.value.set }
     const results = cases === undefined ? ok([]) : await decideCases(under, texts, cases, checkedAround)
     return results.ok ? ok({ refusal: null, findings, results: results.value }) : results
@@ -94,7 +120,9 @@ export const policyRoutes: Verbs<Names> = {
 function unnoted(note: string, by: string, { version, author, note: kept }: PolicyVersion): FieldError[] {
   if (note === '' || note === kept) return []
   const why = author === by ? 'has been in force under another' : `is \`${author}\`’s, whose note it keeps`
-  return [{ at: '/note', message: `the note is not kept: this set is version ${version} already, and ${why}` }]
+  return [
+    { at: '/note', message: `the note is not kept: this set is version ${version} already, and ${why}` },
+  ]
 }
 
 const here = (env: Env, { directory }: Identified) => tenantObject(env, directory.tenant)
@@ -127,7 +155,10 @@ function fitToEnforce(caller: Identified, texts: PolicyTexts, enforce: boolean):
   if (!set.ok || !enforce) return set
   if (!mayActivate(caller))
     return err(
-      failure('forbidden', 'policy does not permit `policy.activate`; store the set with `activate: false`, and have it activated'),
+      failure(
+        'forbidden',
+        'policy does not permit `policy.activate`; store the set with `activate: false`, and have it activated',
+      ),
     )
   return mayActivate(caller, set.value) ? set : err(failure('invalid_policy', LOCKED_OUT))
 }

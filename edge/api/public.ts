@@ -14,10 +14,20 @@ import { engineAnswers } from '../policy/engine.ts'
 import { METRICS_TYPE, openMetrics } from '../tenant/metrics.ts'
 import type { Verbs } from './verb.ts'
 
-type Names = 'keys' | 'logCheckpoint' | 'logProof' | 'logEntries' | 'healthz' | 'readyz' | 'metrics' | 'openapi' | 'docs'
+type Names =
+  | 'keys'
+  | 'logCheckpoint'
+  | 'logProof'
+  | 'logEntries'
+  | 'healthz'
+  | 'readyz'
+  | 'metrics'
+  | 'openapi'
+  | 'docs'
 const noTenant = err(failure('not_found', 'no such tenant'))
 /** The installation has its own log, under a name that no tenant may have. */
-const hasLog = async (env: Env, tenant: string): Promise<boolean> => tenant === INSTALLATION_LOG || isTenant(env, tenant)
+const hasLog = async (env: Env, tenant: string): Promise<boolean> =>
+  tenant === INSTALLATION_LOG || isTenant(env, tenant)
 
 export const openRoutes: Verbs<Names> = {
   async keys({ env, query: { tenant } }) {
@@ -40,10 +50,14 @@ export const openRoutes: Verbs<Names> = {
     return ok({ ok: true as const })
   },
   async readyz({ env }) {
-    const store = (await installationObject(env).has(DEFAULT_TENANT)) && (await tenantObject(env, DEFAULT_TENANT).directory(-1)) !== null
+    const store =
+      (await installationObject(env).has(DEFAULT_TENANT)) &&
+      (await tenantObject(env, DEFAULT_TENANT).directory(-1)) !== null
     const queue = await poolObject(env, DEFAULT_TENANT, 'default').ready()
-    if (!engineAnswers()) return err(failure('unavailable', 'the policy engine does not answer; restart the edge'))
-    if (!store || !queue) return err(failure('unavailable', store ? 'Redis does not answer' : 'the store does not answer'))
+    if (!engineAnswers())
+      return err(failure('unavailable', 'the policy engine does not answer; restart the edge'))
+    if (!store || !queue)
+      return err(failure('unavailable', store ? 'Redis does not answer' : 'the store does not answer'))
     return ok({ ok: true, store, queue })
   },
   async metrics({ env }) {
@@ -53,7 +67,11 @@ export const openRoutes: Verbs<Names> = {
   },
 
   async openapi({ env }) {
-    return ok(new Response(JSON.stringify(openapi(env.PUBLIC_URL)), { headers: headersOf('application/openapi+json') }))
+    return ok(
+      new Response(JSON.stringify(openapi(env.PUBLIC_URL)), {
+        headers: headersOf('application/openapi+json'),
+      }),
+    )
   },
   async docs() {
     return ok(html(docsPage()))

@@ -16,7 +16,8 @@ export const rehearsalRoutes: Verbs<'rehearsePolicyVersion' | 'readPolicyShadow'
     if (!candidate.ok) return candidate
     const log = logObject(env, directory.tenant)
     const until = await log.startRehearsal()
-    if (until === null) return err(failure('conflict', 'a rehearsal is under way; the next can begin when it has ended'))
+    if (until === null)
+      return err(failure('conflict', 'a rehearsal is under way; the next can begin when it has ended'))
     try {
       return ok(await rehearse(env, directory, { version, ...body }))
     } finally {
@@ -40,7 +41,8 @@ export const rehearsalRoutes: Verbs<'rehearsePolicyVersion' | 'readPolicyShadow'
 
 async function shadowing(env: Env, tenant: string): Promise<Output<'readPolicyShadow'>> {
   const shadow = await tenantObject(env, tenant).policyShadow()
-  if (shadow === null) return { version: null, since_ms: null, by: null, calls: 0, differ: 0, counts: [], latest: [] }
+  if (shadow === null)
+    return { version: null, since_ms: null, by: null, calls: 0, differ: 0, counts: [], latest: [] }
   const { version, since, by } = shadow
   const { counts, latest } = await logObject(env, tenant).shadowed(since)
   const sum = (some: typeof counts) => some.reduce((all, { count }) => all + count, 0)

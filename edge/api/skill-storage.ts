@@ -10,6 +10,12 @@ export const skillStorageRoutes: Verbs<'readSkillStorage' | 'clearSkillStorage'>
   },
   async clearSkillStorage({ env, caller, params }) {
     const { tenant } = caller.directory
-    return ok(await skillObject(env, tenant, params.id).clear({ tenant, skill: params.id, by: caller.principal.name }))
+    return ok(
+      await skillObject(env, tenant, params.id).clear({
+        tenant,
+        skill: params.id,
+        by: caller.principal.name,
+      }),
+    )
   },
 }

@@ -8,9 +8,14 @@ import type { Verbs } from './verb.ts'
 export const skillTrialRoutes: Verbs<'trySkill'> = {
   async trySkill({ env, caller: { directory, principal }, body: { manifest, component, trials } }) {
     const code = Buffer.from(component, 'base64')
-    if (code.toString('base64') !== component) return err(failure('invalid_skill', 'the component is not base64 in its one spelling'))
+    if (code.toString('base64') !== component)
+      return err(failure('invalid_skill', 'the component is not base64 in its one spelling'))
     const author = [directory.tenant, `operator ${principal.name}`, manifest.id] as const
-    const items = await skillObject(env, directory.tenant, manifest.id).try(author, { manifest, component: code, trials })
+    const items = await skillObject(env, directory.tenant, manifest.id).try(author, {
+      manifest,
+      component: code,
+      trials,
+    })
     return items.ok ? ok({ items: items.value }) : items
   },
 }

@@ -117,19 +117,32 @@ const moved = ({ env, caller, params, body }: Incoming<'disableSkill'>, to: Move
 
 export async function enable(env: Env, caller: Caller, skill: Skill, reason: string): Promise<Result<Skill>> {
   const may = mayEnable(caller, skill)
-  return may.ok ? here(env, caller).move(skill.id, skill.version, { to: 'enabled', by: caller.principal.name, reason }) : may
+  return may.ok
+    ? here(env, caller).move(skill.id, skill.version, { to: 'enabled', by: caller.principal.name, reason })
+    : may
 }
 
 type Back = { readonly from: RollBack['from']; readonly reason: string }
 /** From the version that is enabled, as whoever asks saw it, to this one. */
-export async function rollBack(env: Env, caller: Caller, skill: Skill, { from, reason }: Back): Promise<Result<Skill>> {
+export async function rollBack(
+  env: Env,
+  caller: Caller,
+  skill: Skill,
+  { from, reason }: Back,
+): Promise<Result<Skill>> {
   const may = mayEnable(caller, skill)
-  return may.ok ? here(env, caller).rollBack(skill.id, { from, to: skill.version }, { by: caller.principal.name, reason }) : may
+  return may.ok
+    ? here(env, caller).rollBack(skill.id, { from, to: skill.version }, { by: caller.principal.name, reason })
+    : may
 }
 
 /** By somebody other than who published it, unless policy says otherwise; the first time and any other. */
 function mayEnable({ directory, principal }: Caller, { published_by }: Skill): Result<true> {
-  const may = published_by === principal.name ? permitted(directory, principal, 'skill.enable_own') : ok<true>(true)
+  const may =
+    published_by === principal.name ? permitted(directory, principal, 'skill.enable_own') : ok<true>(true)
   if (may.ok) return may
-  return err({ ...may.error, detail: `you published it, and another operator has to enable it (${MADE}); ${may.error.detail}` })
+  return err({
+    ...may.error,
+    detail: `you published it, and another operator has to enable it (${MADE}); ${may.error.detail}`,
+  })
 }

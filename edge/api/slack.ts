@@ -24,6 +24,8 @@ export const slackRoutes: Verbs<'slackInteraction'> = {
     if (!bytes.ok) return bytes
     // Bytes that are no UTF-8 come out as others than were signed, and are refused for that.
     const answered = await channels.slackInteraction(tenant, { ...said, body: utf8.decode(bytes.value) })
-    return answered.ok ? ok(new Response(answered.value, { headers: headersOf('application/json') })) : answered
+    return answered.ok
+      ? ok(new Response(answered.value, { headers: headersOf('application/json') }))
+      : answered
   },
 }

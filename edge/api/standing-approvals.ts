@@ -44,7 +44,15 @@ export async function takeBack(env: Env, { tenant }: Loaded, id: string): Promis
 }
 
 /** A tool or a policy set that comes back brings it back: whoever wants it gone takes it back. */
-function isLive(directory: Loaded, { tool, policy_set, agent, agent_since_ms, by, by_since_ms }: Standing): boolean {
-  const same = directory.tools.get(tool.name)?.tool.digest === tool.digest && directory.policies.digest === policy_set
-  return same && directory.agents.get(agent)?.since === agent_since_ms && stillCounts(directory, { by, since_ms: by_since_ms })
+function isLive(
+  directory: Loaded,
+  { tool, policy_set, agent, agent_since_ms, by, by_since_ms }: Standing,
+): boolean {
+  const same =
+    directory.tools.get(tool.name)?.tool.digest === tool.digest && directory.policies.digest === policy_set
+  return (
+    same &&
+    directory.agents.get(agent)?.since === agent_since_ms &&
+    stillCounts(directory, { by, since_ms: by_since_ms })
+  )
 }

@@ -27,7 +27,12 @@ export const tenantRoutes: Verbs<keyof typeof TENANTS> = {
   },
   async deleteTenant({ env, params, body }) {
     if (body.name !== params.tenant)
-      return err(failure('invalid_request', '`name` differs from the tenant in the path, so nothing was deleted; repeat the tenant’s name'))
+      return err(
+        failure(
+          'invalid_request',
+          '`name` differs from the tenant in the path, so nothing was deleted; repeat the tenant’s name',
+        ),
+      )
     return installationObject(env).remove(params.tenant)
   },
   async readInstallationJournal({ env, query }) {

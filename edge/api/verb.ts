@@ -8,7 +8,9 @@ import type { Route } from '../../shared/routes/route.ts'
 import type { Env } from '../bindings.ts'
 import type { Identified } from '../http/intake.ts'
 
-type Part<R extends Route, K extends 'params' | 'query' | 'headers' | 'body'> = R[K] extends z.ZodType ? z.output<R[K]> : undefined
+type Part<R extends Route, K extends 'params' | 'query' | 'headers' | 'body'> = R[K] extends z.ZodType
+  ? z.output<R[K]>
+  : undefined
 
 /** The input of a verb: a request that has passed every check of its route. */
 export type Incoming<N extends RouteName> = {

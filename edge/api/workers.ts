@@ -14,7 +14,9 @@ import { isRunOf } from '../run/run-id.ts'
 import { type EnrolledWorker, WORKER_IN_USE } from '../workers/request-freshness.ts'
 import type { Verbs } from './verb.ts'
 
-export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat'> = {
+export const workerRoutes: Verbs<
+  'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat'
+> = {
   async enroll({ env, body: { token, x, name } }) {
     const invalid = err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
     const parsed = parseKey(token)
@@ -25,7 +27,11 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' 
     return ok({ ...enrolled.value, tenant: parsed.tenant, edge: { kid: signer.kid, x: signer.x } })
   },
 
-  async claim({ env, caller, body: { run, call, process = null, tiers, egress = false, cgroups = false, profiles = [] } }) {
+  async claim({
+    env,
+    caller,
+    body: { run, call, process = null, tiers, egress = false, cgroups = false, profiles = [] },
+  }) {
     const { worker, object, n } = place(env, caller, call)
     if (object === undefined || split(call).run !== run) return err(failure('not_claimable', 'no such call'))
     if (worker.process !== null && worker.process !== process) {
@@ -37,12 +43,16 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' 
 
   async readInput({ env, caller, params: { call, sha256, part } }) {
     const { worker, object, n } = place(env, caller, call)
-    return object === undefined ? err(failure('not_found', 'no such call')) : object.inputPart(n, worker.id, sha256, Number(part))
+    return object === undefined
+      ? err(failure('not_found', 'no such call'))
+      : object.inputPart(n, worker.id, sha256, Number(part))
   },
 
   async putOutput({ env, caller, params: { call, sha256 }, body }) {
     const { worker, object, n } = place(env, caller, call)
-    return object === undefined ? err(failure('not_found', 'no such call')) : object.putOutput(n, worker.id, sha256, body)
+    return object === undefined
+      ? err(failure('not_found', 'no such call'))
+      : object.putOutput(n, worker.id, sha256, body)
   },
 
   async output({ env, caller, params, body: { fence, stream, offset, data } }) {
@@ -54,11 +64,16 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' 
 
   async settle({ env, caller, body }) {
     const parsed = parseJson(payloadBytes(body.envelope))
-    const call = parsed.ok ? Statement.shape.subject.safeParse((parsed.value as { subject?: unknown } | null)?.subject) : undefined // `subject` is read as unknown
+    const call = parsed.ok
+      ? Statement.shape.subject.safeParse((parsed.value as { subject?: unknown } | null)?.subject)
+      : undefined // `subject` is read as unknown
     if (!call?.success) return err(failure('attestation_invalid', 'the payload names no call'))
     const [{ name }] = call.data
     const { worker, object, n } = place(env, caller, name)
-    const settled = object === undefined ? err(failure('stale_fence', 'no such call')) : await object.settle(n, worker, body)
+    const settled =
+      object === undefined
+        ? err(failure('stale_fence', 'no such call'))
+        : await object.settle(n, worker, body)
     return settled.ok ? ok({ call: name, ...settled.value }) : settled
   },
 
@@ -72,7 +87,9 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' 
     const seen = await tenantObject(env, caller.directory.tenant).seen(worker.id, tiers, speaker)
     if (!seen.ok) return seen // before it renews anything
     const byRun = Map.groupBy(running, ({ call }) => split(call).run)
-    const stops = await Promise.all([...byRun.values()].map((calls) => renewed(env, caller, worker.id, calls)))
+    const stops = await Promise.all(
+      [...byRun.values()].map((calls) => renewed(env, caller, worker.id, calls)),
+    )
     return ok({ stop: stops.flat(), now_ms: Date.now() })
   },
 }
@@ -80,7 +97,12 @@ export const workerRoutes: Verbs<'enroll' | 'claim' | 'readInput' | 'putOutput' 
 type InHand = { call: string; fence: number }
 
 /** Which of these calls, all of one run, are to be stopped. A run that can't be asked stops none: the lease decides. */
-async function renewed(env: Env, caller: Identified, worker: string, calls: readonly InHand[]): Promise<string[]> {
+async function renewed(
+  env: Env,
+  caller: Identified,
+  worker: string,
+  calls: readonly InHand[],
+): Promise<string[]> {
   const { object } = place(env, caller, calls[0]?.call ?? '')
   const numbered = calls.map(({ call, fence }) => ({ n: split(call).n, fence }))
   const stop = await object?.renew(worker, numbered).catch((): number[] => [])

@@ -18,4 +18,5 @@ export const leastSure = (ways: readonly string[]): Assurance =>
   Assurance.options.findLast((assurance) => ways.some((way) => assuranceOf(way) === assurance)) ?? 'key'
 
 /** What an approval with these answers in it may still come to. */
-export const noSurerThan = (assurance: Assurance): readonly Assurance[] => Assurance.options.slice(Assurance.options.indexOf(assurance))
+export const noSurerThan = (assurance: Assurance): readonly Assurance[] =>
+  Assurance.options.slice(Assurance.options.indexOf(assurance))

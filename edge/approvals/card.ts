@@ -29,7 +29,18 @@ type Asked = {
   redaction: Redaction
 }
 
-export function askRecord({ id, agent, tool, args, plan, decision, needs, standing, now, redaction }: Asked): AskRecord {
+export function askRecord({
+  id,
+  agent,
+  tool,
+  args,
+  plan,
+  decision,
+  needs,
+  standing,
+  now,
+  redaction,
+}: Asked): AskRecord {
   const shown = plan === null ? null : shownPlan(plan, redaction)
   const brought = broughtBy(shown)
   const { risk, ground } = rated(tool, plan, needs)
@@ -61,7 +72,9 @@ const OUTCOME = 'exactly this call runs once; any change needs a new approval'
 
 /** True for every reader: an approver who is asked may not be one whom policy wants. */
 function onYes(needs: readonly (readonly Change[])[]): string {
-  return wantsMore(needs) ? `policy wants ${inWords(needs)}; with that, ${OUTCOME}, and any other yes does not let it run` : OUTCOME
+  return wantsMore(needs)
+    ? `policy wants ${inWords(needs)}; with that, ${OUTCOME}, and any other yes does not let it run`
+    : OUTCOME
 }
 
 /** For one approver: the effect that their own yes would have now, and what policy would still want after it. */
@@ -72,7 +85,8 @@ export function onYesOf({ effect, reason }: Decision, needs: readonly (readonly 
 }
 
 /** As many by the minute as there is room for, the longest that policy lets stand. */
-const offered = (most: number): number[] => SPANS.filter((seconds) => seconds < LIMITS.standing_s && seconds <= most).slice(0, 2)
+const offered = (most: number): number[] =>
+  SPANS.filter((seconds) => seconds < LIMITS.standing_s && seconds <= most).slice(0, 2)
 
 /** What may be answered; no comes first, and is the default (T28). */
 export function optionsFor({ standing }: Approval['prompt']): Approval['options'] {
@@ -86,15 +100,29 @@ export function optionsFor({ standing }: Approval['prompt']): Approval['options'
   ]
 }
 
-export const needsUnfolding = ({ command, arguments: args }: Approval['prompt']): boolean => [command, args].some(isShortened)
+export const needsUnfolding = ({ command, arguments: args }: Approval['prompt']): boolean =>
+  [command, args].some(isShortened)
 
 /** One of a card's texts with nothing left out but secrets, in parts that a page can hold. */
-export type Unfolded = { readonly title: string; readonly characters: number; readonly parts: readonly string[] }
+export type Unfolded = {
+  readonly title: string
+  readonly characters: number
+  readonly parts: readonly string[]
+}
 
 /** What was shortened on the card, whole: made of the stored call, as the card was. */
-export function unfolded(prompt: Approval['prompt'], args: Record<string, unknown>, plan: Plan | null, redaction: Redaction): Unfolded[] {
+export function unfolded(
+  prompt: Approval['prompt'],
+  args: Record<string, unknown>,
+  plan: Plan | null,
+  redaction: Redaction,
+): Unfolded[] {
   const texts: (readonly [title: string, shown: string, value: unknown])[] = [
-    ['The whole command line', prompt.command, plan === null || plan.tier === 'A' ? [] : redaction.ofArgv(plan.executor.argv, args)],
+    [
+      'The whole command line',
+      prompt.command,
+      plan === null || plan.tier === 'A' ? [] : redaction.ofArgv(plan.executor.argv, args),
+    ],
     ['The whole arguments', prompt.arguments, redaction.of(args)],
   ]
   return texts

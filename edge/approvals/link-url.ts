@@ -7,11 +7,23 @@ import type { Loaded } from '../directory/directory.ts'
 import { isRevoked, linkFor } from './link.ts'
 
 /** `null` where it was taken back, or there is no such operator. */
-export function linkOf(env: Env, { tenant, operators }: Loaded, approval: Approval, name: string): string | null {
+export function linkOf(
+  env: Env,
+  { tenant, operators }: Loaded,
+  approval: Approval,
+  name: string,
+): string | null {
   const operator = operators.get(name)
   if (operator === undefined || isRevoked(approval, name)) return null
   const { linkKey, publicUrl } = identityOf(env)
   const { id, digest, expires_at } = approval
-  const link = linkFor(linkKey, { tenant, approval: id, approver: name, approverKey: operator.keyHash, expiresAt: expires_at, digest })
+  const link = linkFor(linkKey, {
+    tenant,
+    approval: id,
+    approver: name,
+    approverKey: operator.keyHash,
+    expiresAt: expires_at,
+    digest,
+  })
   return `${publicUrl}/approve/${link}`
 }

@@ -13,7 +13,11 @@ export type Link = { tenant: string; approval: string; approver: string; expires
 type Unseen = { digest: string; approverKey: string }
 type Bound = Omit<Link, 'mac'> & Unseen
 
-const macOf = (key: Buffer, use: string, { tenant, approval, approver, approverKey, expiresAt, digest }: Bound): Buffer =>
+const macOf = (
+  key: Buffer,
+  use: string,
+  { tenant, approval, approver, approverKey, expiresAt, digest }: Bound,
+): Buffer =>
   createHmac('sha256', key)
     .update(canonical({ use, tenant, approval, approver, approver_key: approverKey, expiresAt, digest }))
     .digest()
@@ -29,13 +33,17 @@ export const sealFor = (
   key: Buffer,
   use: string,
   { channel, ...bound }: Omit<Bound, 'approver' | 'approverKey'> & { channel: string },
-): string => macOf(key, `channel ${use}`, { ...bound, approver: channel, approverKey: '' }).toString('base64url')
+): string =>
+  macOf(key, `channel ${use}`, { ...bound, approver: channel, approverKey: '' }).toString('base64url')
 
-const LINK = /^([a-z0-9-]{1,32})\.(apr_[0-9A-Z]{26}_[0-9]{1,7})\.([a-z][a-z0-9_.-]{0,63})\.([0-9a-z]{1,10})\.([A-Za-z0-9_-]{43})$/
+const LINK =
+  /^([a-z0-9-]{1,32})\.(apr_[0-9A-Z]{26}_[0-9]{1,7})\.([a-z][a-z0-9_.-]{0,63})\.([0-9a-z]{1,10})\.([A-Za-z0-9_-]{43})$/
 
 /** Whether this approver's link was revoked. */
-export const isRevoked = ({ links_revoked = [] }: Pick<Approval, 'links_revoked'>, approver: string): boolean =>
-  links_revoked === 'all' || links_revoked.includes(approver)
+export const isRevoked = (
+  { links_revoked = [] }: Pick<Approval, 'links_revoked'>,
+  approver: string,
+): boolean => links_revoked === 'all' || links_revoked.includes(approver)
 
 /** Parses a link. Its MAC is not checked yet. */
 export function readLink(text: string): Link | undefined {
@@ -47,8 +55,13 @@ export function readLink(text: string): Link | undefined {
     : undefined
 }
 
-export const macHolds = (key: Buffer, use: 'link' | 'form', link: Link, unseen: Unseen, mac: string): boolean =>
-  sameText(macOf(key, use, { ...link, ...unseen }).toString('base64url'), mac)
+export const macHolds = (
+  key: Buffer,
+  use: 'link' | 'form',
+  link: Link,
+  unseen: Unseen,
+  mac: string,
+): boolean => sameText(macOf(key, use, { ...link, ...unseen }).toString('base64url'), mac)
 
 /** Compares in constant time, so that the time does not reveal where the texts differ. */
 export function sameText(expected: string, given: string): boolean {

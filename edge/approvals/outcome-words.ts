@@ -21,6 +21,9 @@ const AFTER: Record<Approval['status'], string> = {
 
 /** The consequence of an approval's outcome. A standing yes also lets further calls run. */
 export function afterwards({ status, answers }: Approval): string {
-  const wide = status === 'approved' && answers.some(({ decision, scope }) => decision === 'approve' && scope !== 'once')
-  return wide ? 'This call may run, once. Further ones of its kind may run without a question, while the answer stands.' : AFTER[status]
+  const wide =
+    status === 'approved' && answers.some(({ decision, scope }) => decision === 'approve' && scope !== 'once')
+  return wide
+    ? 'This call may run, once. Further ones of its kind may run without a question, while the answer stands.'
+    : AFTER[status]
 }

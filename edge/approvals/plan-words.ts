@@ -17,7 +17,9 @@ export function shownPlan(plan: Plan, redaction: Redaction): Plan {
     ...plan,
     executor: { ...executor, argv: executor.argv.map(shown) },
     egress: { ...egress, hosts: egress.hosts.map(shown) },
-    ...(credentials === undefined ? {} : { credentials: credentials.map((one) => ({ ...one, host: shown(one.host) })) }),
+    ...(credentials === undefined
+      ? {}
+      : { credentials: credentials.map((one) => ({ ...one, host: shown(one.host) })) }),
     ...(files === undefined ? {} : { files: files.map((one) => ({ ...one, path: shown(one.path) })) }),
   }
 }
@@ -29,7 +31,9 @@ export function planInWords(plan: Plan): string {
   }
   const { timeout_ms, net_bytes } = plan.limits
   const relayed = plan.egress.mode === 'strict' && plan.egress.hosts.length > 0 && net_bytes !== undefined
-  const traffic = relayed ? ` and ${Math.ceil(net_bytes / 1024 ** 2).toLocaleString('en')} MiB of traffic` : ''
+  const traffic = relayed
+    ? ` and ${Math.ceil(net_bytes / 1024 ** 2).toLocaleString('en')} MiB of traffic`
+    : ''
   return `${reachInWords(plan)}${filesInWords(plan)}${plan.outputs === true ? ', keeping the files that it leaves' : ''}, for ${Math.ceil(timeout_ms / 1000)} s${traffic} at most${interpreterInWords(plan)}`
 }
 
@@ -49,14 +53,16 @@ const filesInWords = ({ files = [] }: ProcessPlan): string =>
 export function reachInWords(plan: Plan): string {
   if (plan.tier === 'A') return skillInWords(plan)
   const { tier, egress, profile, secrets, credentials = [], workspace } = plan
-  const where = tier === 'C' ? 'in an isolated sandbox (tier C)' : 'as a limited process on the worker (tier B)'
+  const where =
+    tier === 'C' ? 'in an isolated sandbox (tier C)' : 'as a limited process on the worker (tier B)'
   const network =
     egress.mode !== 'strict'
       ? 'with the network of the worker'
       : egress.hosts.length === 0
         ? 'without network'
         : `with network to ${egress.hosts.join(', ')} only`
-  const folder = workspace === 'run' ? 'in the folder of its run' : 'in a folder of its own that is thrown away'
+  const folder =
+    workspace === 'run' ? 'in the folder of its run' : 'in a folder of its own that is thrown away'
   const given = secrets.length === 0 ? '' : `, with the secrets ${secrets.join(', ')}`
   const added = credentials
     .map(
@@ -73,7 +79,9 @@ function skillInWords({ executor, egress, secrets, credentials = [] }: SkillPlan
   const { skill, version, digest, tool, capabilities, methods = [], kv = [], channels = [] } = executor
   const plain = capabilities.filter((name) => name === 'log' || name === 'clock' || name === 'random')
   const reach = [
-    egress.hosts.length === 0 ? 'without network' : `with requests (${methods.join(', ')}) to ${egress.hosts.join(', ')} only`,
+    egress.hosts.length === 0
+      ? 'without network'
+      : `with requests (${methods.join(', ')}) to ${egress.hosts.join(', ')} only`,
     ...credentials.map(({ secret, host }) => `with the secret ${secret} added to what it asks of ${host}`),
     ...(secrets.length === 0 ? [] : [`with the secrets ${secrets.join(', ')}`]),
     ...(kv.length === 0 ? [] : [`with its storage${kv.includes('') ? '' : ` under ${kv.join(', ')}`}`]),

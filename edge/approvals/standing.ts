@@ -29,7 +29,13 @@ export const secondsOf = ({ scope, ttl_s }: Pick<Answered, 'scope' | 'ttl_s'>): 
 /** The program, and all that it can reach: the arguments may differ, this may not. */
 function reachOf(plan: Plan) {
   if (plan.tier === 'A')
-    return { tier: plan.tier, skill: plan.executor, egress: plan.egress, secrets: plan.secrets, credentials: plan.credentials ?? [] }
+    return {
+      tier: plan.tier,
+      skill: plan.executor,
+      egress: plan.egress,
+      secrets: plan.secrets,
+      credentials: plan.credentials ?? [],
+    }
   const { tier, executor, egress, profile, secrets, credentials, workspace } = plan
   return {
     tier,
@@ -47,12 +53,14 @@ function reachOf(plan: Plan) {
  * interpreter in the folder of its run either, where another call can change the script that the same arguments name.
  */
 export const mayStand = (plan: Plan): boolean =>
-  plan.tier === 'A' || ((plan.files ?? []).length === 0 && !(plan.workspace === 'run' && isBoundToArguments(plan)))
+  plan.tier === 'A' ||
+  ((plan.files ?? []).length === 0 && !(plan.workspace === 'run' && isBoundToArguments(plan)))
 
 export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`
 
 /** An interpreter does what its arguments say, so an answer to one call covers only calls with the same arguments. */
-const isBoundToArguments = (plan: Plan): boolean => plan.tier !== 'A' && interprets(plan.executor.argv) !== undefined
+const isBoundToArguments = (plan: Plan): boolean =>
+  plan.tier !== 'A' && interprets(plan.executor.argv) !== undefined
 
 type Proposed = { readonly tool: ToolRef; readonly argsSha256: string }
 
@@ -76,24 +84,41 @@ export function keyOf(
 }
 
 /** As the card tells it, and with it whatever stands. */
-export function coverage({ agent, session, device, channel }: RunRecord, tool: Tool, plan: Plan, redaction: Redaction): string {
+export function coverage(
+  { agent, session, device, channel }: RunRecord,
+  tool: Tool,
+  plan: Plan,
+  redaction: Redaction,
+): string {
   const { name, version, input_files } = tool
   const shown = shownPlan(plan, redaction)
   const without = input_files === true ? ', as long as it brings no files' : ''
   const told = (name: string): string => unticked(String(redaction.of(name)))
-  const from = [...(channel === null ? [] : [`channel \`${told(channel)}\``]), ...(device === null ? [] : [`device \`${told(device)}\``])]
+  const from = [
+    ...(channel === null ? [] : [`channel \`${told(channel)}\``]),
+    ...(device === null ? [] : [`device \`${told(device)}\``]),
+  ]
   const where = from.length === 0 ? '' : `, from ${from.join(' and ')}`
-  const runs = shown.tier === 'A' ? reachInWords(shown) : `${quoted(shown.executor.argv[0] ?? '')} ${reachInWords(shown)}`
+  const runs =
+    shown.tier === 'A'
+      ? reachInWords(shown)
+      : `${quoted(shown.executor.argv[0] ?? '')} ${reachInWords(shown)}`
   const same = isBoundToArguments(plan) ? 'with exactly these arguments' : 'whatever its other arguments'
   return `every call of \`${name}\` version ${version} by agent \`${agent}\` in session \`${told(session)}\`${where} that runs ${runs}, ${same}${without}`
 }
 
 /** What stands from now on, because of this answer to this call; nothing, where it was given to the call alone. */
-export function standingOf(run: RunRecord, { proposal, status }: CallRecord, answer: Answered, policySet: string): Kept | null {
+export function standingOf(
+  run: RunRecord,
+  { proposal, status }: CallRecord,
+  answer: Answered,
+  policySet: string,
+): Kept | null {
   const { tool, plan, digest } = proposal
   const seconds = secondsOf(answer)
   const covers = status.approval?.prompt.standing?.covers
-  if (seconds === 0 || plan === null || status.approval === null || covers === undefined || !mayStand(plan)) return null
+  if (seconds === 0 || plan === null || status.approval === null || covers === undefined || !mayStand(plan))
+    return null
   const id = newStandingId(answer.at_ms)
   const { by, since_ms, decision, channel, scope, reason, at_ms } = answer
   const standing: Standing = {

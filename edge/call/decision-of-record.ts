@@ -12,4 +12,5 @@ export const answered = ({ explanation: _, ...asked }: Decision, permitted: Deci
 })
 
 /** What a claim is granted under: of a question the answers stay, and all else is the policy of now. */
-export const claimedUnder = (before: Decision, now: Decision): Decision => (before.effect === 'ask' ? answered(before, now) : now)
+export const claimedUnder = (before: Decision, now: Decision): Decision =>
+  before.effect === 'ask' ? answered(before, now) : now

@@ -6,7 +6,8 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { EndState, Event, Live, Proposal, Running, Status, Step } from './lifecycle.ts'
 
-export const refuse = (code: Parameters<typeof failure>[0], detail: string): Result<never> => err(failure(code, detail))
+export const refuse = (code: Parameters<typeof failure>[0], detail: string): Result<never> =>
+  err(failure(code, detail))
 
 export const ended = (
   state: EndState,
@@ -30,7 +31,10 @@ export const ended = (
 /** A skill runs at the edge itself, and waits for a place there: whoever reads of it looks for no worker. */
 const wordsOf = ({ plan }: Proposal): { readonly unclaimed: string; readonly lost: string } =>
   plan?.tier === 'A'
-    ? { unclaimed: 'no place for a skill came free in time', lost: 'the edge lost the call while it ran, so nobody saw its end' }
+    ? {
+        unclaimed: 'no place for a skill came free in time',
+        lost: 'the edge lost the call while it ran, so nobody saw its end',
+      }
     : { unclaimed: 'no worker claimed it in time', lost: 'the worker fell silent' }
 
 export function due(
@@ -40,12 +44,23 @@ export function due(
   now: number,
 ): Result<Step> {
   if (status.state === 'awaiting_approval' && now >= status.approval.expiresAt) {
-    const next = ended('expired', status, now, { error: 'approval_expired', detail: 'not enough people answered in time' })
-    return ok({ status: next, effects: ['mirror', 'attest'], journal: { kind: 'expired', body: { approval: status.approval.id } } })
+    const next = ended('expired', status, now, {
+      error: 'approval_expired',
+      detail: 'not enough people answered in time',
+    })
+    return ok({
+      status: next,
+      effects: ['mirror', 'attest'],
+      journal: { kind: 'expired', body: { approval: status.approval.id } },
+    })
   }
   if (status.state === 'granted' && folderGone !== undefined) {
     const next = ended('lapsed', status, now, { error: 'workspace_lost', detail: folderGone })
-    return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body: { error: 'workspace_lost' } } })
+    return ok({
+      status: next,
+      effects: ['attest'],
+      journal: { kind: 'lapsed', body: { error: 'workspace_lost' } },
+    })
   }
   if (status.state === 'granted' && now >= status.until) {
     const detail = `${wordsOf(proposal).unclaimed}${unclaimable === undefined ? '' : `: ${unclaimable}`}`

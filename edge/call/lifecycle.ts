@@ -77,7 +77,13 @@ export type Ended = Live & {
 }
 /** What is known of a finished execution besides its output, which is kept apart. */
 export type Finished = { exit_code: number | null; truncated: boolean; detail: string; files?: OutputFiles }
-export type Attested = { id: string; execution_sha256: string; executor: string; sandbox_enforcement: string; cgroup?: boolean }
+export type Attested = {
+  id: string
+  execution_sha256: string
+  executor: string
+  sandbox_enforcement: string
+  cgroup?: boolean
+}
 export type Running = Live & {
   worker: string
   process?: string | null
@@ -89,7 +95,16 @@ export type Running = Live & {
   grant: Envelope
 }
 
-export type EndState = 'denied' | 'rejected' | 'expired' | 'cancelled' | 'lapsed' | 'succeeded' | 'failed' | 'timed_out' | 'indeterminate'
+export type EndState =
+  | 'denied'
+  | 'rejected'
+  | 'expired'
+  | 'cancelled'
+  | 'lapsed'
+  | 'succeeded'
+  | 'failed'
+  | 'timed_out'
+  | 'indeterminate'
 
 export type Status =
   | ({ state: 'awaiting_approval'; approval: AskRecord } & Omit<Live, 'approval'>)
@@ -114,7 +129,14 @@ export type Event =
   /** The same, to other arguments: `decision` is on those without an answer, `permitted` with this one. */
   | { kind: 'edited'; answer: Answered; revised: Revised; edit: Edit; permitted: Decision }
   /** `process`: the worker's process that claimed; only this process may repeat the claim. */
-  | { kind: 'claimed'; worker: string; process?: string | null; deadline: number; grant: Envelope; decision: Decision }
+  | {
+      kind: 'claimed'
+      worker: string
+      process?: string | null
+      deadline: number
+      grant: Envelope
+      decision: Decision
+    }
   | {
       kind: 'settled'
       worker: string
@@ -150,11 +172,15 @@ export const hasEnded = (status: Status): status is Extract<Status, Ended> => !L
 
 /** Applies one event. A refusal changes nothing and names what is (L4). */
 export function step(record: CallRecord | Proposal, event: Event, now: number): Result<Step> {
-  if (!('status' in record)) return event.kind === 'proposed' ? ok(propose(event, now)) : refuse('conflict', 'the call is not stored yet')
+  if (!('status' in record))
+    return event.kind === 'proposed'
+      ? ok(propose(event, now))
+      : refuse('conflict', 'the call is not stored yet')
   const { status, proposal } = record
   if (hasEnded(status)) {
     const answers = event.kind === 'answered' || event.kind === 'edited'
-    if (answers && status.state === 'expired') return refuse('approval_expired', 'not enough people answered in time')
+    if (answers && status.state === 'expired')
+      return refuse('approval_expired', 'not enough people answered in time')
     return refuse(answers ? 'already_answered' : 'already_ended', `the call has ended: ${status.state}`)
   }
   switch (event.kind) {
@@ -186,7 +212,10 @@ function propose({ decision, ask, permitted }: Extract<Event, { kind: 'proposed'
     policy_set: decision.policy_set,
   }
   if (decision.effect === 'deny' || (decision.effect === 'ask' && ask === null)) {
-    const status = ended('denied', { decision, approval: null }, now, { error: decision.code, detail: decision.reason })
+    const status = ended('denied', { decision, approval: null }, now, {
+      error: decision.code,
+      detail: decision.reason,
+    })
     return { status, effects: ['attest'], journal: { kind: 'denied', body: summary } }
   }
   if (decision.effect === 'ask' && ask !== null) {
@@ -194,12 +223,23 @@ function propose({ decision, ask, permitted }: Extract<Event, { kind: 'proposed'
     const said = answers.length === 0 ? summary : { ...summary, answers }
     const no = answers.find(({ decision }) => decision === 'deny')
     if (no !== undefined) {
-      const status = ended('rejected', { decision, approval: ask }, now, { error: 'denied', detail: noInWords(no) })
-      return { status, effects: ['mirror', 'attest'], journal: { kind: 'rejected', body: { ...said, approval: ask.id } } }
+      const status = ended('rejected', { decision, approval: ask }, now, {
+        error: 'denied',
+        detail: noInWords(no),
+      })
+      return {
+        status,
+        effects: ['mirror', 'attest'],
+        journal: { kind: 'rejected', body: { ...said, approval: ask.id } },
+      }
     }
     if (permitted?.effect === 'allow') {
       const status = granted(answered(decision, permitted), ask, now)
-      return { status, effects: ['mirror', 'ring'], journal: { kind: 'approved', body: { ...said, approval: ask.id } } }
+      return {
+        status,
+        effects: ['mirror', 'ring'],
+        journal: { kind: 'approved', body: { ...said, approval: ask.id } },
+      }
     }
     return {
       status: { state: 'awaiting_approval', decision, approval: ask },
@@ -207,7 +247,11 @@ function propose({ decision, ask, permitted }: Extract<Event, { kind: 'proposed'
       journal: { kind: 'approval_requested', body: { ...said, approval: ask.id, expires_at: ask.expiresAt } },
     }
   }
-  return { status: granted(decision, null, now), effects: ['ring'], journal: { kind: 'allowed', body: summary } }
+  return {
+    status: granted(decision, null, now),
+    effects: ['ring'],
+    journal: { kind: 'allowed', body: summary },
+  }
 }
 
 const granted = (decision: Decision, approval: AskRecord | null, now: number): Status => ({
@@ -218,11 +262,19 @@ const granted = (decision: Decision, approval: AskRecord | null, now: number): S
   fence: 0,
 })
 
-function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'answered' }>, now: number): Result<Step> {
+function answer(
+  status: Status,
+  { answer, decision }: Extract<Event, { kind: 'answered' }>,
+  now: number,
+): Result<Step> {
   if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
-  if (now >= status.approval.expiresAt) return refuse('approval_expired', 'not enough people answered in time')
+  if (now >= status.approval.expiresAt)
+    return refuse('approval_expired', 'not enough people answered in time')
   if (
-    status.approval.answers.some(({ by, since_ms, standing }) => by === answer.by && since_ms === answer.since_ms && standing === undefined)
+    status.approval.answers.some(
+      ({ by, since_ms, standing }) =>
+        by === answer.by && since_ms === answer.since_ms && standing === undefined,
+    )
   )
     return refuse('already_answered', 'you have answered before')
   const approval = { ...status.approval, answers: withAnswer(status.approval.answers, answer) }
@@ -238,29 +290,51 @@ function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'an
   if (decision.effect === 'deny') {
     // The policy of now denies, whatever the human says (L1, L3).
     const next = ended('denied', { decision, approval }, now, { error: 'denied', detail: decision.reason })
-    return ok({ status: next, effects: ['mirror', 'attest'], journal: { kind: 'denied', body: { ...body, policies: decision.policies } } })
+    return ok({
+      status: next,
+      effects: ['mirror', 'attest'],
+      journal: { kind: 'denied', body: { ...body, policies: decision.policies } },
+    })
   }
-  if (decision.effect === 'ask') return ok({ status: { ...status, approval }, effects: ['mirror', 'notify'], journal })
-  return ok({ status: granted(answered(status.decision, decision), approval, now), effects: ['mirror', 'ring'], journal })
+  if (decision.effect === 'ask')
+    return ok({ status: { ...status, approval }, effects: ['mirror', 'notify'], journal })
+  return ok({
+    status: granted(answered(status.decision, decision), approval, now),
+    effects: ['mirror', 'ring'],
+    journal,
+  })
 }
 
 function revokeLinks(status: Status, { by, of }: Extract<Event, { kind: 'links_revoked' }>): Result<Step> {
   if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
   const { linksRevoked = [] } = status.approval
   const all = of === null || linksRevoked === 'all'
-  const approval = { ...status.approval, linksRevoked: all ? ('all' as const) : [...new Set([...linksRevoked, of])] }
+  const approval = {
+    ...status.approval,
+    linksRevoked: all ? ('all' as const) : [...new Set([...linksRevoked, of])],
+  }
   const journal = { kind: 'links_revoked', body: { approval: approval.id, by, of } }
   return ok({ status: { ...status, approval }, effects: ['mirror', 'notify'], journal })
 }
 
 /** L3: what was said before was said to something else, and counts no more. What was asked about before never ran, and never can. */
-function edit({ status, proposal: before }: CallRecord, event: Extract<Event, { kind: 'edited' }>, now: number): Result<Step> {
+function edit(
+  { status, proposal: before }: CallRecord,
+  event: Extract<Event, { kind: 'edited' }>,
+  now: number,
+): Result<Step> {
   if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
-  if (now >= status.approval.expiresAt) return refuse('approval_expired', 'not enough people answered in time')
+  if (now >= status.approval.expiresAt)
+    return refuse('approval_expired', 'not enough people answered in time')
   const { answer, edit, permitted } = event
   const { decision, prompt, proposal } = event.revised
   if (permitted.effect === 'deny') return refuse('denied', permitted.reason)
-  const approval = { ...status.approval, prompt, answers: [answer], edits: [...(status.approval.edits ?? []), edit] }
+  const approval = {
+    ...status.approval,
+    prompt,
+    answers: [answer],
+    edits: [...(status.approval.edits ?? []), edit],
+  }
   const { digest, argsSha256 } = proposal
   const told = {
     approval: approval.id,
@@ -273,8 +347,18 @@ function edit({ status, proposal: before }: CallRecord, event: Extract<Event, { 
   }
   const journal = { kind: 'edited', body: told }
   if (permitted.effect === 'ask')
-    return ok({ status: { state: 'awaiting_approval', decision, approval }, effects: ['mirror', 'notify'], journal, proposal })
-  return ok({ status: granted(answered(decision, permitted), approval, now), effects: ['mirror', 'ring'], journal, proposal })
+    return ok({
+      status: { state: 'awaiting_approval', decision, approval },
+      effects: ['mirror', 'notify'],
+      journal,
+      proposal,
+    })
+  return ok({
+    status: granted(answered(decision, permitted), approval, now),
+    effects: ['mirror', 'ring'],
+    journal,
+    proposal,
+  })
 }
 
 /** What somebody says to this call takes the place of what they had said to all of its kind. */
@@ -295,7 +379,11 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
       error: 'denied',
       detail: event.decision.reason,
     })
-    return ok({ status: next, effects: ['attest'], journal: { kind: 'withdrawn', body: { policies: event.decision.policies } } })
+    return ok({
+      status: next,
+      effects: ['attest'],
+      journal: { kind: 'withdrawn', body: { policies: event.decision.policies } },
+    })
   }
   const { worker, process = null, deadline, grant } = event
   const { policy_set, snapshot } = event.decision
@@ -323,21 +411,35 @@ function settle(status: Status, event: Extract<Event, { kind: 'settled' }>, now:
   if (status.state !== 'running' || status.worker !== event.worker || status.fence !== event.fence)
     return refuse('stale_fence', `the call is ${status.state}`)
   const { state, error, finished, attestation } = event
-  const next = ended(state, status, now, { error, fence: status.fence, cancelRequested: status.cancelRequested })
+  const next = ended(state, status, now, {
+    error,
+    fence: status.fence,
+    cancelRequested: status.cancelRequested,
+  })
   return ok({
     status: { ...next, finished, attestation } as Status, // `ended` made an ended status; the union can't say so
     effects: ['notify'],
     journal: {
       kind: state,
-      body: { worker: event.worker, error, attestation: attestation.id, execution_sha256: attestation.execution_sha256 },
+      body: {
+        worker: event.worker,
+        error,
+        attestation: attestation.id,
+        execution_sha256: attestation.execution_sha256,
+      },
     },
   })
 }
 
 function cancel(status: Status, by: Canceller, now: number): Result<Step> {
   if (status.state === 'running') {
-    if (status.cancelRequested) return refuse('conflict', 'its end was asked for before; the worker is told with its next word')
-    return ok({ status: { ...status, cancelRequested: true }, effects: ['notify'], journal: { kind: 'cancel_requested', body: { by } } })
+    if (status.cancelRequested)
+      return refuse('conflict', 'its end was asked for before; the worker is told with its next word')
+    return ok({
+      status: { ...status, cancelRequested: true },
+      effects: ['notify'],
+      journal: { kind: 'cancel_requested', body: { by } },
+    })
   }
   const next = ended('cancelled', status as Live, now, { error: 'cancelled' }) // neither running nor ended: a live status
   return ok({

@@ -26,7 +26,8 @@ export function budgetOf(
   { budget: agent = {} }: { budget?: AskedBudget | undefined },
   { budget: run = {} }: { budget?: AskedBudget | undefined } = {},
 ): Budget {
-  const of = (name: keyof Budget): number => Math.min(agent[name] ?? DEFAULT_BUDGET[name], run[name] ?? Number.POSITIVE_INFINITY)
+  const of = (name: keyof Budget): number =>
+    Math.min(agent[name] ?? DEFAULT_BUDGET[name], run[name] ?? Number.POSITIVE_INFINITY)
   return {
     max_calls_per_run: of('max_calls_per_run'),
     execution_timeout_ms: of('execution_timeout_ms'),

@@ -7,7 +7,14 @@ import { COMPARED, contradictions } from '../../shared/evidence/contradictions.t
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import { payloadBytes, signedByExactly } from '../../shared/evidence/dsse.ts'
 import type { Facts, Grant } from '../../shared/evidence/statement.ts'
-import { EDGE_EXECUTOR, endingOf, ISOLATE, STATEMENT_TYPE, Statement, statementOf } from '../../shared/evidence/statement.ts'
+import {
+  EDGE_EXECUTOR,
+  endingOf,
+  ISOLATE,
+  STATEMENT_TYPE,
+  Statement,
+  statementOf,
+} from '../../shared/evidence/statement.ts'
 import { failure } from '../../shared/failures.ts'
 import type { Plan, StreamSummary } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
@@ -20,9 +27,17 @@ export type WorkerKey = { id: string; kid: string; x: string }
 export type Settling = { statement: Statement; kept: Kept; ending: ReturnType<typeof endingOf> }
 
 /** The edge’s own record of the call that a worker settles. */
-export type Expected = { readonly worker: WorkerKey; readonly grant: Envelope; readonly plan: Plan | null; readonly now_ms: number }
+export type Expected = {
+  readonly worker: WorkerKey
+  readonly grant: Envelope
+  readonly plan: Plan | null
+  readonly now_ms: number
+}
 
-export function checkSettlement({ envelope, output }: Settlement, { worker, grant: granted, plan, now_ms }: Expected): Result<Settling> {
+export function checkSettlement(
+  { envelope, output }: Settlement,
+  { worker, grant: granted, plan, now_ms }: Expected,
+): Result<Settling> {
   const refuse = (detail: string, at?: readonly string[]) =>
     err(
       failure(
@@ -38,11 +53,15 @@ export function checkSettlement({ envelope, output }: Settlement, { worker, gran
   const read = Statement.safeParse(parsed.ok ? parsed.value : undefined)
   if (!read.success) return refuse('the payload is not a Countersign statement', [faultIn(read.error)])
   const statement = read.data
-  if (canonical(statement) !== new TextDecoder().decode(bytes)) return refuse('the payload is not in canonical form')
+  if (canonical(statement) !== new TextDecoder().decode(bytes))
+    return refuse('the payload is not in canonical form')
 
   const { execution } = statement.predicate
   if (execution.outcome === null || execution.executor === EDGE_EXECUTOR || execution.executor === ISOLATE)
-    return refuse('a worker has to name its own sandbox and an outcome', ['/predicate/execution/executor', '/predicate/execution/outcome'])
+    return refuse('a worker has to name its own sandbox and an outcome', [
+      '/predicate/execution/executor',
+      '/predicate/execution/outcome',
+    ])
   const found = contradictions(statement, { grant: grantIn(granted), plan, now_ms })
   const [first] = found
   if (first !== undefined) {
@@ -54,7 +73,10 @@ export function checkSettlement({ envelope, output }: Settlement, { worker, gran
   }
   const kept = { stdout: Buffer.from(output.stdout, 'base64'), stderr: Buffer.from(output.stderr, 'base64') }
   if (!fits(execution.stdout, kept.stdout) || !fits(execution.stderr, kept.stderr))
-    return refuse('the output does not match the statement', ['/predicate/execution/stdout', '/predicate/execution/stderr'])
+    return refuse('the output does not match the statement', [
+      '/predicate/execution/stdout',
+      '/predicate/execution/stderr',
+    ])
   return ok({ statement, kept, ending: endingOf(execution.outcome) })
 }
 
@@ -67,7 +89,8 @@ function fits(summary: StreamSummary | null, kept: Buffer): boolean {
 }
 
 /** A grant of our own, from our store. */
-const grantIn = (envelope: Envelope): Grant => JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Grant
+const grantIn = (envelope: Envelope): Grant =>
+  JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Grant
 
 /** The edge's own statement about a call that nobody executed, or whose execution nobody saw end. */
 export function edgeStatement(
@@ -82,7 +105,15 @@ export function edgeStatement(
     state,
     error,
     facts,
-    grant: grant === null ? null : { sha256: digestOf(grant), worker: grant.worker, fence: grant.fence, deadline_ms: grant.deadline_ms },
+    grant:
+      grant === null
+        ? null
+        : {
+            sha256: digestOf(grant),
+            worker: grant.worker,
+            fence: grant.fence,
+            deadline_ms: grant.deadline_ms,
+          },
     execution: {
       outcome: null,
       stdout: null,
@@ -109,6 +140,12 @@ export function finishedOf({ predicate }: Statement): { finished: Finished; atte
       detail: outcome !== null && 'detail' in outcome ? outcome.detail : '',
       ...(execution.files === undefined ? {} : { files: execution.files }),
     },
-    attestation: { id: attestation_id, execution_sha256, executor, sandbox_enforcement, ...(cgroup === undefined ? {} : { cgroup }) },
+    attestation: {
+      id: attestation_id,
+      execution_sha256,
+      executor,
+      sandbox_enforcement,
+      ...(cgroup === undefined ? {} : { cgroup }),
+    },
   }
 }

@@ -11,16 +11,19 @@ import type { CallRecord, Event } from './lifecycle.ts'
  */
 export type RunFolder = { readonly worker: string; readonly used: boolean; readonly metSecret?: boolean }
 
-export const sharesFolder = (plan: Plan | null): boolean => plan !== null && plan.tier !== 'A' && plan.workspace === 'run'
+export const sharesFolder = (plan: Plan | null): boolean =>
+  plan !== null && plan.tier !== 'A' && plan.workspace === 'run'
 
 /** Whether a secret may lie in the folder. A folder without a record counts as holding one. */
-export const hasMetSecret = (folder: RunFolder | null): boolean => folder !== null && folder.metSecret !== false
+export const hasMetSecret = (folder: RunFolder | null): boolean =>
+  folder !== null && folder.metSecret !== false
 
 /**
  * Why a plan is refused, whatever policy says: later calls can read what a tool leaves in the folder of its run, and the mask over their
  * output does not cover values that they were not given (D5). A credential stays with the proxy, so a plan may have one there.
  */
-export const sharedSecret = (plan: Plan): string | undefined => (sharesFolder(plan) && plan.secrets.length > 0 ? SHARED_SECRET : undefined)
+export const sharedSecret = (plan: Plan): string | undefined =>
+  sharesFolder(plan) && plan.secrets.length > 0 ? SHARED_SECRET : undefined
 export const SHARED_SECRET =
   'a tool that receives secrets can’t share the folder of its run, where later calls could read them: let the proxy add the value to requests (`credentials`), or give each call its own folder (`"workspace": "call"`)'
 
@@ -49,7 +52,8 @@ export function folderAfter(
   return live().some(isIn) ? folder : null
 }
 
-const isIn = ({ proposal, status }: CallRecord): boolean => sharesFolder(proposal.plan) && status.state === 'running'
+const isIn = ({ proposal, status }: CallRecord): boolean =>
+  sharesFolder(proposal.plan) && status.state === 'running'
 
 /** The one worker that may claim a call; null where any of its pool may. */
 export const holderOf = (folder: RunFolder | null, plan: Plan | null): string | null =>
@@ -59,6 +63,7 @@ export const holderOf = (folder: RunFolder | null, plan: Plan | null): string | 
 export function folderGone(heard: number | null, now: number): string | undefined {
   const silent = now - (heard ?? 0)
   if (silent < LIMITS.folder_silence_ms) return undefined
-  const why = heard === null ? 'works for this pool no more' : `has been silent for ${Math.floor(silent / 1000)} s`
+  const why =
+    heard === null ? 'works for this pool no more' : `has been silent for ${Math.floor(silent / 1000)} s`
   return `the worker that has the folder of this run ${why}; what calls left there is lost, so make a new run`
 }

@@ -14,13 +14,25 @@ export type Share = {
   asks: number
 }
 /** `tool`: of the tool that the decision is about. */
-export type Counters = { calls: number; denied: number; time_ms: number; asks: number; tool: Omit<Share, 'tool'> }
+export type Counters = {
+  calls: number
+  denied: number
+  time_ms: number
+  asks: number
+  tool: Omit<Share, 'tool'>
+}
 /** Of an agent, whatever its runs and sessions: how often it had people asked within the hour. */
 export type AgentUse = { asks_hour: number }
 /** Before the call that is decided; a session and an agent only where policy reads them. */
 export type Used = { run: Counters; session: Counters | null; agent: AgentUse | null }
 
-export const NOTHING: Counters = { calls: 0, denied: 0, time_ms: 0, asks: 0, tool: { calls: 0, denied: 0, time_ms: 0, spent: 0, asks: 0 } }
+export const NOTHING: Counters = {
+  calls: 0,
+  denied: 0,
+  time_ms: 0,
+  asks: 0,
+  tool: { calls: 0, denied: 0, time_ms: 0, spent: 0, asks: 0 },
+}
 
 /** Beyond what is exact a sum stands still: a cap stays reached. */
 const plus = (a: number, b: number): number => Math.min(a + b, Number.MAX_SAFE_INTEGER)
@@ -64,7 +76,8 @@ export function shareOf({ proposal, status }: CallRecord, now: number): Share {
 
 /** Nobody was asked: what stood was enough, or a denial. */
 const settledByStanding = ({ answers, enough }: NonNullable<CallRecord['status']['approval']>): boolean =>
-  answers.every(({ standing }) => standing !== undefined) && (enough === true || answers.some(({ decision }) => decision === 'deny'))
+  answers.every(({ standing }) => standing !== undefined) &&
+  (enough === true || answers.some(({ decision }) => decision === 'deny'))
 
 /** What one call stood for at a moment after it was proposed, told from what became of it. */
 function shareAt(record: CallRecord, at: number): Share {
@@ -72,11 +85,18 @@ function shareAt(record: CallRecord, at: number): Share {
   const share = shareOf(record, at)
   if (!('at' in status) || status.at <= at) return share
   const began = status.at - (status.took ?? 0)
-  return { ...share, time_ms: status.took === undefined ? 0 : Math.max(0, at - began), spent: proposal.spent ?? 0 }
+  return {
+    ...share,
+    time_ms: status.took === undefined ? 0 : Math.max(0, at - began),
+    spent: proposal.spent ?? 0,
+  }
 }
 
 /** What a run had used before its call `n`, told from its calls. Proposals that were refused made no call, and are not known any more. */
-export function usedBefore(calls: readonly CallRecord[], { n, tool, createdAt }: CallRecord['proposal']): Counters {
+export function usedBefore(
+  calls: readonly CallRecord[],
+  { n, tool, createdAt }: CallRecord['proposal'],
+): Counters {
   const before = calls.filter(({ proposal }) => proposal.n < n)
   return countersOf(
     before.map((call) => shareAt(call, createdAt)),

@@ -9,7 +9,14 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
-import type { Channel, ChannelSpec, Collected, Delegation, Delivery, DeliveryState } from '../../shared/wire/channels.ts'
+import type {
+  Channel,
+  ChannelSpec,
+  Collected,
+  Delegation,
+  Delivery,
+  DeliveryState,
+} from '../../shared/wire/channels.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf, outsideOf } from '../bindings.ts'
 import { authorize } from '../decision/decide.ts'
@@ -67,7 +74,8 @@ export class ChannelObject extends DurableObject<Env> {
     const due = (): DeliveryRow[] => this.#store.inState(name, ['due'])
     this.#store.atOnce(() => {
       this.#store.removeChannel(name)
-      for (let rows = due(); rows.length > 0; rows = due()) for (const row of rows) this.#outbox.drop(row, 'the channel was removed')
+      for (let rows = due(); rows.length > 0; rows = due())
+        for (const row of rows) this.#outbox.drop(row, 'the channel was removed')
     })
     return ok({ done: true as const })
   }
@@ -80,7 +88,16 @@ export class ChannelObject extends DurableObject<Env> {
     const medium = mediumOf(channel.spec)
     const recipient = medium.shown.recipients?.operators.includes(by) ? by : null
     const page = `${identityOf(this.env).publicUrl}/console`
-    const message: Message = { id, kind: 'test', approval, recipient, link: null, page, seal: () => '', at_ms: approval.requested_at }
+    const message: Message = {
+      id,
+      kind: 'test',
+      approval,
+      recipient,
+      link: null,
+      page,
+      seal: () => '',
+      at_ms: approval.requested_at,
+    }
     const sent = await medium.deliver(message, this.#post)
     return ok({ sent: sent.ok, why: sent.ok ? null : sent.error.why })
   }
@@ -88,8 +105,13 @@ export class ChannelObject extends DurableObject<Env> {
   async deliveries(name: string, state?: DeliveryState, after?: string): Promise<Result<Delivery[]>> {
     if (this.#store.channel(name) === undefined) return err(NO_CHANNEL)
     const last = after === undefined ? undefined : this.#store.delivery(after)
-    if (after !== undefined && last?.channel !== name) return err(failure('not_found', `the channel has no message \`${after}\``))
-    return ok(this.#store.inState(name, state === undefined ? ['due', 'sent', 'failed', 'dropped'] : [state], last).map(told))
+    if (after !== undefined && last?.channel !== name)
+      return err(failure('not_found', `the channel has no message \`${after}\``))
+    return ok(
+      this.#store
+        .inState(name, state === undefined ? ['due', 'sent', 'failed', 'dropped'] : [state], last)
+        .map(told),
+    )
   }
 
   async retry(name: string): Promise<Result<{ due: number }>> {
@@ -103,7 +125,8 @@ export class ChannelObject extends DurableObject<Env> {
   async collect(tenant: string, name: string, { done, failed }: Carried): Promise<Result<Collected[]>> {
     const channel = this.#store.channel(name)
     const medium = channel === undefined ? undefined : mediumOf(channel.spec)
-    if (medium?.collected === undefined) return err(failure('not_found', `no channel \`${name}\` whose messages are collected`))
+    if (medium?.collected === undefined)
+      return err(failure('not_found', `no channel \`${name}\` whose messages are collected`))
     const directory = await directoryOf(this.env, tenant)
     const now = Date.now()
     const carried = [...done.map((id) => ({ id, why: null })), ...failed]
@@ -111,7 +134,11 @@ export class ChannelObject extends DurableObject<Env> {
       for (const { id, why } of carried) {
         const row = this.#store.delivery(id)
         if (row?.channel !== name || row.state !== 'due' || row.nextAt !== null) continue
-        this.#store.saveCourse(row, why === null ? after(begun(row, now), ok({ ref: null }), now, 0) : returned(row, why), now)
+        this.#store.saveCourse(
+          row,
+          why === null ? after(begun(row, now), ok({ ref: null }), now, 0) : returned(row, why),
+          now,
+        )
       }
       for (;;) {
         const waits = this.#store.waiting(name)
@@ -132,7 +159,9 @@ export class ChannelObject extends DurableObject<Env> {
     const directory = await directoryOf(this.env, tenant)
     const other = directory.operators.get(to)
     if (other === undefined || to === operator || !authorize(directory, other, 'approval.decide').allowed)
-      return err(failure('delegate_refused', `\`${to}\` is no other operator whom policy lets answer approvals`))
+      return err(
+        failure('delegate_refused', `\`${to}\` is no other operator whom policy lets answer approvals`),
+      )
     const now = Date.now()
     const delegation = { operator, to, until_ms: now + for_s * 1_000, put_at_ms: now }
     this.#store.putDelegation(delegation)
@@ -160,7 +189,9 @@ export class ChannelObject extends DurableObject<Env> {
   /** What has become of these approvals. Told twice, or late, it changes nothing. */
   async mirror(tenant: string, approvals: readonly Approval[]): Promise<void> {
     // Without a channel nobody is told of what is new; what is known has its end all the same.
-    const ours = approvals.filter(({ id }) => this.#store.channels().length > 0 || this.#store.approval(id) !== undefined)
+    const ours = approvals.filter(
+      ({ id }) => this.#store.channels().length > 0 || this.#store.approval(id) !== undefined,
+    )
     if (ours.length === 0) return
     const directory = await directoryOf(this.env, tenant)
     this.#store.atOnce(() => {
@@ -176,7 +207,8 @@ export class ChannelObject extends DurableObject<Env> {
     const pending = approval.status === 'pending'
     this.#store.saveApproval(directory.tenant, approval, pending ? null : now)
     if (!pending) this.#end(approval, channels, now)
-    if (pending && known !== undefined && known.approval.digest !== approval.digest) this.#askAgain(approval, now)
+    if (pending && known !== undefined && known.approval.digest !== approval.digest)
+      this.#askAgain(approval, now)
     if (!pending || known !== undefined) return
     for (const { name, spec } of channels) {
       const at = approval.requested_at + spec.after_s * 1000
@@ -189,9 +221,12 @@ export class ChannelObject extends DurableObject<Env> {
 
   /** Somebody has changed what is asked: whoever may have been asked about something else is asked anew. */
   #askAgain({ id, digest }: Approval, now: number): void {
-    const asked = this.#store.ofApproval(id).filter(({ kind, state, tries }) => kind === 'asked' && state !== 'dropped' && tries > 0)
+    const asked = this.#store
+      .ofApproval(id)
+      .filter(({ kind, state, tries }) => kind === 'asked' && state !== 'dropped' && tries > 0)
     const there = new Set(this.#store.channels().map(({ name }) => name))
-    for (const row of asked.filter(({ channel }) => there.has(channel))) this.#add(id, row.channel, row, 'asked', now, now, digest)
+    for (const row of asked.filter(({ channel }) => there.has(channel)))
+      this.#add(id, row.channel, row, 'asked', now, now, digest)
   }
 
   /** Nobody is asked any more, and whoever may have been is told. */
@@ -205,11 +240,29 @@ export class ChannelObject extends DurableObject<Env> {
   }
 
   /** `anew`: the digest that is asked about now, where another one was before. */
-  #add(about: string, channel: string, whom: Whom, kind: Delivery['kind'], nextAt: number, now: number, ...anew: readonly string[]): void {
+  #add(
+    about: string,
+    channel: string,
+    whom: Whom,
+    kind: Delivery['kind'],
+    nextAt: number,
+    now: number,
+    ...anew: readonly string[]
+  ): void {
     const { recipient, insteadOf } = whom
     const id = `msg_${digestOf([about, channel, recipient, kind, ...anew]).slice(0, 32)}`
     const course = { state: 'due' as const, tries: 0, nextAt, why: null }
-    this.#store.addDelivery({ id, about, channel, recipient, insteadOf, kind, ...course, changedAt: now, ref: null })
+    this.#store.addDelivery({
+      id,
+      about,
+      channel,
+      recipient,
+      insteadOf,
+      kind,
+      ...course,
+      changedAt: now,
+      ref: null,
+    })
   }
 
   // ── Skills ──
@@ -221,19 +274,28 @@ export class ChannelObject extends DurableObject<Env> {
     const id = `${call}.${number}`
     const spec = this.#store.channel(channel)?.spec
     if (this.#store.notice(id) !== undefined) return ok(true)
-    if (spec?.notices !== true) return err(failure('not_found', `there is no channel \`${channel}\` that skills may post to`))
+    if (spec?.notices !== true)
+      return err(failure('not_found', `there is no channel \`${channel}\` that skills may post to`))
     if (text.trim() === '' || text.length > LIMITS.notice_chars)
       return err(failure('invalid_input', `a notice has from 1 to ${LIMITS.notice_chars} characters`))
     const readers = readersOf(directory, mediumOf(spec).shown)
     const all = readers === null ? [NOBODY] : readers.map((recipient) => ({ recipient, insteadOf: null }))
-    if (all.length === 0) return err(failure('not_found', `the channel \`${channel}\` has nobody to write to`))
+    if (all.length === 0)
+      return err(failure('not_found', `the channel \`${channel}\` has nobody to write to`))
     const now = Date.now()
     if (this.#store.noticesOf(call) >= LIMITS.notices_per_call)
       return err(failure('limit_reached', `the call has posted ${LIMITS.notices_per_call} notices already`))
     if (this.#store.noticesSince(skill, now - HOUR_MS) >= LIMITS.notices_per_hour)
-      return err(failure('limit_reached', `the skill has posted ${LIMITS.notices_per_hour} notices within the hour`))
+      return err(
+        failure('limit_reached', `the skill has posted ${LIMITS.notices_per_hour} notices within the hour`),
+      )
     this.#store.atOnce(() => {
-      this.#store.addNotice(id, tenant, { ...notice, text: written(String(directory.redaction.of(text)).toWellFormed()) }, now)
+      this.#store.addNotice(
+        id,
+        tenant,
+        { ...notice, text: written(String(directory.redaction.of(text)).toWellFormed()) },
+        now,
+      )
       for (const one of all) this.#add(id, channel, one, 'notice', now, now)
     })
     this.#outbox.pump()
@@ -250,15 +312,34 @@ export class ChannelObject extends DurableObject<Env> {
   }
 }
 
-type Carried = { readonly done: readonly string[]; readonly failed: readonly { readonly id: string; readonly why: string }[] }
+type Carried = {
+  readonly done: readonly string[]
+  readonly failed: readonly { readonly id: string; readonly why: string }[]
+}
 
 /** Whoever reads the channel. */
 const NOBODY: Whom = { recipient: null, insteadOf: null }
 type Whom = Pick<DeliveryRow, 'recipient' | 'insteadOf'>
 
-const shown = ({ name, spec, by, at }: ChannelRow): Channel => ({ name, put_by: by, put_at_ms: at, channel: mediumOf(spec).shown })
+const shown = ({ name, spec, by, at }: ChannelRow): Channel => ({
+  name,
+  put_by: by,
+  put_at_ms: at,
+  channel: mediumOf(spec).shown,
+})
 
-const told = ({ id, about, kind, recipient, insteadOf, state, tries, nextAt, changedAt, why }: DeliveryRow): Delivery => ({
+const told = ({
+  id,
+  about,
+  kind,
+  recipient,
+  insteadOf,
+  state,
+  tries,
+  nextAt,
+  changedAt,
+  why,
+}: DeliveryRow): Delivery => ({
   id,
   approval: kind === 'notice' ? null : about,
   notice: kind === 'notice' ? about : null,

@@ -6,7 +6,11 @@ import type { Delegation } from '../../shared/wire/channels.ts'
 export type Asked = { readonly recipient: string; readonly insteadOf: string | null }
 
 /** With those who stand in for them now, and those who stand in for these; each once, and whoever is asked anyway for themselves. */
-export function withStandIns(recipients: readonly string[], delegations: readonly Delegation[], now: number): Asked[] {
+export function withStandIns(
+  recipients: readonly string[],
+  delegations: readonly Delegation[],
+  now: number,
+): Asked[] {
   const asked = new Map<string, string | null>(recipients.map((name) => [name, null]))
   for (const [name, insteadOf] of asked) // grows while it is walked
     for (const { operator, to, until_ms } of delegations)

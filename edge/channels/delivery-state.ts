@@ -10,15 +10,33 @@ export type Course = { state: DeliveryState; tries: number; nextAt: number | nul
 /** Beyond the time that an attempt may take: whoever has not told its end by then is dead. */
 const LEASE_MS = LIMITS.delivery_ms + 2_000
 
-export const begun = (course: Course, now: number): Course => ({ ...course, tries: course.tries + 1, nextAt: now + LEASE_MS })
+export const begun = (course: Course, now: number): Course => ({
+  ...course,
+  tries: course.tries + 1,
+  nextAt: now + LEASE_MS,
+})
 
 /** Due until somebody collects it. */
-export const waiting = (course: Course): Course => ({ ...course, nextAt: null, why: course.why ?? 'waits to be collected' })
+export const waiting = (course: Course): Course => ({
+  ...course,
+  nextAt: null,
+  why: course.why ?? 'waits to be collected',
+})
 
 /** Whoever collects paces the tries: it is given up on when its approval ends, and not before. */
-export const returned = (course: Course, why: string): Course => ({ ...course, tries: course.tries + 1, nextAt: null, why })
+export const returned = (course: Course, why: string): Course => ({
+  ...course,
+  tries: course.tries + 1,
+  nextAt: null,
+  why,
+})
 
-export const dropped = (course: Course, why: string): Course => ({ ...course, state: 'dropped', nextAt: null, why })
+export const dropped = (course: Course, why: string): Course => ({
+  ...course,
+  state: 'dropped',
+  nextAt: null,
+  why,
+})
 
 /** `chance`: from 0 up to 1. */
 export function after(course: Course, sent: Sent, now: number, chance: number): Course {
@@ -27,8 +45,10 @@ export function after(course: Course, sent: Sent, now: number, chance: number): 
   if (course.state !== 'due') return course
   const { again, why, pause_ms = 0 } = sent.error
   // Whoever names a time has taken nothing, and that costs nothing: many questions at once must not use up each other's tries.
-  if (again && pause_ms > 0) return { ...course, tries: course.tries - 1, nextAt: now + pause(course.tries, sent.error, chance), why }
-  if (!again || course.tries >= LIMITS.delivery_tries) return { ...course, state: 'failed', nextAt: null, why }
+  if (again && pause_ms > 0)
+    return { ...course, tries: course.tries - 1, nextAt: now + pause(course.tries, sent.error, chance), why }
+  if (!again || course.tries >= LIMITS.delivery_tries)
+    return { ...course, state: 'failed', nextAt: null, why }
   return { ...course, nextAt: now + pause(course.tries, sent.error, chance), why }
 }
 

@@ -49,8 +49,16 @@ export type Delivered = { readonly ref: string | null }
 export type Undelivered = { readonly again: boolean; readonly why: string; readonly pause_ms?: number }
 export type Sent = Result<Delivered, Undelivered>
 
-export type Posted = { readonly to: string; readonly headers: Readonly<Record<string, string>>; readonly body: string }
-export type Answered = { readonly status: number; readonly pause_ms: number | undefined; readonly text: string }
+export type Posted = {
+  readonly to: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+export type Answered = {
+  readonly status: number
+  readonly pause_ms: number | undefined
+  readonly text: string
+}
 /** Sends to the outside, follows no redirect, and reads an answer only where `read` says so, up to a bound. */
 export type Post = (posted: Posted, read?: 'read') => Promise<Result<Answered, Undelivered>>
 
@@ -73,7 +81,10 @@ export type Medium = {
 /** What most receivers mean by their status. Gone is gone; everything else may be mended while the approval waits. */
 export function taken({ status, pause_ms }: Answered): Result<true, Undelivered> {
   if (status >= 200 && status < 300) return { ok: true, value: true }
-  const why = status >= 300 && status < 400 ? `it answered ${status}; redirects are not followed` : `it answered ${status}`
+  const why =
+    status >= 300 && status < 400
+      ? `it answered ${status}; redirects are not followed`
+      : `it answered ${status}`
   const patience = pause_ms !== undefined && (status === 429 || status === 503) ? { pause_ms } : {}
   return { ok: false, error: { again: status !== 410, why, ...patience } }
 }

@@ -116,9 +116,14 @@ export class ChannelOutbox {
       })
       const present = this.#store.delivery(id)
       const now = Date.now()
-      if (sent?.ok === false && sent.error.pause_ms) this.#pausedUntil.set(row.channel, now + sent.error.pause_ms)
+      if (sent?.ok === false && sent.error.pause_ms)
+        this.#pausedUntil.set(row.channel, now + sent.error.pause_ms)
       if (sent !== null && present !== undefined)
-        this.#store.saveCourse({ ...present, ref: sent.ok ? sent.value.ref : present.ref }, after(present, sent, now, Math.random()), now)
+        this.#store.saveCourse(
+          { ...present, ref: sent.ok ? sent.value.ref : present.ref },
+          after(present, sent, now, Math.random()),
+          now,
+        )
     } finally {
       this.#busy.delete(question)
       this.pump()
@@ -133,7 +138,8 @@ export class ChannelOutbox {
     const row = this.#store.delivery(id)
     const subject = row === undefined ? undefined : this.#store.subject(row)
     const channel = this.#store.channel(row?.channel ?? '')
-    if (row?.state !== 'due' || subject === undefined || channel === undefined || directory === undefined) return null
+    if (row?.state !== 'due' || subject === undefined || channel === undefined || directory === undefined)
+      return null
     const [medium, now] = [mediumOf(channel.spec), Date.now()]
     const why = this.#useless(row, subject, directory, medium, now)
     if (why !== undefined) {
@@ -146,35 +152,53 @@ export class ChannelOutbox {
     }
     this.#store.saveCourse(row, begun(row, now), now) // on disk before the first byte leaves: the runtime holds requests back until it is
     this.#arm(now)
-    return 'notice' in subject ? medium.tell(noted(row, subject), this.#post) : this.#tell(row, subject, directory, medium)
+    return 'notice' in subject
+      ? medium.tell(noted(row, subject), this.#post)
+      : this.#tell(row, subject, directory, medium)
   }
 
   /** Of an approval: asks, asks anew, or tells of the end. */
-  #tell(row: DeliveryRow, subject: ApprovalRow, directory: Loaded, { deliver, update }: Medium): Promise<Sent> {
+  #tell(
+    row: DeliveryRow,
+    subject: ApprovalRow,
+    directory: Loaded,
+    { deliver, update }: Medium,
+  ): Promise<Sent> {
     const ref = this.#refOf(row)
     const message = this.#message(row, subject, directory)
     if (row.kind === 'ended' && update !== null) return update(message, ref, this.#post)
     // Asked anew, the message that there is becomes the question: a second one would leave the first to be pressed.
     if (ref === null || update === null) return deliver(message, this.#post)
-    return update(message, ref, this.#post).then((anew) => (anew.ok || anew.error.again ? anew : deliver(message, this.#post)))
+    return update(message, ref, this.#post).then((anew) =>
+      anew.ok || anew.error.again ? anew : deliver(message, this.#post),
+    )
   }
 
   /** To whoever collects it; what is of no use is dropped instead. */
   handOut(row: DeliveryRow, directory: Loaded, medium: Medium, now: number): Collected[] {
     const subject = this.#store.subject(row)
-    const why = subject === undefined ? 'it was forgotten' : this.#useless(row, subject, directory, medium, now)
+    const why =
+      subject === undefined ? 'it was forgotten' : this.#useless(row, subject, directory, medium, now)
     if (subject === undefined || why !== undefined || medium.collected === undefined) {
       this.drop(row, why ?? 'the channel is not collected any more')
       return []
     }
-    const message = medium.collected('notice' in subject ? noted(row, subject) : this.#message(row, subject, directory))
+    const message = medium.collected(
+      'notice' in subject ? noted(row, subject) : this.#message(row, subject, directory),
+    )
     if (message.ok) return [{ id: row.id, message: message.value }]
     this.drop(row, message.error.why)
     return []
   }
 
   /** Why it is not to leave, or nothing. */
-  #useless(row: DeliveryRow, subject: ApprovalRow | NoticeRow, directory: Loaded, { shown, update }: Medium, now: number) {
+  #useless(
+    row: DeliveryRow,
+    subject: ApprovalRow | NoticeRow,
+    directory: Loaded,
+    { shown, update }: Medium,
+    now: number,
+  ) {
     if ('notice' in subject) return uselessNotice(row, directory, shown)
     if (row.kind === 'ended' && update === null) return 'the channel tells of no end'
     return useless(row, this.#refOf(row), subject.approval, directory, shown, now)
@@ -182,7 +206,9 @@ export class ChannelOutbox {
 
   /** What the medium calls the question that was asked last, where it can be changed. */
   #refOf(row: DeliveryRow): string | null {
-    const known = this.#store.ofApproval(row.about).filter(({ kind, ref }) => kind === 'asked' && ref !== null)
+    const known = this.#store
+      .ofApproval(row.about)
+      .filter(({ kind, ref }) => kind === 'asked' && ref !== null)
     const asked = known.filter((other) => questionOf(other) === questionOf(row))
     return asked.sort((a, b) => b.changedAt - a.changedAt)[0]?.ref ?? null
   }
@@ -190,16 +216,38 @@ export class ChannelOutbox {
   #message(row: DeliveryRow, { approval, endedAt }: ApprovalRow, directory: Loaded): Message {
     const { id, kind, recipient, insteadOf, channel } = row
     const { linkKey, publicUrl } = identityOf(this.#env)
-    const bound = { tenant: directory.tenant, approval: approval.id, expiresAt: approval.expires_at, digest: approval.digest }
-    const link = kind === 'asked' && recipient !== null ? linkOf(this.#env, directory, approval, recipient) : null
+    const bound = {
+      tenant: directory.tenant,
+      approval: approval.id,
+      expiresAt: approval.expires_at,
+      digest: approval.digest,
+    }
+    const link =
+      kind === 'asked' && recipient !== null ? linkOf(this.#env, directory, approval, recipient) : null
     const page = `${publicUrl}/console/approvals/${approval.id}`
     const seal = (use: string): string => sealFor(linkKey, use, { ...bound, channel })
     const at_ms = kind === 'asked' ? approval.requested_at : (endedAt ?? Date.now())
-    return { id, kind: kind === 'asked' ? kind : 'ended', approval, recipient, insteadOf, link, page, seal, at_ms }
+    return {
+      id,
+      kind: kind === 'asked' ? kind : 'ended',
+      approval,
+      recipient,
+      insteadOf,
+      link,
+      page,
+      seal,
+      at_ms,
+    }
   }
 }
 
 /** A question and its end are told in order. */
-const questionOf = ({ about, channel, recipient }: Omit<DeliveryRow, 'id'>): string => `${about} ${channel} ${recipient ?? ''}`
+const questionOf = ({ about, channel, recipient }: Omit<DeliveryRow, 'id'>): string =>
+  `${about} ${channel} ${recipient ?? ''}`
 
-const noted = ({ id, recipient }: DeliveryRow, { notice, at }: NoticeRow): Noted => ({ id, recipient, notice, at_ms: at })
+const noted = ({ id, recipient }: DeliveryRow, { notice, at }: NoticeRow): Noted => ({
+  id,
+  recipient,
+  notice,
+  at_ms: at,
+})

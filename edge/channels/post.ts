@@ -7,18 +7,37 @@ import { faultInAddress, type Outside, type StandIns, stoodInFor } from '../plat
 import type { Answered, Post } from './medium.ts'
 
 /** Discards the body of the answer, unless the adapter asks to read it. */
-export function postThrough({ outside, standIns }: { outside: Outside; standIns: StandIns | undefined }): Post {
+export function postThrough({
+  outside,
+  standIns,
+}: {
+  outside: Outside
+  standIns: StandIns | undefined
+}): Post {
   return async ({ to, headers, body }, read) => {
     const fault = faultInAddress(to, standIns !== undefined)
     if (fault !== undefined) return err({ again: false, why: fault })
     const signal = AbortSignal.timeout(LIMITS.delivery_ms)
     try {
-      const answer = await outside.fetch(stoodInFor(to, standIns ?? {}), { method: 'POST', redirect: 'manual', headers, body, signal })
+      const answer = await outside.fetch(stoodInFor(to, standIns ?? {}), {
+        method: 'POST',
+        redirect: 'manual',
+        headers,
+        body,
+        signal,
+      })
       const text = read === 'read' ? await beginning(answer) : await answer.body?.cancel().then(() => '')
-      return ok({ status: answer.status, pause_ms: pauseIn(answer.headers.get('retry-after')), text: text ?? '' } satisfies Answered)
+      return ok({
+        status: answer.status,
+        pause_ms: pauseIn(answer.headers.get('retry-after')),
+        text: text ?? '',
+      } satisfies Answered)
     } catch {
       // The runtime's error would reveal what is behind a name, so the caller learns only that the request failed.
-      return err({ again: true, why: signal.aborted ? `no answer within ${LIMITS.delivery_ms} ms` : 'it could not be reached' })
+      return err({
+        again: true,
+        why: signal.aborted ? `no answer within ${LIMITS.delivery_ms} ms` : 'it could not be reached',
+      })
     }
   }
 }
@@ -36,5 +55,7 @@ async function beginning(answer: Response): Promise<string> {
 
 /** The header in seconds. The form with a date is ignored. */
 function pauseIn(header: string | null): number | undefined {
-  return header !== null && /^[0-9]{1,6}$/.test(header) ? Math.min(Number(header) * 1_000, LIMITS.delivery_pause_max_ms) : undefined
+  return header !== null && /^[0-9]{1,6}$/.test(header)
+    ? Math.min(Number(header) * 1_000, LIMITS.delivery_pause_max_ms)
+    : undefined
 }

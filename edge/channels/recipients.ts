@@ -24,7 +24,8 @@ export const readersOf = (directory: Loaded, shown: ChannelShown): readonly stri
 const isNamed = ({ recipients }: ChannelShown, operator: Principal | undefined): boolean =>
   operator !== undefined &&
   recipients !== undefined &&
-  (recipients.operators.includes(operator.name) || rolesOf(operator).some((role) => recipients.roles.includes(role)))
+  (recipients.operators.includes(operator.name) ||
+    rolesOf(operator).some((role) => recipients.roles.includes(role)))
 
 /** Why it is not to be sent, or nothing. `ref`: the message that stands, where one does and can be changed. */
 export function useless(
@@ -38,28 +39,48 @@ export function useless(
   if (kind === 'asked' && now >= approval.expires_at) return 'the approval had expired'
   if (recipient === null || (kind === 'ended' && ref !== null)) return undefined // what stands is told of its end, whoever it was for
   // The channel may have become another one since: a link goes to whom it is for now, or to nobody.
-  if (!isNamed(shown, directory.operators.get(insteadOf ?? recipient))) return 'the channel is not for the recipient any more'
+  if (!isNamed(shown, directory.operators.get(insteadOf ?? recipient)))
+    return 'the channel is not for the recipient any more'
   const operator = directory.operators.get(recipient)
   if (operator === undefined) return 'the recipient is no operator any more'
   // A standing answer is one that was given to other calls: they may say more to this one.
-  if (kind === 'asked' && ref === null && approval.answers.some(({ by, standing }) => by === recipient && standing === undefined))
+  if (
+    kind === 'asked' &&
+    ref === null &&
+    approval.answers.some(({ by, standing }) => by === recipient && standing === undefined)
+  )
     return 'the recipient had answered'
-  return authorize(directory, operator, 'approval.decide').allowed ? undefined : 'policy does not let the recipient answer approvals'
+  return authorize(directory, operator, 'approval.decide').allowed
+    ? undefined
+    : 'policy does not let the recipient answer approvals'
 }
 
 /** The same of a notice: its channel may have become another one, or be for skills no more. */
-export function uselessNotice({ recipient }: DeliveryRow, { operators }: Loaded, shown: ChannelShown): string | undefined {
+export function uselessNotice(
+  { recipient }: DeliveryRow,
+  { operators }: Loaded,
+  shown: ChannelShown,
+): string | undefined {
   if (shown.notices !== true) return 'the channel takes no notices any more'
-  return recipient === null || isNamed(shown, operators.get(recipient)) ? undefined : 'the channel is not for the recipient any more'
+  return recipient === null || isNamed(shown, operators.get(recipient))
+    ? undefined
+    : 'the channel is not for the recipient any more'
 }
 
 /**
  * The channels through which somebody is asked in another's stead: those that write to the other by name, and know where to write to
  * them.
  */
-export function reachedThrough({ operators }: Loaded, channels: readonly Channel[], operator: string, to: string): string[] {
+export function reachedThrough(
+  { operators }: Loaded,
+  channels: readonly Channel[],
+  operator: string,
+  to: string,
+): string[] {
   const away = operators.get(operator)
-  return channels.filter(({ channel }) => isNamed(channel, away) && knows(channel, to)).map(({ name }) => name)
+  return channels
+    .filter(({ channel }) => isNamed(channel, away) && knows(channel, to))
+    .map(({ name }) => name)
 }
 
 function knows(channel: ChannelShown, operator: string): boolean {
@@ -80,10 +101,18 @@ export function unknownIn({ operators }: Loaded, channel: ChannelShown): string[
   const roles = new Set([...operators.values()].flatMap(rolesOf))
   const named = [...(channel.recipients?.operators ?? []), ...peopleIn(channel)]
   return [
-    ...(channel.recipients?.roles ?? []).filter((role) => !roles.has(role)).map((role) => `no operator has the role \`${role}\``),
-    ...[...new Set(named)].filter((name) => !operators.has(name)).map((name) => `there is no operator \`${name}\``),
+    ...(channel.recipients?.roles ?? [])
+      .filter((role) => !roles.has(role))
+      .map((role) => `no operator has the role \`${role}\``),
+    ...[...new Set(named)]
+      .filter((name) => !operators.has(name))
+      .map((name) => `there is no operator \`${name}\``),
   ]
 }
 
 const peopleIn = (channel: ChannelShown): string[] =>
-  channel.kind === 'email' ? Object.keys(channel.addresses) : channel.kind === 'slack' ? Object.values(channel.users) : []
+  channel.kind === 'email'
+    ? Object.keys(channel.addresses)
+    : channel.kind === 'slack'
+      ? Object.values(channel.users)
+      : []

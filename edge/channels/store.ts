@@ -51,16 +51,31 @@ export class ChannelStore {
   // ── Who is away ──
 
   delegations(now: number): Delegation[] {
-    return this.#db.select().from(delegations).where(gt(delegations.until_ms, now)).orderBy(asc(delegations.operator)).all()
+    return this.#db
+      .select()
+      .from(delegations)
+      .where(gt(delegations.until_ms, now))
+      .orderBy(asc(delegations.operator))
+      .all()
   }
 
   putDelegation(row: Delegation): void {
-    this.#db.insert(delegations).values(row).onConflictDoUpdate({ target: delegations.operator, set: row }).run()
+    this.#db
+      .insert(delegations)
+      .values(row)
+      .onConflictDoUpdate({ target: delegations.operator, set: row })
+      .run()
   }
 
   /** Whether there was one. */
   removeDelegation(operator: string): boolean {
-    return this.#db.delete(delegations).where(eq(delegations.operator, operator)).returning({ to: delegations.to }).all().length > 0
+    return (
+      this.#db
+        .delete(delegations)
+        .where(eq(delegations.operator, operator))
+        .returning({ to: delegations.to })
+        .all().length > 0
+    )
   }
 
   // ── Approvals ──
@@ -104,15 +119,22 @@ export class ChannelStore {
       .select({ at: min(notices.at) })
       .from(notices)
       .get()?.at
-    const times = [ended.where(isNotNull(approvals.endedAt)).get()?.at, posted].filter((at) => typeof at === 'number')
+    const times = [ended.where(isNotNull(approvals.endedAt)).get()?.at, posted].filter(
+      (at) => typeof at === 'number',
+    )
     return times.length === 0 ? null : Math.min(...times)
   }
 
   /** With what was sent of them. */
   forgetEndedBefore(time: number): void {
-    const ended = this.#db.delete(approvals).where(lt(approvals.endedAt, time)).returning({ id: approvals.id }).all()
+    const ended = this.#db
+      .delete(approvals)
+      .where(lt(approvals.endedAt, time))
+      .returning({ id: approvals.id })
+      .all()
     const posted = this.#db.delete(notices).where(lt(notices.at, time)).returning({ id: notices.id }).all()
-    for (const { id } of [...ended, ...posted]) this.#db.delete(deliveries).where(eq(deliveries.about, id)).run()
+    for (const { id } of [...ended, ...posted])
+      this.#db.delete(deliveries).where(eq(deliveries.about, id)).run()
   }
 
   // ── Deliveries ──
@@ -138,15 +160,29 @@ export class ChannelStore {
   inState(channel: string, states: readonly DeliveryState[], after?: DeliveryRow): DeliveryRow[] {
     const { id, changedAt } = deliveries
     const further =
-      after === undefined ? undefined : or(lt(changedAt, after.changedAt), and(eq(changedAt, after.changedAt), gt(id, after.id)))
+      after === undefined
+        ? undefined
+        : or(lt(changedAt, after.changedAt), and(eq(changedAt, after.changedAt), gt(id, after.id)))
     const those = and(eq(deliveries.channel, channel), inArray(deliveries.state, [...states]), further)
-    return this.#db.select().from(deliveries).where(those).orderBy(desc(changedAt), asc(id)).limit(LIMITS.page).all()
+    return this.#db
+      .select()
+      .from(deliveries)
+      .where(those)
+      .orderBy(desc(changedAt), asc(id))
+      .limit(LIMITS.page)
+      .all()
   }
 
   /** Those that wait to be collected, the longest first. */
   waiting(channel: string): DeliveryRow[] {
     const those = and(eq(deliveries.channel, channel), eq(deliveries.state, 'due'), isNull(deliveries.nextAt))
-    return this.#db.select().from(deliveries).where(those).orderBy(asc(deliveries.changedAt)).limit(LIMITS.page).all()
+    return this.#db
+      .select()
+      .from(deliveries)
+      .where(those)
+      .orderBy(asc(deliveries.changedAt))
+      .limit(LIMITS.page)
+      .all()
   }
 
   /** What was given up and is of use still is due anew; how many. */
@@ -162,7 +198,13 @@ export class ChannelStore {
   due(channel: string, now: number, limit: number): DeliveryRow[] {
     const those = and(eq(deliveries.channel, channel), lte(deliveries.nextAt, now))
     return [ne(deliveries.kind, 'notice'), eq(deliveries.kind, 'notice')].flatMap((kind) =>
-      this.#db.select().from(deliveries).where(and(those, kind)).orderBy(asc(deliveries.nextAt)).limit(limit).all(),
+      this.#db
+        .select()
+        .from(deliveries)
+        .where(and(those, kind))
+        .orderBy(asc(deliveries.nextAt))
+        .limit(limit)
+        .all(),
     )
   }
 
@@ -185,6 +227,10 @@ export class ChannelStore {
 
   saveCourse({ id, ref }: DeliveryRow, course: Course, now: number): void {
     const { state, tries, nextAt, why } = course
-    this.#db.update(deliveries).set({ state, tries, nextAt, why, ref, changedAt: now }).where(eq(deliveries.id, id)).run()
+    this.#db
+      .update(deliveries)
+      .set({ state, tries, nextAt, why, ref, changedAt: now })
+      .where(eq(deliveries.id, id))
+      .run()
   }
 }

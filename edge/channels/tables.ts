@@ -45,7 +45,11 @@ export const notices = sqliteTable(
     notice: text({ mode: 'json' }).$type<Notice>().notNull(),
     at: integer().notNull(),
   },
-  (table) => [index('notices_skill').on(table.skill, table.at), index('notices_call').on(table.call), index('notices_at').on(table.at)],
+  (table) => [
+    index('notices_skill').on(table.skill, table.at),
+    index('notices_call').on(table.call),
+    index('notices_at').on(table.at),
+  ],
 )
 
 export const deliveries = sqliteTable(

@@ -16,7 +16,11 @@ const TYPES = { asked: 'approval.requested', ended: 'approval.ended', test: 'cha
 export function webhook(spec: Extract<ChannelSpec, { kind: 'webhook' }>): Medium {
   const { keys, url, ...rest } = spec
   const send = async (id: string, body: string, post: Post): Promise<Sent> => {
-    const headers = { 'content-type': 'application/json', 'user-agent': 'countersign', ...signed(keys, id, Date.now(), body) }
+    const headers = {
+      'content-type': 'application/json',
+      'user-agent': 'countersign',
+      ...signed(keys, id, Date.now(), body),
+    }
     const answer = await post({ to: url, headers, body })
     const done = answer.ok ? taken(answer.value) : answer
     return done.ok ? ok({ ref: null }) : err(done.error)
@@ -24,7 +28,8 @@ export function webhook(spec: Extract<ChannelSpec, { kind: 'webhook' }>): Medium
   const deliver = (message: Message, post: Post): Promise<Sent> => send(message.id, payload(message), post)
   return {
     shown: { ...rest, to: URL.canParse(url) ? new URL(url).origin : '', keys: keys.map(shownKey) },
-    fault: (loopback) => faultInAddress(url, loopback) ?? keys.map(faultInKey).find((fault) => fault !== undefined),
+    fault: (loopback) =>
+      faultInAddress(url, loopback) ?? keys.map(faultInKey).find((fault) => fault !== undefined),
     deliver,
     update: (message, _ref, post) => deliver(message, post),
     tell: ({ id, notice, at_ms }, post) => send(id, event('notice', at_ms, { notice }), post),
@@ -35,7 +40,11 @@ export function webhook(spec: Extract<ChannelSpec, { kind: 'webhook' }>): Medium
 export function signed(keys: readonly string[], id: string, now: number, body: string) {
   const timestamp = String(Math.floor(now / 1000))
   const content = Buffer.from(`${id}.${timestamp}.${body}`)
-  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': keys.map((key) => signatureBy(key, content)).join(' ') }
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': keys.map((key) => signatureBy(key, content)).join(' '),
+  }
 }
 
 const signatureBy = (key: string, content: Buffer): string =>
@@ -47,7 +56,10 @@ const signatureBy = (key: string, content: Buffer): string =>
 function payload({ kind, approval, recipient, insteadOf, link, at_ms }: Message): string {
   const { prompt } = approval
   const short = (text: string): string => cut(text, LIMITS.message_chars)
-  const told: Approval = { ...approval, prompt: { ...prompt, command: short(prompt.command), arguments: short(prompt.arguments) } }
+  const told: Approval = {
+    ...approval,
+    prompt: { ...prompt, command: short(prompt.command), arguments: short(prompt.arguments) },
+  }
   const data = {
     approval: link === null ? told : { ...told, url: link },
     recipient,
@@ -68,16 +80,26 @@ const bytesOf = (key: string): Buffer => Buffer.from(key.slice(key.indexOf('_') 
 
 const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex')
 const privateKey = (key: string): KeyObject =>
-  createPrivateKey({ key: Buffer.concat([PKCS8, bytesOf(key).subarray(0, 32)]), format: 'der', type: 'pkcs8' })
-const publicBytes = (key: string): Buffer => createPublicKey(privateKey(key)).export({ format: 'der', type: 'spki' }).subarray(-32)
+  createPrivateKey({
+    key: Buffer.concat([PKCS8, bytesOf(key).subarray(0, 32)]),
+    format: 'der',
+    type: 'pkcs8',
+  })
+const publicBytes = (key: string): Buffer =>
+  createPublicKey(privateKey(key)).export({ format: 'der', type: 'spki' }).subarray(-32)
 
 function faultInKey(key: string): string | undefined {
   const { byteLength } = bytesOf(key)
-  if (isHmac(key)) return byteLength >= 24 && byteLength <= 64 ? undefined : 'a `whsec_` key is 24 to 64 bytes in base64'
+  if (isHmac(key))
+    return byteLength >= 24 && byteLength <= 64 ? undefined : 'a `whsec_` key is 24 to 64 bytes in base64'
   if (byteLength !== 64) return 'a `whsk_` key is 64 bytes in base64: the Ed25519 seed, then its public key'
-  return publicBytes(key).equals(bytesOf(key).subarray(32)) ? undefined : 'the two halves of a `whsk_` key do not belong together'
+  return publicBytes(key).equals(bytesOf(key).subarray(32))
+    ? undefined
+    : 'the two halves of a `whsk_` key do not belong together'
 }
 
 /** Shown too where the key is not sound: it was refused before it was stored. */
 const shownKey = (key: string) =>
-  isHmac(key) ? { scheme: 'v1' as const } : { scheme: 'v1a' as const, public: `whpk_${bytesOf(key).subarray(32).toString('base64')}` }
+  isHmac(key)
+    ? { scheme: 'v1' as const }
+    : { scheme: 'v1a' as const, public: `whpk_${bytesOf(key).subarray(32).toString('base64')}` }

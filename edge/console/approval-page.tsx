@@ -29,7 +29,17 @@ type Detail = {
   now: number
 }
 
-export function detailPage({ session, approval, alike, mayAnswer, mayRead, draft, whole, part, now }: Detail) {
+export function detailPage({
+  session,
+  approval,
+  alike,
+  mayAnswer,
+  mayRead,
+  draft,
+  whole,
+  part,
+  now,
+}: Detail) {
   const { prompt, expires_at } = approval
   const status = approval.status === 'pending' && now >= expires_at ? 'expired' : approval.status
   const open = status === 'pending' && !hasAnswered(approval, session.principal.name)
@@ -40,16 +50,31 @@ export function detailPage({ session, approval, alike, mayAnswer, mayRead, draft
     </>
   )
   return (
-    <ConsolePage title={open ? prompt.title : OUTCOME[status]} session={session} {...(open ? { script: SCRIPT } : {})}>
+    <ConsolePage
+      title={open ? prompt.title : OUTCOME[status]}
+      session={session}
+      {...(open ? { script: SCRIPT } : {})}
+    >
       <a class="back" href="/console">
         Back to the inbox
       </a>
       {open ? (
-        <Open session={session} approval={approval} mayAnswer={mayAnswer} draft={draft} facts={facts} now={now} />
+        <Open
+          session={session}
+          approval={approval}
+          mayAnswer={mayAnswer}
+          draft={draft}
+          facts={facts}
+          now={now}
+        />
       ) : (
         <Over approval={{ ...approval, status }} facts={facts} />
       )}
-      {open && mayAnswer && alike.length > 1 ? <Alike session={session} approval={approval} alike={alike} /> : ''}
+      {open && mayAnswer && alike.length > 1 ? (
+        <Alike session={session} approval={approval} alike={alike} />
+      ) : (
+        ''
+      )}
     </ConsolePage>
   )
 }
@@ -136,7 +161,13 @@ function Answering({ session, approval, draft }: Answered & Pick<Detail, 'draft'
       <Token session={session} approval={approval} />
       <div class="field">
         <label for="why">Reason</label>
-        <textarea id="why" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="why-help"></textarea>
+        <textarea
+          id="why"
+          name="reason"
+          rows={2}
+          maxlength={LIMITS.reason_chars}
+          aria-describedby="why-help"
+        ></textarea>
         <span class="quiet" id="why-help">
           Optional. It is kept on record, and a denial’s is told to the agent.
         </span>

@@ -19,8 +19,8 @@ export function Alike({ session, approval: { id, group }, alike }: Same) {
         {alike.length < LIMITS.page ? alike.length : `${LIMITS.page} or more`} ask exactly this: answer {all}
       </summary>
       <p class="quiet">
-        The same agent asks for the same tool with the same arguments and plan. Each is answered by itself, for its call alone; what is
-        asked from now on is not.
+        The same agent asks for the same tool with the same arguments and plan. Each is answered by itself,
+        for its call alone; what is asked from now on is not.
       </p>
       <ul>
         {others.map((other) => (
@@ -74,7 +74,11 @@ export function answeredPage(session: Session, decision: Answer['decision'], ans
             </li>
           ))}
         </ul>
-        {answered.length < LIMITS.answers_at_once ? '' : <p>These are as many as are answered at once; look at the inbox for the rest.</p>}
+        {answered.length < LIMITS.answers_at_once ? (
+          ''
+        ) : (
+          <p>These are as many as are answered at once; look at the inbox for the rest.</p>
+        )}
       </section>
       <a class="back" href="/console">
         Back to the inbox

@@ -31,11 +31,13 @@ export const inWords = ({ state, cancel_requested }: LiveState): string =>
   state === 'running' && cancel_requested ? 'running; its end was asked for' : WORDS[state]
 
 /** Nobody needs to ask for its end any more. */
-export const isLeaving = ({ state, cancel_requested }: LiveState): boolean => cancel_requested || !OPEN.has(state)
+export const isLeaving = ({ state, cancel_requested }: LiveState): boolean =>
+  cancel_requested || !OPEN.has(state)
 const OPEN: ReadonlySet<CallState> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
 
 /** Tabs are what programs align with; all else that would not show as what it is stands as its number. */
-export const shownText = (bytes: Uint8Array): string => Buffer.from(bytes).toString('utf8').split('\t').map(written).join('\t')
+export const shownText = (bytes: Uint8Array): string =>
+  Buffer.from(bytes).toString('utf8').split('\t').map(written).join('\t')
 
 /** `isRest`: what it wrote before stands on another page. */
 type Shown = { session: Session; call: Call; news: News; isRest: boolean; mayCancel: boolean }
@@ -56,7 +58,11 @@ export function callPage({ session, call, news, isRest, mayCancel }: Shown) {
         <span class="quiet">
           proposed <Time ms={call.created_at_ms} />
         </span>
-        {ended_at_ms === undefined ? '' : <span class="quiet">took {ended_at_ms - call.created_at_ms} ms, waits included</span>}
+        {ended_at_ms === undefined ? (
+          ''
+        ) : (
+          <span class="quiet">took {ended_at_ms - call.created_at_ms} ms, waits included</span>
+        )}
       </p>
       <p class="alert changed" id="ended" hidden>
         It has ended. <a href={`/console/calls/${id}`}>Look at how</a>
@@ -82,7 +88,11 @@ export function callPage({ session, call, news, isRest, mayCancel }: Shown) {
       ) : (
         ''
       )}
-      {mayCancel && heard.state !== null && !isLeaving(heard.state) ? <Cancel session={session} id={id} /> : ''}
+      {mayCancel && heard.state !== null && !isLeaving(heard.state) ? (
+        <Cancel session={session} id={id} />
+      ) : (
+        ''
+      )}
       <Known call={call} />
     </ConsolePage>
   )
@@ -119,8 +129,18 @@ function Ending({ call: { state, result } }: { call: Call }) {
         </p>
       )}
       {exit_code === null ? '' : <p class="quiet">Exit code {exit_code}.</p>}
-      {truncated ? <p class="alert changed">It wrote more than is kept: beginning and end are here, what was between is not.</p> : ''}
-      {files === undefined ? '' : <p class="quiet">It left {files.files.length} files; the command line saves them.</p>}
+      {truncated ? (
+        <p class="alert changed">
+          It wrote more than is kept: beginning and end are here, what was between is not.
+        </p>
+      ) : (
+        ''
+      )}
+      {files === undefined ? (
+        ''
+      ) : (
+        <p class="quiet">It left {files.files.length} files; the command line saves them.</p>
+      )}
     </>
   )
 }

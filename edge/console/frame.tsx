@@ -55,7 +55,8 @@ export function ConsolePage({ title, session, place, script, children }: Frame) 
 export function IsOver({ here }: { here: string }) {
   return (
     <p class="alert" role="alert" id="over" hidden>
-      Nothing can be answered from this page any more: it was decided meanwhile, or your session has ended. <a href={here}>Look again</a>
+      Nothing can be answered from this page any more: it was decided meanwhile, or your session has ended.{' '}
+      <a href={here}>Look again</a>
     </p>
   )
 }
@@ -86,7 +87,8 @@ export function signInPage(back: string, refused?: Failure) {
           aria-describedby="key-help"
         />
         <p class="quiet" id="key-help">
-          The key you were given as an operator; it begins with <code>cs_operator_</code>. It goes to this server alone.
+          The key you were given as an operator; it begins with <code>cs_operator_</code>. It goes to this
+          server alone.
         </p>
         <button type="submit" class="main">
           Sign in
@@ -97,7 +99,8 @@ export function signInPage(back: string, refused?: Failure) {
 }
 
 function Refusal({ failure: { code, detail } }: { failure: Failure }) {
-  const todo = code === 'unauthenticated' ? 'check the key; it may have been replaced or revoked' : FAILURES[code].todo
+  const todo =
+    code === 'unauthenticated' ? 'check the key; it may have been replaced or revoked' : FAILURES[code].todo
   return (
     <p class="alert" role="alert">
       <Prose text={detail} />. <Prose text={todo} />.

@@ -21,7 +21,11 @@ export function historyPage(session: Session, approvals: readonly Approval[]) {
           ))}
         </ul>
       )}
-      {approvals.length < LIMITS.page ? '' : <p class="quiet">The last {LIMITS.page}; the journal of each run holds all of its own.</p>}
+      {approvals.length < LIMITS.page ? (
+        ''
+      ) : (
+        <p class="quiet">The last {LIMITS.page}; the journal of each run holds all of its own.</p>
+      )}
     </ConsolePage>
   )
 }

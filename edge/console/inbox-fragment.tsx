@@ -11,7 +11,13 @@ export type Told = { words: string; list: string }
 const kept = new Map<string, { number: number; told: Told }>()
 const KEPT = 50
 
-export async function told(env: Env, tenant: string, number: number, asked: InboxQuery, mayAnswer: boolean): Promise<Told> {
+export async function told(
+  env: Env,
+  tenant: string,
+  number: number,
+  asked: InboxQuery,
+  mayAnswer: boolean,
+): Promise<Told> {
   const name = JSON.stringify([tenant, asked, mayAnswer])
   const known = () => {
     const last = kept.get(name)
@@ -22,7 +28,10 @@ export async function told(env: Env, tenant: string, number: number, asked: Inbo
   const page = await tenantObject(env, tenant).pending(asked)
   const meanwhile = known()
   if (meanwhile !== undefined) return meanwhile
-  const made = { words: inWords(page), list: (<InboxList asked={asked} page={page} mayAnswer={mayAnswer} now={Date.now()} />).toString() }
+  const made = {
+    words: inWords(page),
+    list: (<InboxList asked={asked} page={page} mayAnswer={mayAnswer} now={Date.now()} />).toString(),
+  }
   if (kept.size >= KEPT) kept.clear()
   kept.set(name, { number, told: made })
   return made

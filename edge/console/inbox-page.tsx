@@ -45,7 +45,13 @@ function DenyChosen() {
       <summary>Deny several at once</summary>
       <div class="field">
         <label for="why">Reason</label>
-        <textarea id="why" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="why-help"></textarea>
+        <textarea
+          id="why"
+          name="reason"
+          rows={2}
+          maxlength={LIMITS.reason_chars}
+          aria-describedby="why-help"
+        ></textarea>
         <span class="quiet" id="why-help">
           Optional. Choose above what is to be denied; each agent is told the reason.
         </span>
@@ -123,7 +129,8 @@ type Listed = { asked: InboxQuery; page: InboxPage; mayAnswer: boolean; now: num
 /** The same for everybody who asks the same: it holds nothing of a session. */
 export function InboxList({ asked, page, mayAnswer, now }: Listed) {
   const last = page.items.at(-1)
-  if (last === undefined) return <p class="empty">{page.waiting === 0 ? 'All answered.' : 'None of those that wait is here.'}</p>
+  if (last === undefined)
+    return <p class="empty">{page.waiting === 0 ? 'All answered.' : 'None of those that wait is here.'}</p>
   return (
     <>
       <ul class="cards">
@@ -132,8 +139,16 @@ export function InboxList({ asked, page, mayAnswer, now }: Listed) {
         ))}
       </ul>
       <p>
-        {asked.past === '' ? '' : <a href={`/console?${new URLSearchParams({ ...asked, past: '' })}`}>From the first</a>}{' '}
-        {page.more ? <a href={`/console?${new URLSearchParams({ ...asked, past: last.approval.id })}`}>The next ones</a> : ''}
+        {asked.past === '' ? (
+          ''
+        ) : (
+          <a href={`/console?${new URLSearchParams({ ...asked, past: '' })}`}>From the first</a>
+        )}{' '}
+        {page.more ? (
+          <a href={`/console?${new URLSearchParams({ ...asked, past: last.approval.id })}`}>The next ones</a>
+        ) : (
+          ''
+        )}
       </p>
     </>
   )
@@ -141,7 +156,13 @@ export function InboxList({ asked, page, mayAnswer, now }: Listed) {
 
 type Shown = Waiting & { mayAnswer: boolean; now: number }
 
-function Card({ approval: { id, group, prompt, expires_at, answers }, alike, newest, mayAnswer, now }: Shown) {
+function Card({
+  approval: { id, group, prompt, expires_at, answers },
+  alike,
+  newest,
+  mayAnswer,
+  now,
+}: Shown) {
   return (
     <li class={`card ${prompt.risk}`}>
       <div class="head">
@@ -169,7 +190,11 @@ function Card({ approval: { id, group, prompt, expires_at, answers }, alike, new
         <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
         {alike === 1 ? '' : <span class="tag many">{alike} ask exactly this</span>}
         <span class="quiet">{now < expires_at ? `${left(expires_at - now)} left` : 'time is up'}</span>
-        {answers.length === 0 ? '' : <span class="quiet">{plural(answers.length, 'answer', 'answers')} so far</span>}
+        {answers.length === 0 ? (
+          ''
+        ) : (
+          <span class="quiet">{plural(answers.length, 'answer', 'answers')} so far</span>
+        )}
       </p>
     </li>
   )
@@ -181,6 +206,10 @@ const GLIMPSE = 120
 export function glimpse({ command, arguments: args }: Approval['prompt']): string {
   const lines = [command, args.replace(/\n */g, ' ')].filter((line) => line !== '' && line !== '{}')
   return lines
-    .map((line) => (line.length <= GLIMPSE ? line : `${line.slice(0, GLIMPSE)} … and ${line.length - GLIMPSE} characters more`))
+    .map((line) =>
+      line.length <= GLIMPSE
+        ? line
+        : `${line.slice(0, GLIMPSE)} … and ${line.length - GLIMPSE} characters more`,
+    )
     .join('\n')
 }

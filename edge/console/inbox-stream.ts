@@ -24,13 +24,25 @@ type Watch = {
 }
 
 /** `inbox` as often as anything changed, then `over`. */
-export function liveInbox({ env, tenant, whose, approval, from, session, tell }: Watch): Promise<Result<Response>> {
+export function liveInbox({
+  env,
+  tenant,
+  whose,
+  approval,
+  from,
+  session,
+  tell,
+}: Watch): Promise<Result<Response>> {
   const still = async () => {
     const watching = await session()
-    return watching !== null && (approval === null || (await isPending(env, tenant, approval))) ? watching : null
+    return watching !== null && (approval === null || (await isPending(env, tenant, approval)))
+      ? watching
+      : null
   }
   const said = async (watching: Session, number: number) =>
-    approval === null ? `event: inbox\ndata: ${JSON.stringify(await tell(watching, number))}` : 'event: waits\ndata: {}'
+    approval === null
+      ? `event: inbox\ndata: ${JSON.stringify(await tell(watching, number))}`
+      : 'event: waits\ndata: {}'
   return follow({ env, tenant, whose, approval, from, still, tell: said })
 }
 

@@ -37,13 +37,19 @@ async function tokenOf(request: Request, env: Env): Promise<{ tenant: string; to
   const name = `${cookieName(env)}=`
   const values = (request.headers.get('cookie') ?? '').split(/; */).filter((pair) => pair.startsWith(name))
   const [, tenant, token] = TOKEN.exec(values.length === 1 ? (values[0] ?? '').slice(name.length) : '') ?? []
-  return tenant === undefined || token === undefined || !(await isTenant(env, tenant)) ? undefined : { tenant, token }
+  return tenant === undefined || token === undefined || !(await isTenant(env, tenant))
+    ? undefined
+    : { tenant, token }
 }
 
 const SIGNED_OUT = failure('signed_out', 'you are not signed in, or not any more')
 
 /** Asked on every request: a key that was rotated or revoked ends its sessions on the very next one. */
-export async function sessionOf(request: Request, env: Env, use: 'used' | 'watched' = 'used'): Promise<Result<Session>> {
+export async function sessionOf(
+  request: Request,
+  env: Env,
+  use: 'used' | 'watched' = 'used',
+): Promise<Result<Session>> {
   const given = await tokenOf(request, env)
   if (given === undefined) return err(SIGNED_OUT)
   const { tenant, token } = given

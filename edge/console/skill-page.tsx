@@ -58,7 +58,11 @@ function Powers({ skill: { manifest }, beside }: Pick<Shown, 'skill' | 'beside'>
   return (
     <section aria-labelledby="powers">
       <h2 id="powers">What it may do</h2>
-      {reachOf(manifest).length === 0 ? <p>Nothing but compute: it reaches nobody, keeps nothing and reads no secret.</p> : ''}
+      {reachOf(manifest).length === 0 ? (
+        <p>Nothing but compute: it reaches nobody, keeps nothing and reads no secret.</p>
+      ) : (
+        ''
+      )}
       <ul class="told">
         {powers.map((one) => (
           <li>
@@ -68,12 +72,19 @@ function Powers({ skill: { manifest }, beside }: Pick<Shown, 'skill' | 'beside'>
         ))}
       </ul>
       {beside === null ? '' : <Beside powers={powers} known={known} manifest={manifest} beside={beside} />}
-      <p class="quiet">Each call takes {limitsOf(manifest)} at the most. Policy decides each call on top of that.</p>
+      <p class="quiet">
+        Each call takes {limitsOf(manifest)} at the most. Policy decides each call on top of that.
+      </p>
     </section>
   )
 }
 
-type Compared = { readonly powers: string[]; readonly known: string[]; readonly manifest: Skill['manifest']; readonly beside: Skill }
+type Compared = {
+  readonly powers: string[]
+  readonly known: string[]
+  readonly manifest: Skill['manifest']
+  readonly beside: Skill
+}
 function Beside({ powers, known, manifest, beside }: Compared) {
   const gone = known.filter((one) => !powers.includes(one))
   return (
@@ -85,7 +96,9 @@ function Beside({ powers, known, manifest, beside }: Compared) {
       ))}
       <p class="quiet">
         Beside <a href={pathOf(beside)}>{beside.version}</a>, which is enabled,{' '}
-        {powers.every((one) => known.includes(one)) ? 'it asks for nothing new' : 'it asks for what is marked as new'}
+        {powers.every((one) => known.includes(one))
+          ? 'it asks for nothing new'
+          : 'it asks for what is marked as new'}
         {gone.length === 0 ? '.' : ', and this is gone:'}
       </p>
       {gone.length === 0 ? (
@@ -127,24 +140,30 @@ function Tools({ skill: { id, manifest } }: Pick<Shown, 'skill'>) {
     <section aria-labelledby="tools">
       <h2 id="tools">Its tools</h2>
       <dl>
-        {manifest.tools.map(({ name, description, sensitive, risk, idempotent, input_schema, output_schema }) => (
-          <>
-            <dt>
-              <code>{`${id}.${name}`}</code>
-              {sensitive === true ? ' · sensitive' : ''}
-              {risk === undefined ? '' : ` · ${risk} risk at least, its publisher says`}
-              {idempotent === true ? ' · can be repeated' : ''}
-            </dt>
-            <dd>
-              {written(description)}
-              <details>
-                <summary>Schemas of {name}</summary>
-                <pre>{written(JSON.stringify(input_schema, null, 2))}</pre>
-                {output_schema === undefined ? '' : <pre>{written(JSON.stringify(output_schema, null, 2))}</pre>}
-              </details>
-            </dd>
-          </>
-        ))}
+        {manifest.tools.map(
+          ({ name, description, sensitive, risk, idempotent, input_schema, output_schema }) => (
+            <>
+              <dt>
+                <code>{`${id}.${name}`}</code>
+                {sensitive === true ? ' · sensitive' : ''}
+                {risk === undefined ? '' : ` · ${risk} risk at least, its publisher says`}
+                {idempotent === true ? ' · can be repeated' : ''}
+              </dt>
+              <dd>
+                {written(description)}
+                <details>
+                  <summary>Schemas of {name}</summary>
+                  <pre>{written(JSON.stringify(input_schema, null, 2))}</pre>
+                  {output_schema === undefined ? (
+                    ''
+                  ) : (
+                    <pre>{written(JSON.stringify(output_schema, null, 2))}</pre>
+                  )}
+                </details>
+              </dd>
+            </>
+          ),
+        )}
       </dl>
     </section>
   )
@@ -160,7 +179,9 @@ function Origin({ skill }: Pick<Shown, 'skill'>) {
         <dt>Signed by</dt>
         <dd>
           {manifest.publisher}, with the key <code>{signed_by}</code>
-          {pinned_by === undefined ? '' : `, which nobody had vouched for: ${pinned_by} had it pinned with this package`}
+          {pinned_by === undefined
+            ? ''
+            : `, which nobody had vouched for: ${pinned_by} had it pinned with this package`}
         </dd>
         <dt>Built by, as its publisher says</dt>
         <dd>
@@ -172,7 +193,9 @@ function Origin({ skill }: Pick<Shown, 'skill'>) {
             ? 'nothing is listed'
             : parts
                 .slice(0, SHOWN_PARTS)
-                .map(({ name, version }, index) => <>{`${index === 0 ? '' : ', '}${written(name)} ${written(version)}`}</>)}
+                .map(({ name, version }, index) => (
+                  <>{`${index === 0 ? '' : ', '}${written(name)} ${written(version)}`}</>
+                ))}
           {parts.length > SHOWN_PARTS ? ` and ${parts.length - SHOWN_PARTS} more` : ''}
         </dd>
       </dl>
@@ -235,17 +258,29 @@ function Changes({ skill: { changes } }: Pick<Shown, 'skill'>) {
 function Doing({ session, skill, before, may }: Omit<Shown, 'beside'>) {
   const { state, denied } = skill
   const path = pathOf(skill)
-  if (state === 'revoked') return <p class="alert">It is revoked, for good. Another version can be published.</p>
-  if (!may.enable && !may.disable) return <p class="quiet">You may look at skills, and not change what runs.</p>
+  if (state === 'revoked')
+    return <p class="alert">It is revoked, for good. Another version can be published.</p>
+  if (!may.enable && !may.disable)
+    return <p class="quiet">You may look at skills, and not change what runs.</p>
   const enables = may.enable && state !== 'enabled' && denied.length === 0
   return (
     <form method="post" action={`${path}/disable`}>
       <FormToken session={session} />
       <h2>What to do</h2>
-      {state !== 'enabled' && may.own ? <p class="alert changed">You published it: somebody else is to enable it.</p> : ''}
+      {state !== 'enabled' && may.own ? (
+        <p class="alert changed">You published it: somebody else is to enable it.</p>
+      ) : (
+        ''
+      )}
       <div class="field">
         <label for="why">Reason</label>
-        <textarea id="why" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="why-help"></textarea>
+        <textarea
+          id="why"
+          name="reason"
+          rows={2}
+          maxlength={LIMITS.reason_chars}
+          aria-describedby="why-help"
+        ></textarea>
         <span class="quiet" id="why-help">
           It is kept on record, with your name.
         </span>

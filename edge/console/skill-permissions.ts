@@ -9,7 +9,11 @@ import { riskOf } from '../tools/risk.ts'
 
 type SkillTool = SkillManifest['tools'][number]
 
-const KINDS = { log: 'Writes lines into the log of its call', clock: 'Is told the time', random: 'Is given random bytes' } as const
+const KINDS = {
+  log: 'Writes lines into the log of its call',
+  clock: 'Is told the time',
+  random: 'Is given random bytes',
+} as const
 
 /** Code stands between backticks. `beside`: a version that takes less than is usual makes more of what is usual. */
 export const powersOf = (manifest: SkillManifest, beside = manifest): string[] => [
@@ -24,7 +28,9 @@ export function reachOf({ capabilities }: SkillManifest): string[] {
   const ways = (http?.methods ?? []).join(', ')
   return [
     ...(http?.hosts ?? []).map((host) =>
-      host.startsWith('.') ? `Asks every host below \`${host.slice(1)}\` (${ways})` : `Asks \`${host}\` (${ways})`,
+      host.startsWith('.')
+        ? `Asks every host below \`${host.slice(1)}\` (${ways})`
+        : `Asks \`${host}\` (${ways})`,
     ),
     ...credentials.map(
       ({ secret, host, header, format = '{}' }) =>
@@ -32,10 +38,14 @@ export function reachOf({ capabilities }: SkillManifest): string[] {
     ),
     ...secrets.map((name) => `Reads the secret \`${name}\``),
     ...kv.map((prefix) =>
-      prefix === '' ? 'Keeps whatever it likes from call to call' : `Keeps what begins with \`${prefix}\` from call to call`,
+      prefix === ''
+        ? 'Keeps whatever it likes from call to call'
+        : `Keeps what begins with \`${prefix}\` from call to call`,
     ),
     ...channels.map((name) => `Posts to the channel \`${name}\``),
-    ...(['log', 'clock', 'random'] as const).filter((name) => capabilities[name] === true).map((name) => KINDS[name]),
+    ...(['log', 'clock', 'random'] as const)
+      .filter((name) => capabilities[name] === true)
+      .map((name) => KINDS[name]),
   ]
 }
 
@@ -94,7 +104,11 @@ export function limitsOf(manifest: SkillManifest): string {
 /** The tools that the other version calls sensitive and this one does not, and what comes of it. */
 export const unguarded = (manifest: SkillManifest, before: SkillManifest): string[] =>
   manifest.tools
-    .filter((tool) => tool.sensitive !== true && before.tools.some(({ name, sensitive }) => name === tool.name && sensitive === true))
+    .filter(
+      (tool) =>
+        tool.sensitive !== true &&
+        before.tools.some(({ name, sensitive }) => name === tool.name && sensitive === true),
+    )
     .map(
       (tool) =>
         `In ${before.version} \`${tool.name}\` is marked as sensitive, and here it is not: ${

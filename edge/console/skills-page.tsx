@@ -9,7 +9,12 @@ import { ConsolePage } from './frame.tsx'
 import type { Session } from './session.ts'
 
 /** Waiting for somebody comes before what is settled. */
-export const LOOK: Record<SkillState, string> = { quarantined: 'medium', enabled: 'low', disabled: 'high', revoked: 'high' }
+export const LOOK: Record<SkillState, string> = {
+  quarantined: 'medium',
+  enabled: 'low',
+  disabled: 'high',
+  revoked: 'high',
+}
 
 export function skillsPage(session: Session, skills: readonly ListedSkill[]) {
   const last = skills.at(-1)
@@ -17,15 +22,17 @@ export function skillsPage(session: Session, skills: readonly ListedSkill[]) {
     <ConsolePage title="Skills" session={session} place="/console/skills">
       <h1>Skills</h1>
       <p class="quiet">
-        A version that is published waits in quarantine until somebody other than who published it enables it. One version of a skill is
-        enabled at a time.
+        A version that is published waits in quarantine until somebody other than who published it enables it.
+        One version of a skill is enabled at a time.
       </p>
       {skills.length === 0 ? (
         <p class="empty">
           There are none. <code>countersign skill publish</code> brings one.
         </p>
       ) : (
-        <ul class="cards">{[...Map.groupBy(skills, ({ id }) => id).values()].map((versions) => cardOf(versions))}</ul>
+        <ul class="cards">
+          {[...Map.groupBy(skills, ({ id }) => id).values()].map((versions) => cardOf(versions))}
+        </ul>
       )}
       {last === undefined || skills.length < LIMITS.page ? (
         ''
@@ -45,7 +52,15 @@ function cardOf(versions: readonly ListedSkill[]) {
   return shown === undefined ? '' : <Card newest={newest} shown={shown} waiting={waiting} />
 }
 
-function Card({ newest, shown, waiting }: { newest: readonly ListedSkill[]; shown: ListedSkill; waiting: ListedSkill | undefined }) {
+function Card({
+  newest,
+  shown,
+  waiting,
+}: {
+  newest: readonly ListedSkill[]
+  shown: ListedSkill
+  waiting: ListedSkill | undefined
+}) {
   return (
     <li class={`card ${waiting === undefined ? LOOK[shown.state] : 'medium'}`} id={shown.id}>
       <h2>
@@ -69,7 +84,8 @@ function Card({ newest, shown, waiting }: { newest: readonly ListedSkill[]; show
   )
 }
 
-export const pathOf = ({ id, version }: Pick<Skill, 'id' | 'version'>): string => `/console/skills/${id}/${version}`
+export const pathOf = ({ id, version }: Pick<Skill, 'id' | 'version'>): string =>
+  `/console/skills/${id}/${version}`
 
 export function Denied({ denied }: { denied: readonly string[] }) {
   return (

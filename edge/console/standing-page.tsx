@@ -15,7 +15,8 @@ export function standingPage(session: Session, standing: readonly Listed[], mayR
     <ConsolePage title="Standing answers" session={session} place="/console/standing">
       <h1>Standing answers</h1>
       <p class="quiet">
-        Given once, they hold for further calls of their kind. Nothing begins under one that is taken back; what runs already goes on.
+        Given once, they hold for further calls of their kind. Nothing begins under one that is taken back;
+        what runs already goes on.
       </p>
       {standing.length === 0 ? (
         <p class="empty">Nothing stands. Each call that needs a human is asked about.</p>
@@ -51,13 +52,17 @@ function Card({ standing, mayRevoke }: { standing: Listed; mayRevoke: boolean })
       {live ? (
         ''
       ) : (
-        <p>As things are it covers nothing: the tool, the policies, the agent or who may answer have changed since it was given.</p>
+        <p>
+          As things are it covers nothing: the tool, the policies, the agent or who may answer have changed
+          since it was given.
+        </p>
       )}
       <p>
         <Prose text={covers} />.
       </p>
       <p class="quiet">
-        Given by {by} ({channel}), <Time ms={at_ms} />, to <a href={`/console/approvals/${approval}`}>this question</a>
+        Given by {by} ({channel}), <Time ms={at_ms} />, to{' '}
+        <a href={`/console/approvals/${approval}`}>this question</a>
         {reason === '' ? '.' : `: ${written(reason)}`}
       </p>
       {mayRevoke ? (
@@ -77,7 +82,8 @@ export function takenBackPage(session: Session, { decision, tool, agent, covers 
       <section class="outcome approved" role="status">
         <h1>Taken back</h1>
         <p>
-          The {SAYS[decision].toLowerCase()} to <code>{tool.name}</code> for {agent} stands no more: nothing begins under it.
+          The {SAYS[decision].toLowerCase()} to <code>{tool.name}</code> for {agent} stands no more: nothing
+          begins under it.
         </p>
         <p>
           It covered <Prose text={covers} inside />.

@@ -14,13 +14,14 @@ export function workersPage(session: Session, workers: readonly ProvenWorker[]) 
     <ConsolePage title="Workers" session={session} place="/console/workers">
       <h1>Workers</h1>
       <p class="quiet">
-        Each worker attacks its own sandboxes when it starts and every ten minutes, and signs what it saw. A tier that it has not proven
-        gets no calls.
+        Each worker attacks its own sandboxes when it starts and every ten minutes, and signs what it saw. A
+        tier that it has not proven gets no calls.
         {gone === 0 ? '' : ` ${gone} ${gone === 1 ? 'was' : 'were'} revoked.`}
       </p>
       {active.length === 0 ? (
         <p class="empty">
-          No worker is enrolled, so nothing runs. <code>countersign workers enrol</code> makes a token for one.
+          No worker is enrolled, so nothing runs. <code>countersign workers enrol</code> makes a token for
+          one.
         </p>
       ) : (
         <ul class="cards">
@@ -36,12 +37,18 @@ export function workersPage(session: Session, workers: readonly ProvenWorker[]) 
 function Card({ worker }: { worker: ProvenWorker }) {
   const { id, name, pool, tiers, advertised, means, seen_at_ms, doubled_at_ms, proof } = worker
   const look =
-    proof === null || tiers.length === 0 || doubled_at_ms !== null ? 'high' : proof.tiers.C.ok && tiers.includes('C') ? 'low' : 'medium'
+    proof === null || tiers.length === 0 || doubled_at_ms !== null
+      ? 'high'
+      : proof.tiers.C.ok && tiers.includes('C')
+        ? 'low'
+        : 'medium'
   return (
     <li class={`card ${look}`} id={id}>
       <h2>{name}</h2>
       <p class="tags">
-        <span class={`tag ${look}`}>{tiers.length === 0 ? 'gets no calls' : `tier ${advertised.join(' and ')}`}</span>
+        <span class={`tag ${look}`}>
+          {tiers.length === 0 ? 'gets no calls' : `tier ${advertised.join(' and ')}`}
+        </span>
         <span>pool {pool}</span>
         <span>{seen_at_ms === null ? 'not heard of since the edge started' : <Heard at={seen_at_ms} />}</span>
       </p>
@@ -49,8 +56,9 @@ function Card({ worker }: { worker: ProvenWorker }) {
         ''
       ) : (
         <p class="alert">
-          Two processes used this worker’s key at the same time, last <Time ms={doubled_at_ms} />: one of them is a copy and gets no calls.
-          If you don’t know of a second host, revoke this worker and enrol its host again.
+          Two processes used this worker’s key at the same time, last <Time ms={doubled_at_ms} />: one of them
+          is a copy and gets no calls. If you don’t know of a second host, revoke this worker and enrol its
+          host again.
         </p>
       )}
       {proof === null ? (
@@ -73,7 +81,13 @@ function Heard({ at }: { at: number }) {
   )
 }
 
-function Proven({ proof, means: { tiers, egress, cgroups, profiles } }: { proof: WorkerProof; means: Means }) {
+function Proven({
+  proof,
+  means: { tiers, egress, cgroups, profiles },
+}: {
+  proof: WorkerProof
+  means: Means
+}) {
   const { at_ms, took_ms } = proof
   const { kernel, bubblewrap, util_linux, node } = proof.versions
   const on = `Linux ${kernel}, bubblewrap ${bubblewrap || '(none)'}, util-linux ${util_linux}, Node ${node}`
@@ -83,10 +97,22 @@ function Proven({ proof, means: { tiers, egress, cgroups, profiles } }: { proof:
       <Told name="Tier C" part={proof.tiers.C} counts={tiers.includes('C')} />
       <Told name="Egress of tier C" part={proof.egress} counts={egress && tiers.includes('C')} />
       <Told name="Cgroups" part={proof.cgroups} counts={cgroups} />
-      {proof.cgroups.ok ? '' : <p class="quiet">Tier C is C-nocgroup here: limits hold for each process alone.</p>}
-      {proof.prepared === undefined ? '' : <Told name="Sandboxes set up in advance" part={proof.prepared} counts={tiers.includes('C')} />}
+      {proof.cgroups.ok ? (
+        ''
+      ) : (
+        <p class="quiet">Tier C is C-nocgroup here: limits hold for each process alone.</p>
+      )}
+      {proof.prepared === undefined ? (
+        ''
+      ) : (
+        <Told name="Sandboxes set up in advance" part={proof.prepared} counts={tiers.includes('C')} />
+      )}
       {proof.profiles?.map(({ name, proof: part }) => (
-        <Told name={`Profile ${written(name)}`} part={part} counts={profiles.some((own) => own.name === name)} />
+        <Told
+          name={`Profile ${written(name)}`}
+          part={part}
+          counts={profiles.some((own) => own.name === name)}
+        />
       ))}
       <p class="quiet">
         Tried <Time ms={at_ms} />, in {took_ms} ms, on {written(on)}.
@@ -125,5 +151,7 @@ function verdictOf({ ok, lack, checks }: Part, counts: boolean): string {
   if (lack !== null) return LACKS[lack]
   const failed = checks.filter((check) => !check.ok).length
   if (!ok) return `not proven, ${failed} of ${checks.length} checks failed`
-  return counts ? `proven, ${checks.length} ${checks.length === 1 ? 'check' : 'checks'}` : 'proven once; the worker has not said so of late'
+  return counts
+    ? `proven, ${checks.length} ${checks.length === 1 ? 'check' : 'checks'}`
+    : 'proven once; the worker has not said so of late'
 }

@@ -29,14 +29,26 @@ const MOST = 32
 
 /** Those who may answer approvals, by the policy of now (P09). `may` asks it. */
 export const approversOf = ({ operators }: Loaded, may: (operator: Principal) => boolean): Approvers =>
-  new Map([...operators].filter(([, operator]) => may(operator)).map(([name, operator]) => [name, rolesOf(operator)]))
+  new Map(
+    [...operators]
+      .filter(([, operator]) => may(operator))
+      .map(([name, operator]) => [name, rolesOf(operator)]),
+  )
 
-export const rolesOf = ({ entities }: Principal): string[] => (entities[0]?.parents ?? []).map((parent) => idOf(parent).id)
+export const rolesOf = ({ entities }: Principal): string[] =>
+  (entities[0]?.parents ?? []).map((parent) => idOf(parent).id)
 
-export function given(approvers: Approvers, owners: readonly string[], answers: readonly Answered[]): ApprovalContext {
+export function given(
+  approvers: Approvers,
+  owners: readonly string[],
+  answers: readonly Answered[],
+): ApprovalContext {
   const yes = yesAmong(approvers, answers)
   const names = yes.map(({ by }) => by)
-  return consent(approvers, names, owners, { assurance: leastSure(yes.map(({ channel }) => channel)), standing_s: longest(yes) })
+  return consent(approvers, names, owners, {
+    assurance: leastSure(yes.map(({ channel }) => channel)),
+    standing_s: longest(yes),
+  })
 }
 
 const yesAmong = (approvers: Approvers, answers: readonly Answered[]): Answered[] =>
@@ -59,7 +71,8 @@ export function supposed(
   const others = all.filter((name) => said.has(name) || !owners.includes(name))
   const ways = noSurerThan(leastSure(yesAmong(approvers, answers).map(({ channel }) => channel)))
   const standing_s = longest(answers.filter(({ decision }) => decision === 'approve'))
-  const of = (names: readonly string[], assurance: Assurance) => consent(approvers, names, owners, { assurance, standing_s })
+  const of = (names: readonly string[], assurance: Assurance) =>
+    consent(approvers, names, owners, { assurance, standing_s })
   const groups = others.length > 0 && others.length < all.length ? [all, others] : [all]
   const [most = of(all, 'link'), ...less] = ways.flatMap((way) => groups.map((names) => of(names, way)))
   return [most, ...less]
@@ -86,7 +99,10 @@ function consent(
 
 function yesOf(approvers: Approvers, names: readonly string[]): Yes {
   const holders = new Map<string, number>()
-  for (const role of names.flatMap((name) => approvers.get(name) ?? [])) holders.set(role, (holders.get(role) ?? 0) + 1)
-  const quorum = [...holders].flatMap(([role, n]) => Array.from({ length: Math.min(n, MOST) }, (_, i) => `${i + 1} of ${role}`))
+  for (const role of names.flatMap((name) => approvers.get(name) ?? []))
+    holders.set(role, (holders.get(role) ?? 0) + 1)
+  const quorum = [...holders].flatMap(([role, n]) =>
+    Array.from({ length: Math.min(n, MOST) }, (_, i) => `${i + 1} of ${role}`),
+  )
   return { count: Math.min(names.length, MOST), roles: [...holders.keys()], quorum }
 }

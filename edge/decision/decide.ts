@@ -54,7 +54,8 @@ export function decide(directory: Loaded, situation: Situation, told: Told = 'ag
   const decided = decideByPolicy(directory, situation, told)
   if (!decided.ok || decided.value.decision.effect === 'deny') return decided
   const withheld = directory.vault.withholds(situation.tool.tool)
-  if (withheld !== undefined) return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, told)
+  if (withheld !== undefined)
+    return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, told)
   const disabled = notEnabled(directory, situation.tool.tool)
   if (disabled === undefined) return decided
   return denied(directory, situation, { code: 'denied', by: 'skill.state', reason: disabled }, told)
@@ -79,13 +80,18 @@ function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Re
     const decided = (effect: Decision['effect'], verdict: Verdict, others = refused): Decided => {
       const decision = decisionOf(directory, situation, effect, verdict)
       const grounds = { matter, context: present, verdict: real, refused: others }
-      return { plan: effect === 'deny' && !isTold ? null : plan, decision: explained(directory, situation, decision, grounds, told) }
+      return {
+        plan: effect === 'deny' && !isTold ? null : plan,
+        decision: explained(directory, situation, decision, grounds, told),
+      }
     }
     if (real.allowed) return ok(decided('allow', real))
     if (real.errors.length > 0) return ok(decided('deny', real)) // L6: no yes mends an error, and no other plan
     if (asking !== undefined) continue // a human would be asked about a less isolated plan, unless one runs unasked
     const question = (approval: ApprovalContext) => ask(matter, asked(approval))
-    const utmost = standsRegardless(matter, real) ? final(directory, real) : atTheMost(directory, situation, question)
+    const utmost = standsRegardless(matter, real)
+      ? final(directory, real)
+      : atTheMost(directory, situation, question)
     const tried = { tier: plan.tier, egress: plan.egress.mode }
     if (utmost.allowed) {
       const before = [...refused]
@@ -110,12 +116,21 @@ const climbing = (plans: readonly Plan[], { slice: { reads } }: Matter): readonl
     : plans
 
 /** An allow needs no more for an agent than its policies and their reasons, and costs no more. */
-function explained(directory: Loaded, situation: Situation, decision: Decision, grounds: Grounds | null, told: Told): Decision {
+function explained(
+  directory: Loaded,
+  situation: Situation,
+  decision: Decision,
+  grounds: Grounds | null,
+  told: Told,
+): Decision {
   if (told === 'nobody' || (decision.effect === 'allow' && told === 'agent')) return decision
   const { agent, tool, args } = situation
   const subject = { args, fits: (changed: Record<string, unknown>) => tool.check(changed).ok }
   const reach = () => supposed(approversIn(directory), ownersOf(situation), heard(directory, situation))
-  return { ...decision, explanation: explain(decision, grounds, subject, readerOf(directory, told, agent, tool, reach)) }
+  return {
+    ...decision,
+    explanation: explain(decision, grounds, subject, readerOf(directory, told, agent, tool, reach)),
+  }
 }
 
 /** Why the skill of a tool may not run now, if it is one of a skill. */
@@ -125,9 +140,19 @@ export function notEnabled({ skills }: Loaded, { executor }: Tool): string | und
 }
 
 /** Whether a plan that was approved or granted is still allowed by the policy of now, as it stands. */
-export function decideAgain(directory: Loaded, situation: Situation, plan: Plan, told: Told = 'agent'): Decision {
+export function decideAgain(
+  directory: Loaded,
+  situation: Situation,
+  plan: Plan,
+  told: Told = 'agent',
+): Decision {
   const seen = situation.tool.types.convert(situation.args)
-  if (!seen.ok) return decisionOf(directory, situation, 'deny', { allowed: false, policies: [], errors: [seen.error.detail] }) // L6
+  if (!seen.ok)
+    return decisionOf(directory, situation, 'deny', {
+      allowed: false,
+      policies: [],
+      errors: [seen.error.detail],
+    }) // L6
   const matter = matterOf(directory, situation)
   const context = readable(matter, contextOf(matter, situation, seen.value))
   const asked = (approval: ApprovalContext) => whole(matter, context, plan, approval)
@@ -135,7 +160,13 @@ export function decideAgain(directory: Loaded, situation: Situation, plan: Plan,
   const real = ask(matter, present)
   const decided = (effect: Decision['effect'], verdict: Verdict): Decision => {
     const decision = decisionOf(directory, situation, effect, verdict)
-    return explained(directory, situation, decision, { matter, context: present, verdict: real, refused: [] }, told)
+    return explained(
+      directory,
+      situation,
+      decision,
+      { matter, context: present, verdict: real, refused: [] },
+      told,
+    )
   }
   if (real.allowed) return decided('allow', real)
   if (real.errors.length > 0) return decided('deny', real) // L6
@@ -150,14 +181,18 @@ export function longestStanding(directory: Loaded, situation: Situation, plan: P
   const matter = matterOf(directory, situation)
   const context = readable(matter, contextOf(matter, situation, seen.value))
   const stands = (standing_s: number) =>
-    atTheMost(directory, situation, (approval) => ask(matter, whole(matter, context, plan, { ...approval, standing_s }))).allowed
+    atTheMost(directory, situation, (approval) =>
+      ask(matter, whole(matter, context, plan, { ...approval, standing_s })),
+    ).allowed
   return SPANS.find(stands) ?? 0
 }
 
 /** Whether an answer counts: its giver may still give one, by the policy of now, and is who gave it (P09). */
-export const stillCounts = (directory: Loaded, answer: Given): boolean => isOf(directory, answer) && approversIn(directory).has(answer.by)
+export const stillCounts = (directory: Loaded, answer: Given): boolean =>
+  isOf(directory, answer) && approversIn(directory).has(answer.by)
 type Given = Pick<Answered, 'by' | 'since_ms'>
-const isOf = ({ operators }: Loaded, { by, since_ms }: Given): boolean => operators.get(by)?.since === since_ms
+const isOf = ({ operators }: Loaded, { by, since_ms }: Given): boolean =>
+  operators.get(by)?.since === since_ms
 
 /** Whether a principal may do an API action. Every route asks. */
 export function authorize(directory: Loaded, principal: Principal, action: string): Verdict {
@@ -174,7 +209,10 @@ export function authorize(directory: Loaded, principal: Principal, action: strin
 export function permitted(directory: Loaded, principal: Principal, action: string): Result<true> {
   const verdict = authorize(directory, principal, action)
   if (verdict.allowed) return ok(true)
-  const why = verdict.policies.length === 0 && verdict.errors.length === 0 ? '' : `: ${reasonOf(directory, 'deny', verdict)}`
+  const why =
+    verdict.policies.length === 0 && verdict.errors.length === 0
+      ? ''
+      : `: ${reasonOf(directory, 'deny', verdict)}`
   return err(failure('forbidden', `policy does not permit \`${action}\`${why}`))
 }
 
@@ -199,7 +237,10 @@ function whole(
   plan: Plan,
   approval: ApprovalContext,
 ): Record<string, CedarValueJson> {
-  return { ...context, ...readable(matter, { allow_sensitive_tools: approval.granted, approval, plan: planContext(plan) }) }
+  return {
+    ...context,
+    ...readable(matter, { allow_sensitive_tools: approval.granted, approval, plan: planContext(plan) }),
+  }
 }
 
 function planContext(plan: Plan): CedarValueJson {
@@ -213,7 +254,14 @@ function planContext(plan: Plan): CedarValueJson {
   }
   // An isolate has no program, no folder that lasts, and no process that could get away.
   if (plan.tier === 'A')
-    return { ...shared, program: '', secrets: secretsOf(plan), workspace: 'call', cgroup: true, fuel: plan.limits.fuel }
+    return {
+      ...shared,
+      program: '',
+      secrets: secretsOf(plan),
+      workspace: 'call',
+      cgroup: true,
+      fuel: plan.limits.fuel,
+    }
   const { executor, profile, workspace, cgroup, ...given } = plan
   return {
     ...shared,
@@ -258,7 +306,8 @@ const filesContext = (files: readonly InputFile[]): CedarValueJson => ({
   sha256: files.map(({ sha256 }) => sha256),
 })
 
-export const isListed = ({ spec: { tools } }: AgentPrincipal, name: string): boolean => tools.includes('*') || tools.includes(name)
+export const isListed = ({ spec: { tools } }: AgentPrincipal, name: string): boolean =>
+  tools.includes('*') || tools.includes(name)
 
 /** In whole seconds, so that a second's questions are one. Cedar can't tell a weekday: ISO, Monday is 1, in UTC. */
 const clockOf = (now: number): Record<string, CedarValueJson> => {
@@ -276,7 +325,9 @@ const approvers = new WeakMap<Loaded, Approvers>()
 
 /** Once per version of the directory: who may answer, by the policy of now. */
 function approversIn(directory: Loaded): Approvers {
-  const known = approvers.get(directory) ?? approversOf(directory, (operator) => authorize(directory, operator, 'approval.decide').allowed)
+  const known =
+    approvers.get(directory) ??
+    approversOf(directory, (operator) => authorize(directory, operator, 'approval.decide').allowed)
   approvers.set(directory, known)
   return known
 }
@@ -284,19 +335,33 @@ function approversIn(directory: Loaded): Approvers {
 const ownersOf = ({ agent }: Situation): readonly string[] => agent.spec.owners ?? []
 
 const said = (directory: Loaded, situation: Situation): ApprovalContext =>
-  given(situation.answers.length === 0 ? NOBODY : approversIn(directory), ownersOf(situation), heard(directory, situation))
+  given(
+    situation.answers.length === 0 ? NOBODY : approversIn(directory),
+    ownersOf(situation),
+    heard(directory, situation),
+  )
 const NOBODY: Approvers = new Map()
 /** Not what somebody said who had an operator's name before them. */
-const heard = (directory: Loaded, { answers }: Situation): readonly Answered[] => answers.filter((answer) => isOf(directory, answer))
+const heard = (directory: Loaded, { answers }: Situation): readonly Answered[] =>
+  answers.filter((answer) => isOf(directory, answer))
 
 /** The first verdict that allows it, of what humans could say at the most; else what the most of them would come to. */
-function atTheMost(directory: Loaded, situation: Situation, question: (approval: ApprovalContext) => Verdict): Verdict {
+function atTheMost(
+  directory: Loaded,
+  situation: Situation,
+  question: (approval: ApprovalContext) => Verdict,
+): Verdict {
   const [most, ...others] = supposed(approversIn(directory), ownersOf(situation), heard(directory, situation))
   const verdict = question(most)
   return verdict.allowed ? verdict : (others.map(question).find(({ allowed }) => allowed) ?? verdict)
 }
 
-function decisionOf(directory: Loaded, situation: Situation, effect: Decision['effect'], verdict: Verdict): Decision {
+function decisionOf(
+  directory: Loaded,
+  situation: Situation,
+  effect: Decision['effect'],
+  verdict: Verdict,
+): Decision {
   const denial = verdict.errors.length > 0 ? 'policy_error' : 'denied'
   return {
     effect,
@@ -331,13 +396,27 @@ const BY_CONTRACT = [
 
 function refusedByTool(directory: Loaded, situation: Situation, error: Failure, told: Told): Result<Decided> {
   const forbidden = BY_CONTRACT.find(({ code }) => code === error.code)
-  return forbidden === undefined ? err(error) : denied(directory, situation, { ...forbidden, reason: error.detail }, told)
+  return forbidden === undefined
+    ? err(error)
+    : denied(directory, situation, { ...forbidden, reason: error.detail }, told)
 }
 
 type Denial = { code: (typeof BY_CONTRACT)[number]['code']; by: string; reason: string }
 
-function denied(directory: Loaded, situation: Situation, { code, by, reason }: Denial, told: Told): Result<Decided> {
+function denied(
+  directory: Loaded,
+  situation: Situation,
+  { code, by, reason }: Denial,
+  told: Told,
+): Result<Decided> {
   const snapshot = snapshotOf(directory, situation).digest
-  const decision = { effect: 'deny' as const, code, policies: [by], reason, policy_set: directory.policies.digest, snapshot }
+  const decision = {
+    effect: 'deny' as const,
+    code,
+    policies: [by],
+    reason,
+    policy_set: directory.policies.digest,
+    snapshot,
+  }
   return ok({ plan: null, decision: explained(directory, situation, decision, null, told) })
 }

@@ -24,7 +24,10 @@ export type Grounds = {
 }
 
 /** Of the call: its arguments as they came, and whether others fit the tool. */
-export type Subject = { readonly args: Record<string, unknown>; readonly fits: (args: Record<string, unknown>) => boolean }
+export type Subject = {
+  readonly args: Record<string, unknown>
+  readonly fits: (args: Record<string, unknown>) => boolean
+}
 
 type Found = { readonly alternatives: readonly (readonly Flip[])[]; readonly fixed: readonly string[] }
 
@@ -44,7 +47,10 @@ function look({ set, slice }: Matter, question: Question, verdict: Verdict): Fou
   const determining = verdict.policies.map((id) => set.rules.get(id)).filter((rule) => rule !== undefined)
   const concerned = Object.keys(slice.texts).flatMap((id) => set.rules.get(id) ?? [])
   const ways = waysToAllow(at, applying(determining, 'forbid'), applying(concerned, 'permit'))
-  const tries = Math.min(LIMITS.explanation_tries, Math.ceil(LIMITS.explanation_tried_chars / JSON.stringify(question.context).length))
+  const tries = Math.min(
+    LIMITS.explanation_tries,
+    Math.ceil(LIMITS.explanation_tried_chars / JSON.stringify(question.context).length),
+  )
   const proposed = bySize([...ways].sort((a, b) => effort(a) - effort(b))).slice(0, tries)
   let alternatives: (readonly Flip[])[] = []
   for (const way of proposed) {
@@ -63,17 +69,28 @@ const KEPT = 2 * LIMITS.explanation_changes
 /** Of changes as small as each other, first what the agent can do by itself; to do without comes after to do otherwise. */
 const EFFORT = { agent: 0, human: 1, time: 2, operator: 3 } as const
 const effort = (flips: readonly Flip[]): number =>
-  flips.reduce((sum, { fact, op }) => sum + EFFORT[changedBy(fact) ?? 'operator'] + (op === 'absent' ? 0.5 : 0), 0)
+  flips.reduce(
+    (sum, { fact, op }) => sum + EFFORT[changedBy(fact) ?? 'operator'] + (op === 'absent' ? 0.5 : 0),
+    0,
+  )
 
 const applying = (rules: readonly Rule[], effect: Rule['effect']) =>
   rules.filter((rule) => rule.effect === effect).map(({ applies }) => applies)
 
 /** What the reader may know of why. `null`: it was not policy that decided. */
-export function explain(decision: Decision, grounds: Grounds | null, subject: Subject, reader: Reader): Explanation {
+export function explain(
+  decision: Decision,
+  grounds: Grounds | null,
+  subject: Subject,
+  reader: Reader,
+): Explanation {
   const rules = grounds?.matter.set.rules
   const erring = (grounds?.verdict.errors.length ?? 0) > 0 // then no policy determined it, whatever the engine lists
-  const policies = (erring ? [] : decision.policies).map((id) => noteOf(id, rules?.get(id), decision.reason, reader))
-  const told = grounds === null ? { changes: [], fixed: [] } : changesFor(grounds, subject, reader, decision.effect)
+  const policies = (erring ? [] : decision.policies).map((id) =>
+    noteOf(id, rules?.get(id), decision.reason, reader),
+  )
+  const told =
+    grounds === null ? { changes: [], fixed: [] } : changesFor(grounds, subject, reader, decision.effect)
   const errors = reader.kind === 'operator' ? { errors: [...(grounds?.verdict.errors ?? [])] } : {}
   return { policies, plans: [...(grounds?.refused ?? [])], ...told, ...errors }
 }
@@ -103,7 +120,10 @@ function wouldBeAsked({ matter, context }: Grounds, flips: readonly Flip[], read
   const rest = flips.filter((flip) => !given.includes(flip))
   const { context: changed, ...subject } = applied({ ...matter.subject, context }, rest)
   const allowed = (approval: ReturnType<Reader['reach']>[0]): boolean =>
-    ask({ ...matter, subject }, { ...changed, ...readable(matter, { allow_sensitive_tools: approval.granted, approval }) }).allowed
+    ask(
+      { ...matter, subject },
+      { ...changed, ...readable(matter, { allow_sensitive_tools: approval.granted, approval }) },
+    ).allowed
   return reader.reach().some(allowed)
 }
 
@@ -116,7 +136,12 @@ function fits(flips: readonly Flip[], { args, fits }: Subject): boolean {
 }
 
 /** What is no policy, a budget or a tool's own list, is named as policies are, and its reason is the decision's. */
-function noteOf(id: string, rule: Rule | undefined, reason: string, { kind }: Reader): Explanation['policies'][number] {
+function noteOf(
+  id: string,
+  rule: Rule | undefined,
+  reason: string,
+  { kind }: Reader,
+): Explanation['policies'][number] {
   if (rule === undefined) return { id, effect: 'forbid', reason, advice: null }
   const {
     effect,

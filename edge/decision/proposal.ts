@@ -29,7 +29,12 @@ import { shadowOf } from './shadow.ts'
 import type { Snapshot } from './snapshot.ts'
 import { snapshotOf } from './snapshot.ts'
 
-export type Asked = { agent: string; tool: string; args: Record<string, unknown>; files: readonly InputFile[] }
+export type Asked = {
+  agent: string
+  tool: string
+  args: Record<string, unknown>
+  files: readonly InputFile[]
+}
 
 /** As a caller proposes it; what its files are is looked up. */
 export type Propose = Omit<Asked, 'files'> & { files: readonly FileRef[] } & {
@@ -40,13 +45,22 @@ export type Propose = Omit<Asked, 'files'> & { files: readonly FileRef[] } & {
 }
 
 /** `ask` may hold answers that stand from before; `permitted` is then what policy says with them. */
-export type NewCall = { proposal: Proposal; decision: Decision; ask: AskRecord | null; snapshot: Snapshot; permitted?: Decision }
+export type NewCall = {
+  proposal: Proposal
+  decision: Decision
+  ask: AskRecord | null
+  snapshot: Snapshot
+  permitted?: Decision
+}
 
 /**
  * new: a call, to be stored whatever was decided. refused: no call comes of it, but it counts against the run.
  * closed: the run takes no more.
  */
-export type Prepared = ({ kind: 'new' } & NewCall) | { kind: 'refused'; failure: Failure } | { kind: 'closed'; failure: Failure }
+export type Prepared =
+  | ({ kind: 'new' } & NewCall)
+  | { kind: 'refused'; failure: Failure }
+  | { kind: 'closed'; failure: Failure }
 
 /** What a decision has to know of the run: what was used, and how many approvals are pending. */
 type Around = { used: UsedBy; pending: () => number; now: number }
@@ -59,16 +73,21 @@ export function prepare(
 ): Prepared {
   const { record, folder } = row
   const { budget } = record
-  const closed = (code: Failure['code'], detail: string): Prepared => ({ kind: 'closed', failure: failure(code, detail) })
+  const closed = (code: Failure['code'], detail: string): Prepared => ({
+    kind: 'closed',
+    failure: failure(code, detail),
+  })
   const refused = (why: Failure): Prepared => ({ kind: 'refused', failure: why })
   if (row.cancelled) return closed('run_cancelled', 'the run was cancelled')
   if (row.denied >= budget.max_denied_per_run)
     return closed('run_ended', `the run has had ${row.denied} refused proposals, which is its limit`)
-  if (row.calls >= LIMITS.calls_per_run) return closed('run_ended', 'the run holds as many calls as a run may')
+  if (row.calls >= LIMITS.calls_per_run)
+    return closed('run_ended', 'the run holds as many calls as a run may')
 
   const principal = agentOf(directory, record)
   const tool = directory.tools.get(name)
-  if (principal === undefined) return closed('run_ended', `the agent whose run this is was removed; \`${agent}\` makes its own`)
+  if (principal === undefined)
+    return closed('run_ended', `the agent whose run this is was removed; \`${agent}\` makes its own`)
   if (tool === undefined) return refused(unknownTool(name))
   const argsText = canonical(args)
   const fit = fits(tool, args, argsText)
@@ -83,7 +102,8 @@ export function prepare(
   const amount = spentBy(tool, args)
   const { plan } = decided.value
   const counted = used === 'uncounted' ? uncounted(decided.value.decision) : decided.value.decision
-  const decision = row.allowed >= budget.max_calls_per_run ? spent(counted, budget.max_calls_per_run) : counted
+  const decision =
+    row.allowed >= budget.max_calls_per_run ? spent(counted, budget.max_calls_per_run) : counted
   if (decision.effect === 'ask' && pending() >= LIMITS.pending_approvals_per_run)
     return closed('too_many_pending', 'this run already waits for as many approvals as a run may')
   const n = row.calls + 1
@@ -121,7 +141,13 @@ const agentOf = ({ agents }: Loaded, { agent, agentSince }: RunRecord): AgentPri
 }
 
 /** The question to humans. */
-export function askAbout(directory: Loaded, { record }: RunRow, n: number, situation: Situation, { plan, decision }: Decided): AskRecord {
+export function askAbout(
+  directory: Loaded,
+  { record }: RunRow,
+  n: number,
+  situation: Situation,
+  { plan, decision }: Decided,
+): AskRecord {
   const { agent, tool, args, now } = situation
   return askRecord({
     id: approvalId(record.id, n),
@@ -134,7 +160,10 @@ export function askAbout(directory: Loaded, { record }: RunRow, n: number, situa
     standing:
       plan === null || !mayStand(plan)
         ? null
-        : { covers: coverage(record, tool.tool, plan, directory.redaction), most_s: longestStanding(directory, situation, plan) },
+        : {
+            covers: coverage(record, tool.tool, plan, directory.redaction),
+            most_s: longestStanding(directory, situation, plan),
+          },
     now,
     redaction: directory.redaction,
   })
@@ -144,7 +173,8 @@ export function askAbout(directory: Loaded, { record }: RunRow, n: number, situa
 export const unknownTool = (name: string): Failure =>
   failure('not_found', `no tool \`${name}\` is registered for you; GET /v1/tools lists yours`)
 
-const namesOf = (files: readonly FileRef[] = []): string => canonical(files.map(({ path, sha256 }) => [path, sha256]))
+const namesOf = (files: readonly FileRef[] = []): string =>
+  canonical(files.map(({ path, sha256 }) => [path, sha256]))
 
 /** The same proposal once more is the call that it made, for who may still read it. */
 export function sameAgain(
@@ -153,7 +183,11 @@ export function sameAgain(
   { agent, tool, args, files }: Omit<Asked, 'files'> & { files: readonly FileRef[] },
 ): Result<CallRecord> {
   const { argsSha256 } = known.proposal.asked ?? known.proposal
-  if (known.proposal.tool.name !== tool || argsSha256 !== digestOf(args) || namesOf(known.proposal.files) !== namesOf(files))
+  if (
+    known.proposal.tool.name !== tool ||
+    argsSha256 !== digestOf(args) ||
+    namesOf(known.proposal.files) !== namesOf(files)
+  )
     return err(failure('idempotency_key_reused', 'the key stands for another call'))
   const principal = directory.agents.get(agent)
   const may = principal !== undefined && authorize(directory, principal, 'run.read').allowed
@@ -175,10 +209,21 @@ export const byHumans = ({ explanation }: Decision): readonly (readonly Change[]
 function spent({ effect, policy_set, snapshot, explanation: why }: Decision, max: number): Decision {
   const [id, reason] = ['run.budget', `the run’s budget of ${max} calls is spent`]
   const words = 'a larger budget; or a new run'
-  const larger = { fact: 'budget.max_calls', is: max, needs: { op: '>' as const, value: max }, by: 'operator' as const, words }
+  const larger = {
+    fact: 'budget.max_calls',
+    is: max,
+    needs: { op: '>' as const, value: max },
+    by: 'operator' as const,
+    words,
+  }
   const besides = effect === 'allow' ? [[]] : (why?.changes ?? [])
   const policies = [{ id, effect: 'forbid' as const, reason, advice: null }]
-  const explanation = { policies, plans: [], changes: besides.map((change) => [larger, ...change]), fixed: why?.fixed ?? [] }
+  const explanation = {
+    policies,
+    plans: [],
+    changes: besides.map((change) => [larger, ...change]),
+    fixed: why?.fixed ?? [],
+  }
   return { effect: 'deny', code: 'budget_spent', policies: [id], reason, policy_set, snapshot, explanation }
 }
 
@@ -213,11 +258,19 @@ export function judgeAgain(
   const tool = directory.tools.get(proposal.tool.name)
   const { snapshot: before } = status.decision
   const gone = (reason: string): Judged => ({
-    decision: { effect: 'deny', code: 'denied', policies: [], policy_set: directory.policies.digest, snapshot: before, reason },
+    decision: {
+      effect: 'deny',
+      code: 'denied',
+      policies: [],
+      policy_set: directory.policies.digest,
+      snapshot: before,
+      reason,
+    },
     snapshot: null,
   })
   if (agent === undefined) return gone('the agent was revoked')
-  if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null) return gone('the tool has changed since') // L3
+  if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null)
+    return gone('the tool has changed since') // L3
   const known = used === 'uncounted' ? null : used
   const decision = decideAgain(
     directory,
@@ -228,9 +281,14 @@ export function judgeAgain(
   const withheld =
     decision.effect === 'deny'
       ? undefined
-      : (sharedSecret(proposal.plan) ?? directory.vault.withholds(tool.tool) ?? notEnabled(directory, tool.tool))
+      : (sharedSecret(proposal.plan) ??
+        directory.vault.withholds(tool.tool) ??
+        notEnabled(directory, tool.tool))
   if (withheld !== undefined) return gone(withheld)
-  return { decision: used === 'uncounted' ? uncounted(decision) : decision, snapshot: snapshotOf(directory, { agent, tool, run: record }) }
+  return {
+    decision: used === 'uncounted' ? uncounted(decision) : decision,
+    snapshot: snapshotOf(directory, { agent, tool, run: record }),
+  }
 }
 
 /** What would be decided of a call if it were proposed now, with the answers that it has: never what was decided, which is on record. */
@@ -243,10 +301,16 @@ export function decideAnew(
 ): Result<DryRun> {
   const agent = agentOf(directory, record)
   const tool = directory.tools.get(proposal.tool.name)
-  if (agent === undefined || tool === undefined) return err(failure('not_found', 'the agent or the tool is there no more'))
+  if (agent === undefined || tool === undefined)
+    return err(failure('not_found', 'the agent or the tool is there no more'))
   const { answers, used, now } = knowing
-  if (used === 'uncounted') return err(failure('unavailable', 'what this session or agent has used could not be counted'))
-  const decided = decide(directory, { ...asked(record, folder, proposal), agent, tool, answers, used, now }, told)
+  if (used === 'uncounted')
+    return err(failure('unavailable', 'what this session or agent has used could not be counted'))
+  const decided = decide(
+    directory,
+    { ...asked(record, folder, proposal), agent, tool, answers, used, now },
+    told,
+  )
   return decided.ok ? ok({ ...decided.value, digest: proposal.digest }) : decided
 }
 

@@ -53,21 +53,47 @@ export function revise(
   const fit = fits(tool, args, text)
   if (!fit.ok) return err(failure(fit.error.code, fit.error.detail, fit.error.errors))
   const argsSha256 = sha256(text)
-  if (argsSha256 === before.argsSha256) return refuse('conflict', 'these are the arguments as they are; answer without them')
+  if (argsSha256 === before.argsSha256)
+    return refuse('conflict', 'these are the arguments as they are; answer without them')
   const folderMetSecret = hasMetSecret(row.folder)
-  const situation = { agent, tool, args, files: before.files ?? [], answers: [], run: record, folderMetSecret, used, now }
+  const situation = {
+    agent,
+    tool,
+    args,
+    files: before.files ?? [],
+    answers: [],
+    run: record,
+    folderMetSecret,
+    used,
+    now,
+  }
   const decided = decide(directory, situation)
   if (!decided.ok) return decided
   const { plan, decision } = decided.value
-  if (decision.effect === 'deny' || plan === null) return refuse('denied', `policy denies the changed call: ${decision.reason}`)
+  if (decision.effect === 'deny' || plan === null)
+    return refuse('denied', `policy denies the changed call: ${decision.reason}`)
   const spent = spentBy(tool, args)
   const wider = before.plan === null ? 'there was no plan' : widerIn(tool.tool, before.plan, plan)
   if (wider !== undefined || spent > (before.spent ?? 0))
-    return refuse('edit_too_wide', `the changed call reaches further than the agent asked: ${wider ?? 'it spends more'}`)
+    return refuse(
+      'edit_too_wide',
+      `the changed call reaches further than the agent asked: ${wider ?? 'it spends more'}`,
+    )
   if (assuranceOf(channel) !== 'key' && !leavesOut(...unspent(tool.tool, before.args, args)))
-    return refuse('edit_too_wide', 'over a link arguments are only left out, or less is spent; who signs in with a key may write others')
+    return refuse(
+      'edit_too_wide',
+      'over a link arguments are only left out, or less is spent; who signs in with a key may write others',
+    )
   const { spent: _, ...kept } = before
-  const parts = { args, argsSha256, plan, tool, pool: before.pool, now: before.createdAt, ...(spent > 0 ? { spent } : {}) }
+  const parts = {
+    args,
+    argsSha256,
+    plan,
+    tool,
+    pool: before.pool,
+    now: before.createdAt,
+    ...(spent > 0 ? { spent } : {}),
+  }
   const proposal = {
     ...kept,
     ...proposalOf(row, before.n, parts),
@@ -82,10 +108,13 @@ const OPENNESS = ['strict', 'preflight', 'none'] as const
 
 /** In which way a plan reaches further than another one of the same tool, whose secrets and folder are the same. */
 function widerIn(tool: Tool, before: Plan, after: Plan): string | undefined {
-  if (before.tier === 'A' || after.tier === 'A') return before.tier === after.tier ? undefined : 'it runs elsewhere' // of one tool version: the same skill, and nothing is asked of it
+  if (before.tier === 'A' || after.tier === 'A')
+    return before.tier === after.tier ? undefined : 'it runs elsewhere' // of one tool version: the same skill, and nothing is asked of it
   if (before.executor.argv[0] !== after.executor.argv[0]) return 'it runs another program'
-  if ((before.tier === 'C' && after.tier !== 'C') || (before.cgroup === true && after.cgroup !== true)) return 'it is less isolated'
-  if (OPENNESS.indexOf(after.egress.mode) > OPENNESS.indexOf(before.egress.mode)) return 'its network is less restricted'
+  if ((before.tier === 'C' && after.tier !== 'C') || (before.cgroup === true && after.cgroup !== true))
+    return 'it is less isolated'
+  if (OPENNESS.indexOf(after.egress.mode) > OPENNESS.indexOf(before.egress.mode))
+    return 'its network is less restricted'
   const host = after.egress.hosts.find((one) => !before.egress.hosts.includes(one))
   if (host !== undefined) return `it reaches \`${host}\``
   if (after.limits.timeout_ms > before.limits.timeout_ms) return 'it may take longer'
@@ -95,6 +124,7 @@ function widerIn(tool: Tool, before: Plan, after: Plan): string | undefined {
 
 /** Both without what the tool spends, of which it is known what is less. */
 const unspent = ({ spends }: Tool, ...both: readonly [Args, Args]): readonly [Args, Args] => {
-  const without = (args: Args): Args => Object.fromEntries(Object.entries(args).filter(([name]) => name !== spends?.arg))
+  const without = (args: Args): Args =>
+    Object.fromEntries(Object.entries(args).filter(([name]) => name !== spends?.arg))
   return [without(both[0]), without(both[1])]
 }

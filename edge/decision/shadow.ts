@@ -29,7 +29,8 @@ export function shadowOf(
     salt: randomUUID(),
   })
   // The budget of the run is no policy's to spend.
-  if (decided.code === 'budget_spent') return { shadow: said('deny', decided.code, decided.policies), used: null }
+  if (decided.code === 'budget_spent')
+    return { shadow: said('deny', decided.code, decided.policies), used: null }
   try {
     const used = usedBy(directory)
     if (used === 'uncounted') return { shadow: said('deny', 'policy_error', ['session.budget']), used: null }

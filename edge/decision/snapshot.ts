@@ -13,7 +13,10 @@ export type Snapshot = { readonly digest: string; readonly text: string }
 
 type InForce = { agent: AgentPrincipal; tool: LoadedTool; run: { budget: Budget } }
 
-function contentOf({ policies }: Loaded, { agent: { spec }, tool: { tool }, run: { budget } }: InForce): PolicySnapshot {
+function contentOf(
+  { policies }: Loaded,
+  { agent: { spec }, tool: { tool }, run: { budget } }: InForce,
+): PolicySnapshot {
   return {
     format: 'countersign-snapshot/v1',
     policy_set: policies.digest,
@@ -30,7 +33,10 @@ function contentOf({ policies }: Loaded, { agent: { spec }, tool: { tool }, run:
 function processRunner(tool: Tool, budget: Budget): PolicySnapshot['process_runner'] {
   const { executor } = tool
   if (executor.kind !== 'process') return null
-  const limits = { ...DEFAULT_LIMITS, ...Object.fromEntries(Object.entries(tool.limits).filter(([, value]) => value !== undefined)) }
+  const limits = {
+    ...DEFAULT_LIMITS,
+    ...Object.fromEntries(Object.entries(tool.limits).filter(([, value]) => value !== undefined)),
+  }
   return {
     tiers: executor.tiers,
     workspace: tool.workspace,

@@ -77,7 +77,10 @@ export type Loaded = {
   redaction: Redaction
 }
 
-export const SUSPENDED = failure('tenant_suspended', 'the operator of the installation has suspended this tenant')
+export const SUSPENDED = failure(
+  'tenant_suspended',
+  'the operator of the installation has suspended this tenant',
+)
 const NO_ONE = { agents: [], operators: [], workers: [] }
 
 const cache = new Map<string, Loaded>()
@@ -92,7 +95,8 @@ export const gatekeeper = (env: Env, tenant: string): Pick<Gatekeeper, 'director
   atHand.get(tenant) ?? tenantObject(env, tenant)
 
 /** Whether this tenant is deleted, so that its data has to go. */
-export const isDeleted = async (env: Env, tenant: string): Promise<boolean> => (await directoryOf(env, tenant)).state === 'deleted'
+export const isDeleted = async (env: Env, tenant: string): Promise<boolean> =>
+  (await directoryOf(env, tenant)).state === 'deleted'
 
 /** Counts a proposal towards the quota of the tenant. */
 export const takeCall = async (env: Env, tenant: string): Promise<Result<true>> =>
@@ -137,7 +141,19 @@ function remember(keys: Keys, directory: Directory): Loaded {
 
 function load(
   { markKey, vaultKey }: Keys,
-  { tenant, state, version, tools, policies, shadow, secrets, formerSecrets, skills, publishers, ...people }: Directory,
+  {
+    tenant,
+    state,
+    version,
+    tools,
+    policies,
+    shadow,
+    secrets,
+    formerSecrets,
+    skills,
+    publishers,
+    ...people
+  }: Directory,
 ): Loaded {
   const { agents, operators, workers } = state === 'deleted' ? NO_ONE : people
   const ready = readyUnderFloor(policies.texts)
@@ -178,9 +194,14 @@ function load(
 }
 
 /** One that does not compile shadows nothing, and harms nothing. */
-function shadowing(loaded: Loaded, { version, since, texts }: NonNullable<Directory['shadow']>): Shadow | null {
+function shadowing(
+  loaded: Loaded,
+  { version, since, texts }: NonNullable<Directory['shadow']>,
+): Shadow | null {
   const ready = readyUnderFloor(texts)
-  return ready.ok ? { version, since, directory: { ...loaded, policies: ready.value, policyVersion: version } } : null
+  return ready.ok
+    ? { version, since, directory: { ...loaded, policies: ready.value, policyVersion: version } }
+    : null
 }
 
 const agentPrincipal = (tenant: string, name: string, spec: AgentSpec, since: number): AgentPrincipal => ({
@@ -191,7 +212,10 @@ const agentPrincipal = (tenant: string, name: string, spec: AgentSpec, since: nu
   since,
   entities: entitiesOf('Agent', name, 'Group', spec.groups ?? []),
 })
-const operatorPrincipal = (tenant: string, { name, keyHash, spec, createdAt }: Member<OperatorSpec>): OperatorPrincipal => ({
+const operatorPrincipal = (
+  tenant: string,
+  { name, keyHash, spec, createdAt }: Member<OperatorSpec>,
+): OperatorPrincipal => ({
   kind: 'Operator',
   tenant,
   name,
@@ -200,7 +224,11 @@ const operatorPrincipal = (tenant: string, { name, keyHash, spec, createdAt }: M
   entities: entitiesOf('Operator', name, 'Role', spec.roles),
 })
 
-type Others = { tools: readonly Tool[]; agents: readonly [string, AgentSpec][]; operators: readonly [string, OperatorSpec][] }
+type Others = {
+  tools: readonly Tool[]
+  agents: readonly [string, AgentSpec][]
+  operators: readonly [string, OperatorSpec][]
+}
 
 /**
  * A directory as it would be with these too, or with these in the place of their namesakes. Operators are not named by whoever asks, and
@@ -213,11 +241,19 @@ export function including(directory: Loaded, { tools, agents, operators }: Other
     ...directory,
     vault: SUPPOSED_VAULT,
     tools: new Map([...directory.tools, ...tools.map((tool) => [tool.name, loadTool(tool)] as const)]),
-    agents: new Map([...directory.agents, ...agents.map(([name, spec]) => [name, agentPrincipal(tenant, name, spec, 0)] as const)]),
+    agents: new Map([
+      ...directory.agents,
+      ...agents.map(([name, spec]) => [name, agentPrincipal(tenant, name, spec, 0)] as const),
+    ]),
     operators:
       operators.length === 0
         ? directory.operators
-        : new Map(operators.map(([name, spec]) => [name, operatorPrincipal(tenant, { name, spec, keyHash: '', createdAt: 0 })])),
+        : new Map(
+            operators.map(([name, spec]) => [
+              name,
+              operatorPrincipal(tenant, { name, spec, keyHash: '', createdAt: 0 }),
+            ]),
+          ),
     roles: [...new Set([...directory.roles, ...operators.flatMap(([, { roles }]) => roles)])],
   }
 }
@@ -269,7 +305,12 @@ export function loadTool(tool: Tool): LoadedTool {
   return loaded
 }
 
-function entitiesOf(kind: Principal['kind'], name: string, parentType: 'Group' | 'Role', parents: readonly string[]): EntityJson[] {
+function entitiesOf(
+  kind: Principal['kind'],
+  name: string,
+  parentType: 'Group' | 'Role',
+  parents: readonly string[],
+): EntityJson[] {
   // Without attributes and parents an entity says nothing that its name does not.
   return parents.length === 0
     ? []

@@ -14,24 +14,38 @@ import type { Route } from '../../shared/routes/route.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf } from '../bindings.ts'
 import type { AgentPrincipal, Loaded, Principal } from '../directory/directory.ts'
-import { directoryFrom, directoryOf, directoryWith, gatekeeper, knownVersion, principalOf, SUSPENDED } from '../directory/directory.ts'
+import {
+  directoryFrom,
+  directoryOf,
+  directoryWith,
+  gatekeeper,
+  knownVersion,
+  principalOf,
+  SUSPENDED,
+} from '../directory/directory.ts'
 import type { EnrolledWorker } from '../workers/request-freshness.ts'
 import { parseForm } from './forms.ts'
 import { isTenant } from './known-tenants.ts'
 
-export type Identified = { directory: Loaded; principal: AgentPrincipal | Principal; worker: EnrolledWorker | null }
+export type Identified = {
+  directory: Loaded
+  principal: AgentPrincipal | Principal
+  worker: EnrolledWorker | null
+}
 
 export const UNKNOWN_KEY = failure('unauthenticated', 'the key is missing, unknown or revoked')
 const UNSIGNED = failure('bad_signature', 'no enrolled worker signed this request')
 const BEARER = /^Bearer (\S{1,300})$/
 
-export const bearerOf = (request: Request): string | undefined => BEARER.exec(request.headers.get('authorization') ?? '')?.[1]
+export const bearerOf = (request: Request): string | undefined =>
+  BEARER.exec(request.headers.get('authorization') ?? '')?.[1]
 
 /** The principal behind a key, and the directory as of this very request. */
 export async function identifyByKey(request: Request, env: Env): Promise<Result<Identified>> {
   const key = bearerOf(request)
   const parsed = key === undefined ? undefined : parseKey(key)
-  if (key === undefined || parsed === undefined || !(await isTenant(env, parsed.tenant))) return err(UNKNOWN_KEY)
+  if (key === undefined || parsed === undefined || !(await isTenant(env, parsed.tenant)))
+    return err(UNKNOWN_KEY)
   const directory = await directoryOf(env, parsed.tenant)
   const principal = principalOf(directory, key)
   if (principal === undefined) return err(UNKNOWN_KEY)
@@ -47,7 +61,11 @@ export async function claimant(request: Request, env: Env) {
 }
 
 /** The worker behind a signature over method, authority, path and body. */
-export async function identifyBySignature(request: Request, body: Uint8Array, env: Env): Promise<Result<Identified>> {
+export async function identifyBySignature(
+  request: Request,
+  body: Uint8Array,
+  env: Env,
+): Promise<Result<Identified>> {
   const header = (name: string): string | undefined => request.headers.get(name) ?? undefined
   const named = await claimant(request, env)
   if (!named.ok) return named
@@ -61,14 +79,18 @@ export async function identifyBySignature(request: Request, body: Uint8Array, en
   if (!admitted.ok) return admitted
   const directory = directoryFrom(identityOf(env), tenant, admitted.value)
   const present = directory.workers.get(claimed.worker) // its tiers may have changed; its key never does
-  return present === undefined ? err(UNSIGNED) : ok({ directory, principal: present.principal, worker: present.row })
+  return present === undefined
+    ? err(UNSIGNED)
+    : ok({ directory, principal: present.principal, worker: present.row })
 }
 
 /** The runtime lets far more headers through than anyone needs (G10). */
 export function headersFit(request: Request): Result<true> {
   let size = 0
   for (const [name, value] of request.headers) size += name.length + value.length
-  return size <= LIMITS.headers_bytes ? ok(true) : err(failure('headers_too_large', `more than ${LIMITS.headers_bytes} bytes`))
+  return size <= LIMITS.headers_bytes
+    ? ok(true)
+    : err(failure('headers_too_large', `more than ${LIMITS.headers_bytes} bytes`))
 }
 
 /** No body, or one that says how little it is; the runtime reads no more than was announced. */
@@ -76,18 +98,27 @@ export const isSmall = ({ body, headers }: Request): boolean =>
   body === null || Number(headers.get('content-length') ?? Number.NaN) <= LIMITS.unknown_body_bytes
 
 /** The body's bytes, counted as they come: no announced length is believed, and nobody holds a place by being slow (G10). */
-export async function readBody(request: Request, limit: number = LIMITS.body_bytes): Promise<Result<Uint8Array>> {
+export async function readBody(
+  request: Request,
+  limit: number = LIMITS.body_bytes,
+): Promise<Result<Uint8Array>> {
   if (request.body === null) return ok(new Uint8Array())
   if (Number(request.headers.get('content-length') ?? 0) > limit) return tooLarge(limit)
   if ((request.headers.get('content-encoding') ?? 'identity') !== 'identity')
     return err(failure('unsupported_media_type', 'compressed bodies are refused'))
   const slow = Promise.withResolvers<Result<Uint8Array>>()
-  const timer = setTimeout(() => slow.resolve(err(failure('body_too_slow', `not all there after ${LIMITS.body_ms} ms`))), LIMITS.body_ms)
+  const timer = setTimeout(
+    () => slow.resolve(err(failure('body_too_slow', `not all there after ${LIMITS.body_ms} ms`))),
+    LIMITS.body_ms,
+  )
   const whole = request.headers.has('content-length')
     ? request.arrayBuffer().then((buffer): Result<Uint8Array> => ok(new Uint8Array(buffer)))
     : counted(request.body as ReadableStream<Uint8Array>, limit)
   try {
-    return await Promise.race([whole.catch(() => err(failure('not_json', 'the body broke off'))), slow.promise])
+    return await Promise.race([
+      whole.catch(() => err(failure('not_json', 'the body broke off'))),
+      slow.promise,
+    ])
   } finally {
     clearTimeout(timer)
   }
@@ -110,7 +141,8 @@ const JSON_TYPE = /^application\/json(?:;\s*charset=utf-8)?$/i
 
 /** The bytes have passed `readBody`, which knows how many there may be. */
 export function parseBody(request: Request, bytes: Uint8Array, schema: z.ZodType): Result<unknown> {
-  if (!JSON_TYPE.test(request.headers.get('content-type') ?? '')) return err(failure('unsupported_media_type', 'the body must be JSON'))
+  if (!JSON_TYPE.test(request.headers.get('content-type') ?? ''))
+    return err(failure('unsupported_media_type', 'the body must be JSON'))
   const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
   return parsed.ok ? shaped(schema, parsed.value, 'body') : parsed
 }
@@ -118,17 +150,28 @@ export function parseBody(request: Request, bytes: Uint8Array, schema: z.ZodType
 const FORM_TYPE = /^application\/x-www-form-urlencoded(?:;|$)/i
 
 /** `undefined` where the body is not a form, or is longer than the page's form can be. */
-export async function readForm(request: Request, lists?: readonly string[]): Promise<Result<URLSearchParams | undefined>> {
+export async function readForm(
+  request: Request,
+  lists?: readonly string[],
+): Promise<Result<URLSearchParams | undefined>> {
   if (!FORM_TYPE.test(request.headers.get('content-type') ?? '')) return ok(undefined)
   const body = await readBody(request)
-  return body.ok && body.value.byteLength < LIMITS.page_edit_bytes ? parseForm(new TextDecoder().decode(body.value), lists) : ok(undefined)
+  return body.ok && body.value.byteLength < LIMITS.page_edit_bytes
+    ? parseForm(new TextDecoder().decode(body.value), lists)
+    : ok(undefined)
 }
 
 /** `schema` applied; what does not fit is named by place. */
-export function shaped(schema: z.ZodType, value: Json | Record<string, string>, part: string): Result<unknown> {
+export function shaped(
+  schema: z.ZodType,
+  value: Json | Record<string, string>,
+  part: string,
+): Result<unknown> {
   const read = schema.safeParse(value)
   if (read.success) return ok(read.data)
-  const errors = read.error.issues.slice(0, 16).map(({ path, message }) => ({ at: `/${path.map(String).join('/')}`, message }))
+  const errors = read.error.issues
+    .slice(0, 16)
+    .map(({ path, message }) => ({ at: `/${path.map(String).join('/')}`, message }))
   return err(failure('invalid_request', `the ${part} does not fit`, errors))
 }
 
@@ -163,11 +206,16 @@ export function idempotencyKey(request: Request): Result<string | null> {
   if (header === null) return ok(null)
   const quoted = /^"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"$/.exec(header)?.[1]
   const value = quoted ?? /^[\x21\x23-\x7e]{1,255}$/.exec(header)?.[0]
-  return value === undefined ? err(failure('invalid_request', 'an `Idempotency-Key` has 1 to 255 visible characters')) : ok(value)
+  return value === undefined
+    ? err(failure('invalid_request', 'an `Idempotency-Key` has 1 to 255 visible characters'))
+    : ok(value)
 }
 
 /** An agent may ask for itself alone, so that it learns nothing of another; an operator says for whom. */
-export function agentAskedFor({ principal, directory }: Identified, name: string | undefined): Result<AgentPrincipal> {
+export function agentAskedFor(
+  { principal, directory }: Identified,
+  name: string | undefined,
+): Result<AgentPrincipal> {
   if (principal.kind === 'Agent') {
     return name === undefined || name === principal.name
       ? ok(principal as AgentPrincipal) // checked by its kind

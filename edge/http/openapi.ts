@@ -13,7 +13,9 @@ const jsonSchema = (type: z.ZodType, io: 'input' | 'output'): Schema => {
   const options = { io, target: 'draft-2020-12', unrepresentable: 'any', reused: 'inline' } as const
   const { $schema: _, $defs: __, ...schema } = z.toJSONSchema(type, options)
   // Only one schema of ours is about itself, and a reference of its own kind can't reach out of where it stands: any JSON.
-  return JSON.parse(JSON.stringify(schema).replaceAll(/"#\/\$defs\/\w+"/g, '"#/components/schemas/Json"')) as Schema // what it was
+  return JSON.parse(
+    JSON.stringify(schema).replaceAll(/"#\/\$defs\/\w+"/g, '"#/components/schemas/Json"'),
+  ) as Schema // what it was
 }
 
 const SECURITY: Record<Caller, Schema | null> = {
@@ -40,7 +42,13 @@ const WHO: Record<Caller, string> = {
 
 /** What any route may answer, beside what it names itself. */
 const ALWAYS: readonly Code[] = ['headers_too_large', 'internal']
-const WITH_BODY: readonly Code[] = ['body_too_large', 'body_too_slow', 'not_json', 'invalid_request', 'unsupported_media_type']
+const WITH_BODY: readonly Code[] = [
+  'body_too_large',
+  'body_too_slow',
+  'not_json',
+  'invalid_request',
+  'unsupported_media_type',
+]
 
 let made: Schema | undefined
 
@@ -60,7 +68,12 @@ export function openapi(url: string): Schema {
     components: {
       securitySchemes: {
         key: { type: 'http', scheme: 'bearer', description: 'An API key; it carries its tenant.' },
-        session: { type: 'apiKey', in: 'cookie', name: '__Host-countersign', description: 'A session of the console.' },
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: '__Host-countersign',
+          description: 'A session of the console.',
+        },
         slack: {
           type: 'apiKey',
           in: 'header',
@@ -87,10 +100,17 @@ export function openapi(url: string): Schema {
             detail: { type: 'string' },
             todo: { type: 'string', description: 'What to do.' },
             retry: { type: 'boolean' },
-            epoch: { type: 'string', description: 'With `stale_epoch`: the text that nonces of a worker’s signatures have to begin with.' },
+            epoch: {
+              type: 'string',
+              description:
+                'With `stale_epoch`: the text that nonces of a worker’s signatures have to begin with.',
+            },
             errors: {
               type: 'array',
-              items: { type: 'object', properties: { at: { type: 'string' }, message: { type: 'string' }, hint: { type: 'string' } } },
+              items: {
+                type: 'object',
+                properties: { at: { type: 'string' }, message: { type: 'string' }, hint: { type: 'string' } },
+              },
             },
           },
         },
@@ -118,7 +138,12 @@ function operation(name: string, route: Route): Schema {
       ? { 'application/json': { schema: jsonSchema(route.result, 'output') } }
       : media === 'application/octet-stream'
         ? BYTES
-        : { [media]: { schema: { type: 'string' }, ...(events === undefined ? {} : { 'x-events': eventsOf(events) }) } }
+        : {
+            [media]: {
+              schema: { type: 'string' },
+              ...(events === undefined ? {} : { 'x-events': eventsOf(events) }),
+            },
+          }
   return {
     operationId: name,
     summary,
@@ -128,7 +153,12 @@ function operation(name: string, route: Route): Schema {
     parameters: parameters(route),
     ...(body === undefined
       ? {}
-      : { requestBody: { required: true, content: route.raw ? BYTES : { 'application/json': { schema: jsonSchema(body, 'input') } } } }),
+      : {
+          requestBody: {
+            required: true,
+            content: route.raw ? BYTES : { 'application/json': { schema: jsonSchema(body, 'input') } },
+          },
+        }),
     responses: { [route.status]: { description: 'Done', content }, ...problems(route) },
   }
 }
@@ -139,7 +169,10 @@ const eventsOf = (events: NonNullable<Route['events']>): Schema =>
 function parameters({ params, query, headers }: Route): Schema[] {
   const of = (place: string, object: z.ZodObject | undefined): Schema[] => {
     if (object === undefined) return []
-    const { properties = {}, required = [] } = jsonSchema(object, 'input') as { properties?: Record<string, Schema>; required?: string[] } // an object's schema
+    const { properties = {}, required = [] } = jsonSchema(object, 'input') as {
+      properties?: Record<string, Schema>
+      required?: string[]
+    } // an object's schema
     return Object.entries(properties).map(([name, schema]) => ({
       name,
       in: place,
@@ -167,7 +200,9 @@ function problems({ failures, callers, body, action }: Route): Schema {
         status,
         {
           description: names.join(', '),
-          ...(isForNow(status) ? { headers: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } } } : {}),
+          ...(isForNow(status)
+            ? { headers: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } } }
+            : {}),
           content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
         },
       ]),

@@ -4,7 +4,10 @@ import type { Failure } from '../../shared/failures.ts'
 import { FAILURES } from '../../shared/failures.ts'
 import { headersOf } from './response-headers.ts'
 
-export function problem({ code, detail, errors, epoch }: Failure, headers: Record<string, string> = {}): Response {
+export function problem(
+  { code, detail, errors, epoch }: Failure,
+  headers: Record<string, string> = {},
+): Response {
   const { status, todo, retry } = FAILURES[code]
   const body = {
     type: `https://countersign.dev/problems/${code}`,

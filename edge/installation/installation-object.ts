@@ -40,8 +40,13 @@ const nameTaken = ({ name, state }: Row): Failure =>
   )
 /** Why a tenant can't be suspended, resumed or deleted now. */
 const conflictWith = ({ name, state }: Row, wanted: TenantState): string =>
-  state === wanted ? `the tenant is ${state} already` : `the tenant is ${state}; suspend it first: \`countersign tenants suspend ${name}\``
-const UNTOLD = failure('unavailable', 'the change is recorded and takes effect as soon as the tenant can be reached')
+  state === wanted
+    ? `the tenant is ${state} already`
+    : `the tenant is ${state}; suspend it first: \`countersign tenants suspend ${name}\``
+const UNTOLD = failure(
+  'unavailable',
+  'the change is recorded and takes effect as soon as the tenant can be reached',
+)
 
 export class InstallationObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
@@ -57,7 +62,15 @@ export class InstallationObject extends DurableObject<Env> {
     const times = { createdAt: now, changedAt: now, revision: 0 }
     this.#db
       .insert(tenants)
-      .values({ name: DEFAULT_TENANT, state: 'active', quota: DEFAULT_QUOTA, ...times, told: true, operator: 'root', keyHash: '' })
+      .values({
+        name: DEFAULT_TENANT,
+        state: 'active',
+        quota: DEFAULT_QUOTA,
+        ...times,
+        told: true,
+        operator: 'root',
+        keyHash: '',
+      })
       .run()
   }
 
@@ -68,7 +81,14 @@ export class InstallationObject extends DurableObject<Env> {
   }
 
   async list(after: string): Promise<Tenant[]> {
-    return this.#db.select().from(tenants).where(gt(tenants.name, after)).orderBy(asc(tenants.name)).limit(LIMITS.page).all().map(shown)
+    return this.#db
+      .select()
+      .from(tenants)
+      .where(gt(tenants.name, after))
+      .orderBy(asc(tenants.name))
+      .limit(LIMITS.page)
+      .all()
+      .map(shown)
   }
 
   async read(name: string): Promise<Result<Tenant & { use: TenantUse | null }>> {
@@ -78,7 +98,11 @@ export class InstallationObject extends DurableObject<Env> {
   }
 
   /** A name is used only once, so that nobody else is taken for the signer of a deleted tenant’s evidence. */
-  async create({ name, operator, quota }: NewTenant): Promise<Result<Tenant & { operator: string; key: string }>> {
+  async create({
+    name,
+    operator,
+    quota,
+  }: NewTenant): Promise<Result<Tenant & { operator: string; key: string }>> {
     const now = Date.now()
     const { key, hash } = mintKey('operator', name, now)
     const made = this.ctx.storage.transactionSync((): Result<Row> => {
@@ -86,7 +110,12 @@ export class InstallationObject extends DurableObject<Env> {
       if (before !== undefined) return err(nameTaken(before))
       const held = this.#db.select({ n: count() }).from(tenants).get()?.n ?? 0
       if (held >= MAX_TENANTS)
-        return err(failure('limit_reached', `the installation has reached its limit of ${MAX_TENANTS} tenants, deleted ones included`))
+        return err(
+          failure(
+            'limit_reached',
+            `the installation has reached its limit of ${MAX_TENANTS} tenants, deleted ones included`,
+          ),
+        )
       const times = { createdAt: now, changedAt: now, revision: 1 }
       const row: Row = {
         name,
@@ -126,7 +155,12 @@ export class InstallationObject extends DurableObject<Env> {
     return this.#move(name, 'suspended', 'deleted', {})
   }
 
-  #move(name: string, from: TenantState, state: TenantState, said: Record<string, unknown>): Promise<Result<Tenant>> {
+  #move(
+    name: string,
+    from: TenantState,
+    state: TenantState,
+    said: Record<string, unknown>,
+  ): Promise<Result<Tenant>> {
     const kind = state === 'active' ? 'tenant.resumed' : `tenant.${state}`
     return this.#change(name, kind, said, (row) => {
       if (row.state === 'deleted') return err(WAS_DELETED)
@@ -168,13 +202,20 @@ export class InstallationObject extends DurableObject<Env> {
     } catch {
       return err(UNTOLD) // the alarm sends it again
     }
-    if (this.#known(name).revision === revision) this.#db.update(tenants).set({ told: true }).where(eq(tenants.name, name)).run()
+    if (this.#known(name).revision === revision)
+      this.#db.update(tenants).set({ told: true }).where(eq(tenants.name, name)).run()
     return ok(true)
   }
 
   async entries(after: number): Promise<JournalEntry[]> {
     const before = after === 0 ? GENESIS : this.#db.select().from(journal).where(eq(journal.seq, after)).get()
-    const rows = this.#db.select().from(journal).where(gt(journal.seq, after)).orderBy(asc(journal.seq)).limit(LIMITS.page).all()
+    const rows = this.#db
+      .select()
+      .from(journal)
+      .where(gt(journal.seq, after))
+      .orderBy(asc(journal.seq))
+      .limit(LIMITS.page)
+      .all()
     let prev = before?.hash ?? GENESIS.hash
     return rows.map(({ seq, at, kind, body, hash }) => {
       const entry = { seq, at_ms: at, kind, call: null, body, prev, hash }
@@ -224,7 +265,13 @@ export class InstallationObject extends DurableObject<Env> {
 
   /** At least once; the log recognises an entry that it has by its number. */
   async #tellLog(): Promise<boolean> {
-    const rows = this.#db.select().from(journal).where(eq(journal.logged, false)).orderBy(asc(journal.seq)).limit(LIMITS.page).all()
+    const rows = this.#db
+      .select()
+      .from(journal)
+      .where(eq(journal.logged, false))
+      .orderBy(asc(journal.seq))
+      .limit(LIMITS.page)
+      .all()
     const last = rows.at(-1)?.seq
     if (last === undefined) return true
     const about = { call: '', agent: '', tool: '', took: 0, shadow: null }

@@ -23,7 +23,12 @@ function policies(): PolicySet {
 }
 
 /** Whether the request carries the installation key and its policy permits the action. A tenant's key is refused like an unknown one. */
-export async function governs(request: Request, env: Env, action: string | null, tenant: string): Promise<Result<null>> {
+export async function governs(
+  request: Request,
+  env: Env,
+  action: string | null,
+  tenant: string,
+): Promise<Result<null>> {
   const key = bearerOf(request) ?? ''
   const hash = env.INSTALLATION_KEY_HASH ?? ''
   if (!PATTERNS.installationKey.test(key) || !PATTERNS.sha256.test(hash)) return err(UNKNOWN_KEY)
@@ -37,5 +42,7 @@ export async function governs(request: Request, env: Env, action: string | null,
   const { allowed, policies: why } = ask(about(policies(), subject), { tenant })
   if (allowed) return ok(null)
   const reasons = why.map((id) => policies().rules.get(id)?.reason ?? id).join('. ')
-  return err(failure('forbidden', `policy does not permit \`${action}\`${reasons === '' ? '' : `: ${reasons}`}`))
+  return err(
+    failure('forbidden', `policy does not permit \`${action}\`${reasons === '' ? '' : `: ${reasons}`}`),
+  )
 }

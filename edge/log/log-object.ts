@@ -37,7 +37,15 @@ export type Leaf = {
   shadow: Pick<Shadowed, 'since_ms' | 'from' | 'to'> | null
 }
 export type EndedAt = { index: number; call: string; agent: string; tool: string; at: number }
-type Ended = { seq: number; call: string; agent: string; tool: string; state: CallState; at_ms: number; took_ms: number }
+type Ended = {
+  seq: number
+  call: string
+  agent: string
+  tool: string
+  state: CallState
+  at_ms: number
+  took_ms: number
+}
 
 const OF_CALLS = ne(leaves.run, SKILLS)
 
@@ -97,7 +105,12 @@ export class LogObject extends DurableObject<Env> {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
-    const last = this.#db.select({ index: leaves.index }).from(leaves).orderBy(desc(leaves.index)).limit(1).get()
+    const last = this.#db
+      .select({ index: leaves.index })
+      .from(leaves)
+      .orderBy(desc(leaves.index))
+      .limit(1)
+      .get()
     this.#size = last === undefined ? 0 : last.index + 1
   }
 
@@ -108,7 +121,11 @@ export class LogObject extends DurableObject<Env> {
       const known = this.#q.lastOf.get({ run })?.seq ?? 0
       for (const end of ends.filter(({ seq }) => seq > known)) {
         const { shadow, ...leaf } = end
-        const shadowed = { shadowSince: shadow?.since_ms ?? null, shadowFrom: shadow?.from ?? null, shadowTo: shadow?.to ?? null }
+        const shadowed = {
+          shadowSince: shadow?.since_ms ?? null,
+          shadowFrom: shadow?.from ?? null,
+          shadowTo: shadow?.to ?? null,
+        }
         this.#q.addLeaf.run({ index: size, run, ...leaf, ...shadowed })
         for (const node of append(size, hashOf(end.hash), this.#read)) {
           this.#frontier[node.level] = node
@@ -137,7 +154,8 @@ export class LogObject extends DurableObject<Env> {
   }
 
   async proof(index: number, size: number): Promise<Result<{ leaf: string; proof: string[] }>> {
-    if (index >= size || size > this.#size) return err(failure('not_found', `the log has ${this.#size} leaves`))
+    if (index >= size || size > this.#size)
+      return err(failure('not_found', `the log has ${this.#size} leaves`))
     return ok({ leaf: this.#read(0, index), proof: inclusion(index, size, this.#read) })
   }
 
@@ -158,7 +176,12 @@ export class LogObject extends DurableObject<Env> {
    */
   async shadowed(since: number): Promise<{ counts: ShadowCount[]; latest: ShadowDifference[] }> {
     const { index, call, agent, tool, at, shadowSince, shadowFrom: from, shadowTo: to } = leaves
-    const counts = this.#db.select({ from, to, count: count() }).from(leaves).where(eq(shadowSince, since)).groupBy(from, to).all()
+    const counts = this.#db
+      .select({ from, to, count: count() })
+      .from(leaves)
+      .where(eq(shadowSince, since))
+      .groupBy(from, to)
+      .all()
     const differ = this.#db
       .select({ call, agent, tool, at_ms: at, from, to })
       .from(leaves)
@@ -205,13 +228,24 @@ export class LogObject extends DurableObject<Env> {
 
   /** Where the last so many begin. */
   #fromEnd(last: number): number {
-    const those = this.#db.select({ index: leaves.index }).from(leaves).where(OF_CALLS).orderBy(desc(leaves.index)).limit(last)
+    const those = this.#db
+      .select({ index: leaves.index })
+      .from(leaves)
+      .where(OF_CALLS)
+      .orderBy(desc(leaves.index))
+      .limit(last)
     return those.all().at(-1)?.index ?? this.#size
   }
 
   #endedFrom(from: number): Ended[] {
     const those = and(gt(leaves.index, from - 1), OF_CALLS)
-    const rows = this.#db.select().from(leaves).where(those).orderBy(asc(leaves.index)).limit(LIMITS.page).all()
+    const rows = this.#db
+      .select()
+      .from(leaves)
+      .where(those)
+      .orderBy(asc(leaves.index))
+      .limit(LIMITS.page)
+      .all()
     return rows.map(({ index, call, agent, tool, state, at, took }) => ({
       seq: index + 1,
       call,
@@ -231,7 +265,12 @@ export class LogObject extends DurableObject<Env> {
       .delete(leaves)
       .where(inArray(leaves.run, [...gone]))
       .run()
-    const rows = this.#db.selectDistinct({ run: leaves.run }).from(leaves).where(OF_CALLS).limit(LIMITS.page).all()
+    const rows = this.#db
+      .selectDistinct({ run: leaves.run })
+      .from(leaves)
+      .where(OF_CALLS)
+      .limit(LIMITS.page)
+      .all()
     return rows.map(({ run }) => run)
   }
 

@@ -25,11 +25,15 @@ export const leaves = sqliteTable(
   },
   (table) => [
     uniqueIndex('leaves_source').on(table.run, table.seq),
-    index('leaves_shadow').on(table.shadowSince, table.shadowFrom, table.shadowTo).where(isNotNull(table.shadowSince)),
+    index('leaves_shadow')
+      .on(table.shadowSince, table.shadowFrom, table.shadowTo)
+      .where(isNotNull(table.shadowSince)),
   ],
 )
 
 /** Hashes of full subtrees by level and index. */
-export const nodes = sqliteTable('nodes', { level: integer().notNull(), index: integer().notNull(), hash: text().notNull() }, (table) => [
-  primaryKey({ columns: [table.level, table.index] }),
-])
+export const nodes = sqliteTable(
+  'nodes',
+  { level: integer().notNull(), index: integer().notNull(), hash: text().notNull() },
+  (table) => [primaryKey({ columns: [table.level, table.index] })],
+)

@@ -24,8 +24,8 @@ export function docsPage() {
     <Page title="API">
       <h1>Countersign API</h1>
       <p>
-        No tool call runs without a countersign: propose a call, and policy allows it, asks a human, or denies it. Machines read{' '}
-        <a href="/openapi.json">/openapi.json</a>. Keys for offline verification are at{' '}
+        No tool call runs without a countersign: propose a call, and policy allows it, asks a human, or denies
+        it. Machines read <a href="/openapi.json">/openapi.json</a>. Keys for offline verification are at{' '}
         <a href="/.well-known/countersign/keys.json">keys.json</a>.
       </p>
       {kinds.map((kind) => (

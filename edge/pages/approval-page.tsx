@@ -21,14 +21,18 @@ import { pageStyle } from './style.ts'
 export type Node = { toString(): string | Promise<string> }
 
 const SECURITY = {
-  'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+  'content-security-policy':
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
   'x-robots-tag': 'noindex',
 } as const
 
 export const html = (page: Node, status = 200): Response =>
-  new Response(`<!doctype html>${page.toString()}`, { status, headers: { ...headersOf('text/html; charset=utf-8'), ...SECURITY } })
+  new Response(`<!doctype html>${page.toString()}`, {
+    status,
+    headers: { ...headersOf('text/html; charset=utf-8'), ...SECURITY },
+  })
 
 type Framed = { title: string; top?: unknown; sheet?: string; children?: unknown }
 
@@ -97,7 +101,8 @@ export function Answers({ answers }: Pick<Approval, 'answers'>) {
       {answers.map(({ by, decision, channel, scope, reason, at_ms }) => (
         <p>
           {decision === 'approve' ? 'Yes' : 'No'}
-          {scope === 'once' ? '' : ' to all calls of its kind, for a while,'} by <strong>{by}</strong> ({channel}), <Time ms={at_ms} />
+          {scope === 'once' ? '' : ' to all calls of its kind, for a while,'} by <strong>{by}</strong> (
+          {channel}), <Time ms={at_ms} />
           {reason === '' ? '' : `: ${written(reason)}`}
         </p>
       ))}
@@ -129,7 +134,17 @@ type Shown = {
   change?: unknown
 }
 
-export function approvalPage({ approval, events, approver, nonce, files, now, whole = ok([]), part = 0, change = '' }: Shown) {
+export function approvalPage({
+  approval,
+  events,
+  approver,
+  nonce,
+  files,
+  now,
+  whole = ok([]),
+  part = 0,
+  change = '',
+}: Shown) {
   const { prompt, status, expires_at } = approval
   const open = status === 'pending' && nonce !== null && !hasAnswered(approval, approver)
   const rest = <Wholes whole={whole} part={part} />
@@ -154,7 +169,13 @@ export function approvalPage({ approval, events, approver, nonce, files, now, wh
           <span class="quiet" id="reason-help">
             Optional. It is kept on record, and a denial’s is told to the agent.
           </span>
-          <textarea id="reason" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="reason-help"></textarea>
+          <textarea
+            id="reason"
+            name="reason"
+            rows={2}
+            maxlength={LIMITS.reason_chars}
+            aria-describedby="reason-help"
+          ></textarea>
         </div>
         {prompt.standing === undefined ? '' : <Further {...prompt.standing} options={approval.options} />}
         <div class="answer">
@@ -180,20 +201,29 @@ export function approvalPage({ approval, events, approver, nonce, files, now, wh
 }
 
 /** What else an answer could cover, said before it is given. Folded: the answer to this call alone is the one at hand. */
-export function Further({ covers, most_s, options }: NonNullable<Approval['prompt']['standing']> & Pick<Approval, 'options'>) {
+export function Further({
+  covers,
+  most_s,
+  options,
+}: NonNullable<Approval['prompt']['standing']> & Pick<Approval, 'options'>) {
   return (
     <details>
       <summary>Answer for more than this call</summary>
       <p>
-        The answer then holds for <Prose text={covers} inside />. It ends when the session is reset, or somebody takes it back, or after{' '}
-        {LIMITS.standing_s / 3_600} hours at the latest.
+        The answer then holds for <Prose text={covers} inside />. It ends when the session is reset, or
+        somebody takes it back, or after {LIMITS.standing_s / 3_600} hours at the latest.
       </p>
       {most_s === 0 ? <p>Policy wants a yes for each call.</p> : ''}
       <div class="buttons">
         {options
           .filter(({ scope }) => scope !== 'once')
           .map(({ decision, ttl_s }) => (
-            <button type="submit" class={decision} name="standing" value={`${decision} ${ttl_s ?? 'session'}`}>
+            <button
+              type="submit"
+              class={decision}
+              name="standing"
+              value={`${decision} ${ttl_s ?? 'session'}`}
+            >
               {decision === 'deny' ? 'Deny' : 'Approve'} for{' '}
               {ttl_s === undefined ? 'the session' : ttl_s === 60 ? 'a minute' : `${ttl_s / 60} minutes`}
             </button>
@@ -246,7 +276,8 @@ export function Facts({ approval, files = null }: { approval: Approval; files?: 
       {edits.map((edit) => (
         <section aria-label="What was changed">
           <p class="alert changed">
-            <strong>{edit.by}</strong> has changed the arguments ({edit.channel}), <Time ms={edit.at_ms} />. This is the call as it is now.
+            <strong>{edit.by}</strong> has changed the arguments ({edit.channel}), <Time ms={edit.at_ms} />.
+            This is the call as it is now.
           </p>
           <Changes {...edit} />
         </section>
@@ -338,7 +369,15 @@ export function Changes({ changes, more }: Pick<Edit, 'changes' | 'more'>) {
 }
 
 /** What was not done, why, and what to do now. */
-export function NotDone({ title, role, failure: { code, detail } }: { title: string; role: 'status' | 'alert'; failure: Failure }) {
+export function NotDone({
+  title,
+  role,
+  failure: { code, detail },
+}: {
+  title: string
+  role: 'status' | 'alert'
+  failure: Failure
+}) {
   return (
     <section class="outcome denied" role={role}>
       <h1>{title}</h1>

@@ -35,7 +35,11 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
       <button type="submit" name="decision" value="deny" hidden>
         Deny
       </button>
-      {refusal === undefined ? '' : <NotDone title="This change can’t be made" role="alert" failure={refusal} />}
+      {refusal === undefined ? (
+        ''
+      ) : (
+        <NotDone title="This change can’t be made" role="alert" failure={refusal} />
+      )}
       {refusal?.errors?.map(({ at, message }) => (
         <p>
           <code>{at}</code>: {message}
@@ -44,8 +48,10 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
       <div class="field">
         <label for="change-text">The arguments, as JSON</label>
         <span class="quiet" id="change-help">
-          {over === 'link' ? 'Here you can leave things out, and spend less.' : 'They may reach no further than the agent’s.'} What is
-          hidden stays so where you leave it. You see the change before you answer.
+          {over === 'link'
+            ? 'Here you can leave things out, and spend less.'
+            : 'They may reach no further than the agent’s.'}{' '}
+          What is hidden stays so where you leave it. You see the change before you answer.
         </span>
         <textarea
           id="change-text"
@@ -105,14 +111,22 @@ export function ChangeStep({ approval, approver, token, text, reason, preview, w
         <span class="quiet" id="reason-help">
           Optional. It is kept on record, and a denial’s is told to the agent.
         </span>
-        <textarea id="reason" name="reason" rows={2} maxlength={LIMITS.reason_chars} aria-describedby="reason-help">
+        <textarea
+          id="reason"
+          name="reason"
+          rows={2}
+          maxlength={LIMITS.reason_chars}
+          aria-describedby="reason-help"
+        >
           {reason}
         </textarea>
       </div>
       <div class="answer">
         <p class="quiet">
           You answer as <strong>{approver}</strong>.{' '}
-          {preview.effect === 'ask' ? 'Others are still asked, about the changed call.' : 'The agent is told of the change.'}
+          {preview.effect === 'ask'
+            ? 'Others are still asked, about the changed call.'
+            : 'The agent is told of the change.'}
         </p>
         <div class="buttons">
           <button type="submit" class="deny" name="decision" value="deny">
@@ -146,20 +160,30 @@ export function argumentsIn(text: string): Result<Record<string, unknown>> {
  * Whether the change is to be shown, and nothing to be recorded yet: it was asked for, or a yes came with another text than was offered.
  * `offered` is asked for where it matters.
  */
-export async function asksForChange(form: URLSearchParams, decision: unknown, offered: () => Promise<string | null>): Promise<boolean> {
+export async function asksForChange(
+  form: URLSearchParams,
+  decision: unknown,
+  offered: () => Promise<string | null>,
+): Promise<boolean> {
   const text = form.get('arguments')
   if (form.get('step') === 'change') return true
-  return decision === 'approve' && text !== null && !form.has('becomes') && !saysTheSame(text, await offered())
+  return (
+    decision === 'approve' && text !== null && !form.has('becomes') && !saysTheSame(text, await offered())
+  )
 }
 
 function saysTheSame(text: string, offered: string | null): boolean {
   if (offered === null) return false
   const [one, other] = [argumentsIn(text), argumentsIn(offered)]
-  return one.ok && other.ok ? canonical(one.value) === canonical(other.value) : text.replaceAll('\r\n', '\n') === offered
+  return one.ok && other.ok
+    ? canonical(one.value) === canonical(other.value)
+    : text.replaceAll('\r\n', '\n') === offered
 }
 
 /** What the second step sends: only a yes is to it. */
-export function changedIn(form: URLSearchParams): Result<{ arguments?: Record<string, unknown>; becomes?: string }> {
+export function changedIn(
+  form: URLSearchParams,
+): Result<{ arguments?: Record<string, unknown>; becomes?: string }> {
   const becomes = form.get('becomes')
   if (becomes === null || form.get('decision') !== 'approve') return ok({})
   const args = argumentsIn(form.get('arguments') ?? '')

@@ -24,7 +24,9 @@ function Whole({ title, characters, parts, part }: Unfolded & { part: number }) 
       ) : (
         <p>
           Part {at} of {parts.length}.{' '}
-          {parts.map((_, i) => (i + 1 === at ? '' : <a href={`?part=${i + 1}`}>Part {i + 1}</a>)).flatMap((link) => [link, ' '])}
+          {parts
+            .map((_, i) => (i + 1 === at ? '' : <a href={`?part=${i + 1}`}>Part {i + 1}</a>))
+            .flatMap((link) => [link, ' '])}
         </p>
       )}
       <pre>{parts[at - 1]}</pre>

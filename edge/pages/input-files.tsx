@@ -35,10 +35,16 @@ export function BroughtFiles({ files = [], at }: { files: Approval['prompt']['fi
 }
 
 type Named = { path: string; bytes: Uint8Array }
-type Run = { approval: (n: number) => Promise<Result<Approval>>; file: (agent: null, n: number, digest: string) => Promise<Result<Named>> }
+type Run = {
+  approval: (n: number) => Promise<Result<Approval>>
+  file: (agent: null, n: number, digest: string) => Promise<Result<Named>>
+}
 
 /** One that the question is about, under the name that its card shows; what the call leaves is none of the question. */
-export async function broughtFile({ run, n }: { run: Run; n: number }, sha256: string): Promise<Result<Named>> {
+export async function broughtFile(
+  { run, n }: { run: Run; n: number },
+  sha256: string,
+): Promise<Result<Named>> {
   const approval = await run.approval(n)
   const named = approval.ok ? approval.value.prompt.files?.find((file) => file.sha256 === sha256) : undefined
   if (named === undefined) return err(failure('not_found', 'the call brings no such file'))

@@ -24,7 +24,15 @@ type Followed<T> = {
 }
 
 /** As often as anything changed what `tell` says, then `over`. */
-export async function follow<T>({ env, tenant, whose, approval, from, still, tell }: Followed<T>): Promise<Result<Response>> {
+export async function follow<T>({
+  env,
+  tenant,
+  whose,
+  approval,
+  from,
+  still,
+  tell,
+}: Followed<T>): Promise<Result<Response>> {
   const object = tenantObject(env, tenant)
   const following = { stream: randomUUID(), whose, approval }
   const entered = await object.follow(following)
@@ -48,7 +56,9 @@ export async function follow<T>({ env, tenant, whose, approval, from, still, tel
     },
     cancel: () => object.unfollow(following.stream),
   })
-  return ok(new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } }))
+  return ok(
+    new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } }),
+  )
 }
 
 /** The page's rules, with this script let in by its digest, and a stream from our own origin. */

@@ -2,6 +2,10 @@
 
 export function logError(instance: string, error: unknown): void {
   console.error(
-    JSON.stringify({ level: 'error', instance, error: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
+    JSON.stringify({
+      level: 'error',
+      instance,
+      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    }),
   )
 }

@@ -3,7 +3,8 @@
 // allows it no private address, and Cloudflare has none.
 
 /** Names that mean something inside of a network alone. */
-const INSIDE = /(?:^|\.)(?:localhost|local|localdomain|internal|intranet|private|corp|lan|home|home\.arpa|arpa|onion|invalid)$/
+const INSIDE =
+  /(?:^|\.)(?:localhost|local|localdomain|internal|intranet|private|corp|lan|home|home\.arpa|arpa|onion|invalid)$/
 
 /** At least two labels, none of them empty: `localhost..` passes a check that looks only for a dot. */
 const NAMED = /^(?:[a-z0-9_-]{1,63}\.)+[a-z0-9-]{1,63}$/

@@ -12,11 +12,15 @@ const LENGTHS = [2_000, 400, 80]
 /** The same JSON value with each deceiving character as an escape. */
 export const unambiguous = (json: string): string =>
   json.replace(EACH_DECEIVING, (char) =>
-    Array.from({ length: char.length }, (_, i) => `\\u${char.charCodeAt(i).toString(16).padStart(4, '0')}`).join(''),
+    Array.from(
+      { length: char.length },
+      (_, i) => `\\u${char.charCodeAt(i).toString(16).padStart(4, '0')}`,
+    ).join(''),
   )
 
 /** Replaces each deceiving character by its code point. */
-export const written = (text: string): string => text.replace(EACH_DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
+export const written = (text: string): string =>
+  text.replace(EACH_DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 
 /** A value as JSON for people, without deceiving characters. A cut text says how much it lacks and has the digest of the whole. */
 export function readable(value: unknown): string {
@@ -45,7 +49,9 @@ function shortened(value: unknown, length: number): unknown {
   if (typeof value === 'string') return cut(value, length)
   if (Array.isArray(value)) return value.map((item) => shortened(item, length))
   if (typeof value === 'object' && value !== null)
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [cut(name, length), shortened(item, length)]))
+    return Object.fromEntries(
+      Object.entries(value).map(([name, item]) => [cut(name, length), shortened(item, length)]),
+    )
   return value
 }
 

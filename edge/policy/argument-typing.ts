@@ -10,10 +10,15 @@ import { err, ok } from '../../shared/result.ts'
 import type { Schema } from '../tools/schema-rules.ts'
 import type { CedarValueJson } from './engine.ts'
 
-type Scalar = { readonly type: 'String' | 'Long' | 'Boolean' } | { readonly type: 'Extension'; readonly name: 'decimal' }
+type Scalar =
+  | { readonly type: 'String' | 'Long' | 'Boolean' }
+  | { readonly type: 'Extension'; readonly name: 'decimal' }
 type Type = Scalar | { readonly type: 'Set'; readonly element: Scalar } | RecordType
 /** As Cedar's JSON schemas write it. */
-export type RecordType = { readonly type: 'Record'; readonly attributes: Readonly<Record<string, Type & { readonly required: boolean }>> }
+export type RecordType = {
+  readonly type: 'Record'
+  readonly attributes: Readonly<Record<string, Type & { readonly required: boolean }>>
+}
 
 /** What policy does not see: where in the arguments, and why. */
 export type Unseen = { readonly at: string; readonly reason: string }
@@ -27,7 +32,10 @@ export type ArgumentTypes = {
 
 /** A value of the type, or why it is none. */
 type Converted = { readonly value: CedarValueJson } | { readonly refused: readonly FieldError[] }
-type Seen<T extends Type = Type> = { readonly type: T; readonly convert: (value: unknown, at: string) => Converted }
+type Seen<T extends Type = Type> = {
+  readonly type: T
+  readonly convert: (value: unknown, at: string) => Converted
+}
 /** `nullable`: null may stand there too, and is as if nothing did. */
 type Found = { readonly seen: Seen; readonly nullable: boolean } | { readonly unseen: string }
 
@@ -42,7 +50,10 @@ export function argumentTypes(schema: Schema): ArgumentTypes {
     unseen: typing.unseen,
     convert: (args) => {
       const converted = convert(args, '')
-      if ('refused' in converted) return err(failure('invalid_arguments', 'policy can’t see these arguments exactly', converted.refused))
+      if ('refused' in converted)
+        return err(
+          failure('invalid_arguments', 'policy can’t see these arguments exactly', converted.refused),
+        )
       return ok(converted.value as Record<string, CedarValueJson>) // a record converts to a record
     },
   }
@@ -86,24 +97,34 @@ class Typing {
       parts.push([name, found.seen.convert])
     }
     if (schema['additionalProperties'] !== false)
-      this.unseen.push({ at: `${at}/*`, reason: 'names that `properties` does not list; `"additionalProperties": false` refuses them' })
+      this.unseen.push({
+        at: `${at}/*`,
+        reason: 'names that `properties` does not list; `"additionalProperties": false` refuses them',
+      })
     return { type: { type: 'Record', attributes }, convert: recordOf(parts) }
   }
 
   #member(name: string, schema: unknown, at: string): Found {
     if (CEDAR_ESCAPES.has(name)) return { unseen: 'Cedar reads this name as something other than data' }
-    if (--this.#left < 0) return { unseen: `policy sees ${LIMITS.policy_attributes} arguments of a tool at the most` }
+    if (--this.#left < 0)
+      return { unseen: `policy sees ${LIMITS.policy_attributes} arguments of a tool at the most` }
     return this.#find(schema, at)
   }
 
   #find(schema: unknown, at: string): Found {
     if (typeof schema !== 'object' || schema === null) return { unseen: 'it may be of any type' }
     const { $ref, type } = schema as Schema // it has passed schemas.ts
-    if (type === undefined && typeof $ref === 'string') return this.#find(this.#definitions[$ref.slice('#/$defs/'.length)], at)
+    if (type === undefined && typeof $ref === 'string')
+      return this.#find(this.#definitions[$ref.slice('#/$defs/'.length)], at)
     const { kinds, nullable } = kindsOf(schema as Schema)
     const [kind] = kinds
     if (kind === undefined || kinds.length > 1)
-      return { unseen: kinds.length > 1 ? `it may be ${kinds.join(' or ')}` : 'it says no `type` of its own, and none follows from `enum`' }
+      return {
+        unseen:
+          kinds.length > 1
+            ? `it may be ${kinds.join(' or ')}`
+            : 'it says no `type` of its own, and none follows from `enum`',
+      }
     const scalar = SCALARS[kind]
     if (scalar !== undefined) return { seen: scalar, nullable }
     if (kind === 'array') return this.#list(schema as Schema, at, nullable)
@@ -116,14 +137,17 @@ class Typing {
     if (schema['prefixItems'] !== undefined) return { unseen: 'a list whose items differ by place' }
     if (schema['items'] === undefined) return { unseen: 'a list that does not say what its `items` are' }
     const item = itemOf(schema['items'], this.#definitions)
-    return item === undefined ? { unseen: `the \`items\` of \`${at}\` are not all of one plain type` } : { seen: setOf(item), nullable }
+    return item === undefined
+      ? { unseen: `the \`items\` of \`${at}\` are not all of one plain type` }
+      : { seen: setOf(item), nullable }
   }
 }
 
 function itemOf(schema: unknown, definitions: Schema): Seen<Scalar> | undefined {
   if (typeof schema !== 'object' || schema === null) return undefined
   const { $ref, type } = schema as Schema // it has passed schemas.ts
-  if (type === undefined && typeof $ref === 'string') return itemOf(definitions[$ref.slice('#/$defs/'.length)], definitions)
+  if (type === undefined && typeof $ref === 'string')
+    return itemOf(definitions[$ref.slice('#/$defs/'.length)], definitions)
   const { kinds, nullable } = kindsOf(schema as Schema)
   return kinds.length === 1 && !nullable ? SCALARS[kinds[0] ?? ''] : undefined
 }
@@ -131,13 +155,20 @@ function itemOf(schema: unknown, definitions: Schema): Seen<Scalar> | undefined 
 /** The types that a schema names itself, or that its listed values have; null apart. */
 function kindsOf(schema: Schema): { kinds: readonly string[]; nullable: boolean } {
   const values = schema['enum'] ?? ('const' in schema ? [schema['const']] : [])
-  const all = schema['type'] === undefined ? (values as unknown[]).map(kindOf) : [schema['type']].flat().map(String)
+  const all =
+    schema['type'] === undefined ? (values as unknown[]).map(kindOf) : [schema['type']].flat().map(String)
   const kinds = [...new Set(all)].filter((kind) => kind !== 'null')
   return { kinds, nullable: all.includes('null') && kinds.length > 0 }
 }
 
 const kindOf = (value: unknown): string =>
-  value === null ? 'null' : Array.isArray(value) ? 'array' : Number.isSafeInteger(value) ? 'integer' : typeof value
+  value === null
+    ? 'null'
+    : Array.isArray(value)
+      ? 'array'
+      : Number.isSafeInteger(value)
+        ? 'integer'
+        : typeof value
 
 const refuse = (at: string, message: string): Converted => ({ refused: [{ at: at || '/', message }] })
 
@@ -147,23 +178,34 @@ const STRING: Seen<Scalar> = {
 }
 const BOOLEAN: Seen<Scalar> = {
   type: { type: 'Boolean' },
-  convert: (value, at) => (typeof value === 'boolean' ? { value } : refuse(at, 'the tool takes true or false here')),
+  convert: (value, at) =>
+    typeof value === 'boolean' ? { value } : refuse(at, 'the tool takes true or false here'),
 }
 const LONG: Seen<Scalar> = {
   type: { type: 'Long' },
   // -0 is 0 to Cedar: say so here, where nobody has to know how it would be handed over.
   convert: (value, at) =>
-    Number.isSafeInteger(value) ? { value: Number(value) + 0 } : refuse(at, 'the tool takes a whole number here, of 2^53 at the most'),
+    Number.isSafeInteger(value)
+      ? { value: Number(value) + 0 }
+      : refuse(at, 'the tool takes a whole number here, of 2^53 at the most'),
 }
 const DECIMAL: Seen<Scalar> = {
   type: { type: 'Extension', name: 'decimal' },
   convert: (value, at) => {
     const text = typeof value === 'number' ? decimalText(value) : undefined
     if (text !== undefined) return { value: { __extn: { fn: 'decimal', arg: text } } }
-    return refuse(at, 'a number has at most four decimals and 14 digits before them; send it as a string, or as a smaller unit')
+    return refuse(
+      at,
+      'a number has at most four decimals and 14 digits before them; send it as a string, or as a smaller unit',
+    )
   },
 }
-const SCALARS: Readonly<Record<string, Seen<Scalar> | undefined>> = { string: STRING, boolean: BOOLEAN, integer: LONG, number: DECIMAL }
+const SCALARS: Readonly<Record<string, Seen<Scalar> | undefined>> = {
+  string: STRING,
+  boolean: BOOLEAN,
+  integer: LONG,
+  number: DECIMAL,
+}
 
 /** A decimal is a 64-bit count of ten-thousandths. Beyond this, doubles are further apart than that anyway. */
 const LARGEST_DECIMAL = 922_337_203_685_477.5
@@ -193,7 +235,8 @@ const setOf = (item: Seen<Scalar>): Seen => ({
 const recordOf =
   (parts: readonly (readonly [string, Seen['convert']])[]): Seen['convert'] =>
   (value, at) => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return refuse(at, 'the tool takes an object here')
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      return refuse(at, 'the tool takes an object here')
     const record: Record<string, CedarValueJson> = {}
     const refused: FieldError[] = []
     for (const [name, convert] of parts) {

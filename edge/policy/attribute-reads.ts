@@ -30,7 +30,13 @@ export function readsOf(policy: PolicyJson): Reads {
 /** `x in Role::"a"` reads the entity on the left; a literal entity on the right is only a name. */
 function readByIn(part: unknown): unknown {
   if (isLiteral(part)) return undefined
-  return typeof part === 'object' && part !== null && 'left' in part && 'right' in part && isLiteral(part.right) ? part.left : part
+  return typeof part === 'object' &&
+    part !== null &&
+    'left' in part &&
+    'right' in part &&
+    isLiteral(part.right)
+    ? part.left
+    : part
 }
 
 function isLiteral(node: unknown): boolean {
@@ -39,7 +45,8 @@ function isLiteral(node: unknown): boolean {
   return 'Value' in node && typeof node.Value === 'object' && node.Value !== null && '__entity' in node.Value
 }
 
-const isVar = (node: unknown, name: string): boolean => typeof node === 'object' && node !== null && 'Var' in node && node.Var === name
+const isVar = (node: unknown, name: string): boolean =>
+  typeof node === 'object' && node !== null && 'Var' in node && node.Var === name
 
 /**
  * The path `['args', 'amount']` for `context.args.amount`, `context.args has amount` and `context has args.amount`; undefined if the
@@ -52,7 +59,9 @@ export function pathOf(node: unknown): string[] | undefined {
   if (typeof step !== 'object' || step === null || !('left' in step && 'attr' in step)) return undefined
   const before = pathOf(step.left)
   const names: unknown[] = [step.attr].flat()
-  return before !== undefined && names.every((name) => typeof name === 'string') ? [...before, ...names] : undefined
+  return before !== undefined && names.every((name) => typeof name === 'string')
+    ? [...before, ...names]
+    : undefined
 }
 
 /** Every record of a tree, in source order. */
@@ -66,7 +75,8 @@ export function* nodesIn(tree: unknown): Generator<Readonly<Record<string, unkno
   }
 }
 
-const along = ([first, ...rest]: readonly string[]): Reading => (first === undefined ? 'whole' : new Map([[first, along(rest)]]))
+const along = ([first, ...rest]: readonly string[]): Reading =>
+  first === undefined ? 'whole' : new Map([[first, along(rest)]])
 
 /** The union of several readings. */
 function joined(all: readonly Reading[]): Reading {
@@ -84,7 +94,9 @@ function joined(all: readonly Reading[]): Reading {
 
 /** Whether this attribute of the context, or anything in it, is read. */
 export const isRead = (reading: Reading, [first, ...rest]: readonly string[]): boolean =>
-  reading === 'whole' || first === undefined || (reading.has(first) && isRead(reading.get(first) ?? 'whole', rest))
+  reading === 'whole' ||
+  first === undefined ||
+  (reading.has(first) && isRead(reading.get(first) ?? 'whole', rest))
 
 /** The reads of many policies. */
 export const together = (all: readonly Reads[]): Reads => ({
@@ -106,4 +118,5 @@ export function readPart(reading: Reading, value: CedarValueJson): CedarValueJso
 
 /** The attributes of the context that a human's yes changes. */
 const APPROVAL = ['approval', 'allow_sensitive_tools']
-export const readsApproval = ({ context }: Reads): boolean => context === 'whole' || APPROVAL.some((name) => context.has(name))
+export const readsApproval = ({ context }: Reads): boolean =>
+  context === 'whole' || APPROVAL.some((name) => context.has(name))

@@ -31,26 +31,39 @@ const LOOK_ALIKE = /bidi control|mixed scripts|general security profile|confusab
 
 let base: CedarSchema | undefined
 
-type Tools = readonly (Partial<Pick<ToolSpec, 'executor'>> & { readonly name: string; readonly input_schema: Schema })[]
+type Tools = readonly (Partial<Pick<ToolSpec, 'executor'>> & {
+  readonly name: string
+  readonly input_schema: Schema
+})[]
 type Registered = Contract & Tools[number]
 
-const typesOf = (tool: Tools[number]): Types => ({ args: argumentTypes(tool.input_schema).record, groups: actionGroups(tool) })
+const typesOf = (tool: Tools[number]): Types => ({
+  args: argumentTypes(tool.input_schema).record,
+  groups: actionGroups(tool),
+})
 
 /**
  * Validates a tenant's set, with the floor, against all its tools. On success the value is a list of warnings. `bounded`: refuse a set
  * that takes too long to validate. A rollback is not bounded, because a set that was active before must be accepted again.
  */
-export function checkPolicies(texts: PolicyTexts, tools: Tools, bounded = true): Result<readonly FieldError[]> {
+export function checkPolicies(
+  texts: PolicyTexts,
+  tools: Tools,
+  bounded = true,
+): Result<readonly FieldError[]> {
   const whole = underFloor(texts)
   if (!whole.ok) return whole
   const { lookAlikes } = readTexts(whole.value)
   const set = compile(whole.value)
-  if (!set.ok) return lookAlikes.length === 0 ? set : invalidPolicies([...lookAlikes, ...(set.error.errors ?? [])])
+  if (!set.ok)
+    return lookAlikes.length === 0 ? set : invalidPolicies([...lookAlikes, ...(set.error.errors ?? [])])
   if (bounded && costOf(set.value, tools) > LIMITS.policy_checks) {
     const detail = `validating these rules against all ${tools.length} tools would take too long; name the tools they apply to in their scopes`
     return err(failure('limit_reached', detail))
   }
-  const heavy = [...set.value.rules.values()].filter((rule) => bounded && worstCaseOf(rule, tools.length) > LIMITS.policy_check_us)
+  const heavy = [...set.value.rules.values()].filter(
+    (rule) => bounded && worstCaseOf(rule, tools.length) > LIMITS.policy_check_us,
+  )
   if (heavy.length > 0) {
     const detail =
       'validating these rules would take too long; name the actions they apply to in their scopes, or split them into smaller rules'
@@ -71,7 +84,11 @@ export function checkPolicies(texts: PolicyTexts, tools: Tools, bounded = true):
     const detail = `these rules name ${unknown.size} actions that do not exist, such as ${some.join(', ')}; register a tool before you write rules about it`
     return err(failure('invalid_policy', detail))
   }
-  const { errors, warnings } = validateSet(set.value, new Map(tools.map((tool) => [tool.name, typesOf(tool)])), SHOWN)
+  const { errors, warnings } = validateSet(
+    set.value,
+    new Map(tools.map((tool) => [tool.name, typesOf(tool)])),
+    SHOWN,
+  )
   const all = [...lookAlikes, ...errors]
   return all.length === 0 ? ok(warnings.slice(0, SHOWN)) : invalidPolicies(all)
 }
@@ -80,7 +97,12 @@ export function checkPolicies(texts: PolicyTexts, tools: Tools, bounded = true):
  * Validates the active set against one changed tool (`null`: removed). Mistakes that the set had before don't count. A rule also counts
  * as broken if it would stay valid but no longer apply to the tool, or no longer count its calls.
  */
-export function checkToolChange(texts: PolicyTexts, tools: readonly Registered[], name: string, next: Registered | null): Result<true> {
+export function checkToolChange(
+  texts: PolicyTexts,
+  tools: readonly Registered[],
+  name: string,
+  next: Registered | null,
+): Result<true> {
   const set = readyUnderFloor(texts)
   if (!set.ok) return ok(true) // a set that does not compile is not active
   const present = tools.find((tool) => tool.name === name) ?? null
@@ -89,7 +111,8 @@ export function checkToolChange(texts: PolicyTexts, tools: readonly Registered[]
     err(failure('tool_breaks_policies', `${change}, ${what}`, broken.slice(0, SHOWN)))
   if (next === null) {
     const named = placesOfTool(set.value, name)
-    if (named.length > 0) return refused(`${named.length} of the active rules would name a tool that does not exist`, named)
+    if (named.length > 0)
+      return refused(`${named.length} of the active rules would name a tool that does not exist`, named)
   } else if (present !== null) {
     const lost = [...lostBy(set.value, present, next).take(SHOWN)]
     if (lost.length > 0) return refused('some active rules would no longer apply to it', lost)
@@ -100,7 +123,9 @@ export function checkToolChange(texts: PolicyTexts, tools: readonly Registered[]
     return err(failure('limit_reached', detail))
   }
   const others = new Map<string, Types>(
-    tools.filter((tool) => tool.name !== name).map((tool) => [tool.name, { args: null, groups: actionGroups(tool) }]),
+    tools
+      .filter((tool) => tool.name !== name)
+      .map((tool) => [tool.name, { args: null, groups: actionGroups(tool) }]),
   )
   const errorsWith = (tool: Registered | null): readonly FieldError[] =>
     validateSet(set.value, tool === null ? others : new Map([...others, [name, typesOf(tool)]])).errors
@@ -108,13 +133,19 @@ export function checkToolChange(texts: PolicyTexts, tools: readonly Registered[]
   if (errors.length === 0) return ok(true)
   const had = new Set(errorsWith(present).map(({ at, message }) => `${at} ${message}`))
   const broken = errors.filter(({ at, message }) => !had.has(`${at} ${message}`))
-  return broken.length === 0 ? ok(true) : refused(`${broken.length} of the active rules would be invalid`, broken)
+  return broken.length === 0
+    ? ok(true)
+    : refused(`${broken.length} of the active rules would be invalid`, broken)
 }
 
 /**
  * Validates rules in batches and stops at `enough` mistakes: the engine takes far longer to report a mistake than to pass a correct rule.
  */
-function validateSet({ rules }: PolicySet, tools: ToolTypes, enough: number = Number.POSITIVE_INFINITY): Findings {
+function validateSet(
+  { rules }: PolicySet,
+  tools: ToolTypes,
+  enough: number = Number.POSITIVE_INFINITY,
+): Findings {
   const schema = tenantSchema(ours(), tools)
   const typed = [...tools.values()].filter(({ args }) => args !== null).length
   const errors: FieldError[] = []
@@ -156,7 +187,8 @@ function* batchesOf(rules: PolicySet['rules'], tools: number): Generator<string[
 
 /** The number of actions that a rule is validated against. */
 function actionsOf({ weight: { scope } }: Rule, tools: number): number {
-  const own = scope.actions === null ? Object.keys(ours()['']?.actions ?? {}).length : scope.actions.uids.length
+  const own =
+    scope.actions === null ? Object.keys(ours()['']?.actions ?? {}).length : scope.actions.uids.length
   return own + (toolsIn(scope) === 'all' ? tools : 0)
 }
 
@@ -165,13 +197,17 @@ const PAIR = 40
 
 /** The cost of validating a set, in parts of rules: each rule's parts times the actions it is validated against. */
 const costOf = ({ rules }: PolicySet, tools: Tools): number =>
-  [...rules.values()].reduce((sum, rule) => sum + actionsOf(rule, tools.length) * (PAIR + rule.weight.parts), 0)
+  [...rules.values()].reduce(
+    (sum, rule) => sum + actionsOf(rule, tools.length) * (PAIR + rule.weight.parts),
+    0,
+  )
 
 /**
  * The worst-case time for one rule, in µs: every step is a mistake, the engine reports it for every action, and each report contains the
  * rule's text.
  */
-const worstCaseOf = (rule: Rule, tools: number): number => actionsOf(rule, tools) * rule.weight.steps * (10 + rule.source.text.length / 400)
+const worstCaseOf = (rule: Rule, tools: number): number =>
+  actionsOf(rule, tools) * rule.weight.steps * (10 + rule.source.text.length / 400)
 
 const ours = (): CedarSchema => (base ??= readSchema(schemaText))
 
@@ -180,7 +216,10 @@ const ours = (): CedarSchema => (base ??= readSchema(schemaText))
  * a set with many before the validator sees it.
  */
 function unknownActionsOf(set: PolicySet, tools: Tools): ReadonlySet<string> {
-  const known = new Set([...Object.keys(ours()['']?.actions ?? {}), ...tools.map(({ name }) => `tool.execute/${name}`)])
+  const known = new Set([
+    ...Object.keys(ours()['']?.actions ?? {}),
+    ...tools.map(({ name }) => `tool.execute/${name}`),
+  ])
   return new Set(actionsIn(set).filter((name) => !known.has(name)))
 }
 
@@ -205,13 +244,18 @@ function isNear(one: string, other: string): boolean {
 }
 
 /** Sorts diagnostics by their place in the text. Of several at one place, which differ only by the action, it keeps one. */
-function fieldErrorsOf(rules: PolicySet['rules'], diagnostics: readonly PolicyDiagnostic[], most: number): FieldError[] {
+function fieldErrorsOf(
+  rules: PolicySet['rules'],
+  diagnostics: readonly PolicyDiagnostic[],
+  most: number,
+): FieldError[] {
   const order = new Map([...rules.keys()].map((id, index) => [id, index]))
   const byPlace = Map.groupBy(diagnostics, ({ policy, start }) => `${policy} ${start}`)
   return [...byPlace.values()]
     .sort(
       ([one], [other]) =>
-        (order.get(one?.policy ?? '') ?? 0) - (order.get(other?.policy ?? '') ?? 0) || (one?.start ?? 0) - (other?.start ?? 0),
+        (order.get(one?.policy ?? '') ?? 0) - (order.get(other?.policy ?? '') ?? 0) ||
+        (one?.start ?? 0) - (other?.start ?? 0),
     )
     .slice(0, most)
     .flatMap((all) => {
@@ -220,7 +264,10 @@ function fieldErrorsOf(rules: PolicySet['rules'], diagnostics: readonly PolicyDi
       if (first === undefined || rule === undefined) return []
       const { file, whole, at: begin, text } = rule.source
       const hint =
-        first.hint ?? (all.length > 1 ? `this rule covers ${all.length} actions for which this is a mistake; narrow its scope` : undefined)
+        first.hint ??
+        (all.length > 1
+          ? `this rule covers ${all.length} actions for which this is a mistake; narrow its scope`
+          : undefined)
       const at = place(file, whole, begin + unitsIn(text, first.start ?? 0))
       return [{ at, message: first.message, ...(hint === undefined ? {} : { hint }) }]
     })

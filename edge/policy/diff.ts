@@ -11,8 +11,11 @@ export function changesBetween(before: PolicyTexts, after: PolicyTexts): PolicyC
   const names = [...new Set([...old.keys(), ...present.keys()])].sort()
   return names.flatMap((policy): PolicyChange[] => {
     const [was, is] = [old.get(policy), present.get(policy)]
-    if (was === undefined) return is === undefined ? [] : [{ policy, in: is.file, change: 'added', before: null, after: is.text }]
+    if (was === undefined)
+      return is === undefined ? [] : [{ policy, in: is.file, change: 'added', before: null, after: is.text }]
     if (is === undefined) return [{ policy, in: was.file, change: 'removed', before: was.text, after: null }]
-    return was.text === is.text ? [] : [{ policy, in: is.file, change: 'changed', before: was.text, after: is.text }]
+    return was.text === is.text
+      ? []
+      : [{ policy, in: is.file, change: 'changed', before: was.text, after: is.text }]
   })
 }

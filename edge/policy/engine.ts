@@ -45,7 +45,12 @@ export type Rule = {
   readonly applies: Pick<PolicyJson, 'principal' | 'action' | 'resource' | 'conditions'>
 }
 /** `parts`: nodes of the syntax tree. `steps`: nodes where the validator may find a mistake. `patterns`: characters of `like` patterns. */
-type Weight = { readonly scope: Scope; readonly parts: number; readonly steps: number; readonly patterns: number }
+type Weight = {
+  readonly scope: Scope
+  readonly parts: number
+  readonly steps: number
+  readonly patterns: number
+}
 /** A policy's text, its file, the whole text of that file, and the offset where the policy begins. */
 type Source = { readonly file: string; readonly whole: string; readonly at: number; readonly text: string }
 
@@ -70,7 +75,11 @@ export type PolicySet = {
 }
 /** A subject with the set and the slice that decide about it. */
 export type Matter = { readonly set: PolicySet; readonly slice: Slice; readonly subject: Subject }
-export type Verdict = { readonly allowed: boolean; readonly policies: readonly string[]; readonly errors: readonly string[] }
+export type Verdict = {
+  readonly allowed: boolean
+  readonly policies: readonly string[]
+  readonly errors: readonly string[]
+}
 
 /** Attestations name the policies that determined a decision, so a policy id must fit into a statement. */
 const NAME = /^[\w.:/-](?:[\w.:/ -]{0,126}[\w.:/-])?$/
@@ -123,11 +132,16 @@ function make(files: PolicyTexts): Result<PolicySet> {
     if (parts.type === 'failure') {
       for (const error of parts.errors.slice(0, SHOWN)) {
         const { start, message, hint } = diagnosticOf(error)
-        errors.push({ at: start === undefined ? file : bytePlace(file, text, start), message, ...(hint === undefined ? {} : { hint }) })
+        errors.push({
+          at: start === undefined ? file : bytePlace(file, text, start),
+          message,
+          ...(hint === undefined ? {} : { hint }),
+        })
       }
       continue
     }
-    if (parts.policy_templates.length > 0) errors.push({ at: file, message: 'templates are not supported; write the policy out' })
+    if (parts.policy_templates.length > 0)
+      errors.push({ at: file, message: 'templates are not supported; write the policy out' })
     const written = inOrder(text, parts.policies)
     if (written.length !== parts.policies.length)
       errors.push({ at: file, message: 'these policies can’t be told apart; write them in several files' })
@@ -140,11 +154,22 @@ function make(files: PolicyTexts): Result<PolicySet> {
       const notes = read.json.annotations ?? {}
       const reads = readsOf(read.json)
       const id = nameOf(notes, file, index)
-      if (RESERVED.has(id)) errors.push({ at: place(file, text, at), message: `the id \`${id}\` is the edge’s own; choose another` })
-      if (!NAME.test(id)) errors.push({ at: file, message: 'an id has 1 to 128 characters: letters, digits, blanks and `_.:/-`' })
+      if (RESERVED.has(id))
+        errors.push({
+          at: place(file, text, at),
+          message: `the id \`${id}\` is the edge’s own; choose another`,
+        })
+      if (!NAME.test(id))
+        errors.push({
+          at: file,
+          message: 'an id has 1 to 128 characters: letters, digits, blanks and `_.:/-`',
+        })
       const namesake = rules.get(id)
       if (namesake !== undefined)
-        errors.push({ at: file, message: `the id \`${id}\` is taken by a policy of \`${namesake.source.file}\`; name each policy once` })
+        errors.push({
+          at: file,
+          message: `the id \`${id}\` is taken by a policy of \`${namesake.source.file}\`; name each policy once`,
+        })
       const { effect, principal, action, resource, conditions } = read.json
       const weight = { scope: scopeOf(read.json), parts: 0, steps: 0, patterns: 0 }
       weigh(conditions, weight)
@@ -210,11 +235,17 @@ export function policiesIn(files: PolicyTexts): Map<string, { file: string; text
     const parts = cedar.policySetTextToParts(text)
     const policies =
       parts.type === 'success'
-        ? inOrder(text, parts.policies).map((part) => ({ policy: part.text, read: cedar.policyToJson(part.text) }))
+        ? inOrder(text, parts.policies).map((part) => ({
+            policy: part.text,
+            read: cedar.policyToJson(part.text),
+          }))
         : []
     if (parts.type === 'failure') found.set(file, { file, text })
     for (const [index, { policy, read }] of policies.entries())
-      found.set(nameOf(read.type === 'success' ? (read.json.annotations ?? {}) : {}, file, index), { file, text: policy })
+      found.set(nameOf(read.type === 'success' ? (read.json.annotations ?? {}) : {}, file, index), {
+        file,
+        text: policy,
+      })
   }
   return found
 }
@@ -224,18 +255,26 @@ type Diagnostic = { readonly start: number | undefined; readonly message: string
 export type PolicyDiagnostic = Diagnostic & { readonly policy: string }
 
 /** Removes the name that the engine gave the policy; we report its file and line instead. */
-const unnamed = (words: string): string => words.replace(/^failed to parse policies from string: |for policy `[^`]*`, /g, '')
+const unnamed = (words: string): string =>
+  words.replace(/^failed to parse policies from string: |for policy `[^`]*`, /g, '')
 
 function diagnosticOf({ message, help, sourceLocations }: DetailedError): Diagnostic {
   const [first] = sourceLocations ?? []
   const hint = meantBy(unnamed(message)) ?? help ?? first?.label ?? undefined
-  return { start: first?.start, message: unnamed(message), ...(hint === undefined ? {} : { hint: unnamed(hint) }) }
+  return {
+    start: first?.start,
+    message: unnamed(message),
+    ...(hint === undefined ? {} : { hint: unnamed(hint) }),
+  }
 }
 
 /** Parses a schema text. Only our own schemas come here, so one that does not parse is a bug. */
 export function readSchema(text: string): Schema {
   const read = cedar.schemaToJson(text)
-  if (read.type === 'failure') throw new Error(`the policy schema does not parse: ${read.errors.map(({ message }) => message).join('; ')}`)
+  if (read.type === 'failure')
+    throw new Error(
+      `the policy schema does not parse: ${read.errors.map(({ message }) => message).join('; ')}`,
+    )
   return read.json
 }
 
@@ -244,8 +283,13 @@ export function validate(
   schema: Schema,
   texts: PolicyTexts,
 ): { errors: readonly PolicyDiagnostic[]; warnings: readonly PolicyDiagnostic[] } {
-  const answer = cedar.validate({ schema, policies: { staticPolicies: texts }, validationSettings: { mode: 'strict' } })
-  if (answer.type === 'failure') throw new Error(`policies that compile do not parse: ${answer.errors.map(({ message }) => message)}`) // a bug
+  const answer = cedar.validate({
+    schema,
+    policies: { staticPolicies: texts },
+    validationSettings: { mode: 'strict' },
+  })
+  if (answer.type === 'failure')
+    throw new Error(`policies that compile do not parse: ${answer.errors.map(({ message }) => message)}`) // a bug
   const diagnostics = (all: readonly { policyId: string; error: DetailedError }[]): PolicyDiagnostic[] =>
     all.map(({ policyId, error }) => ({ ...diagnosticOf(error), policy: policyId }))
   return { errors: diagnostics(answer.validationErrors), warnings: diagnostics(answer.validationWarnings) }
@@ -259,14 +303,24 @@ export function about(set: PolicySet, subject: Subject): Matter {
   const slice = set.sliceFor(subject)
   const { principal, resource, entities } = subject
   const isResource = (uid: EntityUidJson): boolean => isSame(idOf(uid), resource)
-  const needed = slice.reads.resource || isSame(principal, resource) || entities.some(({ parents }) => parents.some(isResource))
-  return { set, slice, subject: needed ? subject : { ...subject, entities: entities.filter(({ uid }) => !isResource(uid)) } }
+  const needed =
+    slice.reads.resource ||
+    isSame(principal, resource) ||
+    entities.some(({ parents }) => parents.some(isResource))
+  return {
+    set,
+    slice,
+    subject: needed ? subject : { ...subject, entities: entities.filter(({ uid }) => !isResource(uid)) },
+  }
 }
 
 const isSame = (one: TypeAndId, other: TypeAndId): boolean => one.type === other.type && one.id === other.id
 
 /** The part of a context that the slice's policies can read. Passing the rest to the engine costs time and changes nothing. */
-export function readable({ slice }: Matter, context: Record<string, CedarValueJson>): Record<string, CedarValueJson> {
+export function readable(
+  { slice }: Matter,
+  context: Record<string, CedarValueJson>,
+): Record<string, CedarValueJson> {
   return readPart(slice.reads.context, context) as Record<string, CedarValueJson> // part of a record is a record
 }
 
@@ -275,7 +329,8 @@ export function readable({ slice }: Matter, context: Record<string, CedarValueJs
  * approvals.
  */
 export const standsRegardless = ({ set: { rules }, slice }: Matter, { policies, errors }: Verdict): boolean =>
-  errors.length === 0 && (policies.length === 0 ? !slice.yesPermits : policies.some((id) => rules.get(id)?.byApproval === false))
+  errors.length === 0 &&
+  (policies.length === 0 ? !slice.yesPermits : policies.some((id) => rules.get(id)?.byApproval === false))
 
 const ANSWERS_KEPT = 1_000
 const LONGEST_KEPT = 2_048
@@ -292,7 +347,11 @@ export function ask(matter: Matter, context: Record<string, CedarValueJson>): Ve
   const { patterns } = matter.slice
   const looks = patterns * text.length
   if (looks > LIMITS.policy_looks)
-    return { allowed: false, policies: [], errors: [`${patterns} characters of patterns are too many for a request of ${text.length}`] } // L6
+    return {
+      allowed: false,
+      policies: [],
+      errors: [`${patterns} characters of patterns are too many for a request of ${text.length}`],
+    } // L6
   const verdict = evaluate(matter, context)
   if (answers.size >= ANSWERS_KEPT) answers.clear()
   if (text.length <= LONGEST_KEPT && verdict.errors.length === 0) answers.set(text, verdict)
@@ -330,7 +389,14 @@ export function engineAnswers(): boolean {
   const nobody = { type: 'Tenant', id: '' }
   try {
     const policies = { staticPolicies: 'permit (principal, action, resource);' }
-    const call = { principal: nobody, action: { type: 'Action', id: '' }, resource: nobody, context: {}, entities: [], policies }
+    const call = {
+      principal: nobody,
+      action: { type: 'Action', id: '' },
+      resource: nobody,
+      context: {},
+      entities: [],
+      policies,
+    }
     const answer = cedar.isAuthorized(call)
     return answer.type === 'success' && answer.response.decision === 'allow'
   } catch {
@@ -349,11 +415,16 @@ function evaluated({ slice, subject }: Matter, context: Record<string, CedarValu
     entities: [...subject.entities],
     preparsedPolicySetId: held.value,
   })
-  if (answer.type === 'failure') return { allowed: false, policies: [], errors: answer.errors.map(({ message }) => message) }
+  if (answer.type === 'failure')
+    return { allowed: false, policies: [], errors: answer.errors.map(({ message }) => message) }
   const { decision, diagnostics } = answer.response
   const errors = diagnostics.errors.map(({ policyId, error }) => `${policyId}: ${error.message}`).toSorted()
   // The engine lists the policies in any order; sorted, equal decisions have equal records.
-  return { allowed: decision === 'allow' && errors.length === 0, policies: diagnostics.reason.toSorted(), errors }
+  return {
+    allowed: decision === 'allow' && errors.length === 0,
+    policies: diagnostics.reason.toSorted(),
+    errors,
+  }
 }
 
 /**

@@ -31,19 +31,29 @@ type Warning = {
 }
 
 /** The validator's warnings and ours. Every route that checks a set returns this list. */
-export const allWarnings = (fromValidator: readonly FieldError[], set: PolicySet, tenant: Tenant): FieldError[] =>
-  [...fromValidator, ...lint(set, tenant)].slice(0, SHOWN)
+export const allWarnings = (
+  fromValidator: readonly FieldError[],
+  set: PolicySet,
+  tenant: Tenant,
+): FieldError[] => [...fromValidator, ...lint(set, tenant)].slice(0, SHOWN)
 
 /** At most `SHOWN` warnings, in the order of the set. */
 function lint({ rules }: PolicySet, tenant: Tenant): FieldError[] {
   const known = namesOf(tenant)
-  return [...warningsOf(rules, { ...known, tools: [...tenant.tools.values()].map(({ tool }) => counted(tool)) }).take(SHOWN)].map(
-    ([{ source }, { quote, message, hint: hintOf }]) => {
-      const offset = quote === undefined ? 0 : whereIn(source.text, quote.from, quote.text)
-      const hint = hintOf?.()
-      return { at: place(source.file, source.whole, source.at + offset), message, ...(hint === undefined ? {} : { hint }) }
-    },
-  )
+  return [
+    ...warningsOf(rules, {
+      ...known,
+      tools: [...tenant.tools.values()].map(({ tool }) => counted(tool)),
+    }).take(SHOWN),
+  ].map(([{ source }, { quote, message, hint: hintOf }]) => {
+    const offset = quote === undefined ? 0 : whereIn(source.text, quote.from, quote.text)
+    const hint = hintOf?.()
+    return {
+      at: place(source.file, source.whole, source.at + offset),
+      message,
+      ...(hint === undefined ? {} : { hint }),
+    }
+  })
 }
 
 /** Each message at most once per policy. */
@@ -72,12 +82,16 @@ function* warningsAbout(id: string, rule: Rule, known: Known): Generator<Warning
     yield {
       quote: { text: 'tool.spent', from: 'conditions' },
       message: `\`tool.spent\` is always 0 for \`${tool}\`: its contract does not declare \`spends\``,
-      hint: () => `declare the argument that is spent, "spends": {"arg": "…"}, with \`countersign tools put ${tool}\``,
+      hint: () =>
+        `declare the argument that is spent, "spends": {"arg": "…"}, with \`countersign tools put ${tool}\``,
     }
 }
 
 function* missingAnnotations(id: string, { reason, source }: Rule): Generator<Warning> {
-  const missing = [...(source.text.includes('@id(') ? [] : ['`@id`']), ...(reason === null ? ['`@reason`'] : [])]
+  const missing = [
+    ...(source.text.includes('@id(') ? [] : ['`@id`']),
+    ...(reason === null ? ['`@reason`'] : []),
+  ]
   if (missing.length > 0)
     yield {
       message: `no ${missing.join(' and no ')}: decisions call this \`${id}\`${reason === null ? ' and give no reason' : ''}`,
@@ -85,13 +99,21 @@ function* missingAnnotations(id: string, { reason, source }: Rule): Generator<Wa
 }
 
 /** Asks the engine, so that `when { true }` and its equivalents are found too. */
-function* unlimitedPermit({ effect, source, applies: { principal, action } }: Rule, { people }: Known): Generator<Warning> {
+function* unlimitedPermit(
+  { effect, source, applies: { principal, action } }: Rule,
+  { people }: Known,
+): Generator<Warning> {
   if (effect !== 'permit' || action.op !== 'All') return
-  const who = principal.op === '==' && 'entity' in principal ? [...people, { uid: principal.entity, attrs: {}, parents: [] }] : people
+  const who =
+    principal.op === '==' && 'entity' in principal
+      ? [...people, { uid: principal.entity, attrs: {}, parents: [] }]
+      : people
   if (permitsAnything(source.text, who))
     yield {
-      message: 'this permits every action on everything, including actions that are added later; only a forbid limits it',
-      hint: () => 'limit it to an action (`action in Action::"tool.execute"`), a resource, or a condition on the call',
+      message:
+        'this permits every action on everything, including actions that are added later; only a forbid limits it',
+      hint: () =>
+        'limit it to an action (`action in Action::"tool.execute"`), a resource, or a condition on the call',
     }
 }
 
@@ -119,13 +141,20 @@ function namesOf({ agents, operators, tools }: Tenant): Omit<Known, 'tools'> {
     parents: [...all].map((id) => ({ type: kind, id })),
   })
   return {
-    people: [someone('Agent', 'Group', groups), someone('Operator', 'Role', new Set(roles)), someone('Worker', 'Pool', [])],
+    people: [
+      someone('Agent', 'Group', groups),
+      someone('Operator', 'Role', new Set(roles)),
+      someone('Worker', 'Pool', []),
+    ],
     names: {
       Agent: { word: 'agent', all: new Set(agents.keys()) },
       Group: { word: 'group of agents', all: groups },
       Operator: { word: 'operator', all: new Set(operators.keys()) },
       Tool: { word: 'tool', all: new Set(tools.keys()) },
-      ToolGroup: { word: 'group of tools', all: new Set([...tools.values()].flatMap(({ tool }) => tool.groups ?? [])) },
+      ToolGroup: {
+        word: 'group of tools',
+        all: new Set([...tools.values()].flatMap(({ tool }) => tool.groups ?? [])),
+      },
     },
     holders: new Map([...Map.groupBy(roles, (role) => role)].map(([role, all]) => [role, all.length])),
   }
@@ -133,7 +162,11 @@ function namesOf({ agents, operators, tools }: Tenant): Omit<Known, 'tools'> {
 
 type From = 'scope' | 'conditions'
 
-function* unknownEntity({ type, id }: Readonly<Record<string, unknown>>, from: From, known: Known): Generator<Warning> {
+function* unknownEntity(
+  { type, id }: Readonly<Record<string, unknown>>,
+  from: From,
+  known: Known,
+): Generator<Warning> {
   if (typeof type === 'string' && typeof id === 'string') yield* unknownName(type, id, from, known)
 }
 
@@ -172,7 +205,8 @@ const CLOSED_VALUES: Readonly<Record<string, readonly (string | number)[]>> = {
 function* comparisonsIn(node: Readonly<Record<string, unknown>>): Generator<Comparison> {
   for (const op of COMPARISONS) {
     const operands = node[op]
-    if (typeof operands !== 'object' || operands === null || !('left' in operands && 'right' in operands)) continue
+    if (typeof operands !== 'object' || operands === null || !('left' in operands && 'right' in operands))
+      continue
     const of = (pathOf(operands.left) ?? pathOf(operands.right))?.join('.')
     if (of !== undefined) yield { op, of, values: [operands.left, operands.right].flatMap(valuesIn) }
   }
@@ -196,7 +230,8 @@ function* impossibleComparison({ op, of, values }: Comparison, known: Known): Ge
       yield {
         quote: { text: typeof value === 'string' ? value : of, from },
         message: `\`${of}\` is never \`${text}\`; its values are ${closed.map((one) => `\`${one}\``).join(', ')}`,
-        hint: () => suggestion(text, closed.map(String)) ?? (of === 'weekday' ? 'Monday is 1, Sunday is 7' : undefined),
+        hint: () =>
+          suggestion(text, closed.map(String)) ?? (of === 'weekday' ? 'Monday is 1, Sunday is 7' : undefined),
       }
     if (typeof value !== 'string') continue
     if (of === 'tool_name') yield* unknownName('Tool', value, from, known)
@@ -211,24 +246,39 @@ function* impossibleComparison({ op, of, values }: Comparison, known: Known): Ge
     }
 }
 
-function* unattainableApproval(kind: 'quorum' | 'roles', text: string, { holders }: Known): Generator<Warning> {
+function* unattainableApproval(
+  kind: 'quorum' | 'roles',
+  text: string,
+  { holders }: Known,
+): Generator<Warning> {
   const quote = { text, from: 'conditions' } as const
-  const [, count = '1', role = text] = /^([1-9][0-9]{0,2}) of (\S.*)$/.exec(kind === 'quorum' ? text : '') ?? []
+  const [, count = '1', role = text] =
+    /^([1-9][0-9]{0,2}) of (\S.*)$/.exec(kind === 'quorum' ? text : '') ?? []
   if (kind === 'quorum' && role === text) {
     const hint = (): string => {
-      const [like] = [...holders.keys()].filter((one) => text.toLowerCase().includes(one.toLowerCase())).sort((a, b) => b.length - a.length)
+      const [like] = [...holders.keys()]
+        .filter((one) => text.toLowerCase().includes(one.toLowerCase()))
+        .sort((a, b) => b.length - a.length)
       const number = /[1-9][0-9]{0,2}/.exec(text)?.[0] ?? '2'
-      return like === undefined ? 'write the number and the role, such as "2 of finance"' : `did you mean \`${number} of ${like}\`?`
+      return like === undefined
+        ? 'write the number and the role, such as "2 of finance"'
+        : `did you mean \`${number} of ${like}\`?`
     }
-    yield { quote, message: `no approval can have the quorum \`${text}\`, so calls that need it are always denied`, hint }
+    yield {
+      quote,
+      message: `no approval can have the quorum \`${text}\`, so calls that need it are always denied`,
+      hint,
+    }
     return
   }
   const held = holders.get(role) ?? 0
   if (held >= Number(count)) return
-  const who = held === 0 ? 'no operator has' : held === 1 ? 'only one operator has' : `only ${held} operators have`
+  const who =
+    held === 0 ? 'no operator has' : held === 1 ? 'only one operator has' : `only ${held} operators have`
   yield {
     quote,
     message: `${who} the role \`${role}\``,
-    hint: () => 'calls that need this approval are denied until enough operators have the role: `countersign operators put`',
+    hint: () =>
+      'calls that need this approval are denied until enough operators have the role: `countersign operators put`',
   }
 }

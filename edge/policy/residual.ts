@@ -6,7 +6,11 @@ import { pathOf } from './attribute-reads.ts'
 import type { Rule } from './engine.ts'
 
 /** What of a contract rules can tell before there is a call. */
-export type Traits = { readonly name: string; readonly groups: readonly string[]; readonly capabilities: readonly Capability[] }
+export type Traits = {
+  readonly name: string
+  readonly groups: readonly string[]
+  readonly capabilities: readonly Capability[]
+}
 
 /** A settled test, or what a call has still to settle. */
 type Remainder = unknown
@@ -20,7 +24,10 @@ type Sign = 1 | -1 | 0
 export function remainder({ applies, effect }: Rule, is: Traits, or: Traits = is): Remainder {
   const { principal, action, resource, conditions } = applies
   const scope = [asTest('principal', principal), asTest('action', action), asTest('resource', resource)]
-  const parts = [...scope, ...conditions.map(({ kind, body }) => (kind === 'when' ? body : { '!': { arg: body } }))]
+  const parts = [
+    ...scope,
+    ...conditions.map(({ kind, body }) => (kind === 'when' ? body : { '!': { arg: body } })),
+  ]
   const whole = parts.reduce<unknown>((left, right) => ({ '&&': { left, right } }), { Value: true })
   return reduced(whole, effect === 'forbid' ? 1 : -1, { is, or })
 }
@@ -34,7 +41,10 @@ function asTest(name: string, constraint: Constraint): unknown {
   if (constraint.op === 'All' || 'slot' in constraint) return { Value: true }
   const entity = (one: unknown): unknown => ({ Value: { __entity: plainly(one) } })
   return {
-    [constraint.op]: { left, right: 'entities' in constraint ? { Set: constraint.entities.map(entity) } : entity(constraint.entity) },
+    [constraint.op]: {
+      left,
+      right: 'entities' in constraint ? { Set: constraint.entities.map(entity) } : entity(constraint.entity),
+    },
   }
 }
 
@@ -42,7 +52,8 @@ type Tool = { readonly is: Traits; readonly or: Traits }
 type Node = Readonly<Record<string, unknown>>
 type Operands = { readonly left?: unknown; readonly right?: unknown; readonly arg?: unknown }
 
-const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isNode = (value: unknown): value is Node =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function reduced(node: unknown, sign: Sign, tool: Tool): Remainder {
   if (Array.isArray(node)) return node.map((item) => reduced(item, 0, tool))
@@ -62,15 +73,26 @@ function reduced(node: unknown, sign: Sign, tool: Tool): Remainder {
     if (first === decisive) return decisive
     const second = reduced(right, sign, tool)
     if (typeof first === 'boolean') return second
-    return second === decisive ? decisive : typeof second === 'boolean' ? first : { [op]: { left: first, right: second } }
+    return second === decisive
+      ? decisive
+      : typeof second === 'boolean'
+        ? first
+        : { [op]: { left: first, right: second } }
   }
   if (op === 'if-then-else') {
     const first = reduced(operands['if'], 0, tool)
     if (typeof first === 'boolean') return reduced(first ? operands['then'] : operands['else'], sign, tool)
-    const [whether, otherwise] = [reduced(operands['then'], sign, tool), reduced(operands['else'], sign, tool)]
+    const [whether, otherwise] = [
+      reduced(operands['then'], sign, tool),
+      reduced(operands['else'], sign, tool),
+    ]
     return { [op]: [first, whether, otherwise] }
   }
-  return { [op]: Object.fromEntries(Object.entries(operands).map(([name, inner]) => [name, reduced(inner, 0, tool)])) }
+  return {
+    [op]: Object.fromEntries(
+      Object.entries(operands).map(([name, inner]) => [name, reduced(inner, 0, tool)]),
+    ),
+  }
 }
 
 const opposite = (sign: Sign): Sign => (sign === 1 ? -1 : sign === -1 ? 1 : 0)
@@ -102,9 +124,13 @@ function settle(node: Node, is: Traits): Settled {
     case 'is':
       return isOf(left, operands, is)
     case 'contains':
-      return isCapabilities(left) ? holds(right, is) : anyOf(itemsOf(left)?.map((item) => isOne(right, item, is)))
+      return isCapabilities(left)
+        ? holds(right, is)
+        : anyOf(itemsOf(left)?.map((item) => isOne(right, item, is)))
     case 'containsAny':
-      return isCapabilities(left) || isCapabilities(right) ? textsOf(isCapabilities(left) ? right : left)?.some(can(is)) : undefined
+      return isCapabilities(left) || isCapabilities(right)
+        ? textsOf(isCapabilities(left) ? right : left)?.some(can(is))
+        : undefined
     case 'containsAll':
       if (isCapabilities(left)) return textsOf(right)?.every(can(is))
       return isCapabilities(right) ? allAmong(is.capabilities, textsOf(left)) : undefined
@@ -116,12 +142,17 @@ function settle(node: Node, is: Traits): Settled {
 const anyOf = (tests: readonly (boolean | undefined)[] | undefined): boolean | undefined =>
   tests?.includes(true) ? true : tests?.every((test) => test === false) ? false : undefined
 
-const itemsOf = (node: unknown): readonly unknown[] | undefined => (isNode(node) && Array.isArray(node['Set']) ? node['Set'] : undefined)
+const itemsOf = (node: unknown): readonly unknown[] | undefined =>
+  isNode(node) && Array.isArray(node['Set']) ? node['Set'] : undefined
 const varOf = (node: unknown): unknown => (isNode(node) ? node['Var'] : undefined)
 
 function isCapabilities(node: unknown): boolean {
   const step = isNode(node) ? node['.'] : undefined
-  return isNode(step) && step['attr'] === 'capabilities' && ['context', 'resource'].includes(String(varOf(step['left'])))
+  return (
+    isNode(step) &&
+    step['attr'] === 'capabilities' &&
+    ['context', 'resource'].includes(String(varOf(step['left'])))
+  )
 }
 
 const can =
@@ -135,7 +166,9 @@ const allAmong = (all: readonly string[], texts: readonly string[] | undefined):
 /** Of a list that is written out, the texts; undefined where it is something else. */
 function textsOf(node: unknown): readonly string[] | undefined {
   const items = itemsOf(node)
-  const texts = items?.flatMap((item) => (isNode(item) && typeof item['Value'] === 'string' ? [item['Value']] : []))
+  const texts = items?.flatMap((item) =>
+    isNode(item) && typeof item['Value'] === 'string' ? [item['Value']] : [],
+  )
   return texts?.length === items?.length ? texts : undefined
 }
 
@@ -144,7 +177,9 @@ type Entity = { readonly type: unknown; readonly id: unknown }
 /** An entity as policies write it, in either of the forms of its JSON. */
 function plainly(uid: unknown): Entity | undefined {
   const inner = isNode(uid) && '__entity' in uid ? uid['__entity'] : uid
-  return isNode(inner) && 'type' in inner && 'id' in inner ? { type: inner['type'], id: inner['id'] } : undefined
+  return isNode(inner) && 'type' in inner && 'id' in inner
+    ? { type: inner['type'], id: inner['id'] }
+    : undefined
 }
 
 const entityIn = (node: unknown): Entity | undefined =>
@@ -183,5 +218,9 @@ function isOf(named: unknown, operands: Node, is: Traits): boolean | undefined {
   const within = operands['in']
   return within === undefined
     ? true
-    : isIn(named, isNode(within) && 'entity' in within ? { Value: { __entity: plainly(within['entity']) } } : within, is)
+    : isIn(
+        named,
+        isNode(within) && 'entity' in within ? { Value: { __entity: plainly(within['entity']) } } : within,
+        is,
+      )
 }

@@ -5,7 +5,10 @@ import type { RecordType } from './argument-typing.ts'
 import type { Schema } from './engine.ts'
 
 /** `args`: `null` where its name is known and no rule is held against it. `groups`: the actions that a call of it is. */
-export type ToolTypes = ReadonlyMap<string, { readonly args: RecordType | null; readonly groups: readonly string[] }>
+export type ToolTypes = ReadonlyMap<
+  string,
+  { readonly args: RecordType | null; readonly groups: readonly string[] }
+>
 
 export function tenantSchema(base: Schema, tools: ToolTypes): Schema {
   const all = base['']
@@ -14,10 +17,13 @@ export function tenantSchema(base: Schema, tools: ToolTypes): Schema {
     throw new Error('the policy schema has no record `Execution`') // a bug: the schema is ours
   const actions: typeof all.actions = { ...all.actions }
   for (const [name, { args, groups }] of tools) {
-    const context = args === null ? undefined : { type: 'Record' as const, attributes: { ...execution.attributes, args } }
+    const context =
+      args === null ? undefined : { type: 'Record' as const, attributes: { ...execution.attributes, args } }
     actions[`tool.execute/${name}`] = {
       memberOf: groups.map((id) => ({ id })),
-      ...(context === undefined ? {} : { appliesTo: { principalTypes: ['Agent'], resourceTypes: ['Tool'], context } }),
+      ...(context === undefined
+        ? {}
+        : { appliesTo: { principalTypes: ['Agent'], resourceTypes: ['Tool'], context } }),
     }
   }
   return { ...base, '': { ...all, actions } }

@@ -45,8 +45,11 @@ function actionsOf(constraint: PolicyJson['action']): Scope['actions'] {
 const fits = ({ type, uid }: Pin, entity: TypeAndId): boolean =>
   (type === undefined || type === entity.type) && (uid === undefined || uid === textOf(entity))
 
-const covers = ({ uids, groups }: NonNullable<Scope['actions']>, action: string, isIn: readonly string[]): boolean =>
-  uids.some((uid) => uid === action || (groups && isIn.includes(uid)))
+const covers = (
+  { uids, groups }: NonNullable<Scope['actions']>,
+  action: string,
+  isIn: readonly string[],
+): boolean => uids.some((uid) => uid === action || (groups && isIn.includes(uid)))
 
 const couldBe = ({ type, uid }: Pin, kind: string): boolean =>
   (type === undefined || type === kind) && (uid === undefined || uid.startsWith(`${kind} `))
@@ -63,7 +66,9 @@ export function toolsIn({ principal, actions, resource }: Scope): 'all' | readon
 
 /** The groups of all actions among the entities. Groups of other actions do no harm: they only keep more policies in. */
 const groupsOf = ({ entities }: Subject): string[] =>
-  entities.flatMap(({ uid, parents }) => (idOf(uid).type === 'Action' ? parents.map((parent) => textOf(idOf(parent))) : []))
+  entities.flatMap(({ uid, parents }) =>
+    idOf(uid).type === 'Action' ? parents.map((parent) => textOf(idOf(parent))) : [],
+  )
 
 /** Bounds of the two caches below: subjects, and policies in slices. A full cache is emptied. */
 const KEPT = 5_000
@@ -85,7 +90,9 @@ export function slicer<M extends { readonly scope: Scope }, S>(
   let kept = 0
   let separate = 0
   let whole: S | undefined
-  const named = new Set(members.flatMap(({ scope: { principal, resource } }) => [principal.uid, resource.uid]))
+  const named = new Set(
+    members.flatMap(({ scope: { principal, resource } }) => [principal.uid, resource.uid]),
+  )
   // An entity that no scope names matters only by its type.
   const keyOf = (entity: TypeAndId): string => (named.has(textOf(entity)) ? textOf(entity) : entity.type)
   const bySubject = new Map<string, S>()

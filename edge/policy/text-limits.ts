@@ -9,7 +9,8 @@ import type { Err } from '../../shared/result.ts'
 import { err } from '../../shared/result.ts'
 
 /** Comments, strings, connectives, brackets, separators, and everything else that makes an expression deeper. */
-const TOKEN = /\/\/[^\n\r]*|"(?:[^"\\]|\\[\s\S])*"?|&&|\|\||::|[()[\]{},;@]|\b(?:if|in|like|is|has|when|unless)\b|[<>=!]=?|[.+*-]/g
+const TOKEN =
+  /\/\/[^\n\r]*|"(?:[^"\\]|\\[\s\S])*"?|&&|\|\||::|[()[\]{},;@]|\b(?:if|in|like|is|has|when|unless)\b|[<>=!]=?|[.+*-]/g
 /** We and the engine must agree on where a line ends, so other line ends and invisible characters are refused. */
 const CONTROL = /\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]/
 const CLOSES: Readonly<Record<string, string>> = { ')': '(', ']': '[', '}': '{' }
@@ -40,7 +41,9 @@ class TextReader {
     this.#text = text
     const control = CONTROL.exec(text)
     if (control !== null) {
-      this.unfit.push(this.#error(control.index, 'a control character', 'write line ends and tabs, and no others'))
+      this.unfit.push(
+        this.#error(control.index, 'a control character', 'write line ends and tabs, and no others'),
+      )
       return
     }
     let before = ''
@@ -58,10 +61,17 @@ class TextReader {
     if (token.startsWith('"')) {
       // All our names are plain ASCII.
       if (before === '::' && this.lookAlikes.length < SHOWN && !/^"[\x20-\x5b\x5d-\x7e]*"$/.test(token))
-        this.lookAlikes.push(this.#error(at, `no name can contain the characters of ${token}`, 'write it in plain ASCII, without escapes'))
+        this.lookAlikes.push(
+          this.#error(
+            at,
+            `no name can contain the characters of ${token}`,
+            'write it in plain ASCII, without escapes',
+          ),
+        )
     } else if (token === ';') this.#end()
     else if (token === ',' || token === '@') level.here = 0
-    else if (token === '&&' || token === '||' || token === 'when' || token === 'unless') this.#condition(level, 1, at)
+    else if (token === '&&' || token === '||' || token === 'when' || token === 'unless')
+      this.#condition(level, 1, at)
     else if (token === 'if') this.#condition(level, CONDITIONS_OF_AN_IF, at)
     else if ('([{'.includes(token)) this.#open(level, token, at)
     else if (CLOSES[token] !== undefined) this.#close(level, CLOSES[token])
@@ -78,7 +88,8 @@ class TextReader {
   #condition(level: Level, weight: number, at: number): void {
     level.here = 0
     this.#conditions += weight
-    if (this.#conditions > LIMITS.policy_conditions) this.#refuse(at, `more than ${LIMITS.policy_conditions} conditions in one policy`)
+    if (this.#conditions > LIMITS.policy_conditions)
+      this.#refuse(at, `more than ${LIMITS.policy_conditions} conditions in one policy`)
   }
 
   #open(level: Level, opened: string, at: number): void {
@@ -104,7 +115,8 @@ class TextReader {
 
   #check(at: number): void {
     const depth = this.#levels.reduce((sum, { here }) => sum + here, 0)
-    if (depth > LIMITS.policy_depth) this.#refuse(at, `nested deeper than ${LIMITS.policy_depth} levels; operators count as levels`)
+    if (depth > LIMITS.policy_depth)
+      this.#refuse(at, `nested deeper than ${LIMITS.policy_depth} levels; operators count as levels`)
   }
 
   #refuse(at: number, message: string): void {
@@ -118,12 +130,18 @@ class TextReader {
 }
 
 /** Returns the mistakes because of which the engine must not see these files, and names with look-alike characters. */
-export function readTexts(files: Readonly<Record<string, string>>): { unfit: readonly FieldError[]; lookAlikes: readonly FieldError[] } {
+export function readTexts(files: Readonly<Record<string, string>>): {
+  unfit: readonly FieldError[]
+  lookAlikes: readonly FieldError[]
+} {
   const readings = Object.entries(files).map(([file, text]) => new TextReader(file, text))
   const statements = readings.reduce((sum, reading) => sum + reading.statements, 0)
   const message = `the set has ${statements} policies, including the built-in ones; the maximum is ${LIMITS.policies}`
   const tooMany = statements > LIMITS.policies ? [{ at: 'policies', message }] : []
-  return { unfit: [...tooMany, ...readings.flatMap(({ unfit }) => unfit)], lookAlikes: readings.flatMap(({ lookAlikes }) => lookAlikes) }
+  return {
+    unfit: [...tooMany, ...readings.flatMap(({ unfit }) => unfit)],
+    lookAlikes: readings.flatMap(({ lookAlikes }) => lookAlikes),
+  }
 }
 
 /** `file:line:column`, both from 1; `offset` counts UTF-16 units. */
@@ -133,10 +151,17 @@ export function place(file: string, text: string, offset: number): string {
 }
 
 /** The same for an offset in bytes, as the engine counts. */
-export const bytePlace = (file: string, text: string, offset: number): string => place(file, text, unitsIn(text, offset))
-export const unitsIn = (text: string, bytes: number): number => Buffer.from(text).toString('utf8', 0, bytes).length
+export const bytePlace = (file: string, text: string, offset: number): string =>
+  place(file, text, unitsIn(text, offset))
+export const unitsIn = (text: string, bytes: number): number =>
+  Buffer.from(text).toString('utf8', 0, bytes).length
 
 export function invalidPolicies(errors: readonly FieldError[]): Err<ReturnType<typeof failure>> {
-  const count = errors.length === 1 ? 'one mistake' : errors.length < SHOWN ? `${errors.length} mistakes` : `${SHOWN} mistakes or more`
+  const count =
+    errors.length === 1
+      ? 'one mistake'
+      : errors.length < SHOWN
+        ? `${errors.length} mistakes`
+        : `${SHOWN} mistakes or more`
   return err(failure('invalid_policy', `${count} in the policies`, errors.slice(0, SHOWN)))
 }

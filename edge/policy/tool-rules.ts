@@ -11,8 +11,14 @@ import { remainder } from './residual.ts'
 import { whereIn } from './statements.ts'
 import { place } from './text-limits.ts'
 
-export type Contract = Pick<ToolSpec, 'groups' | 'capabilities' | 'secrets' | 'egress' | 'spends'> & { readonly name: string }
-const traitsOf = (tool: Contract): Traits => ({ name: tool.name, groups: tool.groups ?? [], capabilities: capabilitiesOf(tool) })
+export type Contract = Pick<ToolSpec, 'groups' | 'capabilities' | 'secrets' | 'egress' | 'spends'> & {
+  readonly name: string
+}
+const traitsOf = (tool: Contract): Traits => ({
+  name: tool.name,
+  groups: tool.groups ?? [],
+  capabilities: capabilitiesOf(tool),
+})
 
 /** A tool that is in nothing and can do nothing: what is about it is about all. */
 const STRANGER: Traits = { name: '', groups: [], capabilities: [] }
@@ -27,7 +33,8 @@ export function* lostBy({ rules }: PolicySet, before: Contract, after: Contract)
       const alone = losses.filter((loss) => weakens(rule, is, without(is, [loss])))
       for (const { name, what } of alone.length > 0 ? alone : losses) yield said(rule, is.name, name, what)
     }
-    if (noLongerSpends && readsSpent(remainder(rule, is))) yield said(rule, is.name, 'tool.spent', 'what it spends')
+    if (noLongerSpends && readsSpent(remainder(rule, is)))
+      yield said(rule, is.name, 'tool.spent', 'what it spends')
   }
 }
 
@@ -36,7 +43,11 @@ export type Counted = { readonly traits: Traits; readonly spends: boolean; reado
 
 export function counted(tool: Contract): Counted {
   const traits = traitsOf(tool)
-  return { traits, spends: tool.spends !== undefined, kind: JSON.stringify([traits.groups, traits.capabilities]) }
+  return {
+    traits,
+    spends: tool.spends !== undefined,
+    kind: JSON.stringify([traits.groups, traits.capabilities]),
+  }
 }
 
 /**
@@ -59,7 +70,9 @@ export function uncountedBy(rule: Rule, tools: readonly Counted[]): readonly str
 
 /** Whatever a rule may name a tool by. */
 function namesIn({ applies }: Rule): ReadonlySet<string> {
-  const texts = [...nodesIn(applies)].flatMap(({ id, Value }) => [id, Value]).filter((text) => typeof text === 'string')
+  const texts = [...nodesIn(applies)]
+    .flatMap(({ id, Value }) => [id, Value])
+    .filter((text) => typeof text === 'string')
   return new Set(texts.map((text) => text.replace(/^tool\.execute\//, '')))
 }
 
@@ -74,7 +87,9 @@ export const placesOfTool = ({ rules }: PolicySet, tool: string): FieldError[] =
 /** Every action that the rules of a set name, in their scopes and their conditions. */
 export const actionsIn = ({ rules }: PolicySet): string[] =>
   [...rules.values()].flatMap(({ applies }) =>
-    [...nodesIn(applies)].flatMap(({ type, id }) => (type === 'Action' && typeof id === 'string' ? [id] : [])),
+    [...nodesIn(applies)].flatMap(({ type, id }) =>
+      type === 'Action' && typeof id === 'string' ? [id] : [],
+    ),
   )
 
 type Loss = { readonly of: 'groups' | 'capabilities'; readonly name: string; readonly what: string }
@@ -87,18 +102,22 @@ function stillOf(before: Contract, after: Contract): Traits {
   const is = traitsOf(before)
   const can = capabilitiesOf(after)
   const shut = after.egress.mode === 'strict' && after.egress.hosts.length === 0
-  const cannot = (name: Capability): boolean => !can.includes(name) && (name === 'secrets_read' || (name === 'network' && shut))
+  const cannot = (name: Capability): boolean =>
+    !can.includes(name) && (name === 'secrets_read' || (name === 'network' && shut))
   return { ...is, capabilities: is.capabilities.filter((name) => !cannot(name)) }
 }
 
 function lossesOf(is: Traits, willBe: Traits): Loss[] {
   const gone = (of: Loss['of'], word: string): Loss[] =>
-    is[of].filter((name) => !willBe[of].some((one) => one === name)).map((name) => ({ of, name, what: `the ${word} \`${name}\`` }))
+    is[of]
+      .filter((name) => !willBe[of].some((one) => one === name))
+      .map((name) => ({ of, name, what: `the ${word} \`${name}\`` }))
   return [...gone('groups', 'group'), ...gone('capabilities', 'capability')]
 }
 
 function without(is: Traits, losses: readonly Loss[]): Traits {
-  const isLost = (of: Loss['of'], name: string): boolean => losses.some((loss) => loss.of === of && loss.name === name)
+  const isLost = (of: Loss['of'], name: string): boolean =>
+    losses.some((loss) => loss.of === of && loss.name === name)
   return {
     name: is.name,
     groups: is.groups.filter((name) => !isLost('groups', name)),
@@ -121,5 +140,7 @@ const weakens = (rule: Rule, is: Traits, less: Traits): boolean =>
 function readsSpent(node: unknown): boolean {
   if (typeof node !== 'object' || node === null) return false
   const path = pathOf(node)
-  return path === undefined ? Object.values(node).some(readsSpent) : /^budget\.(?:run|session)\.tool\.spent$/.test(path.join('.'))
+  return path === undefined
+    ? Object.values(node).some(readsSpent)
+    : /^budget\.(?:run|session)\.tool\.spent$/.test(path.join('.'))
 }

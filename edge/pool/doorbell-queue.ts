@@ -21,7 +21,11 @@ type Bounds = { readonly out: number; readonly perRun: number; readonly all: num
 /** What is out longer than this was lost, or is claimed without our having heard of it, if nothing lies in its queue any more. */
 const OUT_MS = 5_000
 
-const BOUNDS: Bounds = { out: LIMITS.doorbells_per_agent, perRun: LIMITS.waiting_calls_per_run, all: LIMITS.waiting_calls_per_pool }
+const BOUNDS: Bounds = {
+  out: LIMITS.doorbells_per_agent,
+  perRun: LIMITS.waiting_calls_per_run,
+  all: LIMITS.waiting_calls_per_pool,
+}
 
 /** What waits of one agent. */
 class Share {
@@ -126,7 +130,8 @@ export class Rings {
   full({ agent, run }: Pick<Ring, 'agent' | 'run'>, now: number): boolean {
     const full = (): boolean => {
       const share = this.#agents.get(agent)
-      if ((share?.runs.get(run)?.size ?? 0) >= this.#bounds.perRun || this.#size >= 2 * this.#bounds.all) return true
+      if ((share?.runs.get(run)?.size ?? 0) >= this.#bounds.perRun || this.#size >= 2 * this.#bounds.all)
+        return true
       const agents = this.#agents.size + (share === undefined ? 1 : 0)
       return this.#size >= this.#bounds.all && (share?.size ?? 0) >= this.#bounds.all / agents
     }

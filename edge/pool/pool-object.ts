@@ -68,7 +68,11 @@ export class PoolObject extends DurableObject<Env> {
       this.#pending.clear()
       try {
         const tenant = this.#tenant
-        await Promise.all(batch.map(({ run, call, worker }) => this.#queueOf(worker).add('ring', { tenant, run, call }, ONCE)))
+        await Promise.all(
+          batch.map(({ run, call, worker }) =>
+            this.#queueOf(worker).add('ring', { tenant, run, call }, ONCE),
+          ),
+        )
       } catch {
         for (const ring of batch) this.#pending.set(ring.call, ring)
         break

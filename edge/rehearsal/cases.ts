@@ -39,7 +39,8 @@ export function aroundCases(directory: Loaded, { tools, agents, operators }: Sen
     agents: Object.entries(agents),
     operators: Object.entries(operators),
   })
-  if (around.tools.size > LIMITS.tools) return err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
+  if (around.tools.size > LIMITS.tools)
+    return err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
   if (around.agents.size + around.operators.size > LIMITS.principals)
     return err(failure('limit_reached', `a tenant holds ${LIMITS.principals} principals at the most`))
   return ok({ ...around, shadow: null })
@@ -52,19 +53,30 @@ type Check = (texts: PolicyTexts, around: Loaded) => Result<Checked>
 type Cases = Promise<Result<CaseResult[]>>
 
 /** `texts`: the set that the cases are about, without the floor. `check` makes a changed set ready, or says why it can't be. */
-export async function decideCases(directory: Loaded, texts: PolicyTexts, { sets, cases }: SentCases, check: Check): Cases {
-  const changed = new Map(cases.filter(isChanged).map((one) => [changeOf(one), changedTexts(texts, sets, one)]))
+export async function decideCases(
+  directory: Loaded,
+  texts: PolicyTexts,
+  { sets, cases }: SentCases,
+  check: Check,
+): Cases {
+  const changed = new Map(
+    cases.filter(isChanged).map((one) => [changeOf(one), changedTexts(texts, sets, one)]),
+  )
   const bytes = [...changed.values()].reduce((sum, each) => sum + (each.ok ? sizeOf(each.value) : 0), 0)
   if (bytes > LIMITS.policy_case_bytes) {
     const detail = `the cases change the policies in ${changed.size} ways, which are ${bytes} bytes to check; write several files`
     return err(failure('limit_reached', detail))
   }
   const until = Date.now() + LIMITS.policy_cases_ms
-  const tooLong = (what: string) => err(failure('limit_reached', `${what} took all the time there is; write several files`))
+  const tooLong = (what: string) =>
+    err(failure('limit_reached', `${what} took all the time there is; write several files`))
   const under = new Map<string, Result<Loaded>>()
   for (const [change, each] of changed) {
     await scheduler.wait(0) // others have their turn, and the clock goes on
-    if (Date.now() > until) return tooLong(`checking ${under.size} of the ${changed.size} ways in which the cases change the policies`)
+    if (Date.now() > until)
+      return tooLong(
+        `checking ${under.size} of the ${changed.size} ways in which the cases change the policies`,
+      )
     const set = each.ok ? check(each.value, directory) : each
     under.set(change, set.ok ? ok({ ...directory, policies: set.value.set }) : set)
   }
@@ -80,23 +92,40 @@ export async function decideCases(directory: Loaded, texts: PolicyTexts, { sets,
 
 const isChanged = ({ with: beside, without }: PolicyCase): boolean => beside.length + without.length > 0
 const changeOf = ({ with: beside, without }: PolicyCase): string => JSON.stringify([beside, without])
-const sizeOf = (texts: PolicyTexts): number => Object.values(texts).reduce((sum, text) => sum + text.length, 0)
+const sizeOf = (texts: PolicyTexts): number =>
+  Object.values(texts).reduce((sum, text) => sum + text.length, 0)
 
-function changedTexts(texts: PolicyTexts, sets: SentCases['sets'], { with: beside, without }: PolicyCase): Result<PolicyTexts> {
-  const missing = [...beside.filter((name) => !Object.hasOwn(sets, name)), ...without.filter((name) => !Object.hasOwn(texts, name))]
-  if (missing.length > 0) return err(failure('not_found', `neither the file nor the policies have \`${missing.join('`, `')}\``))
+function changedTexts(
+  texts: PolicyTexts,
+  sets: SentCases['sets'],
+  { with: beside, without }: PolicyCase,
+): Result<PolicyTexts> {
+  const missing = [
+    ...beside.filter((name) => !Object.hasOwn(sets, name)),
+    ...without.filter((name) => !Object.hasOwn(texts, name)),
+  ]
+  if (missing.length > 0)
+    return err(failure('not_found', `neither the file nor the policies have \`${missing.join('`, `')}\``))
   const kept = Object.entries(texts).filter(([name]) => !without.includes(name))
-  return ok({ ...Object.fromEntries(kept), ...Object.fromEntries(beside.map((name) => [name, (sets[name] ?? []).join('\n')])) })
+  return ok({
+    ...Object.fromEntries(kept),
+    ...Object.fromEntries(beside.map((name) => [name, (sets[name] ?? []).join('\n')])),
+  })
 }
 
 /** `said`: all that the agent would read of it. */
 type Outcome = { readonly got: Got; readonly said: string }
 
 /** A call's way from its proposal over each yes, by the steps of real calls. */
-function outcomeOf(directory: Loaded, { request, approved_by, folder_met_secret: metSecret, used = {}, at = NOON }: PolicyCase): Outcome {
+function outcomeOf(
+  directory: Loaded,
+  { request, approved_by, folder_met_secret: metSecret, used = {}, at = NOON }: PolicyCase,
+): Outcome {
   const agent = directory.agents.get(request.agent)
-  if (agent === undefined) return refused(failure('not_found', `no agent \`${request.agent}\`; the file can bring one`))
-  if (!directory.tools.has(request.tool)) return refused(failure('not_found', `no tool \`${request.tool}\`; the file can bring one`))
+  if (agent === undefined)
+    return refused(failure('not_found', `no agent \`${request.agent}\`; the file can bring one`))
+  if (!directory.tools.has(request.tool))
+    return refused(failure('not_found', `no tool \`${request.tool}\`; the file can bring one`))
   const run = countersOf(used.run, NOTHING)
   const asked = { asks_hour: used.agent?.asks_hour ?? run.asks }
   const counted = { run, session: countersOf(used.session, run), agent: asked } // session and agent have used what the run has
@@ -110,11 +139,20 @@ function outcomeOf(directory: Loaded, { request, approved_by, folder_met_secret:
   const answers: Answered[] = []
   for (const by of approved_by) {
     const giver = directory.operators.get(by)
-    if (giver === undefined) return refused(failure('not_found', `no operator \`${by}\`; the file can bring one`))
+    if (giver === undefined)
+      return refused(failure('not_found', `no operator \`${by}\`; the file can bring one`))
     if (!step.ok) return refused(step.error)
     const record = { proposal, status: step.value.status }
     if (record.status.state !== 'awaiting_approval') return told(decision, proposal.plan, by)
-    const answer: Answered = { by, since_ms: giver.since, decision: 'approve', channel: 'api', scope: 'once', reason: '', at_ms: now }
+    const answer: Answered = {
+      by,
+      since_ms: giver.since,
+      decision: 'approve',
+      channel: 'api',
+      scope: 'once',
+      reason: '',
+      at_ms: now,
+    }
     answers.push(answer)
     decision = judgeAgain(directory, row, record, { answers, used: counted, now }).decision
     step = lifecycle(record, { kind: 'answered', answer, decision }, now)
@@ -153,7 +191,9 @@ const runOf = (
 })
 
 type Said = {
-  readonly [K in keyof Counters]?: (K extends 'tool' ? { readonly [L in keyof Counters['tool']]?: number | undefined } : number) | undefined
+  readonly [K in keyof Counters]?:
+    | (K extends 'tool' ? { readonly [L in keyof Counters['tool']]?: number | undefined } : number)
+    | undefined
 }
 
 const countersOf = (said: Said = {}, otherwise: Counters): Counters => ({
@@ -202,5 +242,10 @@ function judged({ description, expect: expected, silent }: PolicyCase, { got, sa
 const sameNames = (some: readonly string[], others: readonly string[]): boolean =>
   some.length === others.length && [...some].sort().every((name, i) => name === [...others].sort()[i])
 
-const planFits = (expected: NonNullable<PolicyCase['expect']['plan']>, { tier, egress, hosts }: NonNullable<Got['plan']>): boolean =>
-  expected.tier === tier && expected.egress === egress && (expected.hosts === undefined || sameNames(expected.hosts, hosts))
+const planFits = (
+  expected: NonNullable<PolicyCase['expect']['plan']>,
+  { tier, egress, hosts }: NonNullable<Got['plan']>,
+): boolean =>
+  expected.tier === tier &&
+  expected.egress === egress &&
+  (expected.hosts === undefined || sameNames(expected.hosts, hosts))

@@ -21,7 +21,11 @@ const PAUSE_MS = 1
 
 type Asked = { version: number; days: number; limit: number }
 
-export async function rehearse(env: Env, { tenant, policyVersion: against }: Loaded, { version, days, limit }: Asked): Promise<Rehearsal> {
+export async function rehearse(
+  env: Env,
+  { tenant, policyVersion: against }: Loaded,
+  { version, days, limit }: Asked,
+): Promise<Rehearsal> {
   const now = Date.now()
   const [since, until] = [now - days * DAY_MS, now + LIMITS.rehearsal_ms]
   const tally = new Tally()
@@ -36,7 +40,10 @@ export async function rehearse(env: Env, { tenant, policyVersion: against }: Loa
     const inTime = page.filter(({ at }) => at >= since)
     const ends = ofRuns(runs, inTime.slice(0, left))
     const outcomes = await askRuns(ends, until, async (run, calls) => {
-      const asked = await inGoodTime(runObject(env, tenant, run).rehearse({ version, against, calls, until }), until)
+      const asked = await inGoodTime(
+        runObject(env, tenant, run).rehearse({ version, against, calls, until }),
+        until,
+      )
       return asked?.ok === true ? asked.value : []
     })
     for (const end of ends) tally.add(end, outcomes.get(end.call))
@@ -119,7 +126,8 @@ class Tally {
     if (to === from && to === now) return
     const kind = `${from} ${now} ${to}`
     this.#kinds.set(kind, { from, now, to, count: (this.#kinds.get(kind)?.count ?? 0) + 1 })
-    if (this.#flips.length < LIMITS.rehearsal_flips) this.#flips.push({ call, agent, tool, at_ms: at, from, now, to, policies, reason })
+    if (this.#flips.length < LIMITS.rehearsal_flips)
+      this.#flips.push({ call, agent, tool, at_ms: at, from, now, to, policies, reason })
   }
 
   told(days: number): Omit<Rehearsal, 'version' | 'against' | 'since_ms' | 'complete' | 'out_of_time'> {

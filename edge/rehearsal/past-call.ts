@@ -23,11 +23,24 @@ export const UNREHEARSABLE = {
 } as const
 export type Unrehearsable = keyof typeof UNREHEARSABLE
 
-export type Rehearsed = { n: number; from: RehearsedEffect; now: RehearsedEffect; to: RehearsedEffect; policies: string[]; reason: string }
+export type Rehearsed = {
+  n: number
+  from: RehearsedEffect
+  now: RehearsedEffect
+  to: RehearsedEffect
+  policies: string[]
+  reason: string
+}
 export type Outcome = Rehearsed | { n: number; not: Unrehearsable }
 
 /** `used`: as recorded, else as counted again. */
-export type Then = { run: RunRecord; call: CallRecord; agent: AgentPrincipal; tool: LoadedTool; used: Used | Unrehearsable }
+export type Then = {
+  run: RunRecord
+  call: CallRecord
+  agent: AgentPrincipal
+  tool: LoadedTool
+  used: Used | Unrehearsable
+}
 
 export function rehearseCall(inForce: Loaded, candidate: Loaded, then: Then): Outcome {
   const { proposal, status } = then.call
@@ -46,14 +59,18 @@ const ask = (suffices: boolean): RehearsedEffect => (suffices ? 'ask' : 'ask_mor
 /** What was decided when the call was proposed; and of answers, whether they sufficed. */
 function recorded(status: Status): RehearsedEffect {
   if (status.approval === null) return status.state === 'denied' ? 'deny' : 'allow'
-  return ask(yesOf(status).length === 0 || (status.state !== 'awaiting_approval' && status.state !== 'expired'))
+  return ask(
+    yesOf(status).length === 0 || (status.state !== 'awaiting_approval' && status.state !== 'expired'),
+  )
 }
 
 /** Endings after which nobody can tell whether the answers that there were sufficed: a no, a withdrawal, another policy. */
 const UNTOLD: ReadonlySet<string> = new Set(['rejected', 'cancelled', 'denied'])
 
 const yesOf = ({ approval, state }: Status): readonly Answered[] =>
-  approval === null || UNTOLD.has(state) ? [] : approval.answers.filter(({ decision }) => decision === 'approve')
+  approval === null || UNTOLD.has(state)
+    ? []
+    : approval.answers.filter(({ decision }) => decision === 'approve')
 
 type Said = { effect: RehearsedEffect; decision: Decision } | { not: Unrehearsable }
 
@@ -76,9 +93,13 @@ function effectUnder(directory: Loaded, { run, call: { proposal, status }, agent
   const { decision, plan } = decided.value
   const answers = yesOf(status)
   const last = answers.at(-1)
-  if (decision.effect !== 'ask' || plan === null || last === undefined) return { effect: decision.effect, decision }
+  if (decision.effect !== 'ask' || plan === null || last === undefined)
+    return { effect: decision.effect, decision }
   const again = decideAgain(directory, { ...situation, answers, now: last.at_ms }, plan, 'nobody')
-  return { effect: again.effect === 'deny' ? 'deny' : ask(again.effect === 'allow'), decision: again.effect === 'deny' ? again : decision }
+  return {
+    effect: again.effect === 'deny' ? 'deny' : ask(again.effect === 'allow'),
+    decision: again.effect === 'deny' ? again : decision,
+  }
 }
 
 /** Of the counters, what this set reads: what nobody reads need not be known. */

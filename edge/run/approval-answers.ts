@@ -99,27 +99,55 @@ export class Answers {
     const row = this.#run.row()
     const directory = row === undefined ? undefined : await directoryOf(this.#env, row.record.tenant)
     const [shown, record, giver] = [this.approval(n), this.#store.call(n), directory?.operators.get(by)]
-    if (!shown.ok || shown.value.status !== 'pending' || row === undefined || directory === undefined) return shown
+    if (!shown.ok || shown.value.status !== 'pending' || row === undefined || directory === undefined)
+      return shown
     if (record === undefined || giver === undefined) return shown
-    const yes: Answered = { by, since_ms: giver.since, decision: 'approve', channel, scope: 'once', reason: '', at_ms: Date.now() }
+    const yes: Answered = {
+      by,
+      since_ms: giver.since,
+      decision: 'approve',
+      channel,
+      scope: 'once',
+      reason: '',
+      at_ms: Date.now(),
+    }
     if (!stillCounts(directory, yes)) return shown
     const answers = withAnswer(record.status.approval?.answers ?? [], yes)
-    const { decision } = judgeAgain(directory, row, record, this.#ledger.knowing(directory, row, record, answers, null), 'operator')
-    return ok({ ...shown.value, prompt: { ...shown.value.prompt, on_yes: onYesOf(decision, byHumans(decision)) } })
+    const { decision } = judgeAgain(
+      directory,
+      row,
+      record,
+      this.#ledger.knowing(directory, row, record, answers, null),
+      'operator',
+    )
+    return ok({
+      ...shown.value,
+      prompt: { ...shown.value.prompt, on_yes: onYesOf(decision, byHumans(decision)) },
+    })
   }
 
   /** What the card of an approval left out. */
   async unfolded(n: number): Promise<Result<Unfolded[]>> {
     const [row, record] = [this.#run.row(), this.#store.call(n)]
     if (row === undefined || record === undefined || record.status.approval === null) return err(NO_APPROVAL)
-    return ok(unfolded(record.status.approval.prompt, record.proposal.args, record.proposal.plan, await this.#redaction(row)))
+    return ok(
+      unfolded(
+        record.status.approval.prompt,
+        record.proposal.args,
+        record.proposal.plan,
+        await this.#redaction(row),
+      ),
+    )
   }
 
   /** What an operator would start from who changes the arguments. */
   async editable(n: number): Promise<Result<{ digest: string; arguments: Record<string, unknown> }>> {
     const [row, record] = [this.#run.row(), this.#store.call(n)]
     if (row === undefined || record === undefined || record.status.approval === null) return err(NO_APPROVAL)
-    return ok({ digest: record.proposal.digest, arguments: editable(record.proposal.args, await this.#redaction(row)) })
+    return ok({
+      digest: record.proposal.digest,
+      arguments: editable(record.proposal.args, await this.#redaction(row)),
+    })
   }
 
   async #redaction({ record }: RunRow): Promise<Redaction> {
@@ -138,27 +166,49 @@ export class Answers {
       if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
       const { decision, scope, ttl_s } = said
       const reason = written(String(directory.redaction.of(said.reason))) // agents, journals and channels get it as it is kept
-      const once: Answered = { by, since_ms: giver.since, decision, channel, scope: 'once', reason, at_ms: Date.now() }
+      const once: Answered = {
+        by,
+        since_ms: giver.since,
+        decision,
+        channel,
+        scope: 'once',
+        reason,
+        at_ms: Date.now(),
+      }
       const given: Answered = { ...once, scope, ...(ttl_s === undefined ? {} : { ttl_s }) }
       const event = this.#heard(directory, row, record, booked, given, said)
       const done = event.ok ? this.#run.apply(record, event.value) : event
       return done.ok ? ok({ record: done.value, given }) : done
     })
     if (!answered.ok) return answered
-    const stood = await this.#stand(row, answered.value.record, answered.value.given, directory.policies.digest)
+    const stood = await this.#stand(
+      row,
+      answered.value.record,
+      answered.value.given,
+      directory.policies.digest,
+    )
     return stood.ok ? this.approval(n) : stood
   }
 
   /** What an answer is to a call: by whom it may be given, to what, and what policy makes of it. An ended call refuses it by itself. */
-  #heard(directory: Loaded, row: RunRow, record: CallRecord, booked: Booked | null, given: Answered, said: Answer): Result<Event> {
+  #heard(
+    directory: Loaded,
+    row: RunRow,
+    record: CallRecord,
+    booked: Booked | null,
+    given: Answered,
+    said: Answer,
+  ): Result<Event> {
     const { by, channel, decision: word } = given
     const { status, proposal } = record
     const { answers = [], edits = [] } = status.approval ?? {}
     const judged = (answer: Answered) => this.judge(directory, record, withAnswer(answers, answer), booked)
-    if (status.state !== 'awaiting_approval') return ok({ kind: 'answered', answer: given, decision: judged(given) })
+    if (status.state !== 'awaiting_approval')
+      return ok({ kind: 'answered', answer: given, decision: judged(given) })
     if (given.scope !== 'once' && proposal.plan !== null && !mayStand(proposal.plan)) return err(BY_ITSELF)
     if (channel === 'link' && this.#isRevoked(proposal.n, by)) return err(REVOKED) // meanwhile
-    if (said.digest === undefined ? word === 'approve' && edits.length > 0 : said.digest !== proposal.digest) return err(OUTDATED) // L3
+    if (said.digest === undefined ? word === 'approve' && edits.length > 0 : said.digest !== proposal.digest)
+      return err(OUTDATED) // L3
     if (said.arguments !== undefined) return this.#edit(directory, row, record, booked, given, said)
     const decision = judged(given)
     const instead = word === 'approve' && decision.effect === 'deny' ? insteadOf(given, judged) : undefined
@@ -166,7 +216,14 @@ export class Answers {
   }
 
   /** A yes to other arguments. What policy denies is refused, and the question stays as it was. */
-  #edit(directory: Loaded, row: RunRow, record: CallRecord, booked: Booked | null, given: Answered, said: Answer): Result<Event> {
+  #edit(
+    directory: Loaded,
+    row: RunRow,
+    record: CallRecord,
+    booked: Booked | null,
+    given: Answered,
+    said: Answer,
+  ): Result<Event> {
     const { digest } = record.proposal
     const changed = this.#revised(directory, row, record, booked, given, said.arguments ?? {})
     if (!changed.ok) return changed
@@ -196,14 +253,24 @@ export class Answers {
     if (!revision.ok) return revision
     const { proposal, decision } = revision.value
     const changed: CallRecord = { proposal, status: { ...record.status, decision } }
-    const { decision: permitted } = judgeAgain(directory, row, changed, this.#ledger.knowing(directory, row, changed, [given], booked))
+    const { decision: permitted } = judgeAgain(
+      directory,
+      row,
+      changed,
+      this.#ledger.knowing(directory, row, changed, [given], booked),
+    )
     return permitted.effect === 'deny'
       ? err(failure('denied', `policy denies the changed call: ${permitted.reason}`))
       : ok({ revision: revision.value, permitted })
   }
 
   /** What changed arguments would come to with the yes of whoever asks. Nothing comes of it. */
-  async preview(n: number, by: string, channel: string, args: Record<string, unknown>): Promise<Result<Preview>> {
+  async preview(
+    n: number,
+    by: string,
+    channel: string,
+    args: Record<string, unknown>,
+  ): Promise<Result<Preview>> {
     const row = this.#run.row()
     if (row === undefined) return err(NO_APPROVAL)
     const directory = await directoryOf(this.#env, row.record.tenant)
@@ -211,8 +278,17 @@ export class Answers {
     if (giver === undefined) return err(NO_OPERATOR)
     const record = this.#store.call(n)
     if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
-    if (record.status.state !== 'awaiting_approval') return err(failure('already_answered', `the call is ${record.status.state}`))
-    const given: Answered = { by, since_ms: giver.since, decision: 'approve', channel, scope: 'once', reason: '', at_ms: Date.now() }
+    if (record.status.state !== 'awaiting_approval')
+      return err(failure('already_answered', `the call is ${record.status.state}`))
+    const given: Answered = {
+      by,
+      since_ms: giver.since,
+      decision: 'approve',
+      channel,
+      scope: 'once',
+      reason: '',
+      at_ms: Date.now(),
+    }
     const changed = this.#revised(directory, row, record, null, given, args)
     if (!changed.ok) return changed
     const { permitted, revision } = changed.value
@@ -223,7 +299,10 @@ export class Answers {
       changes: wholeChangesOf(record.proposal.args, proposal.args, redaction),
       texts: unfolded(prompt, proposal.args, proposal.plan, redaction),
     }
-    return ok({ preview: { digest: record.proposal.digest, becomes: proposal.digest, changes, more, effect, prompt }, whole })
+    return ok({
+      preview: { digest: record.proposal.digest, becomes: proposal.digest, changes, more, effect, prompt },
+      whole,
+    })
   }
 
   /** The question stays. Asked again, it is done already. */
@@ -244,8 +323,14 @@ export class Answers {
   }
 
   /** Only what was taken as an answer stands: a late one, or one that policy overruled, does not (N19). */
-  async #stand({ record: run }: RunRow, record: CallRecord, given: Answered, policySet: string): Promise<Result<true>> {
-    const taken = given.decision === 'deny' ? record.status.state === 'rejected' : record.status.state !== 'denied'
+  async #stand(
+    { record: run }: RunRow,
+    record: CallRecord,
+    given: Answered,
+    policySet: string,
+  ): Promise<Result<true>> {
+    const taken =
+      given.decision === 'deny' ? record.status.state === 'rejected' : record.status.state !== 'denied'
     const kept = taken ? standingOf(run, record, given, policySet) : null
     if (kept === null) return ok(true)
     const besides = 'your answer to this call is recorded, and stands for no other'
@@ -275,21 +360,36 @@ export class Answers {
    * A new call with what stands for it, or the key to look it up by. What counts are the answers of those who may still give one, as policy
    * takes them: a yes that policy does not let stand for this call is none, and humans are asked as if it were not there.
    */
-  resolve(directory: Loaded, row: RunRow, call: NewCall, standings: Standings | null, used: UsedBy): NewCall | { key: string } {
+  resolve(
+    directory: Loaded,
+    row: RunRow,
+    call: NewCall,
+    standings: Standings | null,
+    used: UsedBy,
+  ): NewCall | { key: string } {
     const { proposal, decision, ask } = call
     const key = this.#keyFor(row, call)
     if (key === null || ask === null) return call
     if (standings === null) return { key }
     const answers = standings.key === key ? standings.answers : []
-    const counts = answers.filter((answer) => stillCounts(directory, answer) && !this.#withdrawn.has(answer.standing ?? ''))
+    const counts = answers.filter(
+      (answer) => stillCounts(directory, answer) && !this.#withdrawn.has(answer.standing ?? ''),
+    )
     const no = counts.find(({ decision }) => decision === 'deny')
     if (no !== undefined) return { ...call, ask: { ...ask, answers: [no] } }
     if (counts.length === 0) return call
     const record: CallRecord = { proposal, status: { state: 'awaiting_approval', decision, approval: ask } }
-    const { decision: permitted } = judgeAgain(directory, row, record, { answers: counts, used: used(directory), now: proposal.createdAt })
+    const { decision: permitted } = judgeAgain(directory, row, record, {
+      answers: counts,
+      used: used(directory),
+      now: proposal.createdAt,
+    })
     if (permitted.effect === 'deny') return call
     const which = counts.map(({ standing }) => `\`${standing}\``).join(', ') // an agent reads it: whose they are is in the journal
-    const named = permitted.effect === 'allow' ? { ...decision, reason: `${decision.reason}; approved by what stands: ${which}` } : decision
+    const named =
+      permitted.effect === 'allow'
+        ? { ...decision, reason: `${decision.reason}; approved by what stands: ${which}` }
+        : decision
     return { ...call, decision: named, ask: { ...ask, answers: counts }, permitted }
   }
 
@@ -307,7 +407,8 @@ export class Answers {
 
   /** Nothing runs under an answer that was taken back: policy is asked without it. */
   judgeClaim(directory: Loaded, record: CallRecord, { booked, live }: Grounds): Decision {
-    const counts = ({ standing }: Answered) => standing === undefined || (live.includes(standing) && !this.#withdrawn.has(standing))
+    const counts = ({ standing }: Answered) =>
+      standing === undefined || (live.includes(standing) && !this.#withdrawn.has(standing))
     return this.judge(directory, record, (record.status.approval?.answers ?? []).filter(counts), booked)
   }
 
@@ -325,10 +426,20 @@ export class Answers {
   }
 
   /** The policy of now on a known call, with these answers; what was in force is kept. */
-  judge(directory: Loaded, record: CallRecord, answers: readonly Answered[], booked: Booked | null): Decision {
+  judge(
+    directory: Loaded,
+    record: CallRecord,
+    answers: readonly Answered[],
+    booked: Booked | null,
+  ): Decision {
     const row = this.#run.row()
     if (row === undefined) throw new Error('this run does not exist')
-    const { decision, snapshot } = judgeAgain(directory, row, record, this.#ledger.knowing(directory, row, record, answers, booked))
+    const { decision, snapshot } = judgeAgain(
+      directory,
+      row,
+      record,
+      this.#ledger.knowing(directory, row, record, answers, booked),
+    )
     if (snapshot !== null) this.#store.keepSnapshot(snapshot)
     return decision
   }
@@ -340,6 +451,10 @@ function insteadOf(given: Answered, judged: (answer: Answered) => Decision): Fai
   const once: Answered = { ...given, scope: 'once' }
   if (given.scope !== 'once' && takes(once)) return ONCE_ONLY
   const surer: Answered = { ...given, channel: SUREST_WAY }
-  if (assuranceOf(given.channel) !== assuranceOf(SUREST_WAY) && (takes(surer) || takes({ ...surer, scope: 'once' }))) return SURER_ONLY
+  if (
+    assuranceOf(given.channel) !== assuranceOf(SUREST_WAY) &&
+    (takes(surer) || takes({ ...surer, scope: 'once' }))
+  )
+    return SURER_ONLY
   return undefined
 }

@@ -40,8 +40,17 @@ export class Evidence {
     const { proposal, status } = record
     if (!attest || !hasEnded(status) || row === undefined) return record
     const grant = before?.state === 'running' ? before.grant : null
-    const statement = edgeStatement(attestationId(row.record.id, proposal.n), factsOf(row.record, record), status, grant)
-    this.#store.saveAttestation(proposal.n, seal(STATEMENT_TYPE, statement, identityOf(this.#env).signer), grant)
+    const statement = edgeStatement(
+      attestationId(row.record.id, proposal.n),
+      factsOf(row.record, record),
+      status,
+      grant,
+    )
+    this.#store.saveAttestation(
+      proposal.n,
+      seal(STATEMENT_TYPE, statement, identityOf(this.#env).signer),
+      grant,
+    )
     return { proposal, status: { ...status, attestation: finishedOf(statement).attestation } }
   }
 

@@ -20,12 +20,18 @@ export class FileStore {
 
   /** What the run would hold with these bytes. */
   fits(digest: string, bytes: Uint8Array): Result<number> {
-    if (sha256(bytes) !== digest) return err(failure('digest_mismatch', 'these bytes have another SHA-256 than the path names'))
+    if (sha256(bytes) !== digest)
+      return err(failure('digest_mismatch', 'these bytes have another SHA-256 than the path names'))
     const held = this.held()
     if (this.#bytesOf(digest) !== undefined) return ok(held.bytes)
     return held.count < LIMITS.run_files && held.bytes + bytes.byteLength <= LIMITS.run_files_bytes
       ? ok(held.bytes + bytes.byteLength)
-      : err(failure('too_many_files', `a run holds ${LIMITS.run_files} files and ${LIMITS.run_files_bytes} bytes of them at most`))
+      : err(
+          failure(
+            'too_many_files',
+            `a run holds ${LIMITS.run_files} files and ${LIMITS.run_files_bytes} bytes of them at most`,
+          ),
+        )
   }
 
   /** What fits. The same bytes once more are those that are there, and their time begins anew. */
@@ -53,7 +59,12 @@ export class FileStore {
 
   list(): HeldFile[] {
     const rows = this.#db.select().from(files).orderBy(asc(files.at), asc(files.sha256)).all()
-    return rows.map((row) => ({ sha256: row.sha256, bytes: row.bytes, named: row.named, until_ms: goesAt(row) }))
+    return rows.map((row) => ({
+      sha256: row.sha256,
+      bytes: row.bytes,
+      named: row.named,
+      until_ms: goesAt(row),
+    }))
   }
 
   /** With their sizes; refused where one is not here. */
@@ -61,7 +72,8 @@ export class FileStore {
     const sized: InputFile[] = []
     for (const { path, sha256: digest } of refs) {
       const bytes = this.#bytesOf(digest)
-      if (bytes === undefined) return err(failure('no_such_file', `put the bytes of \`${path}\` into the run first`))
+      if (bytes === undefined)
+        return err(failure('no_such_file', `put the bytes of \`${path}\` into the run first`))
       sized.push({ path, sha256: digest, bytes })
     }
     return ok(sized)
@@ -69,7 +81,8 @@ export class FileStore {
 
   /** A call has named them: from now on they stay for longer than any call lives. */
   keep(named: readonly FileRef[], now: number): void {
-    for (const { sha256: digest } of named) this.#db.update(files).set({ named: true, at: now }).where(eq(files.sha256, digest)).run()
+    for (const { sha256: digest } of named)
+      this.#db.update(files).set({ named: true, at: now }).where(eq(files.sha256, digest)).run()
   }
 
   whole(digest: string): Uint8Array | undefined {
@@ -107,4 +120,5 @@ export class FileStore {
   }
 }
 
-const goesAt = ({ at, named }: { at: number; named: boolean }): number => at + (named ? LIMITS.file_named_ms : LIMITS.file_unnamed_ms)
+const goesAt = ({ at, named }: { at: number; named: boolean }): number =>
+  at + (named ? LIMITS.file_named_ms : LIMITS.file_unnamed_ms)

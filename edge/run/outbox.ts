@@ -17,14 +17,19 @@ import { approvalView } from './views.ts'
 
 const LOG_DELAY_MS = 200
 const RETRY_MS = 2_000
-const UNCOUNTED = failure('unavailable', 'the call could not be counted towards the quota of the tenant; propose it again')
+const UNCOUNTED = failure(
+  'unavailable',
+  'the call could not be counted towards the quota of the tenant; propose it again',
+)
 
 export const needsWorker = ({ plan }: Pick<Proposal, 'plan'>): boolean => plan !== null && plan.tier !== 'A'
 
 export const queueIsFull = (proposal: Proposal): Failure =>
   failure(
     'queue_full',
-    needsWorker(proposal) ? 'as many calls wait for this pool’s workers as may' : 'as many calls of skills wait for their turn as may',
+    needsWorker(proposal)
+      ? 'as many calls wait for this pool’s workers as may'
+      : 'as many calls of skills wait for their turn as may',
   )
 
 /** Whether there is room for one more call: in the pool's queue, and in the tenant's quota for today. */
@@ -34,7 +39,12 @@ export type Room = { readonly full: boolean; readonly counted: Result<true> }
  * Asked beside what a proposal waits for anyway. A pool that can't be asked is not full: what it is not told now it is told again.
  * `repeated`: the call exists, so the request makes none and uses up no quota.
  */
-export async function roomFor(env: Env, { agents }: Loaded, { tenant, id, agent }: RunRecord, repeated: boolean): Promise<Room> {
+export async function roomFor(
+  env: Env,
+  { agents }: Loaded,
+  { tenant, id, agent }: RunRecord,
+  repeated: boolean,
+): Promise<Room> {
   if (repeated) return { full: false, counted: ok(true) }
   const pool = poolObject(env, tenant, agents.get(agent)?.spec.pool ?? 'default')
   const [full, counted] = await Promise.all([
@@ -121,7 +131,8 @@ export class Outbox {
     const last = entries.at(-1)?.seq
     if (last === undefined) return
     const leaves = entries.flatMap(({ seq, call, hash, body, at_ms }): Leaf[] => {
-      const ended = call === null || body['attestation'] === undefined ? undefined : this.#store.call(split(call).n)
+      const ended =
+        call === null || body['attestation'] === undefined ? undefined : this.#store.call(split(call).n)
       if (call === null || ended === undefined) return []
       const { proposal, status } = ended
       const took = at_ms - proposal.createdAt

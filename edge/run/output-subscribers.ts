@@ -49,10 +49,16 @@ export class LiveOutput {
    * `look`: the call as it is, while whoever asks may read it. At once where there is something to tell, else within `ms`. Who looks once
    * is no `listener`.
    */
-  async hear(look: () => CallRecord | undefined, listener: Listener | null, heard: Heard, ms: number): Promise<Result<News>> {
+  async hear(
+    look: () => CallRecord | undefined,
+    listener: Listener | null,
+    heard: Heard,
+    ms: number,
+  ): Promise<Result<News>> {
     const record = look()
     if (record === undefined) return err(NO_CALL)
-    const counted = listener === null ? ok(true) : this.#followers.enter(listener.id, listener.whose, Date.now())
+    const counted =
+      listener === null ? ok(true) : this.#followers.enter(listener.id, listener.whose, Date.now())
     if (!counted.ok) return counted
     const news = this.#news(record, heard)
     if (ms <= 0 || news.changed || news.pieces.length > 0 || news.end !== null) return ok(news)
@@ -64,7 +70,9 @@ export class LiveOutput {
     const { proposal, status } = record
     const state = stateOf(record)
     const from = before.attempt === state.attempt ? before : { stdout: 0, stderr: 0 }
-    const pieces = STREAMS.flatMap((stream) => this.#piece(proposal.n, stream, from[stream], hasEnded(status)))
+    const pieces = STREAMS.flatMap((stream) =>
+      this.#piece(proposal.n, stream, from[stream], hasEnded(status)),
+    )
     const heard: Heard = { attempt: state.attempt, stdout: from.stdout, stderr: from.stderr, state }
     for (const { stream, offset, bytes } of pieces) heard[stream] = offset + bytes.byteLength
     const changed = JSON.stringify(before.state) !== JSON.stringify(state) // both made by `stateOf`
@@ -74,12 +82,19 @@ export class LiveOutput {
   /** Half a character waits for its other half, as long as that may come. */
   #piece(n: number, stream: Stream, offset: number, isWhole: boolean): LivePiece[] {
     const bytes = this.#store.outputFrom(n, stream, offset, LIMITS.output_piece_bytes)
-    const cut = isWhole && bytes.byteLength < LIMITS.output_piece_bytes ? bytes : bytes.subarray(0, wholeCharacters(bytes))
+    const cut =
+      isWhole && bytes.byteLength < LIMITS.output_piece_bytes
+        ? bytes
+        : bytes.subarray(0, wholeCharacters(bytes))
     return cut.byteLength === 0 ? [] : [{ stream, offset, bytes: cut }]
   }
 }
 
 function stateOf({ status }: CallRecord): LiveState {
   const attempt = 'fence' in status ? status.fence : 0
-  return { state: status.state, attempt, cancel_requested: 'cancelRequested' in status && status.cancelRequested }
+  return {
+    state: status.state,
+    attempt,
+    cancel_requested: 'cancelRequested' in status && status.cancelRequested,
+  }
 }

@@ -20,7 +20,12 @@ import type { RunStore } from './store.ts'
 /** Two versions of the set and the calls, by number, that both are asked about; those that there is time for until `until`. */
 export type Script = { version: number; against: number; calls: readonly number[]; until: number }
 
-export async function rehearseRun(env: Env, store: RunStore, row: RunRow, script: Script): Promise<Result<Outcome[]>> {
+export async function rehearseRun(
+  env: Env,
+  store: RunStore,
+  row: RunRow,
+  script: Script,
+): Promise<Result<Outcome[]>> {
   const directory = withSupposedSecrets(await directoryOf(env, row.record.tenant))
   const inForce = await candidateOf(env, directory, script.against)
   if (!inForce.ok) return inForce
@@ -35,17 +40,28 @@ export async function rehearseRun(env: Env, store: RunStore, row: RunRow, script
     const tool = tools.get(ref.digest)
     if (agent === undefined) return { n, not: 'agent' }
     if (tool === undefined) return { n, not: 'tool' }
-    return rehearseCall(inForce.value, candidate.value, { run: row.record, call, agent, tool, used: used(call) })
+    return rehearseCall(inForce.value, candidate.value, {
+      run: row.record,
+      call,
+      agent,
+      tool,
+      used: used(call),
+    })
   })
   return ok(outcomes)
 }
 
 /** By digest, as each call was proposed with it. */
-async function toolsThen(env: Env, directory: Loaded, calls: readonly CallRecord[]): Promise<Map<string, LoadedTool>> {
+async function toolsThen(
+  env: Env,
+  directory: Loaded,
+  calls: readonly CallRecord[],
+): Promise<Map<string, LoadedTool>> {
   const refs = new Map(calls.map(({ proposal: { tool } }) => [tool.digest, tool]))
   const present = [...directory.tools.values()].filter(({ tool }) => refs.has(tool.digest))
   for (const { tool } of present) refs.delete(tool.digest)
-  const past = refs.size === 0 ? [] : await tenantObject(env, directory.tenant).toolVersions([...refs.values()])
+  const past =
+    refs.size === 0 ? [] : await tenantObject(env, directory.tenant).toolVersions([...refs.values()])
   return new Map([...present, ...past.map(loadTool)].map((loaded) => [loaded.tool.digest, loaded]))
 }
 

@@ -20,7 +20,14 @@ import type { Preview } from '../approvals/argument-edits.ts'
 import type { Unfolded } from '../approvals/card.ts'
 import { type Env, identityOf } from '../bindings.ts'
 import { dueAt } from '../call/due-at.ts'
-import { type CallRecord, type Canceller, type Event, hasEnded, type Proposal, step } from '../call/lifecycle.ts'
+import {
+  type CallRecord,
+  type Canceller,
+  type Event,
+  hasEnded,
+  type Proposal,
+  step,
+} from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import type { WorkerKey } from '../call/settlement.ts'
 import { folderAfter, holderOf } from '../call/shared-folder.ts'
@@ -95,17 +102,30 @@ export class RunObject extends DurableObject<Env> {
     if (run?.agent !== input.agent) return err(NO_RUN)
     const directory = await directoryAt(this.env, run.tenant, input.version)
     const repeated = input.key !== null && this.#store.callByKey(input.key) !== undefined
-    const [booked, room] = await Promise.all([this.#ledger.book(directory, run, input), roomFor(this.env, directory, run, repeated)])
+    const [booked, room] = await Promise.all([
+      this.#ledger.book(directory, run, input),
+      roomFor(this.env, directory, run, repeated),
+    ])
     const asked = await this.#commit(() => this.#propose(directory, input, { booked, room, standings: null }))
     if (!asked.ok || !('key' in asked.value)) return this.#proposed(run, input, booked, asked)
     const { key } = asked.value
-    const [asking, standings] = await Promise.all([this.#ledger.asking(run, booked), this.#answers.standing(this.#run, key)])
-    const proposed = await this.#commit(() => this.#propose(directory, input, { booked: asking, room, standings }))
+    const [asking, standings] = await Promise.all([
+      this.#ledger.asking(run, booked),
+      this.#answers.standing(this.#run, key),
+    ])
+    const proposed = await this.#commit(() =>
+      this.#propose(directory, input, { booked: asking, room, standings }),
+    )
     return this.#proposed(run, input, asking, proposed)
   }
 
   /** What came of it is told to whoever counts. */
-  async #proposed(run: RunRecord, input: Propose, booked: Booked | null, proposed: Proposed): Promise<Result<Call>> {
+  async #proposed(
+    run: RunRecord,
+    input: Propose,
+    booked: Booked | null,
+    proposed: Proposed,
+  ): Promise<Result<Call>> {
     const record = proposed.ok ? (proposed.value as CallRecord) : null // with what stands there is no more to ask
     if (booked !== null) this.ctx.waitUntil(this.#ledger.settled(run, booked, record))
     if (!proposed.ok) {
@@ -113,11 +133,21 @@ export class RunObject extends DurableObject<Env> {
       return proposed
     }
     if (record === null) throw new Error('a call was proposed, and there is none')
-    return hasEnded(record.status) ? ok(this.#view(record)) : this.read(input.agent, record.proposal.n, input.waitMs)
+    return hasEnded(record.status)
+      ? ok(this.#view(record))
+      : this.read(input.agent, record.proposal.n, input.waitMs)
   }
 
-  async putFile(agent: string, digest: string, bytes: Uint8Array): Promise<Result<{ sha256: string; bytes: number }>> {
-    return this.#files.put(() => (this.#mine(agent) ? (this.#run.cancelled ? CANCELLED : undefined) : NO_RUN), digest, bytes)
+  async putFile(
+    agent: string,
+    digest: string,
+    bytes: Uint8Array,
+  ): Promise<Result<{ sha256: string; bytes: number }>> {
+    return this.#files.put(
+      () => (this.#mine(agent) ? (this.#run.cancelled ? CANCELLED : undefined) : NO_RUN),
+      digest,
+      bytes,
+    )
   }
 
   async listFiles(agent: string | null): Promise<Result<HeldFile[]>> {
@@ -142,7 +172,11 @@ export class RunObject extends DurableObject<Env> {
     return ok(this.#store.journal(this.#run.record.id, after, agent === null))
   }
 
-  async hear(agent: string | null, n: number, ...told: [Listener | null, Heard, number]): Promise<Result<News>> {
+  async hear(
+    agent: string | null,
+    n: number,
+    ...told: [Listener | null, Heard, number]
+  ): Promise<Result<News>> {
     return this.#live.hear(() => this.#readable(agent, n), ...told)
   }
 
@@ -164,7 +198,11 @@ export class RunObject extends DurableObject<Env> {
     return this.#commit(() => {
       if (!this.#mine(agent)) return err(NO_RUN)
       for (const record of this.#store.live()) this.#apply(record, { kind: 'cancel', by })
-      if (!this.#run.cancelled) this.#save({ ...this.#store.append(this.#run, Date.now(), 'run_cancelled', null, { by }), cancelled: true })
+      if (!this.#run.cancelled)
+        this.#save({
+          ...this.#store.append(this.#run, Date.now(), 'run_cancelled', null, { by }),
+          cancelled: true,
+        })
       this.#waiters.wake('journal')
       return ok(runView(this.#run))
     })
@@ -178,7 +216,11 @@ export class RunObject extends DurableObject<Env> {
     return this.#evidence.snapshot(this.#readable(agent, n))
   }
 
-  async file(agent: string | null, n: number, digest: string): Promise<Result<{ path: string; bytes: Uint8Array }>> {
+  async file(
+    agent: string | null,
+    n: number,
+    digest: string,
+  ): Promise<Result<{ path: string; bytes: Uint8Array }>> {
     return this.#evidence.file(this.#readable(agent, n), digest)
   }
 
@@ -204,7 +246,12 @@ export class RunObject extends DurableObject<Env> {
     return this.#answers.editable(n)
   }
 
-  async preview(n: number, by: string, channel: string, args: Record<string, unknown>): Promise<Result<Preview>> {
+  async preview(
+    n: number,
+    by: string,
+    channel: string,
+    args: Record<string, unknown>,
+  ): Promise<Result<Preview>> {
     return this.#answers.preview(n, by, channel, args)
   }
 
@@ -223,11 +270,21 @@ export class RunObject extends DurableObject<Env> {
     return this.#work.claim(n, worker, means)
   }
 
-  async inputPart(n: number, worker: string, digest: string, part: number): Promise<Result<{ data: string }>> {
+  async inputPart(
+    n: number,
+    worker: string,
+    digest: string,
+    part: number,
+  ): Promise<Result<{ data: string }>> {
     return this.#work.inputPart(n, worker, digest, part)
   }
 
-  async putOutput(n: number, worker: string, digest: string, bytes: Uint8Array): Promise<Result<{ sha256: string; bytes: number }>> {
+  async putOutput(
+    n: number,
+    worker: string,
+    digest: string,
+    bytes: Uint8Array,
+  ): Promise<Result<{ sha256: string; bytes: number }>> {
     return this.#work.putOutput(n, worker, digest, bytes)
   }
 
@@ -235,7 +292,11 @@ export class RunObject extends DurableObject<Env> {
     return this.#work.output(...chunk)
   }
 
-  async settle(n: number, worker: WorkerKey, settlement: Settlement): Promise<Result<{ state: CallState; attestation: Envelope }>> {
+  async settle(
+    n: number,
+    worker: WorkerKey,
+    settlement: Settlement,
+  ): Promise<Result<{ state: CallState; attestation: Envelope }>> {
     return this.#work.settle(n, worker, settlement)
   }
 
@@ -351,22 +412,31 @@ export class RunObject extends DurableObject<Env> {
     if (!stepped.ok) return stepped
     const { effects, journal } = stepped.value
     const proposal = stepped.value.proposal ?? ('status' in from ? from.proposal : from)
-    const record = this.#evidence.attested({ proposal, status: stepped.value.status }, before, effects.includes('attest'))
+    const record = this.#evidence.attested(
+      { proposal, status: stepped.value.status },
+      before,
+      effects.includes('attest'),
+    )
     const { status } = record
     const mirror = effects.includes('mirror')
     const due = dueAt(status, now)
     if (before === null) this.#store.insertCall(record, key, due, mirror)
     else this.#store.updateCall(record, due, mirror)
     this.#ledger.note(record)
-    const run = this.#store.append(this.#run, now, journal.kind, proposal.n, { ...journal.body, ...journalled(record, before === null) })
+    const run = this.#store.append(this.#run, now, journal.kind, proposal.n, {
+      ...journal.body,
+      ...journalled(record, before === null),
+    })
     this.#save({ ...run, folder: folderAfter(run.folder, record, event, () => this.#store.live()) })
     if (due !== null) this.#alarm.arm(due)
     if (effects.includes('ring')) this.#ring(record)
     if (event.kind === 'cancel') this.#skills.stop(proposal.n)
-    if (before?.state === 'granted' && status.state !== 'granted' && needsWorker(proposal)) this.#outbox.left(proposal)
+    if (before?.state === 'granted' && status.state !== 'granted' && needsWorker(proposal))
+      this.#outbox.left(proposal)
     if (mirror || hasEnded(status)) this.#outbox.soon(mirror)
     if (hasEnded(status)) this.#waiters.wake(proposal.n)
-    if (before?.state === 'running' && status.state !== 'running' && event.kind !== 'settled') this.#store.dropOutput(proposal.n) // nobody vouches for it
+    if (before?.state === 'running' && status.state !== 'running' && event.kind !== 'settled')
+      this.#store.dropOutput(proposal.n) // nobody vouches for it
     this.#live.wake(proposal.n)
     this.#waiters.wake('journal')
     return ok(record)
@@ -400,7 +470,10 @@ export class RunObject extends DurableObject<Env> {
   }
 
   #view(record: CallRecord): Call {
-    const kept = hasEnded(record.status) && record.status.finished !== null ? this.#store.output(record.proposal.n) : null
+    const kept =
+      hasEnded(record.status) && record.status.finished !== null
+        ? this.#store.output(record.proposal.n)
+        : null
     return callView(this.#run.record, record, kept, identityOf(this.env).publicUrl)
   }
 

@@ -5,11 +5,25 @@
 import { canonical, digestOf, sha256 } from '../../shared/bytes/json.ts'
 import { seal } from '../../shared/evidence/dsse.ts'
 import type { Grant } from '../../shared/evidence/statement.ts'
-import { EDGE_EXECUTOR, endingOf, ISOLATE, STATEMENT_TYPE, sealGrant, statementOf } from '../../shared/evidence/statement.ts'
+import {
+  EDGE_EXECUTOR,
+  endingOf,
+  ISOLATE,
+  STATEMENT_TYPE,
+  sealGrant,
+  statementOf,
+} from '../../shared/evidence/statement.ts'
 import { failure } from '../../shared/failures.ts'
 import { attestationId } from '../../shared/ids.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from '../../shared/limits.ts'
-import { type Connection, type Outcome, type Plan, type SkillPlan, type StreamSummary, secretsOf } from '../../shared/plan/plan.ts'
+import {
+  type Connection,
+  type Outcome,
+  type Plan,
+  type SkillPlan,
+  type StreamSummary,
+  secretsOf,
+} from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
@@ -83,10 +97,13 @@ export class SkillWork {
         const claimed = await this.#claim(n)
         if (!claimed.ok) return
         const { signal } = stopping
-        const inTurn = turnsOfSkills.takeWithin(endOf(claimed.value) - Date.now(), (turn) => this.#inTurn(claimed.value, turn, signal))
+        const inTurn = turnsOfSkills.takeWithin(endOf(claimed.value) - Date.now(), (turn) =>
+          this.#inTurn(claimed.value, turn, signal),
+        )
         await this.#settle(
           claimed.value,
-          (await endedAnyway<Done | undefined>(inTurn, unbegun)) ?? unbegun({ kind: signal.aborted ? 'cancelled' : 'timeout' }),
+          (await endedAnyway<Done | undefined>(inTurn, unbegun)) ??
+            unbegun({ kind: signal.aborted ? 'cancelled' : 'timeout' }),
         )
       })
     } finally {
@@ -113,20 +130,34 @@ export class SkillWork {
         return err(failure('not_claimable', 'the call does not wait to be run here'))
       const { proposal, status } = record
       const { vault } = directory
-      const withheld = vault.withholds({ name: proposal.tool.name, secrets: plan.secrets, credentials: plan.credentials })
+      const withheld = vault.withholds({
+        name: proposal.tool.name,
+        secrets: plan.secrets,
+        credentials: plan.credentials,
+      })
       const secrets = withheld === undefined ? vault.values(secretsOf(plan)) : undefined
-      if (secrets === undefined) return err(failure('not_claimable', withheld ?? 'a secret of the call is gone'))
+      if (secrets === undefined)
+        return err(failure('not_claimable', withheld ?? 'a secret of the call is gone'))
       const now = Date.now()
       const decision = this.#answers.judgeClaim(directory, record, grounds.value)
       const grant: Grant = {
-        facts: factsOf(row.record, { proposal, status: { ...status, decision: claimedUnder(status.decision, decision) } }),
+        facts: factsOf(row.record, {
+          proposal,
+          status: { ...status, decision: claimedUnder(status.decision, decision) },
+        }),
         worker: EDGE_EXECUTOR,
         fence: status.fence + 1,
         issued_at_ms: now,
         deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
       }
       const envelope = sealGrant(grant, identityOf(this.#env).signer)
-      const claimed = { kind: 'claimed' as const, worker: EDGE_EXECUTOR, deadline: grant.deadline_ms, grant: envelope, decision }
+      const claimed = {
+        kind: 'claimed' as const,
+        worker: EDGE_EXECUTOR,
+        deadline: grant.deadline_ms,
+        grant: envelope,
+        decision,
+      }
       const done = this.#run.apply(record, claimed)
       if (!done.ok) return done
       const skill = directory.skills.get(plan.executor.skill)
@@ -151,9 +182,22 @@ export class SkillWork {
 
   async #perform(claimed: Claimed, turn: Turn, signal: AbortSignal): Promise<Done> {
     const { plan, args, grant, skill, secrets } = claimed
-    const host = new HostSide({ plan, secrets, ...outsideOf(this.#env), turn, kept: keptBy(this.#env, grant.facts, plan) })
+    const host = new HostSide({
+      plan,
+      secrets,
+      ...outsideOf(this.#env),
+      turn,
+      kept: keptBy(this.#env, grant.facts, plan),
+    })
     const asked = { input: canonical(args), now: grant.issued_at_ms, ends: endOf(claimed), signal }
-    const { outcome, stdout, stderr, used } = await perform(this.#env, grant.facts.tenant, skill, plan, asked, host)
+    const { outcome, stdout, stderr, used } = await perform(
+      this.#env,
+      grant.facts.tenant,
+      skill,
+      plan,
+      asked,
+      host,
+    )
     // V01: all that is the skill's to say, and whole: part of a secret is one too. What is too long is cut after.
     const known = new KnownValues(Object.values(secrets))
     const veil = (text: string): string => String(known.hiddenIn(text, () => '«secret»'))
@@ -177,7 +221,12 @@ export class SkillWork {
         attestation_id: attestationId(row.record.id, n),
         ...ending,
         facts: grant.facts,
-        grant: { sha256: digestOf(grant), worker: grant.worker, fence: grant.fence, deadline_ms: grant.deadline_ms },
+        grant: {
+          sha256: digestOf(grant),
+          worker: grant.worker,
+          fence: grant.fence,
+          deadline_ms: grant.deadline_ms,
+        },
         execution: {
           outcome,
           stdout: summaryOf(stdout),
@@ -214,11 +263,16 @@ export class SkillWork {
 }
 
 /** Of the skill in this tenant, and in this call's name. */
-function keptBy(env: Env, { tenant, agent, run, call }: Grant['facts'], { executor: { skill, version, tool } }: SkillPlan): Kept {
+function keptBy(
+  env: Env,
+  { tenant, agent, run, call }: Grant['facts'],
+  { executor: { skill, version, tool } }: SkillPlan,
+): Kept {
   const from = { skill, version, tool, agent, run, call }
   return {
     storage: skillObject(env, tenant, skill),
-    post: (channel, number, text) => channelObject(env, tenant).notice(tenant, channel, number, { ...from, text }),
+    post: (channel, number, text) =>
+      channelObject(env, tenant).notice(tenant, channel, number, { ...from, text }),
   }
 }
 

@@ -48,7 +48,14 @@ function callStatements(db: Database) {
       .prepare(),
     insertCall: db
       .insert(calls)
-      .values({ n: p('n'), state: p('state'), dueAt: p('dueAt'), key: p('key'), record: p('record'), unmirrored: p('unmirrored') })
+      .values({
+        n: p('n'),
+        state: p('state'),
+        dueAt: p('dueAt'),
+        key: p('key'),
+        record: p('record'),
+        unmirrored: p('unmirrored'),
+      })
       .prepare(),
     updateCall: db
       .update(calls)
@@ -73,7 +80,12 @@ function callStatements(db: Database) {
       .from(calls)
       .where(isNotNull(calls.dueAt))
       .prepare(),
-    unmirrored: db.select({ n: calls.n, record: calls.record }).from(calls).where(sql`${calls.unmirrored} = 1`).limit(100).prepare(),
+    unmirrored: db
+      .select({ n: calls.n, record: calls.record })
+      .from(calls)
+      .where(sql`${calls.unmirrored} = 1`)
+      .limit(100)
+      .prepare(),
     mirrored: db
       .update(calls)
       .set({ unmirrored: false })
@@ -138,7 +150,10 @@ function recordStatements(db: Database) {
       .prepare(),
     outputFrom: db
       .select({
-        bytes: sql<Buffer>`substr(${output.bytes}, max(0, ${p('from')} - ${output.offset}) + 1, ${p('most')})`.mapWith(output.bytes),
+        bytes:
+          sql<Buffer>`substr(${output.bytes}, max(0, ${p('from')} - ${output.offset}) + 1, ${p('most')})`.mapWith(
+            output.bytes,
+          ),
       })
       .from(output)
       .where(
@@ -180,7 +195,17 @@ export class RunStore {
   }
 
   createRun(record: RunRecord): RunRow {
-    const row = { record, cancelled: false, calls: 0, allowed: 0, denied: 0, seq: 0, head: GENESIS.hash, logged: 0, folder: null }
+    const row = {
+      record,
+      cancelled: false,
+      calls: 0,
+      allowed: 0,
+      denied: 0,
+      seq: 0,
+      head: GENESIS.hash,
+      logged: 0,
+      folder: null,
+    }
     this.#db
       .insert(run)
       .values({ id: 1, ...row })
@@ -201,11 +226,24 @@ export class RunStore {
   }
 
   insertCall(record: CallRecord, key: string | null, dueAt: number | null, unmirrored: boolean): void {
-    this.#q.insertCall.run({ n: record.proposal.n, state: record.status.state, dueAt, key, record, unmirrored })
+    this.#q.insertCall.run({
+      n: record.proposal.n,
+      state: record.status.state,
+      dueAt,
+      key,
+      record,
+      unmirrored,
+    })
   }
 
   updateCall(record: CallRecord, dueAt: number | null, unmirrored: boolean): void {
-    this.#q.updateCall.run({ n: record.proposal.n, state: record.status.state, dueAt, record, unmirrored: unmirrored ? 1 : 0 })
+    this.#q.updateCall.run({
+      n: record.proposal.n,
+      state: record.status.state,
+      dueAt,
+      record,
+      unmirrored: unmirrored ? 1 : 0,
+    })
   }
 
   everyCall(): CallRecord[] {
@@ -253,8 +291,17 @@ export class RunStore {
     let prev = after === 0 ? GENESIS.hash : (this.#q.before.get({ seq: after })?.hash ?? GENESIS.hash)
     return this.#q.journal.all({ after }).map(({ seq, at, kind, n, body, hash }) => {
       const call = n === null ? null : callId(run, n)
-      const entry: JournalEntry = { seq, at_ms: at, kind, call, body: JSON.parse(body) as Record<string, unknown>, prev, hash } // written by `append`
-      const shadow = whole && n !== null && 'shadow_sha256' in entry.body ? this.call(n)?.proposal.shadow : undefined
+      const entry: JournalEntry = {
+        seq,
+        at_ms: at,
+        kind,
+        call,
+        body: JSON.parse(body) as Record<string, unknown>,
+        prev,
+        hash,
+      } // written by `append`
+      const shadow =
+        whole && n !== null && 'shadow_sha256' in entry.body ? this.call(n)?.proposal.shadow : undefined
       if (shadow !== undefined) entry.shadow = shadow
       prev = hash
       return entry
@@ -262,14 +309,21 @@ export class RunStore {
   }
 
   saveAttestation(n: number, envelope: Envelope, grant: Envelope | null): void {
-    this.#q.saveAttestation.run({ n, envelope: JSON.stringify(envelope), grant: grant === null ? null : JSON.stringify(grant) })
+    this.#q.saveAttestation.run({
+      n,
+      envelope: JSON.stringify(envelope),
+      grant: grant === null ? null : JSON.stringify(grant),
+    })
   }
 
   attestation(n: number): { envelope: Envelope; grant: Envelope | null } | undefined {
     const row = this.#q.attestation.get({ n })
     if (row === undefined) return undefined
     const { envelope, grant } = row // both written by `saveAttestation`
-    return { envelope: JSON.parse(envelope) as Envelope, grant: grant === null ? null : (JSON.parse(grant) as Envelope) }
+    return {
+      envelope: JSON.parse(envelope) as Envelope,
+      grant: grant === null ? null : (JSON.parse(grant) as Envelope),
+    }
   }
 
   /** Once for each digest. */
@@ -302,12 +356,14 @@ export class RunStore {
   /** What was streamed gives way to what was settled. */
   replaceOutput(n: number, kept: Kept): void {
     this.dropOutput(n)
-    for (const stream of ['stdout', 'stderr'] as const) if (kept[stream].byteLength > 0) this.saveOutput(n, stream, 0, kept[stream])
+    for (const stream of ['stdout', 'stderr'] as const)
+      if (kept[stream].byteLength > 0) this.saveOutput(n, stream, 0, kept[stream])
   }
 
   output(n: number): Kept {
     const rows = this.#q.output.all({ n })
-    const join = (name: string) => Buffer.concat(rows.filter(({ stream }) => stream === name).map(({ bytes }) => bytes))
+    const join = (name: string) =>
+      Buffer.concat(rows.filter(({ stream }) => stream === name).map(({ bytes }) => bytes))
     return { stdout: join('stdout'), stderr: join('stderr') }
   }
 }

@@ -19,12 +19,21 @@ import type { RunStore } from './store.ts'
  * A place in the counts that policy reads, taken before the decision that it is for. `null` is what nobody reads, or could not be
  * had. `asks`: it counts among the agent's questions.
  */
-export type Booked = { place: string; key: string; session: Counters | null; agent: AgentUse | null; asks: boolean; at: number }
+export type Booked = {
+  place: string
+  key: string
+  session: Counters | null
+  agent: AgentUse | null
+  asks: boolean
+  at: number
+}
 /** What the session gives away again after longer (session-object.ts) must not be decided by. */
 const BOOKED_MS = 10_000
 
-export const readsSession = ({ policies }: Loaded): boolean => isRead(policies.reads.context, ['budget', 'session'])
-export const readsAgent = ({ policies }: Loaded): boolean => isRead(policies.reads.context, ['budget', 'agent'])
+export const readsSession = ({ policies }: Loaded): boolean =>
+  isRead(policies.reads.context, ['budget', 'session'])
+export const readsAgent = ({ policies }: Loaded): boolean =>
+  isRead(policies.reads.context, ['budget', 'agent'])
 /** A set that only shadows must see what it would see in force. */
 const inSomeSet = (reads: (directory: Loaded) => boolean, directory: Loaded): boolean =>
   reads(directory) || (directory.shadow !== null && reads(directory.shadow.directory))
@@ -59,7 +68,12 @@ export class Ledger {
   }
 
   /** Places of one key are one call. */
-  async #place(run: RunRecord, key: string | null, call: { tool: string; spent: number } | null, agent: boolean): Promise<Booked> {
+  async #place(
+    run: RunRecord,
+    key: string | null,
+    call: { tool: string; spent: number } | null,
+    agent: boolean,
+  ): Promise<Booked> {
     const at = Date.now()
     const place = ulid(at)
     const booked = { place, key: key ?? `§${place}`, at, asks: false }
@@ -102,21 +116,41 @@ export class Ledger {
   async settled(run: RunRecord, { place, session, asks }: Booked, record: CallRecord | null): Promise<void> {
     const told: Promise<void>[] = []
     if (record === null && session !== null) told.push(sessionObject(this.#env, run).release(place))
-    if (asks && (record === null || shareOf(record, 0).asks === 0)) told.push(agentQuestions(this.#env, run).asksNobody(place))
+    if (asks && (record === null || shareOf(record, 0).asks === 0))
+      told.push(agentQuestions(this.#env, run).asksNobody(place))
     await Promise.allSettled(told)
   }
 
   /** What it takes to decide a call that is known. */
-  knowing(directory: Loaded, row: RunRow, record: CallRecord, answers: readonly Answered[], booked: Booked | null): Knowing {
-    return { answers, used: this.used(directory, row, record.proposal.tool.name, booked, record), now: Date.now() }
+  knowing(
+    directory: Loaded,
+    row: RunRow,
+    record: CallRecord,
+    answers: readonly Answered[],
+    booked: Booked | null,
+  ): Knowing {
+    return {
+      answers,
+      used: this.used(directory, row, record.proposal.tool.name, booked, record),
+      now: Date.now(),
+    }
   }
 
   /** What was used before this call, or `null` where nobody reads it. A refusal where session or agent should be counted, and are not. */
-  used({ policies }: Loaded, row: RunRow, tool: string, booked: Booked | null, known?: CallRecord): Used | 'uncounted' | null {
+  used(
+    { policies }: Loaded,
+    row: RunRow,
+    tool: string,
+    booked: Booked | null,
+    known?: CallRecord,
+  ): Used | 'uncounted' | null {
     if (!isRead(policies.reads.context, ['budget'])) return null
     const before = known?.proposal.before
     const fresh = booked !== null && Date.now() - booked.at < BOOKED_MS ? booked : null
-    const [session, agent] = [before?.session ?? fresh?.session ?? null, before?.agent ?? fresh?.agent ?? null]
+    const [session, agent] = [
+      before?.session ?? fresh?.session ?? null,
+      before?.agent ?? fresh?.agent ?? null,
+    ]
     if (session === null && isRead(policies.reads.context, ['budget', 'session'])) return 'uncounted'
     if (agent === null && isRead(policies.reads.context, ['budget', 'agent'])) return 'uncounted'
     return { run: before?.run ?? this.#run(row, tool, known), session, agent }
@@ -125,9 +159,15 @@ export class Ledger {
   #run(row: RunRow, tool: string, known: CallRecord | undefined): Counters {
     const now = Date.now()
     const { ended, live } = this.#count()
-    const shares = [...live.values()].filter(({ proposal }) => proposal.n !== known?.proposal.n).map((record) => shareOf(record, now))
+    const shares = [...live.values()]
+      .filter(({ proposal }) => proposal.n !== known?.proposal.n)
+      .map((record) => shareOf(record, now))
     // Refused proposals are no calls, and yet they were denied: the run's own row knows.
-    return { ...countersOf([...ended.values(), ...shares], tool), calls: row.allowed - (known === undefined ? 0 : 1), denied: row.denied }
+    return {
+      ...countersOf([...ended.values(), ...shares], tool),
+      calls: row.allowed - (known === undefined ? 0 : 1),
+      denied: row.denied,
+    }
   }
 
   #count() {

@@ -31,7 +31,12 @@ export function runView({ record, cancelled, allowed, denied, seq, head }: RunRo
   }
 }
 
-export function callView(run: RunRecord, { proposal, status }: CallRecord, kept: Kept | null, publicUrl: string): Call {
+export function callView(
+  run: RunRecord,
+  { proposal, status }: CallRecord,
+  kept: Kept | null,
+  publicUrl: string,
+): Call {
   const { approval } = status
   return {
     id: callId(run.id, proposal.n),
@@ -51,7 +56,9 @@ export function callView(run: RunRecord, { proposal, status }: CallRecord, kept:
           },
         }),
     ...(proposal.plan === null ? {} : { plan: proposal.plan }),
-    ...(proposal.asked === undefined ? {} : { edited: { arguments: proposal.args, from: proposal.asked.digest } }),
+    ...(proposal.asked === undefined
+      ? {}
+      : { edited: { arguments: proposal.args, from: proposal.asked.digest } }),
     created_at_ms: proposal.createdAt,
     ...(hasEnded(status) ? { ended_at_ms: status.at, result: resultOf(status, kept) } : {}),
     ...(hasEnded(status) && status.attestation !== null ? { attestation: status.attestation } : {}),
@@ -75,7 +82,9 @@ function resultOf(status: Extract<Status, { at: number }>, kept: Kept | null): C
     exit_code: status.finished?.exit_code ?? null,
     truncated: status.finished?.truncated ?? false,
     ...(status.finished?.files === undefined ? {} : { files: status.finished.files }),
-    ...(status.error === null ? {} : { error: { code: status.error, detail: status.detail ?? status.finished?.detail ?? '' } }),
+    ...(status.error === null
+      ? {}
+      : { error: { code: status.error, detail: status.detail ?? status.finished?.detail ?? '' } }),
   }
 }
 
@@ -110,15 +119,25 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
     status: approvalStatus(status),
     subject: subjectOf(proposal.tool),
     digest: proposal.digest,
-    group: digestOf({ agent: run.agent, tool: proposal.tool, args: proposal.argsSha256, plan: proposal.planSha256 }),
+    group: digestOf({
+      agent: run.agent,
+      tool: proposal.tool,
+      args: proposal.argsSha256,
+      plan: proposal.planSha256,
+    }),
     call: callId(run.id, proposal.n),
     prompt: approval.prompt,
     options: optionsFor(approval.prompt),
     requested_at: approval.requestedAt,
     expires_at: approval.expiresAt,
-    answers: approval.answers.map(({ since_ms: _, ...answer }) => ({ ...answer, assurance: assuranceOf(answer.channel) })),
+    answers: approval.answers.map(({ since_ms: _, ...answer }) => ({
+      ...answer,
+      assurance: assuranceOf(answer.channel),
+    })),
     ...(approval.edits === undefined ? {} : { edits: [...approval.edits] }),
-    ...(approval.linksRevoked === undefined ? {} : { links_revoked: approval.linksRevoked === 'all' ? 'all' : [...approval.linksRevoked] }),
+    ...(approval.linksRevoked === undefined
+      ? {}
+      : { links_revoked: approval.linksRevoked === 'all' ? 'all' : [...approval.linksRevoked] }),
   }
 }
 
@@ -161,7 +180,10 @@ const approvalFacts = (approval: AskRecord | null): ApprovalFacts | null =>
     ? null
     : {
         id: approval.id,
-        scope: (['session', 'timeboxed'] as const).find((wide) => approval.answers.some(({ scope }) => scope === wide)) ?? 'once',
+        scope:
+          (['session', 'timeboxed'] as const).find((wide) =>
+            approval.answers.some(({ scope }) => scope === wide),
+          ) ?? 'once',
         answers: approval.answers.map(({ by, decision, channel, at_ms, standing }) => ({
           by,
           decision,

@@ -35,12 +35,18 @@ import type { Leases } from './worker-leases.ts'
 /** `process`: the worker's process that claims. */
 export type Claimant = WorkerKey & Pick<EnrolledWorker, 'pool' | 'tiers' | 'proven' | 'process'>
 
-const SECRET_GONE = failure('not_claimable', 'the tool of the call may not have a secret that it needs any more')
+const SECRET_GONE = failure(
+  'not_claimable',
+  'the tool of the call may not have a secret that it needs any more',
+)
 
 const SENT_ON_MS = 5_000
 
 /** What others know of calls whose time may have come; nothing where they could not be asked. */
-export type Known = { readonly folderGone?: string | undefined; readonly pool?: (name: string) => readonly EnrolledWorker[] }
+export type Known = {
+  readonly folderGone?: string | undefined
+  readonly pool?: (name: string) => readonly EnrolledWorker[]
+}
 
 /** What the worker has proven of its sandbox, and so what its statement may claim later. */
 function provenFor({ profile }: ProcessPlan, { cgroups, profiles }: Means): NonNullable<Grant['proven']> {
@@ -80,14 +86,22 @@ export class Work {
     return this.#run.commit(() => {
       const record = this.#store.call(n)
       // Tier A is no worker's.
-      if (record?.proposal.plan == null || record.proposal.plan.tier === 'A' || record.proposal.pool !== worker.pool)
+      if (
+        record?.proposal.plan == null ||
+        record.proposal.plan.tier === 'A' ||
+        record.proposal.pool !== worker.pool
+      )
         return err(failure('not_claimable', 'no such call in your pool'))
       const { proposal, status } = record
       const { plan, args, digest } = { ...proposal, plan: record.proposal.plan }
       // L7: values leave here alone, in an answer that is kept nowhere; an earlier answer that was lost is given again, to the process that
       // it was for and while the tool may have them.
       const { vault } = directory
-      const withheld = vault.withholds({ name: proposal.tool.name, secrets: plan.secrets, credentials: plan.credentials })
+      const withheld = vault.withholds({
+        name: proposal.tool.name,
+        secrets: plan.secrets,
+        credentials: plan.credentials,
+      })
       const secrets = withheld === undefined ? vault.values(secretsOf(plan)) : undefined
       const handOver = (grant: Envelope): Result<Claim> =>
         secrets === undefined ? err(SECRET_GONE) : ok({ grant, plan, args, facts_digest: digest, secrets })
@@ -103,11 +117,19 @@ export class Work {
       const lacking = unmet(plan, means) // L8, K04: it waits for a worker that has proven it
       if (lacking.length > 0) {
         this.#sendOn(record, worker.id, directory, now)
-        return err(failure('sandbox_unavailable', `the call needs what is not proven on the worker: ${lacking.join(', ')}`))
+        return err(
+          failure(
+            'sandbox_unavailable',
+            `the call needs what is not proven on the worker: ${lacking.join(', ')}`,
+          ),
+        )
       }
       const decision = this.#answers.judgeClaim(directory, record, grounds.value)
       const grant: Grant = {
-        facts: factsOf(row.record, { proposal, status: { ...status, decision: claimedUnder(status.decision, decision) } }),
+        facts: factsOf(row.record, {
+          proposal,
+          status: { ...status, decision: claimedUnder(status.decision, decision) },
+        }),
         worker: worker.id,
         fence: status.state === 'granted' ? status.fence + 1 : 1,
         issued_at_ms: now,
@@ -117,7 +139,9 @@ export class Work {
           plan.limits.timeout_ms +
           LIMITS.settle_grace_ms,
         proven: provenFor(plan, means),
-        ...(sharesFolder(plan) ? { folder: row.folder?.used === true ? ('kept' as const) : ('new' as const) } : {}),
+        ...(sharesFolder(plan)
+          ? { folder: row.folder?.used === true ? ('kept' as const) : ('new' as const) }
+          : {}),
       }
       const envelope = sealGrant(grant, identityOf(this.#env).signer)
       const done = this.#run.apply(record, {
@@ -142,8 +166,14 @@ export class Work {
    */
   #lostAnswer({ proposal: { n }, status }: CallRecord, { id, process }: Claimant): Envelope | undefined {
     if (status.state !== 'running' || status.worker !== id || status.cancelRequested) return undefined
-    if (process === null || status.process !== process || Date.now() - status.claimedAt > LIMITS.claim_again_ms) return undefined
-    const spoke = this.#leases.isHeld(n) || this.#store.outputEnd(n, 'stdout') + this.#store.outputEnd(n, 'stderr') > 0
+    if (
+      process === null ||
+      status.process !== process ||
+      Date.now() - status.claimedAt > LIMITS.claim_again_ms
+    )
+      return undefined
+    const spoke =
+      this.#leases.isHeld(n) || this.#store.outputEnd(n, 'stdout') + this.#store.outputEnd(n, 'stderr') > 0
     return spoke ? undefined : status.grant
   }
 
@@ -175,7 +205,12 @@ export class Work {
   }
 
   /** Until it is settled nothing names it, and nobody is shown it. */
-  putOutput(n: number, worker: string, digest: string, bytes: Uint8Array): Promise<Result<{ sha256: string; bytes: number }>> {
+  putOutput(
+    n: number,
+    worker: string,
+    digest: string,
+    bytes: Uint8Array,
+  ): Promise<Result<{ sha256: string; bytes: number }>> {
     const refusal = () => {
       const record = this.#store.call(n)
       const mine = record?.status.state === 'running' && record.status.worker === worker && keepsFiles(record)
@@ -210,7 +245,11 @@ export class Work {
     })
   }
 
-  async settle(n: number, worker: WorkerKey, settlement: Settlement): Promise<Result<{ state: CallState; attestation: Envelope }>> {
+  async settle(
+    n: number,
+    worker: WorkerKey,
+    settlement: Settlement,
+  ): Promise<Result<{ state: CallState; attestation: Envelope }>> {
     return this.#run.commit(() => {
       const record = this.#store.call(n)
       if (record === undefined) return err(failure('stale_fence', 'no such call'))
@@ -266,7 +305,8 @@ export class Work {
             .catch(() => now),
       lapses ? directoryOf(this.#env, tenant).catch(() => undefined) : undefined,
     ])
-    const workers = directory === undefined ? undefined : [...directory.workers.values()].map(({ row }) => row)
+    const workers =
+      directory === undefined ? undefined : [...directory.workers.values()].map(({ row }) => row)
     return {
       folderGone: folderGone(heardAt, now),
       ...(workers === undefined ? {} : { pool: (name) => workers.filter(({ pool }) => pool === name) }),
@@ -274,9 +314,15 @@ export class Work {
   }
 
   /** That time has come for a call, with what is known of whom it waits for. */
-  due({ proposal: { n, plan, pool } }: CallRecord, { folder }: RunRow, heard: Known, now: number): Extract<Event, { kind: 'due' }> {
+  due(
+    { proposal: { n, plan, pool } }: CallRecord,
+    { folder }: RunRow,
+    heard: Known,
+    now: number,
+  ): Extract<Event, { kind: 'due' }> {
     const lost = holderOf(folder, plan) === null ? undefined : heard.folderGone
-    const unclaimed = plan === null || heard.pool === undefined ? undefined : unclaimable(plan, heard.pool(pool), now)
+    const unclaimed =
+      plan === null || heard.pool === undefined ? undefined : unclaimable(plan, heard.pool(pool), now)
     return {
       kind: 'due',
       leaseUntil: this.#leases.until(n),

@@ -24,14 +24,17 @@ export class KnownValues {
 
 function textsOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(textsOf)
-  if (typeof value === 'object' && value !== null) return [...Object.keys(value), ...Object.values(value).flatMap(textsOf)]
+  if (typeof value === 'object' && value !== null)
+    return [...Object.keys(value), ...Object.values(value).flatMap(textsOf)]
   return typeof value === 'string' || typeof value === 'number' ? [String(value)] : []
 }
 
 function without(value: unknown, pieces: Pieces, mark: (secret: string) => string): unknown {
   if (Array.isArray(value)) return value.map((item) => without(item, pieces, mark))
   if (typeof value === 'object' && value !== null)
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [hidden(key, pieces, mark), without(item, pieces, mark)]))
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => [hidden(key, pieces, mark), without(item, pieces, mark)]),
+    )
   if (typeof value !== 'string' && typeof value !== 'number') return value
   const text = hidden(String(value), pieces, mark)
   return text === String(value) ? value : text

@@ -57,7 +57,9 @@ export class Redaction {
     if (typeof value === 'string') return this.#text(value)
     if (Array.isArray(value)) return this.#list(value)
     if (typeof value === 'object' && value !== null)
-      return Object.fromEntries(Object.entries(value).map(([key, item]) => [this.#text(key), this.#of(item, nameIn(value, key))]))
+      return Object.fromEntries(
+        Object.entries(value).map(([key, item]) => [this.#text(key), this.#of(item, nameIn(value, key))]),
+      )
     return value
   }
 
@@ -77,19 +79,28 @@ export class Redaction {
 
   #item(item: unknown, before: unknown): unknown {
     if (isPair(item)) return [this.#of(item[0]), this.#of(item[1], item[0])]
-    const given = typeof item === 'string' && /^(?:-u|--user|--proxy-user)$/.test(String(before)) ? this.#withoutPassword(item) : item
+    const given =
+      typeof item === 'string' && /^(?:-u|--user|--proxy-user)$/.test(String(before))
+        ? this.#withoutPassword(item)
+        : item
     return this.#of(given, flag(before))
   }
 
   /** Of `user:password`; two numbers are a user and its group. */
   #withoutPassword(user: string): string {
-    return user.replace(/^([^\s:/«]{1,64}:)(?!\d+$)([^\n]{3,512})$/, (_, name: string, secret: string) => name + this.#mark(secret))
+    return user.replace(
+      /^([^\s:/«]{1,64}:)(?!\d+$)([^\n]{3,512})$/,
+      (_, name: string, secret: string) => name + this.#mark(secret),
+    )
   }
 
   /** Those texts of a list over which a secret goes, hidden. */
   #withoutSpread(list: readonly unknown[], between: string, shape: RegExp): readonly unknown[] {
     const texts = list.map((item) => (typeof item === 'string' ? item : '\u0000'))
-    const spans = [...texts.join(between).matchAll(shape)].map(({ index, 0: { length } }) => ({ from: index, to: index + length }))
+    const spans = [...texts.join(between).matchAll(shape)].map(({ index, 0: { length } }) => ({
+      from: index,
+      to: index + length,
+    }))
     if (spans.length === 0) return list
     let [at, next] = [0, 0]
     return list.map((item, i) => {
@@ -111,7 +122,10 @@ export class Redaction {
 
   /** Each find alone is hidden; what names it stays. */
   #withoutShapes(text: string): string {
-    const unplaced = [PRIVATE_KEY, ...TOKENS, ...PLACED].reduce((rest, shape) => rest.replace(shape, this.#mark), text)
+    const unplaced = [PRIVATE_KEY, ...TOKENS, ...PLACED].reduce(
+      (rest, shape) => rest.replace(shape, this.#mark),
+      text,
+    )
     const mark = (_: string, name: string, secret: string) => name + this.#mark(secret)
     return AFTER_NAMES.reduce((rest, named) => rest.replace(named, mark), unplaced)
   }
@@ -138,7 +152,8 @@ export class Redaction {
     collect(parsed, '', secrets)
     return text.replace(JSON_TOKEN, (token) => {
       const value: unknown = JSON.parse(token)
-      if (secrets.has(String(value))) return token.startsWith('"') ? JSON.stringify(this.#mark(String(value))) : this.#mark(token)
+      if (secrets.has(String(value)))
+        return token.startsWith('"') ? JSON.stringify(this.#mark(String(value))) : this.#mark(token)
       if (typeof value !== 'string') return token
       const inner = this.#withoutNamed(value)
       return inner === value ? token : JSON.stringify(inner)
@@ -153,7 +168,9 @@ function fromBase64(encoded: string): string {
 }
 
 const fromPercent = (encoded: string): string =>
-  encoded.replace(/(?:%[0-9a-f]{2})+/gi, (bytes) => Buffer.from(bytes.replaceAll('%', ''), 'hex').toString('utf8'))
+  encoded.replace(/(?:%[0-9a-f]{2})+/gi, (bytes) =>
+    Buffer.from(bytes.replaceAll('%', ''), 'hex').toString('utf8'),
+  )
 
 /** No deeper than arguments may be: what is deeper is no settings of anybody's, and walking it could end the stack. */
 function objectOf(text: string): object | undefined {
@@ -181,11 +198,14 @@ function isSecret(name: string, value: unknown): boolean {
 }
 
 /** In a list, a flag names what follows it. */
-const flag = (before: unknown): string => (typeof before === 'string' && /^--?[A-Za-z][\w-]*$/.test(before) ? before : '')
+const flag = (before: unknown): string =>
+  typeof before === 'string' && /^--?[A-Za-z][\w-]*$/.test(before) ? before : ''
 
 /** The name that goes with a member `value`, as settings and headers are listed. */
 function pairName(members: object): string {
-  const found = Object.entries(members).find(([key, name]) => /^(?:name|key|header)$/i.test(key) && typeof name === 'string')
+  const found = Object.entries(members).find(
+    ([key, name]) => /^(?:name|key|header)$/i.test(key) && typeof name === 'string',
+  )
   return found === undefined ? '' : String(found[1])
 }
 
@@ -200,8 +220,10 @@ const isPair = (item: unknown): item is [string, unknown] =>
 function collect(value: unknown, name: string, secrets: Set<string>): void {
   const within = SECRET_NAME.test(words(name))
   if (Array.isArray(value))
-    for (const item of value) collect(isPair(item) ? item[1] : item, !within && isPair(item) ? item[0] : name, secrets)
+    for (const item of value)
+      collect(isPair(item) ? item[1] : item, !within && isPair(item) ? item[0] : name, secrets)
   else if (typeof value === 'object' && value !== null)
-    for (const [key, item] of Object.entries(value)) collect(item, within ? name : nameIn(value, key), secrets)
+    for (const [key, item] of Object.entries(value))
+      collect(item, within ? name : nameIn(value, key), secrets)
   else if (isSecret(name, value)) secrets.add(String(value))
 }

@@ -15,7 +15,9 @@ export class Sealing {
   readonly #tenant: string
 
   constructor(vaultKey: Buffer, tenant: string) {
-    this.#key = Buffer.from(hkdfSync('sha256', vaultKey, Buffer.alloc(0), `countersign vault of ${tenant} v1`, 32))
+    this.#key = Buffer.from(
+      hkdfSync('sha256', vaultKey, Buffer.alloc(0), `countersign vault of ${tenant} v1`, 32),
+    )
     this.#tenant = tenant
   }
 
@@ -30,10 +32,15 @@ export class Sealing {
   open({ name, version, sealed }: SealedSecret): string | undefined {
     const bytes = Buffer.from(sealed, 'base64')
     if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined
-    const opening = createDecipheriv(ALGORITHM, this.#key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES })
+    const opening = createDecipheriv(ALGORITHM, this.#key, bytes.subarray(0, NONCE_BYTES), {
+      authTagLength: TAG_BYTES,
+    })
     opening.setAAD(this.#bound(name, version)).setAuthTag(bytes.subarray(-TAG_BYTES))
     try {
-      return Buffer.concat([opening.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), opening.final()]).toString('utf8')
+      return Buffer.concat([
+        opening.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)),
+        opening.final(),
+      ]).toString('utf8')
     } catch {
       return undefined
     }

@@ -6,7 +6,8 @@
 export const SECRET_NAME =
   /passw(?:or)?d|passphrase|passcode|secret|credential|cookie|authorization|tokens?(?![a-z])|(?:api|access|account|private|signing|encryption)[_-]?key|(?<![a-z])(?:pass|pwd|pin|otp|auth|jwt|signature)(?![a-z])/i
 
-export const PRIVATE_KEY = /-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|$)/g
+export const PRIVATE_KEY =
+  /-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|$)/g
 
 /** The same as a list of lines: without an end, only what can be of a key belongs to it. */
 export const KEY_LINES: readonly RegExp[] = [
@@ -65,7 +66,10 @@ export const AFTER_NAMES: readonly RegExp[] = [
     String.raw`(authorization\\?["']?${BLANKS}[=:]${BLANKS}\\?["']?[A-Za-z][\w-]{1,30} {1,4})(${PARAMETER}(?:, {0,4}${PARAMETER}){0,32})`,
     'gi',
   ),
-  new RegExp(String.raw`(cookie\\?["']?${BLANKS}[=:]${BLANKS}\\?["']?)(${PARAMETER}(?:; {0,4}${PARAMETER}){0,64})`, 'gi'),
+  new RegExp(
+    String.raw`(cookie\\?["']?${BLANKS}[=:]${BLANKS}\\?["']?)(${PARAMETER}(?:; {0,4}${PARAMETER}){0,64})`,
+    'gi',
+  ),
   new RegExp(String.raw`((?:${NAMED})[a-z@$]?")((?:[^"\\\n]|\\.){1,512})(?=")`, 'gi'),
   new RegExp(String.raw`((?:${NAMED})\\")((?:[^"\\\n]|\\[^"]){1,512})(?=\\")`, 'gi'),
   new RegExp(String.raw`((?:${NAMED})[a-z@$]?')((?:[^'\\\n]|\\.|''){1,512})(?=')`, 'gi'),
@@ -75,5 +79,8 @@ export const AFTER_NAMES: readonly RegExp[] = [
   ),
   /((?<![\w-])(?:-u|--user|--proxy-user)(?:[ \t]{1,16}|=|(?<=-u))["']?[^\s:"'«/]{1,64}:)(?!\d+(?:\s|$))([^\s"'«]{3,})/g,
   /(\blogin\s{1,16}[^\s«]{1,128}\s{1,16}password\s{1,16}|\bmachine\s{1,16}[^\s«]{1,256}\s{1,16}password\s{1,16})([^\s«]{3,})/gi, // netrc
-  new RegExp(String.raw`(<[\w:.-]{0,40}?${NAME}(?:\s[^<>]{0,200})?>(?:<!\[CDATA\[)?)([^<«]{1,512})(?=<)`, 'gi'),
+  new RegExp(
+    String.raw`(<[\w:.-]{0,40}?${NAME}(?:\s[^<>]{0,200})?>(?:<!\[CDATA\[)?)([^<«]{1,512})(?=<)`,
+    'gi',
+  ),
 ]

@@ -7,7 +7,10 @@ import { KnownValues } from './known-values.ts'
 import type { SealedSecret, Sealing } from './sealing.ts'
 
 /** What a directory holds of a secret. */
-export type HeldSecret = SealedSecret & { readonly tools: readonly string[]; readonly hosts: readonly string[] | null }
+export type HeldSecret = SealedSecret & {
+  readonly tools: readonly string[]
+  readonly hosts: readonly string[] | null
+}
 
 type Wanting = Pick<Tool, 'name' | 'secrets' | 'credentials'>
 
@@ -21,7 +24,11 @@ export type Vault = {
   readonly known: KnownValues
 }
 
-export function openVault(held: readonly HeldSecret[], former: readonly SealedSecret[], sealing: Sealing): Vault {
+export function openVault(
+  held: readonly HeldSecret[],
+  former: readonly SealedSecret[],
+  sealing: Sealing,
+): Vault {
   const opened = new Map<string, HeldSecret & { value: string }>()
   for (const secret of held) {
     const value = sealing.open(secret)
@@ -31,19 +38,29 @@ export function openVault(held: readonly HeldSecret[], former: readonly SealedSe
   }
   return {
     withholds({ name, secrets = [], credentials = [] }) {
-      const own = (secret: string) => (opened.get(secret)?.tools.includes(name) === true ? opened.get(secret) : undefined)
+      const own = (secret: string) =>
+        opened.get(secret)?.tools.includes(name) === true ? opened.get(secret) : undefined
       const lacking =
         secrets.find((secret) => own(secret)?.hosts !== null) ??
-        credentials.find(({ secret, host }) => own(secret)?.hosts?.includes(host) === false || own(secret) === undefined)?.secret
+        credentials.find(
+          ({ secret, host }) => own(secret)?.hosts?.includes(host) === false || own(secret) === undefined,
+        )?.secret
       if (lacking !== undefined) return `there is no secret \`${lacking}\` for \`${name}\``
       const unfit = credentials.find(({ secret }) => !IN_A_HEADER.test(own(secret)?.value.trim() ?? ''))
-      return unfit === undefined ? undefined : `the secret \`${unfit.secret}\` is not one line of plain characters, as a header is`
+      return unfit === undefined
+        ? undefined
+        : `the secret \`${unfit.secret}\` is not one line of plain characters, as a header is`
     },
     values(names) {
       const values = names.flatMap((name) => opened.get(name)?.value ?? [])
-      return values.length < names.length ? undefined : Object.fromEntries(names.map((name, i) => [name, values[i] ?? '']))
+      return values.length < names.length
+        ? undefined
+        : Object.fromEntries(names.map((name, i) => [name, values[i] ?? '']))
     },
-    known: new KnownValues([...[...opened.values()].map(({ value }) => value), ...former.flatMap((secret) => sealing.open(secret) ?? [])]),
+    known: new KnownValues([
+      ...[...opened.values()].map(({ value }) => value),
+      ...former.flatMap((secret) => sealing.open(secret) ?? []),
+    ]),
   }
 }
 

@@ -114,7 +114,9 @@ export class SessionObject extends DurableObject<Env> {
   async revoke(ids: readonly string[]): Promise<void> {
     this.#standing.end(ids)
     const told = Map.groupBy(this.#standing.runsUnder(ids), ({ run }) => run)
-    await Promise.all([...told.keys()].map((run) => runObject(this.env, this.#tenant, run).standingWithdrawn(ids)))
+    await Promise.all(
+      [...told.keys()].map((run) => runObject(this.env, this.#tenant, run).standingWithdrawn(ids)),
+    )
     this.#standing.told(ids)
     await tenantObject(this.env, this.#tenant).unlistStanding(ids)
   }
@@ -142,13 +144,18 @@ export class SessionObject extends DurableObject<Env> {
         .all()
         .map((row) => [`${row.run} ${row.key}`, row]),
     ).values()
-    const asked = await Promise.all([...Map.groupBy(rows, ({ run }) => run)].map(([run, those]) => this.#ask(run, those)))
+    const asked = await Promise.all(
+      [...Map.groupBy(rows, ({ run }) => run)].map(([run, those]) => this.#ask(run, those)),
+    )
     const live: Share[] = []
     this.ctx.storage.transactionSync(() => {
       for (const { row, found } of asked.flat()) {
         if (row.run === own?.run && row.key === own.key) continue
         if (found === null ? Date.now() - row.at > UNKNOWN_MS : found.ended) this.#close(row, found?.share)
-        else live.push(found?.share ?? { tool: row.tool, calls: 1, denied: 0, time_ms: 0, spent: row.spent, asks: 1 })
+        else
+          live.push(
+            found?.share ?? { tool: row.tool, calls: 1, denied: 0, time_ms: 0, spent: row.spent, asks: 1 },
+          )
       }
     })
     return countersOf([...this.#db.select().from(totals).all(), ...live], tool)
@@ -169,7 +176,10 @@ export class SessionObject extends DurableObject<Env> {
 
   async #ask(run: string, rows: readonly Row[]) {
     const keys = rows.map(({ key }) => key)
-    const shares = await inGoodTime<Shares>(runObject(this.env, this.#tenant, run).shares(keys), Date.now() + ANSWER_MS)
+    const shares = await inGoodTime<Shares>(
+      runObject(this.env, this.#tenant, run).shares(keys),
+      Date.now() + ANSWER_MS,
+    )
     if (shares === undefined) throw new Error('a run does not answer')
     return rows.map((row, i) => ({ row, found: shares[i] ?? null }))
   }

@@ -31,7 +31,8 @@ export class StandingStore {
       .from(standing)
       .where(and(eq(standing.key, key), gt(standing.until, now)))
       .all()
-    for (const { id } of rows) this.#db.insert(standingUses).values({ standing: id, run }).onConflictDoNothing().run()
+    for (const { id } of rows)
+      this.#db.insert(standingUses).values({ standing: id, run }).onConflictDoNothing().run()
     return rows.map(({ answer }) => answer)
   }
 

@@ -28,9 +28,11 @@ export const open = sqliteTable(
 )
 
 /** Of an agent: questions of the last hour, and calls that may yet become one. */
-export const questions = sqliteTable('questions', { place: text().primaryKey(), at: integer().notNull() }, (table) => [
-  index('questions_at').on(table.at),
-])
+export const questions = sqliteTable(
+  'questions',
+  { place: text().primaryKey(), at: integer().notNull() },
+  (table) => [index('questions_at').on(table.at)],
+)
 
 /** Answers that stand for further calls, by what they cover. */
 export const standing = sqliteTable(
@@ -46,6 +48,8 @@ export const standing = sqliteTable(
 )
 
 /** Runs that were told of one: they are told when it ends. */
-export const standingUses = sqliteTable('standing_uses', { standing: text().notNull(), run: text().notNull() }, (table) => [
-  primaryKey({ columns: [table.standing, table.run] }),
-])
+export const standingUses = sqliteTable(
+  'standing_uses',
+  { standing: text().notNull(), run: text().notNull() },
+  (table) => [primaryKey({ columns: [table.standing, table.run] })],
+)

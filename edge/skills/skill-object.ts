@@ -50,7 +50,11 @@ export class SkillObject extends DurableObject<Env> {
   /** Done too where there was none. */
   async delete(key: string): Promise<Result<true>> {
     return this.ctx.storage.transactionSync(() => {
-      const gone = this.#db.delete(entries).where(eq(entries.key, key)).returning({ bytes: entries.bytes }).get()
+      const gone = this.#db
+        .delete(entries)
+        .where(eq(entries.key, key))
+        .returning({ bytes: entries.bytes })
+        .get()
       const all = this.#sums()
       if (gone !== undefined) this.#sum({ keys: all.keys - 1, bytes: all.bytes - gone.bytes })
       return ok(true as const)
@@ -81,8 +85,15 @@ export class SkillObject extends DurableObject<Env> {
     const { key, bytes, changedAt } = entries
     const rows = this.#db.select({ key, bytes, changed_at_ms: changedAt }).from(entries).where(gt(key, after))
     const { by, at, keys, bytes: cleared } = clearings
-    const past = this.#db.select({ by, at_ms: at, keys, bytes: cleared }).from(clearings).orderBy(desc(clearings.seq))
-    return { ...this.#sums(), items: rows.orderBy(asc(key)).limit(LIMITS.page).all(), clearings: past.limit(LIMITS.page).all() }
+    const past = this.#db
+      .select({ by, at_ms: at, keys, bytes: cleared })
+      .from(clearings)
+      .orderBy(desc(clearings.seq))
+    return {
+      ...this.#sums(),
+      items: rows.orderBy(asc(key)).limit(LIMITS.page).all(),
+      clearings: past.limit(LIMITS.page).all(),
+    }
   }
 
   /** What a call sets from then on is kept again. Where there was nothing, nothing was done. */
@@ -108,7 +119,11 @@ export class SkillObject extends DurableObject<Env> {
 
   /** The tenant's journal of skills: at least once, in order; it takes each clearing once. */
   async #tell(): Promise<void> {
-    const untold = this.#db.select().from(clearings).where(eq(clearings.journalled, false)).orderBy(asc(clearings.seq))
+    const untold = this.#db
+      .select()
+      .from(clearings)
+      .where(eq(clearings.journalled, false))
+      .orderBy(asc(clearings.seq))
     for (const { tenant, skill, seq, by, keys, bytes } of untold.all()) {
       await tenantSkills(this.env, tenant).cleared(skill, seq, { by, keys, bytes })
       this.#db.update(clearings).set({ journalled: true }).where(eq(clearings.seq, seq)).run()

@@ -29,9 +29,17 @@ import { afterSetting, listed, type Sums, sizeOf } from './storage/quota.ts'
 type Sent = Tried['requests'][number]
 type Posted = Tried['posts'][number]
 
-export type Asked = { readonly manifest: UnboundManifest; readonly component: Uint8Array; readonly trials: readonly Trial[] }
+export type Asked = {
+  readonly manifest: UnboundManifest
+  readonly component: Uint8Array
+  readonly trials: readonly Trial[]
+}
 
-export async function tried(env: Env, { manifest, component, trials }: Asked, turns: Turns): Promise<Result<Tried[]>> {
+export async function tried(
+  env: Env,
+  { manifest, component, trials }: Asked,
+  turns: Turns,
+): Promise<Result<Tried[]>> {
   const digest = sha256(component)
   const plans = trials.map((trial, index) => planOf(manifest, digest, trial, index))
   const misplanned = plans.find((plan) => !plan.ok)
@@ -64,16 +72,32 @@ export async function tried(env: Env, { manifest, component, trials }: Asked, tu
 /** What became of a trial is the skill's doing alone, the same each time: where the request is over, nobody knows. */
 function tooMuch(index: number, ended: Tried['outcome']['kind'] | undefined, isShort: boolean) {
   if (ended === undefined || ended === 'timeout')
-    return err(failure('unavailable', `after ${LIMITS.trials_ms} ms, trial ${index + 1} has not ended; try fewer at once, or again`))
+    return err(
+      failure(
+        'unavailable',
+        `after ${LIMITS.trials_ms} ms, trial ${index + 1} has not ended; try fewer at once, or again`,
+      ),
+    )
   return ended === 'fuel_exhausted' && isShort
-    ? err(failure('invalid_arguments', `${index + 1} trials burn more than ${LIMITS.trials_fuel} units of fuel; try fewer at once`))
+    ? err(
+        failure(
+          'invalid_arguments',
+          `${index + 1} trials burn more than ${LIMITS.trials_fuel} units of fuel; try fewer at once`,
+        ),
+      )
     : undefined
 }
 
 /** What would be made of the call if the skill were published. */
-function planOf(manifest: UnboundManifest, digest: string, { tool: name, input, host: kept }: Trial, index: number): Result<SkillPlan> {
+function planOf(
+  manifest: UnboundManifest,
+  digest: string,
+  { tool: name, input, host: kept }: Trial,
+  index: number,
+): Result<SkillPlan> {
   const tool = manifest.tools.find((one) => one.name === name)
-  if (tool === undefined) return err(failure('invalid_arguments', `trial ${index + 1} is of \`${name}\`, which the skill has not`))
+  if (tool === undefined)
+    return err(failure('invalid_arguments', `trial ${index + 1} is of \`${name}\`, which the skill has not`))
   const fits = argumentCheck(tool.input_schema)(input)
   if (!fits.ok) return err({ ...fits.error, detail: `trial ${index + 1}: ${fits.error.detail}` })
   const unkept = faultInKept(kept)
@@ -98,12 +122,25 @@ function faultInKept(recorded: Recorded): string | undefined {
 }
 
 /** Its fuel ends it, as it would a call, and no time of its own: how long that takes is the machine's doing, and who else runs there. */
-async function one(isolate: Isolate, plan: SkillPlan, { input, host: recorded }: Trial, turn: Turn, ends: number): Promise<Tried> {
+async function one(
+  isolate: Isolate,
+  plan: SkillPlan,
+  { input, host: recorded }: Trial,
+  turn: Turn,
+  ends: number,
+): Promise<Tried> {
   const requests: Sent[] = []
   const posts: Posted[] = []
   const values = keptBefore(recorded)
-  const secrets = Object.fromEntries(secretsOf(plan).map((name) => [name, recorded.secrets[name] ?? `value-of-${name}`]))
-  const asked = { input: canonical(input), now: recorded.clock, random: Buffer.from(recorded.random, 'hex'), ends }
+  const secrets = Object.fromEntries(
+    secretsOf(plan).map((name) => [name, recorded.secrets[name] ?? `value-of-${name}`]),
+  )
+  const asked = {
+    input: canonical(input),
+    now: recorded.clock,
+    random: Buffer.from(recorded.random, 'hex'),
+    ends,
+  }
   const [outside, kept] = [recordedOutside(recorded, requests), recordedKept(values, posts)]
   const host = new HostSide({ plan, secrets, outside, standIns: undefined, turn, kept })
   const { outcome, stdout, stderr, used } = await performIn(isolate, plan, asked, host)
@@ -121,12 +158,18 @@ async function one(isolate: Isolate, plan: SkillPlan, { input, host: recorded }:
   }
 }
 
-const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes).slice(0, LIMITS.trial_text_chars)
+const textOf = (bytes: Uint8Array): string =>
+  new TextDecoder().decode(bytes).slice(0, LIMITS.trial_text_chars)
 
 function setting(values: ReadonlyMap<string, Uint8Array>, key: string, value: Uint8Array): Result<Sums> {
   const had = values.get(key)
   const bytes = [...values].reduce((sum, [name, one]) => sum + sizeOf(name, one), 0)
-  return afterSetting({ keys: values.size, bytes }, had === undefined ? undefined : sizeOf(key, had), key, value)
+  return afterSetting(
+    { keys: values.size, bytes },
+    had === undefined ? undefined : sizeOf(key, had),
+    key,
+    value,
+  )
 }
 
 /** For the time of one call, by the rules of an object of its own. */
@@ -146,7 +189,8 @@ function recordedKept(values: Map<string, Uint8Array>, posts: Posted[]): Kept {
       keys: async (beginning) => listed([...values.keys()].filter((key) => key.startsWith(beginning))),
     },
     async post(channel, number, text) {
-      if (number > LIMITS.notices_per_call) return err(failure('limit_reached', `a call may post ${LIMITS.notices_per_call} times`))
+      if (number > LIMITS.notices_per_call)
+        return err(failure('limit_reached', `a call may post ${LIMITS.notices_per_call} times`))
       posts.push({ channel, text: text.slice(0, LIMITS.notice_chars) })
       return ok(true)
     },

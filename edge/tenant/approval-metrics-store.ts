@@ -20,19 +20,30 @@ export class FiguresStore {
     if (!asksPeople(approval)) return
     const more = { n: sql`n + 1` }
     if (isNew)
-      this.#db.insert(asks).values({ agent: approval.prompt.agent, n: 1 }).onConflictDoUpdate({ target: asks.agent, set: more }).run()
+      this.#db
+        .insert(asks)
+        .values({ agent: approval.prompt.agent, n: 1 })
+        .onConflictDoUpdate({ target: asks.agent, set: more })
+        .run()
     if (approval.status === 'pending') return
     const { wait_ms, ...place } = waited(approval, Date.now())
     this.#db
       .insert(waits)
       .values({ ...place, n: 1, total_ms: wait_ms })
-      .onConflictDoUpdate({ target: [waits.channel, waits.outcome, waits.bucket], set: { ...more, total_ms: sql`total_ms + ${wait_ms}` } })
+      .onConflictDoUpdate({
+        target: [waits.channel, waits.outcome, waits.bucket],
+        set: { ...more, total_ms: sql`total_ms + ${wait_ms}` },
+      })
       .run()
   }
 
   read(): Figures {
     return {
-      waits: this.#db.select().from(waits).orderBy(asc(waits.channel), asc(waits.outcome), asc(waits.bucket)).all(),
+      waits: this.#db
+        .select()
+        .from(waits)
+        .orderBy(asc(waits.channel), asc(waits.outcome), asc(waits.bucket))
+        .all(),
       asks: this.#db.select().from(asks).orderBy(asc(asks.agent)).all(),
     }
   }

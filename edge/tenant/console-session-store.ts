@@ -26,7 +26,8 @@ export class ConsoleSessions {
   open(keyId: string, keyHash: string | null, hash: string, now: number): Result<true> {
     const tried = this.#tries.get(keyId)
     const wrong = tried !== undefined && now - tried.since < MINUTE ? tried.wrong : 0
-    if (wrong >= LIMITS.sign_in_tries) return err(failure('too_many_tries', 'this key was given wrongly too often'))
+    if (wrong >= LIMITS.sign_in_tries)
+      return err(failure('too_many_tries', 'this key was given wrongly too often'))
     if (keyHash === null) {
       if (this.#tries.size >= REMEMBERED) this.#tries.clear()
       this.#tries.set(keyId, { since: wrong === 0 ? now : (tried?.since ?? now), wrong: wrong + 1 })
@@ -40,7 +41,8 @@ export class ConsoleSessions {
       .where(eq(consoleSessions.keyHash, keyHash))
       .orderBy(asc(consoleSessions.seenAt))
       .all()
-    for (const { hash } of mine.slice(0, Math.max(0, mine.length + 1 - LIMITS.console_sessions))) this.end(hash)
+    for (const { hash } of mine.slice(0, Math.max(0, mine.length + 1 - LIMITS.console_sessions)))
+      this.end(hash)
     this.#db.insert(consoleSessions).values({ hash, keyHash, createdAt: now, seenAt: now }).run()
     return ok(true)
   }
@@ -48,7 +50,12 @@ export class ConsoleSessions {
   /** Being used is written once a minute at the most; a page that is only open, and watches, keeps no session alive. */
   keyOf(hash: string, use: 'used' | 'watched', now: number): string | null {
     const session = this.#db.select().from(consoleSessions).where(eq(consoleSessions.hash, hash)).get()
-    if (session === undefined || now >= session.createdAt + LIMITS.console_ms || now >= session.seenAt + LIMITS.console_idle_ms) return null
+    if (
+      session === undefined ||
+      now >= session.createdAt + LIMITS.console_ms ||
+      now >= session.seenAt + LIMITS.console_idle_ms
+    )
+      return null
     if (use === 'used' && now >= session.seenAt + MINUTE)
       this.#db.update(consoleSessions).set({ seenAt: now }).where(eq(consoleSessions.hash, hash)).run()
     return session.keyHash
@@ -59,7 +66,10 @@ export class ConsoleSessions {
   }
 
   #forget(now: number): void {
-    const over = or(lt(consoleSessions.createdAt, now - LIMITS.console_ms), lt(consoleSessions.seenAt, now - LIMITS.console_idle_ms))
+    const over = or(
+      lt(consoleSessions.createdAt, now - LIMITS.console_ms),
+      lt(consoleSessions.seenAt, now - LIMITS.console_idle_ms),
+    )
     this.#db.delete(consoleSessions).where(over).run()
   }
 }

@@ -2,7 +2,15 @@
 // refuses requests to an object that no name leads to; such a run removes itself when its alarm fires.
 
 import type { Env } from '../bindings.ts'
-import { agentQuestions, channelObject, logObject, poolObject, runObject, sessionObject, skillObject } from '../bindings.ts'
+import {
+  agentQuestions,
+  channelObject,
+  logObject,
+  poolObject,
+  runObject,
+  sessionObject,
+  skillObject,
+} from '../bindings.ts'
 import type { Known } from './tenancy-store.ts'
 
 /** How long one round may take; the caller then starts another. */
@@ -10,7 +18,11 @@ const ROUND_MS = 10_000
 const AT_ONCE = 20
 
 /** Returns whether everything is removed. */
-export async function eraseOthers(env: Env, tenant: string, { runs, agents, skills, pools, workers }: Known): Promise<boolean> {
+export async function eraseOthers(
+  env: Env,
+  tenant: string,
+  { runs, agents, skills, pools, workers }: Known,
+): Promise<boolean> {
   const ends = Date.now() + ROUND_MS
   const log = logObject(env, tenant)
   await eraseRuns(env, tenant, runs)

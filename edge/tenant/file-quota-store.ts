@@ -22,7 +22,11 @@ export class FileAccounts {
   }
 
   /** A decrease is always accepted. `most`: the limit of this agent, where its operators set one, and the tenant's quota. */
-  hold({ run, agent, bytes }: Held, most: { agent: number | undefined; tenant: number }, now = Date.now()): Result<true> {
+  hold(
+    { run, agent, bytes }: Held,
+    most: { agent: number | undefined; tenant: number },
+    now = Date.now(),
+  ): Result<true> {
     const ofAgent = most.agent ?? LIMITS.agent_files_bytes
     this.#forget(now)
     const before = this.#db.select().from(filesHeld).where(eq(filesHeld.run, run)).get()?.bytes ?? 0
@@ -33,7 +37,9 @@ export class FileAccounts {
     if (more > 0 && mine + more > ofAgent)
       return full(`the runs of \`${agent}\` hold ${mine} bytes of files, and may hold at most ${ofAgent}`)
     if (more > 0 && all + more > most.tenant)
-      return full(`the runs of all agents hold ${all} bytes of files, and the tenant’s quota is ${most.tenant}`)
+      return full(
+        `the runs of all agents hold ${all} bytes of files, and the tenant’s quota is ${most.tenant}`,
+      )
     const row = { run, agent, bytes, until: now + HEARD_MS }
     if (bytes === 0) this.#db.delete(filesHeld).where(eq(filesHeld.run, run)).run()
     else this.#db.insert(filesHeld).values(row).onConflictDoUpdate({ target: filesHeld.run, set: row }).run()
@@ -48,7 +54,11 @@ export class FileAccounts {
 
   #add(agent: string, bytes: number): void {
     const more = { bytes: sql`${filesSums.bytes} + ${bytes}` }
-    this.#db.insert(filesSums).values({ agent, bytes }).onConflictDoUpdate({ target: filesSums.agent, set: more }).run()
+    this.#db
+      .insert(filesSums)
+      .values({ agent, bytes })
+      .onConflictDoUpdate({ target: filesSums.agent, set: more })
+      .run()
   }
 }
 

@@ -10,7 +10,14 @@ import { FiguresStore } from './approval-metrics-store.ts'
 import { inbox } from './tables.ts'
 
 /** An empty text filters nothing. `past`: the last of the page before. */
-export type InboxQuery = { agent: string; tool: string; risk: string; text: string; order: 'oldest' | 'riskiest'; past: string }
+export type InboxQuery = {
+  agent: string
+  tool: string
+  risk: string
+  text: string
+  order: 'oldest' | 'riskiest'
+  past: string
+}
 export type ListQuery = {
   status: 'pending' | 'ended' | 'all'
   alike: 'each' | 'once'
@@ -103,9 +110,22 @@ export class InboxStore {
       if (known !== undefined && JSON.stringify(known.approval) === JSON.stringify(approval)) continue // told again: no change, no news
       this.figures.count(approval, known === undefined)
       const led = known?.head === true && (!pending || known.group !== group) ? known.group : null // it asks no more, or something else
-      const head = pending && ((known?.head === true && led === null) || this.#mirror.headOf.get({ group }) === undefined)
+      const head =
+        pending &&
+        ((known?.head === true && led === null) || this.#mirror.headOf.get({ group }) === undefined)
       const changed = ++this.#latest
-      const row = { id, pending, requestedAt, approval, group, head, agent, tool, risk: RISKS.indexOf(risk), changed }
+      const row = {
+        id,
+        pending,
+        requestedAt,
+        approval,
+        group,
+        head,
+        agent,
+        tool,
+        risk: RISKS.indexOf(risk),
+        changed,
+      }
       this.#mirror.put.run(row)
       written.push(id)
       if (led !== null) this.#succeed(led)
@@ -118,16 +138,28 @@ export class InboxStore {
     const last = after === undefined ? undefined : this.#at(after)
     const rest = and(
       group === undefined ? undefined : eq(inbox.group, group),
-      last === undefined ? undefined : sql`(${inbox.requestedAt}, ${inbox.id}) < (${last.requestedAt}, ${last.id})`,
+      last === undefined
+        ? undefined
+        : sql`(${inbox.requestedAt}, ${inbox.id}) < (${last.requestedAt}, ${last.id})`,
     )
     const kinds = KINDS.filter(
-      ({ pending, head }) => (status === 'all' || pending === (status === 'pending')) && (alike === 'each' || head || !pending),
+      ({ pending, head }) =>
+        (status === 'all' || pending === (status === 'pending')) && (alike === 'each' || head || !pending),
     )
     const newest = kinds.flatMap(({ pending, head }) =>
-      this.#first(and(eq(inbox.pending, pending), eq(inbox.head, head), rest), LIMITS.page, desc(inbox.requestedAt), desc(inbox.id)),
+      this.#first(
+        and(eq(inbox.pending, pending), eq(inbox.head, head), rest),
+        LIMITS.page,
+        desc(inbox.requestedAt),
+        desc(inbox.id),
+      ),
     )
-    const rows = newest.sort((a, b) => b.requested_at - a.requested_at || (a.id < b.id ? 1 : -1)).slice(0, LIMITS.page)
-    return alike === 'each' ? rows : this.#counted(rows).map(({ approval, alike }) => ({ ...approval, alike }))
+    const rows = newest
+      .sort((a, b) => b.requested_at - a.requested_at || (a.id < b.id ? 1 : -1))
+      .slice(0, LIMITS.page)
+    return alike === 'each'
+      ? rows
+      : this.#counted(rows).map(({ approval, alike }) => ({ ...approval, alike }))
   }
 
   pending(asked: InboxQuery): InboxPage {
@@ -139,7 +171,11 @@ export class InboxStore {
         : asked.order === 'riskiest'
           ? sql`(${inbox.risk}, ${inbox.requestedAt}, ${inbox.id}) > (${place.risk}, ${place.requestedAt}, ${place.id})`
           : sql`(${inbox.requestedAt}, ${inbox.id}) > (${place.requestedAt}, ${place.id})`
-    const order = [...(asked.order === 'riskiest' ? [asc(inbox.risk)] : []), asc(inbox.requestedAt), asc(inbox.id)]
+    const order = [
+      ...(asked.order === 'riskiest' ? [asc(inbox.risk)] : []),
+      asc(inbox.requestedAt),
+      asc(inbox.id),
+    ]
     const waits = eq(inbox.pending, true)
     const rows = this.#first(and(waits, eq(inbox.head, true), ...filters, rest), LIMITS.page + 1, ...order)
     const waiting = this.#number(waits)
@@ -161,7 +197,11 @@ export class InboxStore {
       eq(inbox.pending, true),
       sql`(${inbox.requestedAt}, ${inbox.id}) <= (${last.requestedAt}, ${last.id})`,
     )
-    const rows = this.#db.select({ id: inbox.id }).from(inbox).where(wanted).orderBy(asc(inbox.requestedAt), asc(inbox.id))
+    const rows = this.#db
+      .select({ id: inbox.id })
+      .from(inbox)
+      .where(wanted)
+      .orderBy(asc(inbox.requestedAt), asc(inbox.id))
     return rows
       .limit(LIMITS.answers_at_once)
       .all()
@@ -171,14 +211,18 @@ export class InboxStore {
   changes(after: number | null): Changes {
     const latest = this.#latest
     if (after === null) return { items: [], latest }
-    const rows = this.#db.select({ seq: inbox.changed, approval: inbox.approval }).from(inbox).where(gt(inbox.changed, after))
+    const rows = this.#db
+      .select({ seq: inbox.changed, approval: inbox.approval })
+      .from(inbox)
+      .where(gt(inbox.changed, after))
     const page = rows.orderBy(asc(inbox.changed)).limit(LIMITS.page).all()
     return { items: page.map(({ seq, approval }) => ({ seq: seq ?? 0, approval })), latest }
   }
 
   /** The number of the last change of one: at once where it is not `known`, or when there is any news about it, or after `ms`. */
   async follow(id: string, known: number, ms: number): Promise<number> {
-    const number = () => this.#db.select({ n: inbox.changed }).from(inbox).where(eq(inbox.id, id)).get()?.n ?? 0
+    const number = () =>
+      this.#db.select({ n: inbox.changed }).from(inbox).where(eq(inbox.id, id)).get()?.n ?? 0
     if (number() === known) await this.news.about(id, ms)
     return number()
   }
@@ -198,21 +242,37 @@ export class InboxStore {
     const behind = this.#db
       .select({ group: inbox.group, n: count(), last: max(PLACE) })
       .from(inbox)
-      .where(and(sql`${inbox.group} in (select value from json_each(${groups}))`, eq(inbox.head, false), eq(inbox.pending, true)))
+      .where(
+        and(
+          sql`${inbox.group} in (select value from json_each(${groups}))`,
+          eq(inbox.head, false),
+          eq(inbox.pending, true),
+        ),
+      )
       .groupBy(inbox.group)
       .all()
     const byGroup = new Map(behind.map((row) => [row.group, row]))
     return heads.map((approval) => {
       const { n = 0, last = null } = byGroup.get(approval.group) ?? {}
       const own = `${approval.requested_at} ${approval.id}`
-      return { approval, alike: 1 + n, newest: (last !== null && last > own ? last : own).split(' ')[1] ?? '' }
+      return {
+        approval,
+        alike: 1 + n,
+        newest: (last !== null && last > own ? last : own).split(' ')[1] ?? '',
+      }
     })
   }
 
   /** The head has ended: the next of those behind it takes its place. */
   #succeed(group: string): void {
     const behind = and(eq(inbox.group, group), eq(inbox.head, false), eq(inbox.pending, true))
-    const next = this.#db.select({ id: inbox.id }).from(inbox).where(behind).orderBy(asc(inbox.requestedAt)).limit(1).get()
+    const next = this.#db
+      .select({ id: inbox.id })
+      .from(inbox)
+      .where(behind)
+      .orderBy(asc(inbox.requestedAt))
+      .limit(1)
+      .get()
     if (next !== undefined) this.#db.update(inbox).set({ head: true }).where(eq(inbox.id, next.id)).run()
   }
 
@@ -231,14 +291,24 @@ export class InboxStore {
    */
   #adopt(): void {
     const risk = sql`case ${prompt('risk')} when 'critical' then 0 when 'high' then 1 when 'medium' then 2 else 3 end`
-    const alone = { group: sql`${inbox.id}`, head: sql`${inbox.pending}`, agent: prompt('agent'), tool: prompt('tool'), risk }
+    const alone = {
+      group: sql`${inbox.id}`,
+      head: sql`${inbox.pending}`,
+      agent: prompt('agent'),
+      tool: prompt('tool'),
+      risk,
+    }
     this.#db.update(inbox).set(alone).where(isNull(inbox.group)).run()
     this.#db.update(inbox).set({ changed: sql`rowid` }).where(isNull(inbox.changed)).run()
   }
 }
 
 function filtersOf({ agent, tool, risk, text }: InboxQuery): SQL[] {
-  const equal = { agent: eq(inbox.agent, agent), tool: eq(inbox.tool, tool), risk: eq(inbox.risk, RISKS.indexOf(risk)) }
+  const equal = {
+    agent: eq(inbox.agent, agent),
+    tool: eq(inbox.tool, tool),
+    risk: eq(inbox.risk, RISKS.indexOf(risk)),
+  }
   // What the operator is shown is what is searched: case does not matter, and nothing in the text is a pattern.
   const found = sql`instr(lower(${shown}), ${text.toLowerCase()}) > 0`
   return [

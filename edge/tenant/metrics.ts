@@ -16,14 +16,24 @@ export type Figures = {
 
 /** Whether people were asked: what standing answers settled by themselves bothered nobody. */
 export const asksPeople = ({ status, answers }: Approval): boolean =>
-  (status !== 'approved' && status !== 'denied') || answers.length === 0 || answers.some(({ standing }) => standing === undefined)
+  (status !== 'approved' && status !== 'denied') ||
+  answers.length === 0 ||
+  answers.some(({ standing }) => standing === undefined)
 
 /** From the question to its end: by the channel of the last answer, or `none` where time or a cancellation ended it. */
 export function waited({ status, answers, requested_at, expires_at }: Approval, now: number): Waited {
-  const answer = status === 'approved' || status === 'denied' ? answers.findLast(({ standing }) => standing === undefined) : undefined
+  const answer =
+    status === 'approved' || status === 'denied'
+      ? answers.findLast(({ standing }) => standing === undefined)
+      : undefined
   const wait_ms = Math.max(0, (answer?.at_ms ?? (status === 'expired' ? expires_at : now)) - requested_at)
   const bucket = BOUNDS_S.findIndex((bound) => wait_ms <= bound * 1_000)
-  return { channel: answer?.channel ?? 'none', outcome: status, bucket: bucket < 0 ? BOUNDS_S.length : bucket, wait_ms }
+  return {
+    channel: answer?.channel ?? 'none',
+    outcome: status,
+    bucket: bucket < 0 ? BOUNDS_S.length : bucket,
+    wait_ms,
+  }
 }
 
 /** The content type of the text format of Prometheus. */
@@ -31,9 +41,16 @@ export const METRICS_TYPE = 'text/plain; version=0.0.4'
 
 type Sample = readonly [name: string, labels: Readonly<Record<string, string>>, value: number]
 
-function family(name: string, type: 'counter' | 'gauge' | 'histogram', help: string, samples: readonly Sample[]): string {
+function family(
+  name: string,
+  type: 'counter' | 'gauge' | 'histogram',
+  help: string,
+  samples: readonly Sample[],
+): string {
   const lines = samples.map(([sample, labels, value]) => {
-    const pairs = Object.entries(labels).map(([label, text]) => `${label}="${text.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')}"`)
+    const pairs = Object.entries(labels).map(
+      ([label, text]) => `${label}="${text.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')}"`,
+    )
     return `${sample}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}\n`
   })
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`
@@ -74,12 +91,22 @@ export function workerMetrics(workers: readonly ProvenWorker[], now: number): st
     const has = (means: string): number => those.filter((worker) => hasOf(worker).includes(means)).length
     return [...names].map((means): Sample => ['countersign_workers', { pool, means }, has(means)])
   })
-  const copied = active.filter(({ doubled_at_ms }) => doubled_at_ms !== null && now - doubled_at_ms < DOUBLED_COUNTS_MS)
+  const copied = active.filter(
+    ({ doubled_at_ms }) => doubled_at_ms !== null && now - doubled_at_ms < DOUBLED_COUNTS_MS,
+  )
   return [
-    family('countersign_workers', 'gauge', 'Enrolled workers that have proven it not long ago, by pool.', samples),
-    family('countersign_workers_copied', 'gauge', 'Workers whose key two processes used at the same time, within the last hour.', [
-      ['countersign_workers_copied', {}, copied.length],
-    ]),
+    family(
+      'countersign_workers',
+      'gauge',
+      'Enrolled workers that have proven it not long ago, by pool.',
+      samples,
+    ),
+    family(
+      'countersign_workers_copied',
+      'gauge',
+      'Workers whose key two processes used at the same time, within the last hour.',
+      [['countersign_workers_copied', {}, copied.length]],
+    ),
   ].join('')
 }
 
@@ -96,7 +123,8 @@ function histogram(name: string, waits: Figures['waits']): Sample[] {
   const series = Map.groupBy(waits, ({ channel, outcome }) => `${channel} ${outcome}`)
   return [...series.values()].flatMap((rows): Sample[] => {
     const labels = { channel: rows[0]?.channel ?? '', outcome: rows[0]?.outcome ?? '' }
-    const upTo = (bucket: number): number => rows.reduce((sum, row) => sum + (row.bucket <= bucket ? row.n : 0), 0)
+    const upTo = (bucket: number): number =>
+      rows.reduce((sum, row) => sum + (row.bucket <= bucket ? row.n : 0), 0)
     const all = upTo(BOUNDS_S.length)
     const seconds = rows.reduce((sum, { total_ms }) => sum + total_ms, 0) / 1_000
     return [

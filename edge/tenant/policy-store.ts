@@ -27,7 +27,12 @@ const EDGE = 'the edge'
 
 type Activation = { at_ms: number; by: string }
 /** `previous` is what was in force before the set that is in force now. */
-export type PolicySetOnRecord = { about: PolicyVersion; texts: PolicyTexts; activations: Activation[]; previous: number | null }
+export type PolicySetOnRecord = {
+  about: PolicyVersion
+  texts: PolicyTexts
+  activations: Activation[]
+  previous: number | null
+}
 
 /** What of a row is told in lists: the texts are counted where they lie, not read. */
 const LISTED = {
@@ -81,19 +86,25 @@ export class PolicyStore {
   setShadow(version: number | null, by: string): Result<true> {
     const present = this.shadow()?.version ?? null
     if (version === present) return ok(true)
-    if (version !== null && this.#about(version) === undefined) return err(failure('not_found', `no version ${version} of the policy set`))
+    if (version !== null && this.#about(version) === undefined)
+      return err(failure('not_found', `no version ${version} of the policy set`))
     if (version === this.active().version)
       return err(failure('conflict', `version ${version} is in force; there is nothing to compare it with`))
     this.#change(() => {
       this.#db.delete(policyShadow).run()
-      if (version !== null) this.#db.insert(policyShadow).values({ id: 1, version, since: Date.now(), by }).run()
+      if (version !== null)
+        this.#db.insert(policyShadow).values({ id: 1, version, since: Date.now(), by }).run()
     })
     return ok(true)
   }
 
   /** Newest first; those before `before`. */
   list(before: number): PolicyVersion[] {
-    const rows = this.#db.select(LISTED).from(policySets).where(lt(policySets.version, before)).orderBy(desc(policySets.version))
+    const rows = this.#db
+      .select(LISTED)
+      .from(policySets)
+      .where(lt(policySets.version, before))
+      .orderBy(desc(policySets.version))
     return rows
       .limit(LIMITS.page)
       .all()
@@ -102,10 +113,19 @@ export class PolicyStore {
 
   /** A version whole; undefined where it is not, or no longer. */
   read(version: number): PolicySetOnRecord | undefined {
-    const row = this.#db.select({ texts: policySets.policies }).from(policySets).where(eq(policySets.version, version)).get()
+    const row = this.#db
+      .select({ texts: policySets.policies })
+      .from(policySets)
+      .where(eq(policySets.version, version))
+      .get()
     const about = this.#about(version)
     if (row === undefined || about === undefined) return undefined
-    return { about, texts: row.texts, activations: this.#activations(version, LIMITS.page), previous: this.#previous() }
+    return {
+      about,
+      texts: row.texts,
+      activations: this.#activations(version, LIMITS.page),
+      previous: this.#previous(),
+    }
   }
 
   /**
@@ -144,12 +164,25 @@ export class PolicyStore {
     const { version } = this.active()
     if (expected === undefined || expected.includes(version)) return undefined
     const named = expected.length === 0 ? 'none' : expected.join(', ')
-    return err(failure('version_conflict', `version ${version} is in force; of the versions, \`If-Match\` names ${named}`))
+    return err(
+      failure(
+        'version_conflict',
+        `version ${version} is in force; of the versions, \`If-Match\` names ${named}`,
+      ),
+    )
   }
 
   #add(policies: PolicyTexts, note: string, author: string): number {
     const version = this.#newest() + 1
-    const row = { version, digest: digestOf(policies), policies: { ...policies }, note, author, active: false, createdAt: Date.now() }
+    const row = {
+      version,
+      digest: digestOf(policies),
+      policies: { ...policies },
+      note,
+      author,
+      active: false,
+      createdAt: Date.now(),
+    }
     this.#db.insert(policySets).values(row).run()
     this.#forget(version - LIMITS.policy_versions)
     return version
@@ -165,7 +198,13 @@ export class PolicyStore {
     const kept = this.shadow()?.version ?? 0
     this.#db
       .delete(policySets)
-      .where(and(lte(policySets.version, until), notInArray(policySets.version, everActive), ne(policySets.version, kept)))
+      .where(
+        and(
+          lte(policySets.version, until),
+          notInArray(policySets.version, everActive),
+          ne(policySets.version, kept),
+        ),
+      )
       .run()
   }
 
@@ -177,7 +216,14 @@ export class PolicyStore {
   }
 
   #newest(): number {
-    return this.#db.select({ version: policySets.version }).from(policySets).orderBy(desc(policySets.version)).limit(1).get()?.version ?? 0
+    return (
+      this.#db
+        .select({ version: policySets.version })
+        .from(policySets)
+        .orderBy(desc(policySets.version))
+        .limit(1)
+        .get()?.version ?? 0
+    )
   }
 
   /** What was in force before the present set, and can be again. */
@@ -196,7 +242,10 @@ export class PolicyStore {
   /** The last time first. */
   #activations(version: number, limit: number): Activation[] {
     const { at, by, seq } = policyActivations
-    const rows = this.#db.select({ at_ms: at, by }).from(policyActivations).where(eq(policyActivations.version, version))
+    const rows = this.#db
+      .select({ at_ms: at, by })
+      .from(policyActivations)
+      .where(eq(policyActivations.version, version))
     return rows.orderBy(desc(seq)).limit(limit).all()
   }
 
@@ -207,7 +256,12 @@ export class PolicyStore {
 
   #told(row: Omit<PolicyVersion, 'shadow' | 'activated_at_ms' | 'activated_by'>): PolicyVersion {
     const [last] = this.#activations(row.version, 1)
-    return { ...row, shadow: this.shadow()?.version === row.version, activated_at_ms: last?.at_ms ?? null, activated_by: last?.by ?? null }
+    return {
+      ...row,
+      shadow: this.shadow()?.version === row.version,
+      activated_at_ms: last?.at_ms ?? null,
+      activated_by: last?.by ?? null,
+    }
   }
 
   #known(version: number): PolicyVersion {

@@ -38,7 +38,9 @@ export class PrincipalStore {
   }
 
   putOperator(tenant: string, name: string, spec: OperatorSpec): Result<Keyed<OperatorSpec>> {
-    return !spec.roles.includes('admin') && this.#isLastAdmin(name) ? err(LAST_ADMIN) : this.#put('operator', tenant, name, spec)
+    return !spec.roles.includes('admin') && this.#isLastAdmin(name)
+      ? err(LAST_ADMIN)
+      : this.#put('operator', tenant, name, spec)
   }
 
   #put<K extends Kind>(kind: K, tenant: string, name: string, spec: Specs[K]): Result<Keyed<Specs[K]>> {
@@ -49,7 +51,8 @@ export class PrincipalStore {
       return ok({ name, spec, created_at_ms: known.createdAt })
     }
     const held = this.#db.select({ n: count() }).from(table).get()?.n ?? 0
-    if (held >= LIMITS.principals) return err(failure('limit_reached', `a tenant holds ${LIMITS.principals} ${kind}s at the most`))
+    if (held >= LIMITS.principals)
+      return err(failure('limit_reached', `a tenant holds ${LIMITS.principals} ${kind}s at the most`))
     const now = Math.max(Date.now(), this.#removedAt + 1) // within one millisecond one would be taken for who had the name before
     const { key, hash } = mintKey(kind, tenant, now)
     const row = { name, keyHash: hash, spec, createdAt: now } as typeof table.$inferInsert // the two tables differ in `spec` alone
@@ -77,7 +80,11 @@ export class PrincipalStore {
 
   list<K extends Kind>(kind: K): Keyed<Specs[K]>[] {
     const rows = this.#db.select().from(tableOf(kind)).all()
-    return rows.map(({ name, spec, createdAt }) => ({ name, spec: spec as Specs[K], created_at_ms: createdAt })) // the table is the kind's
+    return rows.map(({ name, spec, createdAt }) => ({
+      name,
+      spec: spec as Specs[K],
+      created_at_ms: createdAt,
+    })) // the table is the kind's
   }
 
   #known<K extends Kind>(kind: K, name: string): { spec: Specs[K]; createdAt: number } | undefined {

@@ -27,7 +27,15 @@ export class SecretStore {
     if (before === undefined && held >= LIMITS.secrets)
       return err(failure('limit_reached', `a tenant holds ${LIMITS.secrets} secrets at the most`))
     const version = (before?.version ?? 0) + 1
-    const row = { name, version, sealed: sealing.seal(name, version, value), tools, hosts: hosts ?? null, by, at: Date.now() }
+    const row = {
+      name,
+      version,
+      sealed: sealing.seal(name, version, value),
+      tools,
+      hosts: hosts ?? null,
+      by,
+      at: Date.now(),
+    }
     this.#change(() => {
       if (before !== undefined) this.#keepFormer(before)
       this.#db.insert(secrets).values(row).onConflictDoUpdate({ target: secrets.name, set: row }).run()

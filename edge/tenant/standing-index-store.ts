@@ -26,14 +26,20 @@ export class StandingIndex {
         .from(standing)
         .where(not(eq(standing.id, entry.id)))
         .get()?.n ?? 0
-    if (held >= LIMITS.standing) return err(failure('limit_reached', `${LIMITS.standing} answers stand already; take some back`))
+    if (held >= LIMITS.standing)
+      return err(failure('limit_reached', `${LIMITS.standing} answers stand already; take some back`))
     const row = { id: entry.id, until: entry.until_ms, standing: entry }
     this.#db.insert(standing).values(row).onConflictDoNothing().run()
     return ok(true)
   }
 
   all(now: number): Standing[] {
-    const rows = this.#db.select().from(standing).where(gt(standing.until, now)).orderBy(desc(standing.id)).all()
+    const rows = this.#db
+      .select()
+      .from(standing)
+      .where(gt(standing.until, now))
+      .orderBy(desc(standing.id))
+      .all()
     return rows.map(({ standing: entry }) => entry)
   }
 

@@ -144,7 +144,15 @@ export const inbox = sqliteTable(
   // What is listed, counted and filtered is read from the index alone; a document only where it is shown. Each index is paid for by every
   // question.
   (table) => [
-    index('inbox_listed').on(table.pending, table.head, table.requestedAt, table.id, table.agent, table.tool, table.risk),
+    index('inbox_listed').on(
+      table.pending,
+      table.head,
+      table.requestedAt,
+      table.id,
+      table.agent,
+      table.tool,
+      table.risk,
+    ),
     index('inbox_group').on(table.group, table.head, table.pending, table.requestedAt, table.id),
     index('inbox_changed').on(table.changed),
   ],
@@ -196,7 +204,12 @@ export const formerSecrets = sqliteTable('former_secrets', {
 /** Bytes of files that runs hold, as each last told, and until when that counts; and their sums. */
 export const filesHeld = sqliteTable(
   'files_held',
-  { run: text().primaryKey(), agent: text().notNull(), bytes: integer().notNull(), until: integer().notNull() },
+  {
+    run: text().primaryKey(),
+    agent: text().notNull(),
+    bytes: integer().notNull(),
+    until: integer().notNull(),
+  },
   (table) => [index('files_held_until').on(table.until)],
 )
 export const filesSums = sqliteTable('files_sums', { agent: text().primaryKey(), bytes: integer().notNull() })

@@ -10,7 +10,18 @@ import type { Quota, TenantState, TenantUse } from '../../shared/wire/tenants.ts
 import { CALLS_PER_COUNT, DEFAULT_QUOTA } from '../../shared/wire/tenants.ts'
 import { DEFAULT_TENANT } from '../bindings.ts'
 import type { Change, Database } from '../platform/database.ts'
-import { agents, callsCounted, filesHeld, filesSums, inbox, meta, operators, skills, standing, workers } from './tables.ts'
+import {
+  agents,
+  callsCounted,
+  filesHeld,
+  filesSums,
+  inbox,
+  meta,
+  operators,
+  skills,
+  standing,
+  workers,
+} from './tables.ts'
 
 /** `revision` counts the installation's changes. `first`: the operator of a tenant that has no operator yet. */
 export type Order = {
@@ -27,7 +38,10 @@ const DAY_MS = 24 * 3600_000
 const SPARSE_MS = 1_000
 
 const spent = (taken: number, most: number): Failure =>
-  failure('calls_quota_exceeded', `the tenant has proposed ${taken} calls today (UTC), and may propose at most ${most}`)
+  failure(
+    'calls_quota_exceeded',
+    `the tenant has proposed ${taken} calls today (UTC), and may propose at most ${most}`,
+  )
 
 export class TenancyStore {
   readonly #db: Database
@@ -79,7 +93,12 @@ export class TenancyStore {
       if (state !== 'active' || !nobody) return
       this.#db
         .insert(operators)
-        .values({ name: first.name, keyHash: first.keyHash, spec: { roles: ['admin'] }, createdAt: Date.now() })
+        .values({
+          name: first.name,
+          keyHash: first.keyHash,
+          spec: { roles: ['admin'] },
+          createdAt: Date.now(),
+        })
         .run()
     })
   }
@@ -171,7 +190,13 @@ export class TenancyStore {
             .map(({ id }) => id),
         ),
       ],
-      pools: [...new Set(['default', ...members.map(({ spec }) => spec.pool ?? 'default'), ...hosts.map(({ pool }) => pool)])],
+      pools: [
+        ...new Set([
+          'default',
+          ...members.map(({ spec }) => spec.pool ?? 'default'),
+          ...hosts.map(({ pool }) => pool),
+        ]),
+      ],
       workers: hosts.map(({ id }) => id),
     }
   }
@@ -180,7 +205,12 @@ export class TenancyStore {
     const [held, most] = [this.#enrolled(), this.quota().workers]
     return held < most
       ? ok(true)
-      : err(failure('workers_quota_exceeded', `the tenant has ${held} workers enrolled, and may have at most ${most}`))
+      : err(
+          failure(
+            'workers_quota_exceeded',
+            `the tenant has ${held} workers enrolled, and may have at most ${most}`,
+          ),
+        )
   }
 
   #enrolled(): number {

@@ -124,7 +124,12 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   #read(): Directory {
-    const member = <S>({ name, keyHash, spec, createdAt }: Member<S>): Member<S> => ({ name, keyHash, spec, createdAt })
+    const member = <S>({ name, keyHash, spec, createdAt }: Member<S>): Member<S> => ({
+      name,
+      keyHash,
+      spec,
+      createdAt,
+    })
     return {
       tenant: this.#tenant,
       state: this.#tenancy.state(),
@@ -292,7 +297,12 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.token(this.#tenant, pool)
   }
 
-  async enroll(id: string, hash: string, name: string, x: string): Promise<Result<{ worker: string; pool: string }>> {
+  async enroll(
+    id: string,
+    hash: string,
+    name: string,
+    x: string,
+  ): Promise<Result<{ worker: string; pool: string }>> {
     if (this.#directory.state === 'suspended') return err(SUSPENDED)
     const room = this.#tenancy.mayEnrol()
     return room.ok ? this.#workers.enroll(id, hash, name, x) : room
@@ -300,7 +310,8 @@ export class TenantObject extends DurableObject<Env> {
 
   /** Whether a worker whose signature holds is enrolled, and its request fresh and new (K01, K02). With what changed since `known`. */
   async admitWorker(input: SignatureInput, known: number): Promise<Result<Directory | null>> {
-    if (this.#enrolled(input.worker) === undefined) return err(failure('bad_signature', 'no enrolled worker signed this request'))
+    if (this.#enrolled(input.worker) === undefined)
+      return err(failure('bad_signature', 'no enrolled worker signed this request'))
     const fresh = this.#gate.admit(input.worker, input, Date.now())
     return fresh.ok ? ok(await this.directory(known)) : fresh
   }

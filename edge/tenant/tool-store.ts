@@ -47,7 +47,8 @@ export class ToolStore {
     const room = this.#room(active === undefined ? 1 : 0)
     if (!room.ok) return room
     const whose = ownerOf(active)
-    if (whose !== undefined) return err(failure('conflict', `\`${name}\` is the skill \`${whose}\`’s; take another name`))
+    if (whose !== undefined)
+      return err(failure('conflict', `\`${name}\` is the skill \`${whose}\`’s; take another name`))
     const fits = this.#fits(name, { name, ...spec })
     return fits.ok ? ok(this.#change(() => this.#write(name, spec, by))) : fits
   }
@@ -56,7 +57,8 @@ export class ToolStore {
     const active = this.#active(name)
     if (active === undefined) return err(failure('not_found', `no tool \`${name}\``))
     const whose = ownerOf(active)
-    if (whose !== undefined) return err(failure('conflict', `\`${name}\` is the skill \`${whose}\`’s; disable that`))
+    if (whose !== undefined)
+      return err(failure('conflict', `\`${name}\` is the skill \`${whose}\`’s; disable that`))
     const fits = this.#fits(name, null)
     if (!fits.ok) return fits
     this.#change(() => this.#remove(name))
@@ -65,14 +67,18 @@ export class ToolStore {
 
   /** The tools of a skill in place of those that it had: all of them, together with what `beside` writes, or none. */
   enable(manifest: SkillManifest, digest: string, by: string, beside: () => void): Result<true> {
-    const wanted = new Map(manifest.tools.map((tool) => [`${manifest.id}.${tool.name}`, specOf(manifest, digest, tool)]))
+    const wanted = new Map(
+      manifest.tools.map((tool) => [`${manifest.id}.${tool.name}`, specOf(manifest, digest, tool)]),
+    )
     const taken = [...wanted.keys()].find((name) => {
       const active = this.#active(name)
       return active !== undefined && ownerOf(active) !== manifest.id
     })
-    if (taken !== undefined) return err(failure('skill_conflict', `there is a tool \`${taken}\` that is not this skill’s`))
+    if (taken !== undefined)
+      return err(failure('skill_conflict', `there is a tool \`${taken}\` that is not this skill’s`))
     const long = [...wanted.keys()].find((name) => name.length > 64)
-    if (long !== undefined) return err(failure('skill_conflict', `the name \`${long}\` is longer than 64 characters`))
+    if (long !== undefined)
+      return err(failure('skill_conflict', `the name \`${long}\` is longer than 64 characters`))
     const had = this.#present().tools.filter((tool) => ownerOf(tool) === manifest.id)
     const room = this.#room(wanted.size - had.length)
     if (!room.ok) return room
@@ -87,7 +93,8 @@ export class ToolStore {
     }
     this.#change(() => {
       for (const { name } of gone) this.#remove(name)
-      for (const [name, spec] of wanted) if (this.#active(name)?.digest !== digestOf({ name, spec })) this.#write(name, spec, by)
+      for (const [name, spec] of wanted)
+        if (this.#active(name)?.digest !== digestOf({ name, spec })) this.#write(name, spec, by)
       beside()
     })
     return ok(true)
@@ -109,8 +116,17 @@ export class ToolStore {
   }
 
   #write(name: string, spec: ToolSpec, by: string): Tool {
-    const newest = this.#db.select({ version: tools.version }).from(tools).where(eq(tools.name, name)).orderBy(desc(tools.version))
-    const row = { name, version: (newest.limit(1).get()?.version ?? 0) + 1, digest: digestOf({ name, spec }), spec }
+    const newest = this.#db
+      .select({ version: tools.version })
+      .from(tools)
+      .where(eq(tools.name, name))
+      .orderBy(desc(tools.version))
+    const row = {
+      name,
+      version: (newest.limit(1).get()?.version ?? 0) + 1,
+      digest: digestOf({ name, spec }),
+      spec,
+    }
     this.#remove(name)
     this.#db
       .insert(tools)
@@ -124,6 +140,7 @@ export class ToolStore {
   }
 }
 
-const ownerOf = (tool: Tool | undefined): string | undefined => (tool?.executor.kind === 'skill' ? tool.executor.skill : undefined)
+const ownerOf = (tool: Tool | undefined): string | undefined =>
+  tool?.executor.kind === 'skill' ? tool.executor.skill : undefined
 
 const toolOf = ({ name, version, digest, spec }: Row): Tool => ({ ...spec, name, version, digest })

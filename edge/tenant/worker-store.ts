@@ -21,7 +21,8 @@ import { enrolments, proofs, workers } from './tables.ts'
 const DOUBLED_EVERY_MS = 60_000
 
 /** One that was checked when it came. */
-const proofIn = (envelope: Envelope): WorkerProof => JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as WorkerProof
+const proofIn = (envelope: Envelope): WorkerProof =>
+  JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as WorkerProof
 
 export class WorkerStore {
   readonly #db: Database
@@ -47,7 +48,14 @@ export class WorkerStore {
   keys({ kid, x }: Pick<Signer, 'kid' | 'x'>) {
     const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }
     const ours = { ...key, kid, x, role: 'edge' as const, status: 'active' as const }
-    const theirs = ({ id, kid, x, status }: WorkerRow) => ({ ...key, kid, x, role: 'worker' as const, worker: id, status })
+    const theirs = ({ id, kid, x, status }: WorkerRow) => ({
+      ...key,
+      kid,
+      x,
+      role: 'worker' as const,
+      worker: id,
+      status,
+    })
     return [ours, ...this.all().filter(this.#canSign).map(theirs)]
   }
 
@@ -78,7 +86,8 @@ export class WorkerStore {
       .from(enrolments)
       .where(and(eq(enrolments.id, id), eq(enrolments.hash, hash), isNull(enrolments.usedAt)))
       .get()
-    if (token === undefined || now >= token.expiresAt) return err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
+    if (token === undefined || now >= token.expiresAt)
+      return err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
     const worker = {
       id: newWorkerId(now),
       name,
@@ -105,7 +114,8 @@ export class WorkerStore {
     const { id, kid, x } = worker
     const proof = readProof(envelope, { tenant, id, kid, x })
     if (!proof.ok) return err(failure('proof_invalid', proof.error))
-    if (Math.abs(now - proof.value.at_ms) > LIMITS.proof_every_ms) return err(failure('proof_invalid', 'it is not of these minutes'))
+    if (Math.abs(now - proof.value.at_ms) > LIMITS.proof_every_ms)
+      return err(failure('proof_invalid', 'it is not of these minutes'))
     const before = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()
     if (before !== undefined && proof.value.at_ms < proofIn(before.envelope).at_ms)
       return err(failure('proof_invalid', 'a later one is known')) // one that was held up widens nothing
@@ -141,7 +151,8 @@ export class WorkerStore {
     const known = this.#proven.get(id)
     if (known !== undefined) return known
     const row = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()
-    const proven = row === undefined ? null : { means: provenMeans(proofIn(row.envelope)), at: row.receivedAt }
+    const proven =
+      row === undefined ? null : { means: provenMeans(proofIn(row.envelope)), at: row.receivedAt }
     this.#proven.set(id, proven)
     return proven
   }
@@ -159,12 +170,21 @@ export class WorkerStore {
       const proof = envelope === null ? null : proofIn(envelope)
       const means = meansNow({ tiers: worker.tiers, proven: this.#provenBy(worker.id) }, now)
       const told = { tiers: means.tiers, advertised: advertised(means), means }
-      return { ...worker, ...told, enrolled_at_ms: enrolledAt, seen_at_ms: seenAt(worker.id), doubled_at_ms: doubledAt, proof, envelope }
+      return {
+        ...worker,
+        ...told,
+        enrolled_at_ms: enrolledAt,
+        seen_at_ms: seenAt(worker.id),
+        doubled_at_ms: doubledAt,
+        proof,
+        envelope,
+      }
     })
   }
 
   revoke(id: string): Result<{ done: true }> {
-    if (this.#db.select().from(workers).where(eq(workers.id, id)).get() === undefined) return err(failure('not_found', 'no such worker'))
+    if (this.#db.select().from(workers).where(eq(workers.id, id)).get() === undefined)
+      return err(failure('not_found', 'no such worker'))
     this.#change(() => this.#db.update(workers).set({ status: 'revoked' }).where(eq(workers.id, id)).run())
     return ok({ done: true })
   }

@@ -9,7 +9,8 @@ import type { Schema } from './schema-rules.ts'
 export type ArgumentCheck = (args: Record<string, unknown>) => Result<Record<string, unknown>>
 
 /** What stands where the schema lets nothing stand is said in the words of who calls, not of who wrote the schema. */
-const plain = (error: string): string => (error === 'False boolean schema.' ? 'is not an argument of the tool' : error)
+const plain = (error: string): string =>
+  error === 'False boolean schema.' ? 'is not an argument of the tool' : error
 
 /** Compiled once per tool version. */
 export function argumentCheck(schema: Schema): ArgumentCheck {

@@ -4,7 +4,12 @@
 import type { Capability, ToolSpec } from '../../shared/wire/tools.ts'
 
 /** Capabilities that make a call sensitive by themselves. */
-const SENSITIVE: ReadonlySet<Capability> = new Set(['process_exec', 'network', 'secrets_read', 'filesystem_write'])
+const SENSITIVE: ReadonlySet<Capability> = new Set([
+  'process_exec',
+  'network',
+  'secrets_read',
+  'filesystem_write',
+])
 
 type Contract = Pick<ToolSpec, 'capabilities' | 'secrets' | 'egress' | 'sensitive'>
 

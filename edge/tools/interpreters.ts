@@ -6,18 +6,111 @@ const KINDS: readonly { readonly does: string; readonly names: readonly string[]
   {
     does: 'its arguments are a program',
     names: [
-      ...['sh', 'bash', 'dash', 'zsh', 'ksh', 'mksh', 'ash', 'fish', 'csh', 'tcsh', 'rbash', 'pwsh', 'busybox', 'toybox'],
-      ...['python', 'pypy', 'perl', 'ruby', 'irb', 'node', 'nodejs', 'deno', 'bun', 'php', 'lua', 'luajit', 'tclsh', 'wish', 'expect'],
-      ...['awk', 'gawk', 'mawk', 'nawk', 'sed', 'ed', 'ex', 'vi', 'vim', 'nvim', 'emacs', 'guile', 'R', 'Rscript', 'julia', 'octave'],
-      ...['java', 'jshell', 'groovy', 'scala', 'erl', 'elixir', 'ghci', 'runghc', 'ocaml', 'go', 'cargo', 'gdb', 'lldb', 'm4', 'dc'],
+      ...[
+        'sh',
+        'bash',
+        'dash',
+        'zsh',
+        'ksh',
+        'mksh',
+        'ash',
+        'fish',
+        'csh',
+        'tcsh',
+        'rbash',
+        'pwsh',
+        'busybox',
+        'toybox',
+      ],
+      ...[
+        'python',
+        'pypy',
+        'perl',
+        'ruby',
+        'irb',
+        'node',
+        'nodejs',
+        'deno',
+        'bun',
+        'php',
+        'lua',
+        'luajit',
+        'tclsh',
+        'wish',
+        'expect',
+      ],
+      ...[
+        'awk',
+        'gawk',
+        'mawk',
+        'nawk',
+        'sed',
+        'ed',
+        'ex',
+        'vi',
+        'vim',
+        'nvim',
+        'emacs',
+        'guile',
+        'R',
+        'Rscript',
+        'julia',
+        'octave',
+      ],
+      ...[
+        'java',
+        'jshell',
+        'groovy',
+        'scala',
+        'erl',
+        'elixir',
+        'ghci',
+        'runghc',
+        'ocaml',
+        'go',
+        'cargo',
+        'gdb',
+        'lldb',
+        'm4',
+        'dc',
+      ],
       ...['psql', 'mysql', 'mariadb', 'sqlite', 'sqlite3', 'redis-cli', 'mongosh'],
     ],
   },
   {
     does: 'it runs the program that its arguments name',
     names: [
-      ...['env', 'xargs', 'parallel', 'nice', 'ionice', 'nohup', 'timeout', 'setsid', 'stdbuf', 'time', 'watch', 'flock', 'script', 'chrt'],
-      ...['sudo', 'su', 'doas', 'pkexec', 'runuser', 'setpriv', 'chroot', 'unshare', 'nsenter', 'bwrap', 'strace', 'ltrace', 'taskset'],
+      ...[
+        'env',
+        'xargs',
+        'parallel',
+        'nice',
+        'ionice',
+        'nohup',
+        'timeout',
+        'setsid',
+        'stdbuf',
+        'time',
+        'watch',
+        'flock',
+        'script',
+        'chrt',
+      ],
+      ...[
+        'sudo',
+        'su',
+        'doas',
+        'pkexec',
+        'runuser',
+        'setpriv',
+        'chroot',
+        'unshare',
+        'nsenter',
+        'bwrap',
+        'strace',
+        'ltrace',
+        'taskset',
+      ],
       ...[
         'systemd-run',
         'start-stop-daemon',
@@ -35,10 +128,26 @@ const KINDS: readonly { readonly does: string; readonly names: readonly string[]
         'pipx',
         'uv',
       ],
-      ...['docker', 'podman', 'nerdctl', 'kubectl', 'screen', 'tmux', 'git', 'tar', 'rsync', 'socat', 'nc', 'ncat'],
+      ...[
+        'docker',
+        'podman',
+        'nerdctl',
+        'kubectl',
+        'screen',
+        'tmux',
+        'git',
+        'tar',
+        'rsync',
+        'socat',
+        'nc',
+        'ncat',
+      ],
     ],
   },
-  { does: 'it runs commands on another host', names: ['ssh', 'rsh', 'dbclient', 'plink', 'mosh', 'ansible', 'salt'] },
+  {
+    does: 'it runs commands on another host',
+    names: ['ssh', 'rsh', 'dbclient', 'plink', 'mosh', 'ansible', 'salt'],
+  },
 ]
 
 /** Interpreters only with these arguments. */
@@ -48,7 +157,9 @@ const WITH: readonly { readonly name: string; readonly argument: RegExp; readonl
   { name: 'rg', argument: /^--(?:pre|hostname-bin)/, does: 'it runs the program that its arguments name' },
 ]
 
-const BY_NAME: ReadonlyMap<string, string> = new Map(KINDS.flatMap(({ does, names }) => names.map((name) => [name, does] as const)))
+const BY_NAME: ReadonlyMap<string, string> = new Map(
+  KINDS.flatMap(({ does, names }) => names.map((name) => [name, does] as const)),
+)
 
 /** The dynamic loader runs what its arguments name. */
 const LOADER = /^ld(?:-linux.*|-musl.*)?\.so/
@@ -65,5 +176,8 @@ export function interprets(argv: readonly string[]): string | undefined {
   const program = programOf(argv)
   if (LOADER.test(program)) return 'it runs the program that its arguments name'
   const known = BY_NAME.get(program) ?? BY_NAME.get(program.replace(/[\d.]+$/, ''))
-  return known ?? WITH.find(({ name, argument }) => name === program && argv.some((one) => argument.test(one)))?.does
+  return (
+    known ??
+    WITH.find(({ name, argument }) => name === program && argv.some((one) => argument.test(one)))?.does
+  )
 }

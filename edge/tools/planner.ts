@@ -15,10 +15,16 @@ import { SHARED_SECRET } from '../call/shared-folder.ts'
 type Args = Readonly<Record<string, unknown>>
 
 /** The plans for one call, least isolated first. None where the tool asks of tier B alone what only tier C can keep. */
-export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: readonly InputFile[] = []): Result<readonly Plan[]> {
+export function plansFor(
+  tool: ToolSpec,
+  args: Args,
+  budget: Budget,
+  files: readonly InputFile[] = [],
+): Result<readonly Plan[]> {
   const { executor } = tool
   if (executor.kind === 'skill') return ok([skillPlan(tool, executor, budget)])
-  if (files.length > 0 && tool.input_files !== true) return err(failure('invalid_arguments', 'calls of this tool bring no files'))
+  if (files.length > 0 && tool.input_files !== true)
+    return err(failure('invalid_arguments', 'calls of this tool bring no files'))
   const argv = fill(executor.argv, args)
   if (!argv.ok) return argv
   const [program = ''] = argv.value
@@ -47,8 +53,11 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
     ...(tool.output_files === true ? { outputs: true as const } : {}),
     limits: limitsFor({ ...tool, executor }, args, budget),
   }
-  if (tool.workspace === 'run' && shared.secrets.length > 0) return err(failure('secret_in_run_folder', SHARED_SECRET))
-  const credentials = (tool.credentials ?? []).filter(({ host }) => hosts.value.some((pattern) => covers(pattern, host)))
+  if (tool.workspace === 'run' && shared.secrets.length > 0)
+    return err(failure('secret_in_run_folder', SHARED_SECRET))
+  const credentials = (tool.credentials ?? []).filter(({ host }) =>
+    hosts.value.some((pattern) => covers(pattern, host)),
+  )
   const plans: Plan[] = []
   for (const tier of ['B', 'C'] as const) {
     if (!executor.tiers.includes(tier)) continue
@@ -57,14 +66,26 @@ export function plansFor(tool: ToolSpec, args: Args, budget: Budget, files: read
     if (tier === 'B' && secretsOf(tool).length > 0) continue // others of the worker’s user could read them there
     if (tier === 'B' && (files.length > 0 || tool.output_files === true)) continue // nothing keeps them as they are there
     for (const mode of modesFor(tier, tool.egress.mode))
-      plans.push({ tier, ...shared, ...(credentials.length === 0 ? {} : { credentials }), egress: { mode, hosts: hosts.value } })
+      plans.push({
+        tier,
+        ...shared,
+        ...(credentials.length === 0 ? {} : { credentials }),
+        egress: { mode, hosts: hosts.value },
+      })
   }
   return ok(plans)
 }
 
 /** A skill's plan is its manifest's: nothing in it is the agent's to choose. */
-function skillPlan({ limits, output_schema, egress, secrets, credentials }: ToolSpec, executor: SkillExecutor, budget: Budget): Plan {
-  const { timeout_ms, fuel, memory_bytes, output_bytes, net_bytes, net_connections } = { ...DEFAULT_SKILL_LIMITS, ...defined(limits) }
+function skillPlan(
+  { limits, output_schema, egress, secrets, credentials }: ToolSpec,
+  executor: SkillExecutor,
+  budget: Budget,
+): Plan {
+  const { timeout_ms, fuel, memory_bytes, output_bytes, net_bytes, net_connections } = {
+    ...DEFAULT_SKILL_LIMITS,
+    ...defined(limits),
+  }
   return {
     tier: 'A',
     executor: { ...executor, ...(output_schema === undefined ? {} : { output: output_schema }) },
@@ -82,7 +103,8 @@ function skillPlan({ limits, output_schema, egress, secrets, credentials }: Tool
 }
 
 /** Tier C enforces or does not start; tier B can't enforce, so `strict` is not its to promise (L8). */
-const modesFor = (tier: Tier, asked: EgressMode): readonly EgressMode[] => (tier === 'C' ? ['strict'] : asked === 'strict' ? [] : [asked])
+const modesFor = (tier: Tier, asked: EgressMode): readonly EgressMode[] =>
+  tier === 'C' ? ['strict'] : asked === 'strict' ? [] : [asked]
 
 const ONE = /^\{([A-Za-z_][A-Za-z0-9_]{0,63})\}$/
 const SPREAD = /^\{\.\.\.([A-Za-z_][A-Za-z0-9_]{0,63})\}$/
@@ -97,24 +119,36 @@ function fill(template: readonly string[], args: Args): Result<string[]> {
     for (const value of values as unknown[]) {
       if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') {
         return err(
-          failure('invalid_arguments', `\`${one ?? spread}\` can’t be an argument of a program: give a string, a number or a boolean`),
+          failure(
+            'invalid_arguments',
+            `\`${one ?? spread}\` can’t be an argument of a program: give a string, a number or a boolean`,
+          ),
         )
       }
       argv.push(String(value))
     }
   }
-  if (argv.length > LIMITS.argv_items) return err(failure('invalid_arguments', `more than ${LIMITS.argv_items} arguments`))
+  if (argv.length > LIMITS.argv_items)
+    return err(failure('invalid_arguments', `more than ${LIMITS.argv_items} arguments`))
   if (argv[0] === '') return err(failure('invalid_arguments', 'name a program'))
   let total = 0
   for (const item of argv) {
     const bytes = Buffer.byteLength(item)
     total += bytes
-    if (item.includes('\0')) return err(failure('invalid_arguments', 'an argument of a program can’t hold NUL; send it over stdin'))
+    if (item.includes('\0'))
+      return err(failure('invalid_arguments', 'an argument of a program can’t hold NUL; send it over stdin'))
     if (bytes > LIMITS.argv_item_bytes)
-      return err(failure('invalid_arguments', `an argument is longer than ${LIMITS.argv_item_bytes} bytes; send it over stdin`))
+      return err(
+        failure(
+          'invalid_arguments',
+          `an argument is longer than ${LIMITS.argv_item_bytes} bytes; send it over stdin`,
+        ),
+      )
   }
   if (total > LIMITS.argv_bytes)
-    return err(failure('invalid_arguments', `the arguments are longer than ${LIMITS.argv_bytes} bytes together`))
+    return err(
+      failure('invalid_arguments', `the arguments are longer than ${LIMITS.argv_bytes} bytes together`),
+    )
   return ok(argv)
 }
 
@@ -128,7 +162,9 @@ function hostsOf({ egress }: ToolSpec, args: Args): Result<string[]> {
   for (const host of list) {
     const read = HostPattern.safeParse(typeof host === 'string' ? host.toLowerCase() : host)
     if (!read.success || read.data.startsWith('.'))
-      return err(failure('invalid_arguments', `\`${String(host).slice(0, 80)}\` is not a host: write \`name:port\``))
+      return err(
+        failure('invalid_arguments', `\`${String(host).slice(0, 80)}\` is not a host: write \`name:port\``),
+      )
     if (!egress.hosts.some((pattern) => covers(pattern, read.data)))
       return err(failure('egress_denied', `\`${read.data}\` is not on the tool’s list of hosts`))
     wanted.push(read.data)
@@ -141,10 +177,16 @@ const PLAIN_URL = /^https?:\/\/[^\s\\/?#][^\s\\\p{Cc}]*$/iu
 
 function hostOfUrl(value: unknown): Result<string> {
   if (typeof value !== 'string' || !PLAIN_URL.test(value) || !URL.canParse(value))
-    return err(failure('invalid_arguments', 'write an http or https URL out: `https://host/path`, without blanks or backslashes'))
+    return err(
+      failure(
+        'invalid_arguments',
+        'write an http or https URL out: `https://host/path`, without blanks or backslashes',
+      ),
+    )
   const url = new URL(value)
   const port = url.port !== '' ? url.port : url.protocol === 'https:' ? '443' : '80'
-  if (url.username !== '' || url.password !== '') return err(failure('invalid_arguments', 'the URL must not hold credentials'))
+  if (url.username !== '' || url.password !== '')
+    return err(failure('invalid_arguments', 'the URL must not hold credentials'))
   return ok(`${url.hostname.replace(/\.$/, '')}:${port}`)
 }
 
@@ -168,10 +210,21 @@ function limitsFor({ executor, ...tool }: ProcessToolSpec, args: Args, budget: B
 /** A credential for a host that the tool may not reach is a mistake, and told to whoever makes it. */
 export function checkCredentials({ credentials = [], egress, executor }: ProcessToolSpec): Result<true> {
   const idle = credentials.findIndex(({ host }) => !egress.hosts.some((pattern) => covers(pattern, host)))
-  if (idle >= 0) return err(failure('invalid_request', `/credentials/${idle}: \`${credentials[idle]?.host}\` is none of the tool’s hosts`))
+  if (idle >= 0)
+    return err(
+      failure(
+        'invalid_request',
+        `/credentials/${idle}: \`${credentials[idle]?.host}\` is none of the tool’s hosts`,
+      ),
+    )
   return credentials.length === 0 || executor.tiers.includes('C')
     ? ok(true)
-    : err(failure('invalid_request', '/credentials: only in tier C there is a proxy that adds them; allow tier C'))
+    : err(
+        failure(
+          'invalid_request',
+          '/credentials: only in tier C there is a proxy that adds them; allow tier C',
+        ),
+      )
 }
 
 /** Refuses features that only tier C has for a tool of tier B alone, and secrets in a folder that calls share. */
@@ -180,7 +233,12 @@ export function checkWorkspace({ workspace, executor, secrets = [] }: ProcessToo
   if (secrets.length > 0) return err(failure('invalid_request', `/secrets: ${SHARED_SECRET}`))
   return executor.tiers.includes('C')
     ? ok(true)
-    : err(failure('invalid_request', '/workspace: only in tier C do calls share the folder of their run; allow tier C, or say `call`'))
+    : err(
+        failure(
+          'invalid_request',
+          '/workspace: only in tier C do calls share the folder of their run; allow tier C, or say `call`',
+        ),
+      )
 }
 
 const defined = (limits: ToolSpec['limits']): Partial<Limits> =>

@@ -8,17 +8,26 @@ import { Risk, type Tool } from '../../shared/wire/tools.ts'
 import { capabilitiesOf } from './capabilities.ts'
 
 /** The risk of a question to humans. `wanted`: each set of answers that would allow it, as `needed` finds them. */
-export function rated(tool: Tool, plan: Plan | null, wanted: readonly (readonly Change[])[]): { risk: Risk; ground: string } {
+export function rated(
+  tool: Tool,
+  plan: Plan | null,
+  wanted: readonly (readonly Change[])[],
+): { risk: Risk; ground: string } {
   const own = riskOf(tool, plan)
   const ground = groundOf(tool, plan, own)
   if (!wantsMore(wanted)) return { risk: own, ground }
   const byPolicy = `policy wants ${inWords(wanted)}`
-  return own === 'low' ? { risk: 'medium', ground: byPolicy } : { risk: own, ground: `${ground}, and ${byPolicy}` }
+  return own === 'low'
+    ? { risk: 'medium', ground: byPolicy }
+    : { risk: own, ground: `${ground}, and ${byPolicy}` }
 }
 
 /** Whether policy wants more than one yes by any approver: several people, a role, an independent approver, a surer way. */
 export const wantsMore = (wanted: readonly (readonly Change[])[]): boolean =>
-  wanted.length > 0 && !wanted.some((together) => together.every(({ fact, needs }) => fact === 'approval.count' && needs.value === 1))
+  wanted.length > 0 &&
+  !wanted.some((together) =>
+    together.every(({ fact, needs }) => fact === 'approval.count' && needs.value === 1),
+  )
 
 /** The alternatives that would allow it, in words. */
 export const inWords = (wanted: readonly (readonly Change[])[]): string =>
@@ -26,7 +35,8 @@ export const inWords = (wanted: readonly (readonly Change[])[]): string =>
 
 function groundOf(tool: Tool, plan: Plan | null, risk: Risk): string {
   const capabilities = capabilitiesOf(tool)
-  if (tool.risk === risk && riskOf({ ...tool, risk: undefined }, plan) !== risk) return 'its publisher says so'
+  if (tool.risk === risk && riskOf({ ...tool, risk: undefined }, plan) !== risk)
+    return 'its publisher says so'
   if (risk === 'critical') return 'it reads secrets'
   if (plan?.tier === 'B') return 'it runs on the worker’s host, which tier B does not protect'
   if (risk === 'high') return capabilities.includes('process_exec') ? 'it runs programs' : 'it writes files'
@@ -43,7 +53,8 @@ export function riskOf(tool: Tool, plan: Plan | null): Risk {
   return tool.risk !== undefined && isRiskier(risk, tool.risk) ? tool.risk : risk
 }
 
-export const isRiskier = (was: Risk, is: Risk): boolean => Risk.options.indexOf(is) > Risk.options.indexOf(was)
+export const isRiskier = (was: Risk, is: Risk): boolean =>
+  Risk.options.indexOf(is) > Risk.options.indexOf(was)
 
 function riskOfContract(tool: Tool): Risk {
   const capabilities = capabilitiesOf(tool)
@@ -54,7 +65,9 @@ function riskOfContract(tool: Tool): Risk {
 
 /** Programs that read and print; and of those that can do more, the arguments that make them. */
 const READERS: ReadonlyMap<string, RegExp> = new Map([
-  ...['cat', 'grep', 'head', 'id', 'ls', 'pwd', 'stat', 'tail', 'uname', 'wc', 'whoami'].map((name) => [name, /(?!)/] as const),
+  ...['cat', 'grep', 'head', 'id', 'ls', 'pwd', 'stat', 'tail', 'uname', 'wc', 'whoami'].map(
+    (name) => [name, /(?!)/] as const,
+  ),
   ['find', /^-(?:delete|exec|ok|fprint|fls)/],
   ['rg', /^--(?:pre|hostname-bin)/],
 ])

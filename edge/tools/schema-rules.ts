@@ -13,49 +13,92 @@ import type { ToolSpec } from '../../shared/wire/tools.ts'
 export type Schema = Record<string, unknown>
 
 /** What a keyword takes, and where it holds further schemas. */
-type Rule = { readonly takes: string; readonly fits: (value: unknown) => boolean; readonly holds?: 'one' | 'many' | 'named' }
+type Rule = {
+  readonly takes: string
+  readonly fits: (value: unknown) => boolean
+  readonly holds?: 'one' | 'many' | 'named'
+}
 
-const isObject = (value: unknown): value is Schema => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isObject = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 const isText = (value: unknown): boolean => typeof value === 'string'
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText)
 const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value)
 const isSchema = (value: unknown): boolean => typeof value === 'boolean' || isObject(value)
 
-const TYPES: ReadonlySet<unknown> = new Set(['null', 'boolean', 'object', 'array', 'number', 'integer', 'string'])
+const TYPES: ReadonlySet<unknown> = new Set([
+  'null',
+  'boolean',
+  'object',
+  'array',
+  'number',
+  'integer',
+  'string',
+])
 /** Formats whose checks are linear in the library we use. */
 const FORMATS: ReadonlySet<unknown> = new Set(['date', 'time', 'date-time', 'uuid', 'ipv4', 'duration'])
 const LOCAL_REF = /^#\/\$defs\/([A-Za-z0-9_.-]{1,64})$/
 
 const one: Rule = { takes: 'a schema', fits: isSchema, holds: 'one' }
-const many: Rule = { takes: 'a list of schemas', fits: (value) => Array.isArray(value) && value.every(isSchema), holds: 'many' }
-const named: Rule = { takes: 'schemas by name', fits: (value) => isObject(value) && Object.values(value).every(isSchema), holds: 'named' }
+const many: Rule = {
+  takes: 'a list of schemas',
+  fits: (value) => Array.isArray(value) && value.every(isSchema),
+  holds: 'many',
+}
+const named: Rule = {
+  takes: 'schemas by name',
+  fits: (value) => isObject(value) && Object.values(value).every(isSchema),
+  holds: 'named',
+}
 const text: Rule = { takes: 'a text', fits: isText }
 const flag: Rule = { takes: 'true or false', fits: (value) => typeof value === 'boolean' }
 const number: Rule = { takes: 'a number', fits: isNumber }
-const count: Rule = { takes: 'a whole number, not negative', fits: (value) => Number.isSafeInteger(value) && Number(value) >= 0 }
+const count: Rule = {
+  takes: 'a whole number, not negative',
+  fits: (value) => Number.isSafeInteger(value) && Number(value) >= 0,
+}
 const anything: Rule = { takes: 'anything', fits: () => true }
 
 const KEYWORDS: ReadonlyMap<string, Rule> = new Map<string, Rule>([
-  ...['additionalProperties', 'items', 'contains', 'propertyNames', 'not', 'if', 'then', 'else'].map((name) => [name, one] as const),
+  ...['additionalProperties', 'items', 'contains', 'propertyNames', 'not', 'if', 'then', 'else'].map(
+    (name) => [name, one] as const,
+  ),
   ...['unevaluatedProperties', 'unevaluatedItems'].map((name) => [name, one] as const),
   ...['allOf', 'anyOf', 'oneOf', 'prefixItems'].map((name) => [name, many] as const),
   ...['properties', '$defs', 'dependentSchemas'].map((name) => [name, named] as const),
   ...['$schema', '$comment', 'title', 'description'].map((name) => [name, text] as const),
   ...['deprecated', 'readOnly', 'writeOnly', 'uniqueItems'].map((name) => [name, flag] as const),
   ...['maximum', 'exclusiveMaximum', 'minimum', 'exclusiveMinimum'].map((name) => [name, number] as const),
-  ...['maxLength', 'minLength', 'maxItems', 'minItems', 'maxContains', 'minContains'].map((name) => [name, count] as const),
+  ...['maxLength', 'minLength', 'maxItems', 'minItems', 'maxContains', 'minContains'].map(
+    (name) => [name, count] as const,
+  ),
   ...['maxProperties', 'minProperties'].map((name) => [name, count] as const),
   ...['const', 'default', 'examples'].map((name) => [name, anything] as const),
   ['enum', { takes: 'a list of values', fits: (value) => Array.isArray(value) && value.length > 0 }],
   ['multipleOf', { takes: 'a number above zero', fits: (value) => isNumber(value) && value > 0 }],
   ['required', { takes: 'a list of names', fits: isTexts }],
-  ['dependentRequired', { takes: 'lists of names by name', fits: (value) => isObject(value) && Object.values(value).every(isTexts) }],
+  [
+    'dependentRequired',
+    {
+      takes: 'lists of names by name',
+      fits: (value) => isObject(value) && Object.values(value).every(isTexts),
+    },
+  ],
   [
     'type',
-    { takes: 'a type or a list of types', fits: (value) => (Array.isArray(value) ? value : [value]).every((type) => TYPES.has(type)) },
+    {
+      takes: 'a type or a list of types',
+      fits: (value) => (Array.isArray(value) ? value : [value]).every((type) => TYPES.has(type)),
+    },
   ],
   ['format', { takes: `one of ${[...FORMATS].join(', ')}`, fits: (value) => FORMATS.has(value) }],
-  ['$ref', { takes: 'a reference that stays inside: `#/$defs/name`', fits: (value) => isText(value) && LOCAL_REF.test(String(value)) }],
+  [
+    '$ref',
+    {
+      takes: 'a reference that stays inside: `#/$defs/name`',
+      fits: (value) => isText(value) && LOCAL_REF.test(String(value)),
+    },
+  ],
 ])
 
 /** What values are compared with, each time: what it is made of are steps too. */
@@ -68,7 +111,9 @@ export function checkSchema(schema: Schema): Result<Schema> {
   const errors = new Errors()
   if (schema['type'] !== 'object') errors.add('/type', 'arguments are an object: say `"type": "object"`')
   new Inspection(schema, errors).inspect(schema, '', 0, [])
-  return errors.found.length === 0 ? ok(schema) : err(failure('invalid_schema', 'the schema uses what tools may not', errors.found))
+  return errors.found.length === 0
+    ? ok(schema)
+    : err(failure('invalid_schema', 'the schema uses what tools may not', errors.found))
 }
 
 class Errors {
@@ -83,14 +128,23 @@ class Errors {
 }
 
 /** What is spent has to add up: the schema itself says that the argument is a whole number, and not below 0. */
-export function checkSpends({ spends, input_schema }: Pick<ToolSpec, 'spends' | 'input_schema'>): Result<true> {
+export function checkSpends({
+  spends,
+  input_schema,
+}: Pick<ToolSpec, 'spends' | 'input_schema'>): Result<true> {
   if (spends === undefined) return ok(true)
   const { properties } = input_schema
-  const property = isObject(properties) && Object.hasOwn(properties, spends.arg) ? properties[spends.arg] : undefined
+  const property =
+    isObject(properties) && Object.hasOwn(properties, spends.arg) ? properties[spends.arg] : undefined
   const { type, minimum } = isObject(property) ? property : {}
   return type === 'integer' && isNumber(minimum) && minimum >= 0
     ? ok(true)
-    : err(failure('invalid_schema', `what is spent adds up: declare \`${spends.arg}\` as {"type": "integer", "minimum": 0}`))
+    : err(
+        failure(
+          'invalid_schema',
+          `what is spent adds up: declare \`${spends.arg}\` as {"type": "integer", "minimum": 0}`,
+        ),
+      )
 }
 
 const DEPTH = 16
@@ -110,7 +164,9 @@ class Inspection {
   inspect(schema: unknown, at: string, depth: number, through: readonly string[]): void {
     if (!isObject(schema)) return // a boolean; what is neither was refused where it stands
     const stop = this.#stop(depth)
-    if (stop === null) for (const [keyword, value] of Object.entries(schema)) this.#keyword(schema, keyword, value, at, depth, through)
+    if (stop === null)
+      for (const [keyword, value] of Object.entries(schema))
+        this.#keyword(schema, keyword, value, at, depth, through)
     else this.#errors.add(at, stop)
   }
 
@@ -120,18 +176,33 @@ class Inspection {
     return depth > DEPTH ? `nested deeper than ${DEPTH}` : null
   }
 
-  #keyword(schema: Schema, keyword: string, value: unknown, at: string, depth: number, through: readonly string[]): void {
+  #keyword(
+    schema: Schema,
+    keyword: string,
+    value: unknown,
+    at: string,
+    depth: number,
+    through: readonly string[],
+  ): void {
     const here = `${at}/${keyword}`
     const rule = KEYWORDS.get(keyword)
     if (rule === undefined) this.#errors.add(here, refusalOf(keyword))
     else if (!rule.fits(value)) this.#errors.add(here, `\`${keyword}\` takes ${rule.takes}`)
-    else if (keyword === 'uniqueItems' && value === true && !(Number(schema['maxItems'] ?? Number.NaN) <= LIMITS.schema_unique_items))
-      this.#errors.add(here, `each item is held against each other: say \`maxItems\` of ${LIMITS.schema_unique_items} at most`)
+    else if (
+      keyword === 'uniqueItems' &&
+      value === true &&
+      !(Number(schema['maxItems'] ?? Number.NaN) <= LIMITS.schema_unique_items)
+    )
+      this.#errors.add(
+        here,
+        `each item is held against each other: say \`maxItems\` of ${LIMITS.schema_unique_items} at most`,
+      )
     else if (keyword === '$ref') this.#follow(String(value), here, depth, through)
     else if (COMPARED.has(keyword)) this.#compare(value, here)
     else if (rule.holds === 'one') this.inspect(value, here, depth + 1, through)
     else if (rule.holds !== undefined)
-      for (const [name, inner] of Object.entries(value as object)) this.inspect(inner, `${here}/${name}`, depth + 1, through) // a list or a map: the rule fits
+      for (const [name, inner] of Object.entries(value as object))
+        this.inspect(inner, `${here}/${name}`, depth + 1, through) // a list or a map: the rule fits
   }
 
   #compare(value: unknown, at: string): void {
@@ -148,4 +219,6 @@ class Inspection {
 }
 
 const refusalOf = (keyword: string): string =>
-  keyword.startsWith('pattern') ? 'patterns are refused; use `enum`, `const` or lengths' : 'unknown or refused keyword'
+  keyword.startsWith('pattern')
+    ? 'patterns are refused; use `enum`, `const` or lengths'
+    : 'unknown or refused keyword'

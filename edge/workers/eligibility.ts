@@ -23,5 +23,7 @@ export function unclaimable(plan: Plan, pool: readonly Enrolled[], now: number):
   const lacks = pool.map((worker) => unmet(plan, meansNow(worker, now)))
   const [least] = lacks.toSorted((a, b) => a.length - b.length)
   if (least === undefined) return 'no worker is enrolled in its pool'
-  return least.length === 0 ? undefined : `no worker of its pool has proven what it needs: ${least.join(', ')}`
+  return least.length === 0
+    ? undefined
+    : `no worker of its pool has proven what it needs: ${least.join(', ')}`
 }

@@ -32,9 +32,15 @@ export type Speaker = { readonly process?: string | undefined; readonly leaving?
 type Heard = 'serves' | 'takes' | 'leaves' | 'doubled' | 'refused'
 
 const newEpoch = (): string => randomBytes(12).toString('base64url')
-const STALE_EPOCH = failure('stale_epoch', 'the nonce begins with another epoch: the edge has restarted, or its clock went back')
+const STALE_EPOCH = failure(
+  'stale_epoch',
+  'the nonce begins with another epoch: the edge has restarted, or its clock went back',
+)
 
-export const WORKER_IN_USE = failure('worker_in_use', 'another process serves as this worker, with the same key')
+export const WORKER_IN_USE = failure(
+  'worker_in_use',
+  'another process serves as this worker, with the same key',
+)
 
 export class WorkerGate {
   readonly #startedAt = Date.now()
@@ -55,10 +61,12 @@ export class WorkerGate {
       this.#epoch = newEpoch()
     }
     if (!nonce.startsWith(this.#epoch)) return err({ ...STALE_EPOCH, epoch: this.#epoch })
-    if (Math.abs(now - created) > LIMITS.signature_age_s) return err(failure('clock_skew', 'the signature is not from this minute'))
+    if (Math.abs(now - created) > LIMITS.signature_age_s)
+      return err(failure('clock_skew', 'the signature is not from this minute'))
     if (now - this.#turnedAt > 2 * LIMITS.signature_age_s) this.#turn(now)
     const id = `${worker} ${nonce}`
-    if (this.#nonces.has(id) || this.#older.has(id)) return err(failure('replayed', 'this request was seen before'))
+    if (this.#nonces.has(id) || this.#older.has(id))
+      return err(failure('replayed', 'this request was seen before'))
     this.#nonces.add(id)
     return ok(true)
   }
@@ -74,7 +82,11 @@ export class WorkerGate {
    * silent. `leaves`: from now on any other process may. `doubled`: it serves, and another process has sent a request since it last did. A
    * restart never causes that.
    */
-  heard({ id, process: present }: Pick<WorkerRow, 'id' | 'process'>, { process: said, leaving }: Speaker, at: number): Heard {
+  heard(
+    { id, process: present }: Pick<WorkerRow, 'id' | 'process'>,
+    { process: said, leaving }: Speaker,
+    at: number,
+  ): Heard {
     const process = said ?? null
     if (process !== present) {
       const free = present === null || at - this.heardAt(id) >= LIMITS.process_silence_ms

@@ -25,7 +25,10 @@ export function testedIn(titles: readonly Title[]): Map<string, string[]> {
 }
 
 /** The document with its third column filled in, and the codes that tests name but no row has. */
-export function filled(document: string, tested: ReadonlyMap<string, readonly string[]>): { document: string; strangers: string[] } {
+export function filled(
+  document: string,
+  tested: ReadonlyMap<string, readonly string[]>,
+): { document: string; strangers: string[] } {
   const strangers = new Set(tested.keys())
   const lines = document.split('\n').map((line) => {
     const [, code, attack] = ROW.exec(line) ?? []
@@ -51,13 +54,20 @@ if (import.meta.main) {
   const current = readFileSync(DOCUMENT, 'utf8')
   const titles = titlesOf(readTree(process.cwd()))
   const { document, strangers } = filled(current, testedIn(titles))
-  for (const code of strangers) console.log(`a test names ${code}, which ${DOCUMENT} does not list; add its row`)
+  for (const code of strangers)
+    console.log(`a test names ${code}, which ${DOCUMENT} does not list; add its row`)
   const open = unproven(document, titles)
   for (const fault of open) console.log(`${fault}; CONTRIBUTING.md says how tests of attacks are called`)
   const stale = document !== current
   if (stale && process.argv.includes('--write')) writeFileSync(DOCUMENT, document)
-  else if (stale) console.log(`${DOCUMENT} no longer says where the attacks are tested; run \`npm run attacks\` and commit it`)
+  else if (stale)
+    console.log(
+      `${DOCUMENT} no longer says where the attacks are tested; run \`npm run attacks\` and commit it`,
+    )
   const rows = document.split('\n').filter((line) => ROW.test(line))
-  console.log(`${rows.length} attacks, ${rows.filter((row) => !row.endsWith(` ${UNTESTED} |`)).length} tested`)
-  process.exitCode = strangers.length > 0 || open.length > 0 || (stale && !process.argv.includes('--write')) ? 1 : 0
+  console.log(
+    `${rows.length} attacks, ${rows.filter((row) => !row.endsWith(` ${UNTESTED} |`)).length} tested`,
+  )
+  process.exitCode =
+    strangers.length > 0 || open.length > 0 || (stale && !process.argv.includes('--write')) ? 1 : 0
 }

@@ -13,7 +13,9 @@ type Place = { readonly file: string; readonly index: number }
 export type Repeat = { readonly first: string; readonly second: string; readonly lines: number }
 
 export function repeats(tree: Tree): Repeat[] {
-  const sources = new Map([...tree].filter(([path]) => isCode(path)).map(([path, text]) => [path, meaningful(text)]))
+  const sources = new Map(
+    [...tree].filter(([path]) => isCode(path)).map(([path, text]) => [path, meaningful(text)]),
+  )
   const windows = new Map<string, Place[]>()
   const found: Repeat[] = []
   const covered = new Set<string>()
@@ -25,7 +27,8 @@ export function repeats(tree: Tree): Repeat[] {
       const here = { file, index }
       // A run that overlaps itself (a table of like rows) is one thing, not two.
       const earlier = places.find((place) => place.file !== file || place.index + RUN <= index)
-      if (earlier !== undefined && !covered.has(pairKey(earlier, here))) found.push(runFrom(sources, earlier, here, covered))
+      if (earlier !== undefined && !covered.has(pairKey(earlier, here)))
+        found.push(runFrom(sources, earlier, here, covered))
       places.push(here)
     }
   }
@@ -33,14 +36,26 @@ export function repeats(tree: Tree): Repeat[] {
 }
 
 /** Follows two equal windows to where they part, and marks every step, so that one run is reported once. */
-function runFrom(sources: ReadonlyMap<string, readonly Line[]>, first: Place, second: Place, covered: Set<string>): Repeat {
+function runFrom(
+  sources: ReadonlyMap<string, readonly Line[]>,
+  first: Place,
+  second: Place,
+  covered: Set<string>,
+): Repeat {
   const left = sources.get(first.file) ?? []
   const right = sources.get(second.file) ?? []
   let length = RUN
-  const same = () => left[first.index + length] !== undefined && left[first.index + length]?.text === right[second.index + length]?.text
+  const same = () =>
+    left[first.index + length] !== undefined &&
+    left[first.index + length]?.text === right[second.index + length]?.text
   while (same() && (first.file !== second.file || first.index + length < second.index)) length++
   for (let step = 0; step < length; step++) {
-    covered.add(pairKey({ file: first.file, index: first.index + step }, { file: second.file, index: second.index + step }))
+    covered.add(
+      pairKey(
+        { file: first.file, index: first.index + step },
+        { file: second.file, index: second.index + step },
+      ),
+    )
   }
   return { first: span(first, left, length), second: span(second, right, length), lines: length }
 }

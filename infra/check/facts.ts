@@ -30,8 +30,12 @@ export function factsOf(path: string, source: string): Facts {
   const webCrypto: number[] = []
   const marks: Mark[] = []
   const lineOf = lineFinder(source)
-  const add = (specifier: string | undefined, start: number, typeOnly = false, names: readonly string[] = ['*']) =>
-    void imports.push({ specifier, line: lineOf(start), typeOnly, names })
+  const add = (
+    specifier: string | undefined,
+    start: number,
+    typeOnly = false,
+    names: readonly string[] = ['*'],
+  ) => void imports.push({ specifier, line: lineOf(start), typeOnly, names })
 
   const parsed = parseSync(path, source)
   new Visitor({
@@ -61,14 +65,17 @@ export function factsOf(path: string, source: string): Facts {
     },
     CallExpression(node) {
       const callee = nameOf(node.callee)
-      if (callee === 'require' || callee?.endsWith('.getBuiltinModule')) add(textOf(node.arguments[0]), node.start)
+      if (callee === 'require' || callee?.endsWith('.getBuiltinModule'))
+        add(textOf(node.arguments[0]), node.start)
       if (callee === undefined) return
       if (NARROWED_NAMES.has(callee)) marks.push({ what: callee, line: lineOf(node.start) })
       const root = callee.split('.', 1)[0] ?? ''
       if (TEST_FUNCTIONS.has(root))
-        for (const key of narrowingKeys(node.arguments)) marks.push({ what: `{ ${key} }`, line: lineOf(node.start) })
+        for (const key of narrowingKeys(node.arguments))
+          marks.push({ what: `{ ${key} }`, line: lineOf(node.start) })
       // The runner's own context can skip too: `test('…', (context) => context.skip())`.
-      if (callee.endsWith('.skip') && !TEST_FUNCTIONS.has(root)) marks.push({ what: callee, line: lineOf(node.start) })
+      if (callee.endsWith('.skip') && !TEST_FUNCTIONS.has(root))
+        marks.push({ what: callee, line: lineOf(node.start) })
     },
     MemberExpression(node) {
       const name = nameOf(node)
@@ -77,16 +84,20 @@ export function factsOf(path: string, source: string): Facts {
       if (/^(?:(?:globalThis|self)\.)?crypto\.subtle$/.test(name)) webCrypto.push(lineOf(node.start))
       const [root = '', ...rest] = name.split('.')
       const last = rest.at(-1)
-      if (TEST_FUNCTIONS.has(root) && last !== undefined && NARROWING.has(last)) marks.push({ what: name, line: lineOf(node.start) })
+      if (TEST_FUNCTIONS.has(root) && last !== undefined && NARROWING.has(last))
+        marks.push({ what: name, line: lineOf(node.start) })
     },
     VariableDeclarator(node) {
       if (node.init === null || node.id.type !== 'ObjectPattern') return
       const takes = (name: string) =>
         node.id.type === 'ObjectPattern' &&
-        node.id.properties.some((p) => p.type === 'Property' && p.key.type === 'Identifier' && p.key.name === name)
+        node.id.properties.some(
+          (p) => p.type === 'Property' && p.key.type === 'Identifier' && p.key.name === name,
+        )
       const from = nameOf(node.init)
       if (from === 'process' && takes('env')) environment.push(lineOf(node.start))
-      if (/^(?:globalThis\.|self\.)?crypto$/.test(from ?? '') && takes('subtle')) webCrypto.push(lineOf(node.start))
+      if (/^(?:globalThis\.|self\.)?crypto$/.test(from ?? '') && takes('subtle'))
+        webCrypto.push(lineOf(node.start))
     },
   }).visit(parsed.program)
 
@@ -94,7 +105,8 @@ export function factsOf(path: string, source: string): Facts {
 }
 
 /** The exported name, whether it is written as an identifier or a string. */
-const nameIn = (node: { type: string; name?: string; value?: unknown }): string => node.name ?? String(node.value)
+const nameIn = (node: { type: string; name?: string; value?: unknown }): string =>
+  node.name ?? String(node.value)
 
 /** `a.b['c']` as `a.b.c`; undefined for anything that is not a plain chain of names. */
 export function nameOf(node: Expression): string | undefined {
@@ -102,7 +114,8 @@ export function nameOf(node: Expression): string | undefined {
   if (node.type === 'CallExpression') return nameOf(node.callee) // `test.each(table)('…')`, `test.skipIf(x)('…')`
   if (node.type !== 'MemberExpression') return undefined
   const object = nameOf(node.object)
-  const property = node.property.type === 'Identifier' && !node.computed ? node.property.name : textOf(node.property)
+  const property =
+    node.property.type === 'Identifier' && !node.computed ? node.property.name : textOf(node.property)
   return object === undefined || property === undefined ? undefined : `${object}.${property}`
 }
 
@@ -114,7 +127,9 @@ function narrowingKeys(args: readonly Argument[]): string[] {
   return args.flatMap((arg) =>
     arg.type === 'ObjectExpression'
       ? arg.properties.flatMap((p) =>
-          p.type === 'Property' && p.key.type === 'Identifier' && NARROWING.has(p.key.name) ? [p.key.name] : [],
+          p.type === 'Property' && p.key.type === 'Identifier' && NARROWING.has(p.key.name)
+            ? [p.key.name]
+            : [],
         )
       : [],
   )

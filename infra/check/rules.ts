@@ -6,7 +6,13 @@ import { matchesGlob, posix } from 'node:path'
 import { type Facts, factsOf } from './facts.ts'
 import { isCode, type Tree } from './tree.ts'
 
-export type Breach = { readonly file: string; readonly line: number; readonly rule: string; readonly found: string; readonly todo: string }
+export type Breach = {
+  readonly file: string
+  readonly line: number
+  readonly rule: string
+  readonly found: string
+  readonly todo: string
+}
 
 /** Which folders a folder may import. The root is where the tools' own configurations lie. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
@@ -35,10 +41,20 @@ const SOLE_IMPORTERS: readonly Sole[] = [
   {
     packages: ['@bytecodealliance/jco', '@bytecodealliance/jco-transpile'],
     // Authors make components, and tests make some of their own.
-    may: ['edge/skills*', 'edge/skills*/**', 'cli/skills/component.ts', 'infra/jco-engine.ts', 'test/support/skills/skill.ts'],
+    may: [
+      'edge/skills*',
+      'edge/skills*/**',
+      'cli/skills/component.ts',
+      'infra/jco-engine.ts',
+      'test/support/skills/skill.ts',
+    ],
     todo: 'go through edge/skills, or cli/skills/component to make one',
   },
-  { packages: ['quickjs-wasi'], may: ['cli/skills/javascript/quickjs.ts'], todo: 'have cli/skills/javascript build a skill' },
+  {
+    packages: ['quickjs-wasi'],
+    may: ['cli/skills/javascript/quickjs.ts'],
+    todo: 'have cli/skills/javascript build a skill',
+  },
   // Tests import the queue as the attacker who holds the Redis password (Q01–Q09).
   {
     packages: ['bullmq', 'ioredis'],
@@ -55,12 +71,22 @@ const SOLE_IMPORTERS: readonly Sole[] = [
     may: ['edge/**/*-object.ts', 'edge/**/{*-store,store,tables,database}.ts'],
     todo: 'let the object that owns the rows read and write them',
   },
-  { packages: ['smol-toml'], may: ['cli/skills/source-folder.ts'], todo: 'have cli/skills/folder read a skill' },
+  {
+    packages: ['smol-toml'],
+    may: ['cli/skills/source-folder.ts'],
+    todo: 'have cli/skills/folder read a skill',
+  },
   // To spawn is to act with the worker's own rights: it happens where the sandbox is built, and in set-up and tests; where an operator
   // hands mails to their own sendmail, and where an author's own compiler compiles.
   {
     packages: ['node:child_process', 'node:cluster'],
-    may: ['worker/sandbox/**', 'cli/channels/outbox-drain.ts', 'cli/skills/compilers.ts', 'infra/**', 'test/**'],
+    may: [
+      'worker/sandbox/**',
+      'cli/channels/outbox-drain.ts',
+      'cli/skills/compilers.ts',
+      'infra/**',
+      'test/**',
+    ],
     todo: 'spawn from worker/sandbox only, argv only',
   },
   {
@@ -121,16 +147,26 @@ const FOREIGN: readonly { readonly rule: string; readonly pattern: RegExp; reado
 ]
 
 export function breaches(tree: Tree, root: string): Breach[] {
-  const facts = new Map([...tree].filter(([path]) => isCode(path)).map(([path, source]) => [path, factsOf(path, source)]))
+  const facts = new Map(
+    [...tree].filter(([path]) => isCode(path)).map(([path, source]) => [path, factsOf(path, source)]),
+  )
   return [
-    ...[...facts].flatMap(([file, known]) => [...importBreaches(file, known), ...useBreaches(file, known), ...nameBreaches(file)]),
+    ...[...facts].flatMap(([file, known]) => [
+      ...importBreaches(file, known),
+      ...useBreaches(file, known),
+      ...nameBreaches(file),
+    ]),
     ...cycles(facts),
-    ...[...tree].flatMap(([file, text]) => [...lengthBreaches(file, text), ...foreignBreaches(file, text, root)]),
+    ...[...tree].flatMap(([file, text]) => [
+      ...lengthBreaches(file, text),
+      ...foreignBreaches(file, text, root),
+    ]),
   ]
 }
 
 const folderOf = (path: string): string => (path.includes('/') ? (path.split('/', 1)[0] ?? '') : 'root')
-const allowed = (path: string, globs: readonly string[]): boolean => globs.some((glob) => matchesGlob(path, glob))
+const allowed = (path: string, globs: readonly string[]): boolean =>
+  globs.some((glob) => matchesGlob(path, glob))
 
 /** A file of this tree by its path, or a package by its name. */
 function targetOf(file: string, specifier: string): { file: string } | { package: string } {
@@ -183,7 +219,9 @@ function importBreaches(file: string, { imports, broken }: Facts): Breach[] {
       const to = folderOf(target.file)
       if (!reach.includes(to)) {
         const todo =
-          to === 'test' ? 'nothing but tests may import test/' : 'move what both sides must agree on to shared/, or send it over the wire'
+          to === 'test'
+            ? 'nothing but tests may import test/'
+            : 'move what both sides must agree on to shared/, or send it over the wire'
         found.push({ file, line, rule: 'boundary', found: `${from} imports \`${target.file}\``, todo })
       }
       continue
@@ -207,9 +245,17 @@ function signatureBreaches(file: string, module: string, names: readonly string[
   const { packages, may, todo } = SIGNATURE_CHECKS
   if (!packages.includes(module) || allowed(file, may)) return []
   const taken = names.filter(
-    (name) => SIGNATURE_CHECKS.names.includes(name) && !(KEY_MAKERS.names.includes(name) && allowed(file, KEY_MAKERS.may)),
+    (name) =>
+      SIGNATURE_CHECKS.names.includes(name) &&
+      !(KEY_MAKERS.names.includes(name) && allowed(file, KEY_MAKERS.may)),
   )
-  return taken.map((name) => ({ file, line, rule: 'signature-check', found: `takes \`${name}\` of \`${module}\``, todo }))
+  return taken.map((name) => ({
+    file,
+    line,
+    rule: 'signature-check',
+    found: `takes \`${name}\` of \`${module}\``,
+    todo,
+  }))
 }
 
 function useBreaches(file: string, { environment, webCrypto, marks }: Facts): Breach[] {
@@ -217,7 +263,13 @@ function useBreaches(file: string, { environment, webCrypto, marks }: Facts): Br
   const reads = allowed(file, ENVIRONMENT_READERS) ? [] : environment
   const marked = folderOf(file) === 'test' ? marks : []
   return [
-    ...subtle.map((line) => ({ file, line, rule: 'signature-check', found: 'uses `crypto.subtle`', todo: SIGNATURE_CHECKS.todo })),
+    ...subtle.map((line) => ({
+      file,
+      line,
+      rule: 'signature-check',
+      found: 'uses `crypto.subtle`',
+      todo: SIGNATURE_CHECKS.todo,
+    })),
     ...reads.map((line) => ({
       file,
       line,
@@ -252,7 +304,13 @@ function lengthBreaches(file: string, text: string): Breach[] {
   const lines = text.split('\n').length - (text.endsWith('\n') ? 1 : 0)
   if (!CODE.test(file) || folderOf(file) === 'migrations' || lines <= MAX_LINES) return []
   return [
-    { file, line: MAX_LINES + 1, rule: 'length', found: `has ${lines} lines`, todo: `split it by what it owns; ${MAX_LINES} is the most` },
+    {
+      file,
+      line: MAX_LINES + 1,
+      rule: 'length',
+      found: `has ${lines} lines`,
+      todo: `split it by what it owns; ${MAX_LINES} is the most`,
+    },
   ]
 }
 
@@ -260,7 +318,8 @@ function foreignBreaches(file: string, text: string, root: string): Breach[] {
   const found: Breach[] = []
   for (const { rule, pattern, todo } of FOREIGN) {
     const match = pattern.exec(text)
-    if (match !== null) found.push({ file, line: lineAt(text, match.index), rule, found: `holds \`${match[0]}\``, todo })
+    if (match !== null)
+      found.push({ file, line: lineAt(text, match.index), rule, found: `holds \`${match[0]}\``, todo })
   }
   const path = checkoutPath(root)?.exec(text)
   if (path) {
@@ -275,7 +334,8 @@ function foreignBreaches(file: string, text: string, root: string): Breach[] {
   return found
 }
 
-const STANDARD_FOLDERS = /^\/(?:bin|boot|dev|etc|home|lib|mnt|opt|private|proc|root|run|sbin|srv|sys|tmp|usr|Users|var)(?:\/|$)/
+const STANDARD_FOLDERS =
+  /^\/(?:bin|boot|dev|etc|home|lib|mnt|opt|private|proc|root|run|sbin|srv|sys|tmp|usr|Users|var)(?:\/|$)/
 
 /** Where this checkout lies is this machine's business, and so is what lies beside it, unless that is where every machine keeps things. */
 function checkoutPath(root: string): RegExp | undefined {

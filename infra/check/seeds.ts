@@ -16,7 +16,9 @@ const NAMED = /\bseeds? ([TN]\d+(?:(?:, | and )[TN]\d+)*)/g
 
 /** The titles that name each seed that is needed, none included. */
 export function namedBy(titles: readonly Title[]): Map<string, Title[]> {
-  const needed = NEEDED.flatMap(([kind, first, last]) => Array.from({ length: last - first + 1 }, (_, n) => `${kind}${first + n}`))
+  const needed = NEEDED.flatMap(([kind, first, last]) =>
+    Array.from({ length: last - first + 1 }, (_, n) => `${kind}${first + n}`),
+  )
   const found = new Map<string, Title[]>(needed.map((seed) => [seed, []]))
   for (const title of titles) {
     const seeds = [...title.text.matchAll(NAMED)].flatMap(([, list = '']) => list.match(/[TN]\d+/g) ?? [])
@@ -28,7 +30,8 @@ export function namedBy(titles: readonly Title[]): Map<string, Title[]> {
 if (import.meta.main) {
   const found = namedBy(titlesOf(readTree(process.cwd())))
   const missing = [...found].filter(([, titles]) => titles.length === 0).map(([seed]) => seed)
-  for (const [seed, titles] of found) for (const { file, text } of titles) console.log(`${seed.padEnd(4)} ${file}: ${text}`)
+  for (const [seed, titles] of found)
+    for (const { file, text } of titles) console.log(`${seed.padEnd(4)} ${file}: ${text}`)
   console.log(`${found.size} seeds, ${found.size - missing.length} named by a test`)
   for (const seed of missing) console.log(`no test names seed ${seed}: end a title with \`(seed ${seed})\``)
   process.exitCode = missing.length > 0 ? 1 : 0

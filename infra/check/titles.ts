@@ -26,7 +26,8 @@ type Outline = {
 
 export function titlesOf(tree: Tree): Title[] {
   const outlines = new Map<string, Outline>()
-  for (const [file, source] of tree) if (/^test\/.*\.ts$/.test(file)) outlines.set(file, outlineOf(file, source))
+  for (const [file, source] of tree)
+    if (/^test\/.*\.ts$/.test(file)) outlines.set(file, outlineOf(file, source))
   return [...outlines]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .flatMap(([file, { titles, tables }]) => {
@@ -36,7 +37,12 @@ export function titlesOf(tree: Tree): Title[] {
 }
 
 /** All texts of an expression, and of what it names. */
-function textsIn(outlines: ReadonlyMap<string, Outline>, file: string, span: Span, seen = new Set<string>()): string[] {
+function textsIn(
+  outlines: ReadonlyMap<string, Outline>,
+  file: string,
+  span: Span,
+  seen = new Set<string>(),
+): string[] {
   const outline = outlines.get(file)
   if (outline === undefined) return []
   const inside = ({ start, end }: Span): boolean => start >= span.start && end <= span.end
@@ -79,7 +85,9 @@ function outlineOf(file: string, source: string): Outline {
       names.push({ text: name, start, end })
     },
     ArrayExpression({ elements }) {
-      for (const row of elements) if (row?.type === 'ArrayExpression') beside.push(...row.elements.slice(1).filter((cell) => cell !== null))
+      for (const row of elements)
+        if (row?.type === 'ArrayExpression')
+          beside.push(...row.elements.slice(1).filter((cell) => cell !== null))
     },
     VariableDeclarator({ id, init }) {
       if (id.type === 'Identifier' && init !== null) values.set(id.name, init)
@@ -95,11 +103,14 @@ function outlineOf(file: string, source: string): Outline {
       else if (table !== undefined) tables.push(table)
     },
   }).visit(program)
-  const counts = ({ start, end }: Span): boolean => !beside.some((cell) => start >= cell.start && end <= cell.end)
+  const counts = ({ start, end }: Span): boolean =>
+    !beside.some((cell) => start >= cell.start && end <= cell.end)
   return { texts: texts.filter(counts), names: names.filter(counts), values, origins, titles, tables }
 }
 
 function textOf(argument: Argument | undefined): string | undefined {
   if (argument?.type === 'Literal' && typeof argument.value === 'string') return argument.value
-  return argument?.type === 'TemplateLiteral' ? argument.quasis.map(({ value }) => value.cooked).join('…') : undefined
+  return argument?.type === 'TemplateLiteral'
+    ? argument.quasis.map(({ value }) => value.cooked).join('…')
+    : undefined
 }

@@ -25,10 +25,15 @@ class Refused extends Error {
 export type Bounds = { readonly bytes: number; readonly depth: number; readonly nodes: number }
 export const BODY: Bounds = { bytes: LIMITS.body_bytes, depth: LIMITS.json_depth, nodes: LIMITS.json_nodes }
 /** A file of evidence holds a body's arguments and more around them. */
-export const EVIDENCE: Bounds = { bytes: LIMITS.evidence_bytes, depth: LIMITS.json_depth + 8, nodes: LIMITS.evidence_nodes }
+export const EVIDENCE: Bounds = {
+  bytes: LIMITS.evidence_bytes,
+  depth: LIMITS.json_depth + 8,
+  nodes: LIMITS.evidence_nodes,
+}
 
 export function parseJson(bytes: Uint8Array, bounds: Bounds = BODY): Result<Json> {
-  if (bytes.byteLength > bounds.bytes) return err(failure('body_too_large', `more than ${bounds.bytes} bytes`))
+  if (bytes.byteLength > bounds.bytes)
+    return err(failure('body_too_large', `more than ${bounds.bytes} bytes`))
   let text: string
   try {
     text = utf8.decode(bytes)
@@ -66,7 +71,10 @@ function decimalOf(text: string): { digits: string; exponent: number } {
   let end = significant.length
   while (significant[end - 1] === '0') end-- // a pattern for the zeros at the end would try each run of zeros: quadratic
   if (end === 0) return { digits: '', exponent: 0 }
-  return { digits: significant.slice(0, end), exponent: Number(power) - fraction.length + significant.length - end }
+  return {
+    digits: significant.slice(0, end),
+    exponent: Number(power) - fraction.length + significant.length - end,
+  }
 }
 
 /** What a string holds up to its end or its first escape. */
@@ -91,8 +99,10 @@ class Parser {
   }
 
   #value(depth: number): Json {
-    if (depth > this.#bounds.depth) throw new Refused('json_too_deep', `nested deeper than ${this.#bounds.depth}`)
-    if (++this.#nodes > this.#bounds.nodes) throw new Refused('json_too_many', `more than ${this.#bounds.nodes} values`)
+    if (depth > this.#bounds.depth)
+      throw new Refused('json_too_deep', `nested deeper than ${this.#bounds.depth}`)
+    if (++this.#nodes > this.#bounds.nodes)
+      throw new Refused('json_too_many', `more than ${this.#bounds.nodes} values`)
     this.#space()
     switch (this.#text.charCodeAt(this.#at)) {
       case 0x7b:
@@ -116,7 +126,10 @@ class Parser {
       const key = this.#string()
       if (key === '__proto__') throw new Refused('json_forbidden_key', 'a member is named `__proto__`')
       if (Object.hasOwn(members, key))
-        throw new Refused('json_duplicate_key', `the member ${JSON.stringify(key.slice(0, 64))} appears twice`)
+        throw new Refused(
+          'json_duplicate_key',
+          `the member ${JSON.stringify(key.slice(0, 64))} appears twice`,
+        )
       if (!this.#take(':')) throw this.#unexpected()
       members[key] = this.#value(depth + 1)
     } while (this.#take(','))
@@ -158,7 +171,8 @@ class Parser {
     } catch {
       throw this.#unexpected(start)
     }
-    if (value.includes('\0') || !value.isWellFormed()) throw new Refused('json_bad_text', 'a string holds U+0000 or a lone surrogate')
+    if (value.includes('\0') || !value.isWellFormed())
+      throw new Refused('json_bad_text', 'a string holds U+0000 or a lone surrogate')
     return value
   }
 
@@ -174,7 +188,10 @@ class Parser {
     this.#at = NUMBER.lastIndex
     const [text] = match
     const value = Number(text)
-    const unsafe = !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value)) || Object.is(value, -0)
+    const unsafe =
+      !Number.isFinite(value) ||
+      (Number.isInteger(value) && !Number.isSafeInteger(value)) ||
+      Object.is(value, -0)
     if (unsafe || !isExact(text, value))
       throw new Refused(
         'json_unsafe_number',
@@ -201,7 +218,10 @@ class Parser {
   }
 
   #unexpected(at = this.#at): Refused {
-    return new Refused('not_json', at >= this.#text.length ? 'the text ends too early' : `unexpected character at offset ${at}`)
+    return new Refused(
+      'not_json',
+      at >= this.#text.length ? 'the text ends too early' : `unexpected character at offset ${at}`,
+    )
   }
 }
 
@@ -212,11 +232,13 @@ export function canonical(value: unknown): string {
     const record = value as Record<string, unknown> // a plain object: arrays and null are handled
     let text = ''
     for (const key of Object.keys(record).sort()) {
-      if (record[key] !== undefined) text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonical(record[key])}`
+      if (record[key] !== undefined)
+        text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonical(record[key])}`
     }
     return `{${text}}`
   }
-  if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError('a non-finite number has no canonical form')
+  if (typeof value === 'number' && !Number.isFinite(value))
+    throw new TypeError('a non-finite number has no canonical form')
   const text = JSON.stringify(value)
   if (text === undefined) throw new TypeError(`a ${typeof value} has no canonical form`)
   return text

@@ -8,7 +8,16 @@ import { COMPARED, type Compared, contradictions } from './contradictions.ts'
 import { Envelope, payloadBytes, signedByExactly } from './dsse.ts'
 import { PublicKey } from './ed25519.ts'
 import type { DigestInput, Facts } from './statement.ts'
-import { callDigest, EDGE_EXECUTOR, GRANT_TYPE, Grant, ISOLATE, STATEMENT_TYPE, Statement, ToolRef } from './statement.ts'
+import {
+  callDigest,
+  EDGE_EXECUTOR,
+  GRANT_TYPE,
+  Grant,
+  ISOLATE,
+  STATEMENT_TYPE,
+  Statement,
+  ToolRef,
+} from './statement.ts'
 
 export const BUNDLE_FORMAT = 'countersign-bundle/v1'
 
@@ -47,8 +56,17 @@ export const Bundle = z.strictObject({
 export type Bundle = z.infer<typeof Bundle>
 
 /** `at`: where the first fault is, as a JSON pointer into the statement. `detail`: what to do about it, where that can be told. */
-export type Check = { readonly name: string; readonly ok: boolean; readonly at?: string; readonly detail?: string }
-export type Verdict = { readonly ok: boolean; readonly checks: readonly Check[]; readonly statement?: Statement }
+export type Check = {
+  readonly name: string
+  readonly ok: boolean
+  readonly at?: string
+  readonly detail?: string
+}
+export type Verdict = {
+  readonly ok: boolean
+  readonly checks: readonly Check[]
+  readonly statement?: Statement
+}
 
 /** Verifies a bundle with only public keys, check by check; a failed check may end the list. */
 export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
@@ -60,13 +78,21 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   }
   const parsed = parseJson(payloadBytes(bundle.envelope))
   const read = Statement.safeParse(parsed.ok ? parsed.value : undefined)
-  if (!holds('the payload is an in-toto statement of our predicate', read.success, faultIn(read.error)) || !read.success)
+  if (
+    !holds('the payload is an in-toto statement of our predicate', read.success, faultIn(read.error)) ||
+    !read.success
+  )
     return { ok: false, checks }
   const statement = read.data
   const { facts, execution, grant } = statement.predicate
   // First, because with another tenant's keys the checks that follow fail without saying why.
   const advice = `the key file is of the tenant \`${keys.tenant}\`, the attestation of \`${facts.tenant}\`: fetch the keys with \`countersign keys --tenant ${facts.tenant}\``
-  holds('the key file is of the tenant that it names', keys.tenant === facts.tenant, '/predicate/facts/tenant', advice)
+  holds(
+    'the key file is of the tenant that it names',
+    keys.tenant === facts.tenant,
+    '/predicate/facts/tenant',
+    advice,
+  )
 
   const edges = new Map<string, string>()
   for (const key of keys.keys) if (key.role === 'edge') edges.set(key.kid, key.x)
@@ -75,35 +101,64 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   const workerKey = keys.keys.find((key) => key.role === 'worker' && key.worker === grant?.worker)
 
   const sealed = new TextDecoder().decode(payloadBytes(bundle.envelope))
-  if (!holds('the payload is in canonical form', sealed === canonical(statement))) return { ok: false, checks }
-  if (!holds('an edge key from the key file signed it', edge !== undefined && edgeKey !== undefined) || !edge || !edgeKey)
+  if (!holds('the payload is in canonical form', sealed === canonical(statement)))
+    return { ok: false, checks }
+  if (
+    !holds('an edge key from the key file signed it', edge !== undefined && edgeKey !== undefined) ||
+    !edge ||
+    !edgeKey
+  )
     return { ok: false, checks }
   const required = new Map([[edge, edgeKey]])
   const executed = execution.executor !== EDGE_EXECUTOR
   const isolated = execution.executor === ISOLATE
   if (executed && !isolated) {
     if (
-      !holds('the worker that the grant names has a key in the key file', workerKey !== undefined, '/predicate/grant/worker') ||
+      !holds(
+        'the worker that the grant names has a key in the key file',
+        workerKey !== undefined,
+        '/predicate/grant/worker',
+      ) ||
       !workerKey
     )
       return { ok: false, checks }
     required.set(workerKey.kid, workerKey.x)
   }
-  const who = executed && !isolated ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
-  if (!holds(who, signedByExactly(bundle.envelope, STATEMENT_TYPE, required), '/predicate/execution/executor')) return { ok: false, checks }
+  const who =
+    executed && !isolated ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
+  if (
+    !holds(who, signedByExactly(bundle.envelope, STATEMENT_TYPE, required), '/predicate/execution/executor')
+  )
+    return { ok: false, checks }
 
   const at = (name: keyof Facts): string => `/predicate/facts/${name}`
   const { plan } = bundle.call
-  const named = (['tenant', 'run', 'call', 'tool'] as const).find((name) => canonical(facts[name]) !== canonical(bundle.call[name]))
-  const bounded = (['limits', 'egress'] as const).find((name) => canonical(facts[name]) !== canonical(plan?.[name] ?? null))
-  holds('the digest covers these arguments and this plan', facts.digest === callDigest(bundle.call as DigestInput), at('digest'))
+  const named = (['tenant', 'run', 'call', 'tool'] as const).find(
+    (name) => canonical(facts[name]) !== canonical(bundle.call[name]),
+  )
+  const bounded = (['limits', 'egress'] as const).find(
+    (name) => canonical(facts[name]) !== canonical(plan?.[name] ?? null),
+  )
+  holds(
+    'the digest covers these arguments and this plan',
+    facts.digest === callDigest(bundle.call as DigestInput),
+    at('digest'),
+  )
   holds('the facts name the same call', named === undefined, named && at(named))
   holds('the arguments digest fits', facts.args_sha256 === digestOf(bundle.call.arguments), at('args_sha256'))
-  holds('the plan digest fits', facts.plan_sha256 === (plan === null ? null : digestOf(plan)), at('plan_sha256'))
+  holds(
+    'the plan digest fits',
+    facts.plan_sha256 === (plan === null ? null : digestOf(plan)),
+    at('plan_sha256'),
+  )
   holds('limits and egress are the plan’s', bounded === undefined, bounded && at(bounded))
   const approved = facts.decision.effect !== 'ask' || grant === null || approvedBySomeone(facts)
   holds('an approval exists where policy asks for one', approved, at('approval'))
-  holds('nothing ran without a grant', !executed || (grant !== null && facts.decision.effect !== 'deny'), '/predicate/grant')
+  holds(
+    'nothing ran without a grant',
+    !executed || (grant !== null && facts.decision.effect !== 'deny'),
+    '/predicate/grant',
+  )
   if (grant === null) holds('no grant is included where none was issued', bundle.grant === null)
   const granted = bundle.grant === null || grant === null ? null : grantIn(bundle.grant, edge, edgeKey)
   const found = contradictions(statement, { grant: granted, plan })
@@ -120,9 +175,11 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
 const FAULTS_TOLD = 16
 
 /** The first field of a value that does not match its schema. */
-export const faultIn = (error: z.ZodError | undefined): string => `/${error?.issues[0]?.path.map(String).join('/') ?? ''}`
+export const faultIn = (error: z.ZodError | undefined): string =>
+  `/${error?.issues[0]?.path.map(String).join('/') ?? ''}`
 
-const approvedBySomeone = (facts: Facts): boolean => facts.approval?.answers.some(({ decision }) => decision === 'approve') ?? false
+const approvedBySomeone = (facts: Facts): boolean =>
+  facts.approval?.answers.some(({ decision }) => decision === 'approve') ?? false
 
 /** The grant, if the edge signed it. */
 function grantIn(envelope: Envelope, kid: string, x: string): Grant | null {

@@ -26,12 +26,16 @@ const keyHash = (name: string, x: string): Buffer =>
     .digest()
     .subarray(0, KEY_HASH_BYTES)
 
-const textOf = ({ origin, size, root }: Checkpoint): string => `${origin}\n${size}\n${Buffer.from(root, 'hex').toString('base64')}\n`
+const textOf = ({ origin, size, root }: Checkpoint): string =>
+  `${origin}\n${size}\n${Buffer.from(root, 'hex').toString('base64')}\n`
 
 export function signCheckpoint(checkpoint: Checkpoint, signer: Signer): string {
   if (!ORIGIN.test(checkpoint.origin)) throw new TypeError(`\`${checkpoint.origin}\` can't name a log`)
   const text = textOf(checkpoint)
-  const signature = Buffer.concat([keyHash(checkpoint.origin, signer.x), sign(null, Buffer.from(text), signer.key)])
+  const signature = Buffer.concat([
+    keyHash(checkpoint.origin, signer.x),
+    sign(null, Buffer.from(text), signer.key),
+  ])
   return `${text}\n— ${checkpoint.origin} ${signature.toString('base64')}\n`
 }
 
@@ -45,7 +49,8 @@ export function verifyCheckpoint(note: string, origin: string, x: string): Resul
   if (signatures.length > SIGNATURE_LINES) return err('the note has too many signatures')
   const head = readText(text)
   if (!head.ok) return head
-  if (head.value.origin !== origin) return err(`the checkpoint is of \`${head.value.origin}\`, not of \`${origin}\``)
+  if (head.value.origin !== origin)
+    return err(`the checkpoint is of \`${head.value.origin}\`, not of \`${origin}\``)
   const signed = signedBy(text, signatures, origin, x)
   return signed.ok ? head : signed
 }
@@ -56,7 +61,9 @@ function readText(text: string): Result<Checkpoint, string> {
   if (!ORIGIN.test(origin)) return err('the origin is malformed')
   if (!SIZE.test(size) || !Number.isSafeInteger(Number(size))) return err('the size is malformed')
   const root = decode(encoded, HASH_BYTES)
-  return root === undefined ? err('the root is malformed') : ok({ origin, size: Number(size), root: root.toString('hex') })
+  return root === undefined
+    ? err('the root is malformed')
+    : ok({ origin, size: Number(size), root: root.toString('hex') })
 }
 
 function signedBy(text: string, lines: readonly string[], name: string, x: string): Result<true, string> {
@@ -68,7 +75,8 @@ function signedBy(text: string, lines: readonly string[], name: string, x: strin
     const bytes = decode(encoded)
     if (bytes === undefined || bytes.length <= KEY_HASH_BYTES) return err('a signature line is malformed')
     if (signer !== name || !bytes.subarray(0, KEY_HASH_BYTES).equals(keyHash(name, x))) continue
-    if (!isSignedBy(x, Buffer.from(text), bytes.subarray(KEY_HASH_BYTES))) return err('the signature does not fit')
+    if (!isSignedBy(x, Buffer.from(text), bytes.subarray(KEY_HASH_BYTES)))
+      return err('the signature does not fit')
     holds = true
   }
   return holds ? ok(true) : err('the log’s key has not signed it')

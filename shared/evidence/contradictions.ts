@@ -37,15 +37,21 @@ export type Contradiction = { readonly at: string; readonly what: Compared }
 /** `now_ms`: by the edge's clock, where the edge asks. */
 export type Against = { readonly grant: Grant | null; readonly plan: Plan | null; readonly now_ms?: number }
 
-export const contradictions = (statement: Statement, against: Against): Contradiction[] => [...compared(statement, against)]
+export const contradictions = (statement: Statement, against: Against): Contradiction[] => [
+  ...compared(statement, against),
+]
 
-function* compared({ subject: [subject], predicate }: Statement, { grant, plan, now_ms }: Against): Generator<Contradiction> {
+function* compared(
+  { subject: [subject], predicate }: Statement,
+  { grant, plan, now_ms }: Against,
+): Generator<Contradiction> {
   const { facts, execution } = predicate
   if (subject.name !== facts.call) yield { at: '/subject/0/name', what: 'subject' }
   if (subject.digest.sha256 !== facts.digest) yield { at: '/subject/0/digest/sha256', what: 'subject' }
   for (const rule of Object.values(PREDICATE)) yield* below('/predicate', rule(predicate, { grant, plan }))
   const { executor, outcome, argv_sha256 } = execution
-  const who = executor === EDGE_EXECUTOR || executor === ISOLATE || executor === UNSTARTED ? executor : 'sandbox'
+  const who =
+    executor === EDGE_EXECUTOR || executor === ISOLATE || executor === UNSTARTED ? executor : 'sandbox'
   const ran = who === ISOLATE || (who === 'sandbox' && argv_sha256 !== null && argv_sha256 !== NOTHING)
   const unended = outcome !== null && MAYBE_UNBEGUN.includes(outcome.kind)
   for (const rule of Object.values(EXECUTION))
@@ -68,7 +74,13 @@ const ENDS_OF_SKILLS: readonly string[] = [
   'fuel_exhausted',
   'capability_denied',
 ] satisfies Outcome['kind'][]
-const ENDS_OF_PROCESSES: readonly string[] = ['exit', 'signal', 'memory_cap', 'cpu_cap', 'workspace_cap'] satisfies Outcome['kind'][]
+const ENDS_OF_PROCESSES: readonly string[] = [
+  'exit',
+  'signal',
+  'memory_cap',
+  'cpu_cap',
+  'workspace_cap',
+] satisfies Outcome['kind'][]
 
 type Rules<T, Known, Fields extends keyof T = keyof T> = {
   readonly [Field in keyof Required<Pick<T, Fields>>]: (told: T, known: Known) => Iterable<Contradiction>
@@ -76,10 +88,16 @@ type Rules<T, Known, Fields extends keyof T = keyof T> = {
 
 const PREDICATE: Rules<Predicate, Pick<Known, 'grant' | 'plan'>, Exclude<keyof Predicate, 'execution'>> = {
   *attestation_id({ attestation_id, facts }) {
-    if (attestation_id !== attestationId(facts.run, split(facts.call).n)) yield { at: '/attestation_id', what: 'id' }
+    if (attestation_id !== attestationId(facts.run, split(facts.call).n))
+      yield { at: '/attestation_id', what: 'id' }
   },
   *state({ state, execution: { outcome } }, { grant }) {
-    const fits = outcome === null ? (UNRUN.has(state) ? grant === null : state === 'indeterminate') : endingOf(outcome).state === state
+    const fits =
+      outcome === null
+        ? UNRUN.has(state)
+          ? grant === null
+          : state === 'indeterminate'
+        : endingOf(outcome).state === state
     if (!fits) yield { at: '/state', what: 'ending' }
   },
   *error({ error, execution: { outcome } }) {
@@ -92,7 +110,8 @@ const PREDICATE: Rules<Predicate, Pick<Known, 'grant' | 'plan'>, Exclude<keyof P
     if (grant !== null) yield* differing(facts, grant.facts, '/facts')
     const { approval, call, run } = facts
     if (split(call).run !== run) yield { at: '/facts/call', what: 'facts' }
-    if (approval !== null && approval.id !== approvalId(run, split(call).n)) yield { at: '/facts/approval/id', what: 'facts' }
+    if (approval !== null && approval.id !== approvalId(run, split(call).n))
+      yield { at: '/facts/approval/id', what: 'facts' }
   },
   *grant({ grant: named }, { grant, plan }) {
     if ((named === null) !== (grant === null)) yield { at: '/grant', what: 'grant' }
@@ -104,7 +123,8 @@ const PREDICATE: Rules<Predicate, Pick<Known, 'grant' | 'plan'>, Exclude<keyof P
     if ((named.worker === EDGE_EXECUTOR) !== (plan?.tier === 'A')) yield { at: '/grant/worker', what: 'tier' }
   },
   *execution_sha256({ execution_sha256, facts, execution }) {
-    if (execution_sha256 !== executionDigest(facts.digest, execution)) yield { at: '/execution_sha256', what: 'digest' }
+    if (execution_sha256 !== executionDigest(facts.digest, execution))
+      yield { at: '/execution_sha256', what: 'digest' }
   },
 }
 
@@ -146,28 +166,42 @@ const EXECUTION: Rules<Execution, Known> = {
   stderr: ({ stderr, limits }, known) => streamed('/stderr', stderr, limits, known),
   *connections({ connections }, { plan, ran }) {
     const at = '/connections'
-    const proxied = plan !== null && (plan.tier === 'A' || (plan.tier === 'C' && plan.egress.hosts.length > 0))
+    const proxied =
+      plan !== null && (plan.tier === 'A' || (plan.tier === 'C' && plan.egress.hosts.length > 0))
     if (connections.length > 0 && !(ran && proxied)) return yield { at, what: 'connections' }
     const most = plan?.limits.net_connections ?? (plan?.tier === 'A' ? 0 : DEFAULT_LIMITS.net_connections)
-    const allowed = connections.filter(({ verdict }) => verdict === 'allowed').reduce((sum, { folded = 1 }) => sum + folded, 0)
+    const allowed = connections
+      .filter(({ verdict }) => verdict === 'allowed')
+      .reduce((sum, { folded = 1 }) => sum + folded, 0)
     if (allowed > most) yield { at, what: 'limits' }
     for (const [i, one] of connections.entries()) yield* below(`${at}/${i}`, connected(one, i, plan))
   },
   *executor({ executor }, { who, plan, unended }) {
     const process = plan !== null && plan.tier !== 'A'
-    const expected = { [EDGE_EXECUTOR]: true, [ISOLATE]: plan?.tier === 'A', [UNSTARTED]: process && unended, sandbox: process }[who]
+    const expected = {
+      [EDGE_EXECUTOR]: true,
+      [ISOLATE]: plan?.tier === 'A',
+      [UNSTARTED]: process && unended,
+      sandbox: process,
+    }[who]
     const named = who !== 'sandbox' || plan === null || plan.tier === 'A' || executor === SANDBOXES[plan.tier]
     if (!expected || !named) yield { at: '/executor', what: 'tier' }
   },
   *sandbox_enforcement({ sandbox_enforcement }, { who, plan }) {
-    const expected = { [EDGE_EXECUTOR]: 'policy', [ISOLATE]: 'isolate', [UNSTARTED]: 'none', sandbox: plan?.egress.mode }[who]
+    const expected = {
+      [EDGE_EXECUTOR]: 'policy',
+      [ISOLATE]: 'isolate',
+      [UNSTARTED]: 'none',
+      sandbox: plan?.egress.mode,
+    }[who]
     if (sandbox_enforcement !== expected) yield { at: '/sandbox_enforcement', what: 'tier' }
   },
   *cgroup({ cgroup }, { who, plan, grant, ran }) {
     const at = '/cgroup'
     if (cgroup !== undefined && !(ran && who === 'sandbox')) yield { at, what: 'started' }
     if (cgroup === true && grant?.proven?.cgroups === false) yield { at, what: 'counted' }
-    if (ran && plan !== null && plan.tier !== 'A' && plan.cgroup === true && cgroup !== true) yield { at, what: 'counted' }
+    if (ran && plan !== null && plan.tier !== 'A' && plan.cgroup === true && cgroup !== true)
+      yield { at, what: 'counted' }
   },
   *profile_sha256({ profile_sha256 }, { who, ran, grant }) {
     const at = '/profile_sha256'
@@ -187,28 +221,37 @@ const EXECUTION: Rules<Execution, Known> = {
     for (const [name, most] of planned) {
       const one = told.get(name)
       if (most === undefined) continue
-      if (one === undefined || one > most || (who === ISOLATE && one !== most)) yield { at: `${at}/${name}`, what: 'limits' }
+      if (one === undefined || one > most || (who === ISOLATE && one !== most))
+        yield { at: `${at}/${name}`, what: 'limits' }
     }
-    if (grant !== null && limits.timeout_ms > grant.deadline_ms - grant.issued_at_ms) yield { at: `${at}/timeout_ms`, what: 'times' }
+    if (grant !== null && limits.timeout_ms > grant.deadline_ms - grant.issued_at_ms)
+      yield { at: `${at}/timeout_ms`, what: 'times' }
   },
   *skill({ skill }, { who, plan }) {
     if ((skill !== undefined) !== (who === ISOLATE)) yield { at: '/skill', what: 'tier' }
-    if (skill !== undefined && plan?.tier === 'A' && skill.digest !== plan.executor.digest) yield { at: '/skill/digest', what: 'tier' }
+    if (skill !== undefined && plan?.tier === 'A' && skill.digest !== plan.executor.digest)
+      yield { at: '/skill/digest', what: 'tier' }
   },
   *files({ files }, { plan, ran }) {
-    if (files !== undefined && !(ran && plan !== null && plan.tier !== 'A' && plan.outputs === true)) yield { at: '/files', what: 'output' }
+    if (files !== undefined && !(ran && plan !== null && plan.tier !== 'A' && plan.outputs === true))
+      yield { at: '/files', what: 'output' }
   },
   *started_at_ms({ started_at_ms, ended_at_ms }, { who, grant }) {
     const at = '/started_at_ms'
-    if ((started_at_ms === null) !== (who === EDGE_EXECUTOR || who === UNSTARTED)) yield { at, what: 'started' }
+    if ((started_at_ms === null) !== (who === EDGE_EXECUTOR || who === UNSTARTED))
+      yield { at, what: 'started' }
     if (started_at_ms === null) return
     if (started_at_ms > ended_at_ms) yield { at, what: 'times' }
-    if (grant !== null && started_at_ms < grant.issued_at_ms - LIMITS.clock_slack_ms) yield { at, what: 'times' }
+    if (grant !== null && started_at_ms < grant.issued_at_ms - LIMITS.clock_slack_ms)
+      yield { at, what: 'times' }
   },
   *ended_at_ms({ ended_at_ms }, { who, grant, now_ms = Number.POSITIVE_INFINITY }) {
     if (grant === null) return
     // The edge uses its own clock for a call that it ends itself, which may be after the deadline.
-    const latest = who === EDGE_EXECUTOR || who === ISOLATE ? Number.POSITIVE_INFINITY : Math.min(grant.deadline_ms, now_ms)
+    const latest =
+      who === EDGE_EXECUTOR || who === ISOLATE
+        ? Number.POSITIVE_INFINITY
+        : Math.min(grant.deadline_ms, now_ms)
     const early = ended_at_ms < grant.issued_at_ms - LIMITS.clock_slack_ms
     if (early || ended_at_ms > latest + LIMITS.clock_slack_ms) yield { at: '/ended_at_ms', what: 'times' }
   },
@@ -218,7 +261,12 @@ const EXECUTION: Rules<Execution, Known> = {
 const fitsStart = (digest: string | null, who: Known['who'], ran: boolean): boolean =>
   who === 'sandbox' ? digest !== null && (digest === NOTHING) === !ran : digest === null
 
-function* streamed(at: string, summary: StreamSummary | null, limits: Execution['limits'], { who, ran }: Known): Generator<Contradiction> {
+function* streamed(
+  at: string,
+  summary: StreamSummary | null,
+  limits: Execution['limits'],
+  { who, ran }: Known,
+): Generator<Contradiction> {
   if ((summary === null) !== (who === EDGE_EXECUTOR || who === UNSTARTED)) yield { at, what: 'started' }
   if (summary === null) return
   const { bytes, kept, truncated } = summary
@@ -229,7 +277,13 @@ function* streamed(at: string, summary: StreamSummary | null, limits: Execution[
 }
 
 /** Verdicts that the proxy gives after its check of the host list, and verdicts without a connection. */
-const LISTED: readonly string[] = ['allowed', 'address_refused', 'unresolvable', 'sni_mismatch', 'failed'] satisfies Connection['verdict'][]
+const LISTED: readonly string[] = [
+  'allowed',
+  'address_refused',
+  'unresolvable',
+  'sni_mismatch',
+  'failed',
+] satisfies Connection['verdict'][]
 const UNCONNECTED: readonly string[] = [
   'host_not_listed',
   'address_refused',
@@ -243,12 +297,19 @@ const MASKED = /«[^»]*»/
 function* connected(one: Connection, i: number, plan: Plan | null): Generator<Contradiction> {
   const { host, port, verdict, folded, credentials = [], address, bytes_in, bytes_out } = one
   const to: Destination = { host, port }
-  if (folded !== undefined && i < CONNECTIONS_TOLD && verdict !== 'unknown_client') yield { at: '/folded', what: 'connections' }
+  if (folded !== undefined && i < CONNECTIONS_TOLD && verdict !== 'unknown_client')
+    yield { at: '/folded', what: 'connections' }
   const untold = MASKED.test(host) || (folded !== undefined && host === '' && port === 0)
   const listed = isListed(plan?.egress.hosts ?? [], to)
-  if (!untold && ((LISTED.includes(verdict) && !listed) || (verdict === 'host_not_listed' && listed))) yield { at: '', what: 'connections' }
-  if (UNCONNECTED.includes(verdict) && (address !== '' || bytes_in + bytes_out > 0)) yield { at: '', what: 'connections' }
+  if (!untold && ((LISTED.includes(verdict) && !listed) || (verdict === 'host_not_listed' && listed)))
+    yield { at: '', what: 'connections' }
+  if (UNCONNECTED.includes(verdict) && (address !== '' || bytes_in + bytes_out > 0))
+    yield { at: '', what: 'connections' }
   const added = plan?.credentials ?? []
-  if (!credentials.every((name) => added.some((known) => known.secret === name && known.host === `${host}:${port}`)))
+  if (
+    !credentials.every((name) =>
+      added.some((known) => known.secret === name && known.host === `${host}:${port}`),
+    )
+  )
     yield { at: '/credentials', what: 'connections' }
 }

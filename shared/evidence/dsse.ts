@@ -9,7 +9,9 @@ import { LIMITS } from '../limits.ts'
 import { isSignedBy, Signature, signatureIn } from './ed25519.ts'
 
 // Base64 in its one spelling: the bits that pad the last character are zero, so that no byte of an envelope can change unnoticed (J01).
-const Base64 = z.string().regex(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$/)
+const Base64 = z
+  .string()
+  .regex(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$/)
 
 export const Envelope = z.strictObject({
   payloadType: z.string().max(128),
@@ -25,7 +27,8 @@ export type Envelope = z.infer<typeof Envelope>
 export type Signer = { readonly kid: string; readonly x: string; readonly key: KeyObject }
 
 /** The name of a public key: enough of its digest to tell keys apart; trust comes from the key itself. */
-export const kidOf = (x: string): string => `ed25519:${createHash('sha256').update(Buffer.from(x, 'base64url')).digest('hex').slice(0, 16)}`
+export const kidOf = (x: string): string =>
+  `ed25519:${createHash('sha256').update(Buffer.from(x, 'base64url')).digest('hex').slice(0, 16)}`
 
 export type PrivateJwk = { kty: 'OKP'; crv: 'Ed25519'; x: string; d: string }
 
@@ -35,7 +38,10 @@ export function signerFromJwk(jwk: PrivateJwk): Signer {
 }
 
 function preAuthEncoding(type: string, payload: Buffer): Buffer {
-  return Buffer.concat([Buffer.from(`DSSEv1 ${Buffer.byteLength(type)} ${type} ${payload.byteLength} `), payload])
+  return Buffer.concat([
+    Buffer.from(`DSSEv1 ${Buffer.byteLength(type)} ${type} ${payload.byteLength} `),
+    payload,
+  ])
 }
 
 function signature(type: string, payload: Buffer, { kid, key }: Signer): Envelope['signatures'][number] {
@@ -44,7 +50,11 @@ function signature(type: string, payload: Buffer, { kid, key }: Signer): Envelop
 
 export function seal(type: string, payload: unknown, signer: Signer): Envelope {
   const bytes = Buffer.from(canonical(payload))
-  return { payloadType: type, payload: bytes.toString('base64'), signatures: [signature(type, bytes, signer)] }
+  return {
+    payloadType: type,
+    payload: bytes.toString('base64'),
+    signatures: [signature(type, bytes, signer)],
+  }
 }
 
 /** Adds a signature over the same payload. */
@@ -57,7 +67,11 @@ export function countersign(envelope: Envelope, signer: Signer): Envelope {
  * Whether `envelope` has exactly one signature by each of `keys` (kid → public key) and no other.
  * A stray or unknown signature makes it invalid: nobody shall think that it was vouched for.
  */
-export function signedByExactly(envelope: Envelope, type: string, keys: ReadonlyMap<string, string>): boolean {
+export function signedByExactly(
+  envelope: Envelope,
+  type: string,
+  keys: ReadonlyMap<string, string>,
+): boolean {
   if (envelope.payloadType !== type || envelope.signatures.length !== keys.size) return false
   const payload = Buffer.from(envelope.payload, 'base64')
   if (payload.toString('base64') !== envelope.payload) return false // a second spelling of the same bytes

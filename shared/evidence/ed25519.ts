@@ -10,7 +10,8 @@ import { z } from 'zod'
 const P = 2n ** 255n - 19n
 const L = 2n ** 252n + 27_742_317_777_372_353_535_851_937_790_883_648_493n
 
-const littleEndian = (bytes: Uint8Array): bigint => BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`)
+const littleEndian = (bytes: Uint8Array): bigint =>
+  BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`)
 
 /** [8](x, y) is the neutral element: y is 0 or ±1, or the order is 8, where x² = −y² and so dy⁴ + 2y² = 1. */
 function hasSmallOrder(y: bigint): boolean {
@@ -72,4 +73,5 @@ export function isSignedBy(x: string, message: Uint8Array, signature: Uint8Array
 /** 64 bytes in their one base64 spelling: the bits that pad the last character are zero. */
 const SIGNATURE = /^[A-Za-z0-9+/]{85}[AQgw]==$/
 export const Signature = z.string().regex(SIGNATURE)
-export const signatureIn = (base64: string): Uint8Array | undefined => (SIGNATURE.test(base64) ? Buffer.from(base64, 'base64') : undefined)
+export const signatureIn = (base64: string): Uint8Array | undefined =>
+  SIGNATURE.test(base64) ? Buffer.from(base64, 'base64') : undefined

@@ -9,10 +9,21 @@ import { isSignedBy, signatureIn } from './ed25519.ts'
 const COVERED = '("@method" "@authority" "@path" "content-digest")'
 const TAG = 'countersign-worker'
 
-export type SignedRequest = { readonly method: string; readonly authority: string; readonly path: string; readonly body: Uint8Array }
-export type SignatureInput = { readonly tenant: string; readonly worker: string; readonly created: number; readonly nonce: string }
+export type SignedRequest = {
+  readonly method: string
+  readonly authority: string
+  readonly path: string
+  readonly body: Uint8Array
+}
+export type SignatureInput = {
+  readonly tenant: string
+  readonly worker: string
+  readonly created: number
+  readonly nonce: string
+}
 
-export const contentDigest = (body: Uint8Array): string => `sha-256=:${createHash('sha256').update(body).digest('base64')}:`
+export const contentDigest = (body: Uint8Array): string =>
+  `sha-256=:${createHash('sha256').update(body).digest('base64')}:`
 
 const parameters = ({ tenant, worker, created, nonce }: SignatureInput): string =>
   `${COVERED};created=${created};nonce="${nonce}";keyid="${tenant}/${worker}";alg="ed25519";tag="${TAG}"`
@@ -25,7 +36,12 @@ function base(request: SignedRequest, digest: string, input: SignatureInput): Bu
 }
 
 /** `epoch`: the text that nonces have to begin with, as the edge's last refusal named it. */
-export type SigningWorker = { readonly tenant: string; readonly worker: string; readonly key: KeyObject; readonly epoch?: string }
+export type SigningWorker = {
+  readonly tenant: string
+  readonly worker: string
+  readonly key: KeyObject
+  readonly epoch?: string
+}
 
 export function signRequest(
   request: SignedRequest,
@@ -52,7 +68,8 @@ export function readSignatureInput(header: string | undefined): SignatureInput |
   if (match === null) return undefined
   const [, created = '', nonce = '', tenant = '', worker = ''] = match
   const input = { created: Number(created), nonce, tenant, worker }
-  if (!PATTERNS.tenant.test(tenant) || !PATTERNS.worker.test(worker) || header !== `w=${parameters(input)}`) return undefined
+  if (!PATTERNS.tenant.test(tenant) || !PATTERNS.worker.test(worker) || header !== `w=${parameters(input)}`)
+    return undefined
   return input
 }
 

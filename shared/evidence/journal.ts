@@ -39,7 +39,8 @@ export type Head = { readonly seq: number; readonly hash: string }
 export const GENESIS: Head = { seq: 0, hash: '0'.repeat(64) }
 
 export type Link = Omit<JournalEntry, 'hash'>
-export const linkOf = ({ seq, at_ms, kind, call, body, prev }: Link): string => digestOf({ seq, at_ms, kind, call, body, prev })
+export const linkOf = ({ seq, at_ms, kind, call, body, prev }: Link): string =>
+  digestOf({ seq, at_ms, kind, call, body, prev })
 
 export type Break = { readonly seq: number; readonly reason: string }
 
@@ -51,7 +52,8 @@ export function verifyChain(entries: readonly JournalEntry[], from: Head = GENES
   let head = from
   for (const entry of entries) {
     const broken = (reason: string) => err({ seq: head.seq + 1, reason })
-    if (entry.seq !== head.seq + 1) return broken(`entry ${head.seq + 1} is missing or out of order: \`seq\` is ${entry.seq}`)
+    if (entry.seq !== head.seq + 1)
+      return broken(`entry ${head.seq + 1} is missing or out of order: \`seq\` is ${entry.seq}`)
     if (entry.prev !== head.hash) return broken('`prev` is not the hash of the entry before it')
     if (entry.hash !== linkOf(entry)) return broken('`hash` does not fit the entry')
     if (entry.shadow !== undefined && entry.body['shadow_sha256'] !== digestOf(entry.shadow))

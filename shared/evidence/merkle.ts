@@ -11,7 +11,8 @@ export type Read = (level: number, index: number) => string
 export const EMPTY_ROOT = sha256('')
 
 // The prefixes keep a leaf from passing for a node (second preimages).
-export const leafHash = (data: string | Uint8Array): string => sha256(Buffer.concat([Buffer.of(0), Buffer.from(data)]))
+export const leafHash = (data: string | Uint8Array): string =>
+  sha256(Buffer.concat([Buffer.of(0), Buffer.from(data)]))
 const nodeHash = (left: string, right: string): string =>
   sha256(Buffer.concat([Buffer.of(1), Buffer.from(left, 'hex'), Buffer.from(right, 'hex')]))
 
@@ -94,7 +95,8 @@ export type Inclusion = {
 
 /** RFC 9162 §2.1.3.2, on numbers that anyone may have sent. */
 export function verifyInclusion({ leaf, index, size, root: expected, proof }: Inclusion): boolean {
-  if (!isCount(index) || !isCount(size) || index >= size || !areHashes([leaf, expected, ...proof])) return false
+  if (!isCount(index) || !isCount(size) || index >= size || !areHashes([leaf, expected, ...proof]))
+    return false
   let [node, last, hash] = [index, size - 1, leaf]
   for (const sibling of proof) {
     if (last === 0) return false
@@ -144,4 +146,5 @@ export function verifyConsistency({ m, rootM, n, rootN, proof }: Consistency): b
 
 const half = (count: number): number => Math.floor(count / 2)
 const isCount = (value: number): boolean => Number.isSafeInteger(value) && value >= 0
-const areHashes = (values: readonly string[]): boolean => values.every((value) => /^[0-9a-f]{64}$/.test(value))
+const areHashes = (values: readonly string[]): boolean =>
+  values.every((value) => /^[0-9a-f]{64}$/.test(value))

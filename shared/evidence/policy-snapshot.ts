@@ -43,4 +43,6 @@ export type PolicySnapshot = z.infer<typeof PolicySnapshot>
 
 /** Whether a call was decided under this snapshot: the digest, the policy set and the tool must match. */
 export const decidedUnder = (snapshot: PolicySnapshot, { tool, decision }: Facts): boolean =>
-  digestOf(snapshot) === decision.snapshot && snapshot.policy_set === decision.policy_set && snapshot.tool.name === tool.name
+  digestOf(snapshot) === decision.snapshot &&
+  snapshot.policy_set === decision.policy_set &&
+  snapshot.tool.name === tool.name

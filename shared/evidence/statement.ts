@@ -10,7 +10,15 @@ import { Name, Sha256, Time } from '../fields.ts'
 import { PATTERNS } from '../ids.ts'
 import { LIMITS } from '../limits.ts'
 import { OutputFiles } from '../plan/call-files.ts'
-import { Connection, EgressMode, Limits, Outcome, type Plan, SkillLimits, StreamSummary } from '../plan/plan.ts'
+import {
+  Connection,
+  EgressMode,
+  Limits,
+  Outcome,
+  type Plan,
+  SkillLimits,
+  StreamSummary,
+} from '../plan/plan.ts'
 import type { Envelope, Signer } from './dsse.ts'
 import { seal } from './dsse.ts'
 
@@ -35,11 +43,22 @@ export const CallState = z.enum([
 ])
 export type CallState = z.infer<typeof CallState>
 
-export const ToolRef = z.strictObject({ name: z.string().regex(PATTERNS.tool), version: z.int().min(1), digest: Sha256 })
+export const ToolRef = z.strictObject({
+  name: z.string().regex(PATTERNS.tool),
+  version: z.int().min(1),
+  digest: Sha256,
+})
 export type ToolRef = z.infer<typeof ToolRef>
 
 /** What the digest covers: THE identity of what is decided, approved, run and attested. */
-export type DigestInput = { tenant: string; run: string; call: string; tool: ToolRef; arguments: Json; plan: Plan | null }
+export type DigestInput = {
+  tenant: string
+  run: string
+  call: string
+  tool: ToolRef
+  arguments: Json
+  plan: Plan | null
+}
 export const callDigest = (input: DigestInput): string => digestOf(input)
 
 export const ApprovalFacts = z.strictObject({
@@ -152,7 +171,9 @@ export const Predicate = z.strictObject({
   error: z.string().max(64).nullable(),
   timed_out: z.boolean(),
   facts: Facts,
-  grant: z.strictObject({ sha256: Sha256, worker: Executor, fence: z.int().min(1), deadline_ms: Time }).nullable(),
+  grant: z
+    .strictObject({ sha256: Sha256, worker: Executor, fence: z.int().min(1), deadline_ms: Time })
+    .nullable(),
   execution: Execution,
   execution_sha256: Sha256,
 })
@@ -160,14 +181,17 @@ export type Predicate = z.infer<typeof Predicate>
 
 export const Statement = z.strictObject({
   _type: z.literal('https://in-toto.io/Statement/v1'),
-  subject: z.tuple([z.strictObject({ name: z.string().regex(PATTERNS.call), digest: z.strictObject({ sha256: Sha256 }) })]),
+  subject: z.tuple([
+    z.strictObject({ name: z.string().regex(PATTERNS.call), digest: z.strictObject({ sha256: Sha256 }) }),
+  ]),
   predicateType: z.literal(PREDICATE_TYPE),
   predicate: Predicate,
 })
 export type Statement = z.infer<typeof Statement>
 
 /** Names what was executed and what came of it; recomputed by every verifier. */
-export const executionDigest = (digest: string, execution: Execution): string => digestOf({ digest, execution })
+export const executionDigest = (digest: string, execution: Execution): string =>
+  digestOf({ digest, execution })
 
 export function statementOf(predicate: Omit<Predicate, 'execution_sha256' | 'timed_out'>): Statement {
   const { facts, state } = predicate
@@ -176,7 +200,12 @@ export function statementOf(predicate: Omit<Predicate, 'execution_sha256' | 'tim
     _type: 'https://in-toto.io/Statement/v1',
     subject: [{ name: facts.call, digest: { sha256: facts.digest } }],
     predicateType: PREDICATE_TYPE,
-    predicate: { ...predicate, execution, timed_out: state === 'timed_out', execution_sha256: executionDigest(facts.digest, execution) },
+    predicate: {
+      ...predicate,
+      execution,
+      timed_out: state === 'timed_out',
+      execution_sha256: executionDigest(facts.digest, execution),
+    },
   }
 }
 
@@ -184,9 +213,17 @@ export function statementOf(predicate: Omit<Predicate, 'execution_sha256' | 'tim
 function readable({ outcome, connections, files, ...rest }: Execution): Execution {
   return {
     ...rest,
-    outcome: outcome !== null && 'detail' in outcome ? { ...outcome, detail: asTold(outcome.detail, TOLD_CHARS.detail) } : outcome,
+    outcome:
+      outcome !== null && 'detail' in outcome
+        ? { ...outcome, detail: asTold(outcome.detail, TOLD_CHARS.detail) }
+        : outcome,
     connections: connections.map((one) => ({ ...one, host: asTold(one.host, TOLD_CHARS.host) })),
-    ...(files && { files: { ...files, left: files.left.map(({ path, why }) => ({ path: asTold(path, TOLD_CHARS.left), why })) } }),
+    ...(files && {
+      files: {
+        ...files,
+        left: files.left.map(({ path, why }) => ({ path: asTold(path, TOLD_CHARS.left), why })),
+      },
+    }),
   }
 }
 
@@ -196,15 +233,24 @@ const NOT_STARTED: readonly number[] = [126, 127]
 const QUOTA_SIGNALS: readonly string[] = ['SIGXCPU', 'SIGXFSZ']
 
 /** How an outcome ends a call. `indeterminate` is not here: only the edge says it, when nobody saw the end. */
-export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 'timed_out'; error: Code | null } {
+export function endingOf(outcome: Outcome): {
+  state: 'succeeded' | 'failed' | 'timed_out'
+  error: Code | null
+} {
   switch (outcome.kind) {
     case 'exit':
       if (outcome.code === 0) return { state: 'succeeded', error: null }
-      return { state: 'failed', error: NOT_STARTED.includes(outcome.code) ? 'spawn_failed' : 'runtime_failure' }
+      return {
+        state: 'failed',
+        error: NOT_STARTED.includes(outcome.code) ? 'spawn_failed' : 'runtime_failure',
+      }
     case 'timeout':
       return { state: 'timed_out', error: 'timed_out' }
     case 'signal':
-      return { state: 'failed', error: QUOTA_SIGNALS.includes(outcome.signal) ? 'quota_exceeded' : 'runtime_failure' }
+      return {
+        state: 'failed',
+        error: QUOTA_SIGNALS.includes(outcome.signal) ? 'quota_exceeded' : 'runtime_failure',
+      }
     case 'output_cap':
     case 'memory_cap':
     case 'cpu_cap':

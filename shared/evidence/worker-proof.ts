@@ -82,7 +82,9 @@ export const narrowed = (proven: Means, said: Means): Means => ({
   tiers: proven.tiers.filter((tier) => said.tiers.includes(tier)),
   egress: proven.egress && said.egress,
   cgroups: proven.cgroups && said.cgroups,
-  profiles: proven.profiles.filter((profile) => said.profiles.some((other) => canonical(other) === canonical(profile))),
+  profiles: proven.profiles.filter((profile) =>
+    said.profiles.some((other) => canonical(other) === canonical(profile)),
+  ),
 })
 
 /** What of the plan's needs these means do not meet, in words; nothing where they do (L8, K04). */
@@ -108,18 +110,32 @@ export const advertised = ({ tiers, cgroups }: Means): z.infer<typeof Advertised
 export const sealProof = (proof: WorkerProof, worker: Signer): Envelope => seal(PROOF_TYPE, proof, worker)
 
 /** Whose it has to be. */
-export type Prover = { readonly tenant: string; readonly id: string; readonly kid: string; readonly x: string }
+export type Prover = {
+  readonly tenant: string
+  readonly id: string
+  readonly kid: string
+  readonly x: string
+}
 
 export function readProof(envelope: Envelope, { tenant, id, kid, x }: Prover): Result<WorkerProof, string> {
-  if (!signedByExactly(envelope, PROOF_TYPE, new Map([[kid, x]]))) return err('it is not signed by the worker alone')
+  if (!signedByExactly(envelope, PROOF_TYPE, new Map([[kid, x]])))
+    return err('it is not signed by the worker alone')
   const bytes = payloadBytes(envelope)
   const parsed = parseJson(bytes)
   const read = WorkerProof.safeParse(parsed.ok ? parsed.value : undefined)
   if (!read.success) return err('the payload is no proof of a worker')
-  if (canonical(read.data) !== new TextDecoder().decode(bytes)) return err('the payload is not in canonical form')
+  if (canonical(read.data) !== new TextDecoder().decode(bytes))
+    return err('the payload is not in canonical form')
   if (read.data.tenant !== tenant || read.data.worker !== id) return err('it is another worker’s')
   const { tiers, egress, cgroups, prepared, profiles = [] } = read.data
-  const said = [tiers.B, tiers.C, egress, cgroups, ...(prepared === undefined ? [] : [prepared]), ...profiles.map(({ proof }) => proof)]
+  const said = [
+    tiers.B,
+    tiers.C,
+    egress,
+    cgroups,
+    ...(prepared === undefined ? [] : [prepared]),
+    ...profiles.map(({ proof }) => proof),
+  ]
   if (said.some((part) => part.ok !== (part.checks.length > 0 && part.checks.every((check) => check.ok))))
     return err('it says more than its checks do')
   return ok(read.data)

@@ -19,12 +19,16 @@ const UNFIT = /[\p{C}\\`]/u
 /** Why a path is refused; nothing where it names one place below its folder, however it is read. */
 export function pathFault(path: string): string | undefined {
   const parts = path.split('/')
-  if (path === '' || Buffer.byteLength(path) > LIMITS.file_path_bytes) return `has 1 to ${LIMITS.file_path_bytes} bytes`
+  if (path === '' || Buffer.byteLength(path) > LIMITS.file_path_bytes)
+    return `has 1 to ${LIMITS.file_path_bytes} bytes`
   if (parts.length > LIMITS.file_path_depth) return `has at most ${LIMITS.file_path_depth} parts`
-  if (parts.includes('') || parts.includes('.') || parts.includes('..')) return 'is relative, in its shortest form, without `..`'
+  if (parts.includes('') || parts.includes('.') || parts.includes('..'))
+    return 'is relative, in its shortest form, without `..`'
   if (parts.some((part) => Buffer.byteLength(part) > 255)) return 'has parts of at most 255 bytes'
-  if (UNFIT.test(path) || DECEIVING.test(path) || path !== path.normalize('NFC')) return 'is of plain characters, in the form NFC'
-  if (parts.some((part) => part.toLowerCase() === '.git')) return 'names no `.git`: programs obey what lies there' // S45
+  if (UNFIT.test(path) || DECEIVING.test(path) || path !== path.normalize('NFC'))
+    return 'is of plain characters, in the form NFC'
+  if (parts.some((part) => part.toLowerCase() === '.git'))
+    return 'names no `.git`: programs obey what lies there' // S45
   return undefined
 }
 
@@ -35,11 +39,17 @@ const FilePath = z.string().superRefine((path, { addIssue }) => {
 
 const distinct = (files: readonly { path: string }[]): boolean => {
   const paths = files.map(({ path }) => path).toSorted()
-  return new Set(paths).size === paths.length && !paths.some((path) => paths.some((other) => other.startsWith(`${path}/`)))
+  return (
+    new Set(paths).size === paths.length &&
+    !paths.some((path) => paths.some((other) => other.startsWith(`${path}/`)))
+  )
 }
 
 const listed = <T extends z.ZodType<{ path: string }>>(file: T) =>
-  z.array(file).max(LIMITS.call_files).refine(distinct, 'each path is named once, and none lies below another')
+  z
+    .array(file)
+    .max(LIMITS.call_files)
+    .refine(distinct, 'each path is named once, and none lies below another')
 
 const FileRef = z.strictObject({ path: FilePath, sha256: z.string().regex(PATTERNS.sha256) })
 /** As a call names them; the bytes were put into its run before. */
@@ -52,12 +62,19 @@ export const InputFiles = listed(InputFile)
 export type InputFile = z.infer<typeof InputFile>
 
 /** As a run holds it: `named` by a call of it, and until when, if nobody puts or names it again. */
-export const HeldFile = FileRef.omit({ path: true }).extend({ bytes: InputFile.shape.bytes, named: z.boolean(), until_ms: z.int() })
+export const HeldFile = FileRef.omit({ path: true }).extend({
+  bytes: InputFile.shape.bytes,
+  named: z.boolean(),
+  until_ms: z.int(),
+})
 export type HeldFile = z.infer<typeof HeldFile>
 
 /** As a case of policies has them: an empty file where no more is said. */
 export const SupposedFiles = listed(
-  InputFile.extend({ sha256: FileRef.shape.sha256.default(sha256('')), bytes: InputFile.shape.bytes.default(0) }),
+  InputFile.extend({
+    sha256: FileRef.shape.sha256.default(sha256('')),
+    bytes: InputFile.shape.bytes.default(0),
+  }),
 )
 
 /**

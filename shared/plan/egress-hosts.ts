@@ -14,7 +14,10 @@ const ADDRESS = /^[0-9.]+$|:/
 export function covers(pattern: string, { host, port }: Destination): boolean {
   const [name = '', only] = pattern.split(':')
   if (only === undefined ? !WEB_PORTS.includes(port) : Number(only) !== port) return false
-  return name.startsWith('.') ? !ADDRESS.test(host) && host.endsWith(name) && host.length > name.length : host === name
+  return name.startsWith('.')
+    ? !ADDRESS.test(host) && host.endsWith(name) && host.length > name.length
+    : host === name
 }
 
-export const isListed = (patterns: readonly string[], to: Destination): boolean => patterns.some((pattern) => covers(pattern, to))
+export const isListed = (patterns: readonly string[], to: Destination): boolean =>
+  patterns.some((pattern) => covers(pattern, to))

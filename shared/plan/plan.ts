@@ -44,10 +44,15 @@ export type EgressMode = z.infer<typeof EgressMode>
 export const HostPattern = z
   .string()
   .max(260)
-  .regex(/^\.?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*(?::[1-9][0-9]{0,4})?$/)
+  .regex(
+    /^\.?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*(?::[1-9][0-9]{0,4})?$/,
+  )
 
 /** One host and one port. */
-export const HostPort = HostPattern.refine((host) => /^[^.].*:[0-9]+$/.test(host), 'name one host and its port: `api.example.com:80`')
+export const HostPort = HostPattern.refine(
+  (host) => /^[^.].*:[0-9]+$/.test(host),
+  'name one host and its port: `api.example.com:80`',
+)
 
 /** A secret that the proxy adds to requests to one host, so that the tool never holds it. */
 export const Credential = z.strictObject({
@@ -57,7 +62,10 @@ export const Credential = z.strictObject({
   header: z
     .string()
     .max(64)
-    .regex(/^(?:authorization|cookie|x-[a-z0-9-]+|[a-z0-9-]+-(?:token|key))$/, 'is no header for credentials; write it in lower case'),
+    .regex(
+      /^(?:authorization|cookie|x-[a-z0-9-]+|[a-z0-9-]+-(?:token|key))$/,
+      'is no header for credentials; write it in lower case',
+    ),
   /** What the header says, with `{}` where the value stands; the value alone if it says nothing. */
   format: z
     .string()
@@ -72,7 +80,10 @@ export type Credential = z.infer<typeof Credential>
 export const Credentials = z
   .array(Credential)
   .max(16)
-  .refine((all) => new Set(all.map(({ host, header }) => `${host} ${header}`)).size === all.length, 'name each header of a host once')
+  .refine(
+    (all) => new Set(all.map(({ host, header }) => `${host} ${header}`)).size === all.length,
+    'name each header of a host once',
+  )
 
 const NUL_FREE = /^[^\0]*$/
 export const ArgvItem = z.string().max(LIMITS.argv_item_bytes).regex(NUL_FREE, 'NUL is not allowed')
@@ -80,7 +91,11 @@ export const Argv = z.array(ArgvItem).min(1).max(LIMITS.argv_items)
 export const EnvName = z.string().regex(/^[A-Z_][A-Z0-9_]{0,63}$/)
 
 /** Where the process's standard input comes from: nothing, all arguments as canonical JSON, or the text of one argument. */
-export const Stdin = z.union([z.literal('none'), z.literal('args'), z.strictObject({ arg: z.string().max(64) })])
+export const Stdin = z.union([
+  z.literal('none'),
+  z.literal('args'),
+  z.strictObject({ arg: z.string().max(64) }),
+])
 export type Stdin = z.infer<typeof Stdin>
 
 export const Workspace = z.enum(['call', 'run'])
@@ -182,7 +197,10 @@ export const broughtBy = (plan: Plan | null | undefined): ProcessPlan['files'] =
   plan === null || plan === undefined || plan.tier === 'A' ? undefined : plan.files
 
 /** All that a claim hands over, to the process or to its proxy. */
-type Given = { readonly secrets?: readonly string[] | undefined; readonly credentials?: readonly Credential[] | undefined }
+type Given = {
+  readonly secrets?: readonly string[] | undefined
+  readonly credentials?: readonly Credential[] | undefined
+}
 export const secretsOf = ({ secrets = [], credentials = [] }: Given): string[] => [
   ...new Set([...secrets, ...credentials.map(({ secret }) => secret)]),
 ]

@@ -164,7 +164,8 @@ export const AGENTS = routes({
     callers: ['agent', 'operator'],
     action: 'run.read',
     params: call,
-    summary: 'The policy snapshot that a call was decided under; its RFC 8785 digest is in the decision and in the attestation',
+    summary:
+      'The policy snapshot that a call was decided under; its RFC 8785 digest is in the decision and in the attestation',
     status: 200,
     result: PolicySnapshot,
     failures: ['not_found'],

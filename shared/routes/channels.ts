@@ -49,7 +49,8 @@ export const CHANNELS = routes({
     callers: ['operator'],
     action: 'channel.write',
     params: named,
-    summary: 'Send a message that asks nothing, once, to you if it is a channel to people, and say whether it was taken',
+    summary:
+      'Send a message that asks nothing, once, to you if it is a channel to people, and say whether it was taken',
     status: 200,
     result: z.strictObject({ sent: z.boolean(), why: z.string().nullable() }),
     failures: ['not_found'],
@@ -77,7 +78,8 @@ export const CHANNELS = routes({
     params: named,
     /** `after`: the last message of the page before. */
     query: z.strictObject({ state: channels.DeliveryState.optional(), after: z.string().max(64).optional() }),
-    summary: 'What became of a channel’s messages, the latest first, a page at a time; `state=failed` are those that were given up',
+    summary:
+      'What became of a channel’s messages, the latest first, a page at a time; `state=failed` are those that were given up',
     status: 200,
     result: list(channels.Delivery),
     failures: ['not_found'],
@@ -138,7 +140,9 @@ export const CHANNELS = routes({
     body: z.strictObject({
       done: z.array(z.string().max(64)).max(LIMITS.page).default([]),
       failed: z
-        .array(z.strictObject({ id: z.string().max(64), why: z.string().min(1).max(LIMITS.delivery_why_chars) }))
+        .array(
+          z.strictObject({ id: z.string().max(64), why: z.string().min(1).max(LIMITS.delivery_why_chars) }),
+        )
         .max(LIMITS.page)
         .default([]),
     }),

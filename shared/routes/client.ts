@@ -9,9 +9,18 @@ import { ROUTES } from './all.ts'
 import type { Route } from './route.ts'
 
 /** An answer that is not a success, as it came over the wire (RFC 9457). */
-export type Problem = { status: number; code: Code; detail: string; todo?: string; errors?: FieldError[]; epoch?: string }
+export type Problem = {
+  status: number
+  code: Code
+  detail: string
+  todo?: string
+  errors?: FieldError[]
+  epoch?: string
+}
 
-type Part<R extends Route, K extends 'params' | 'query' | 'body'> = R[K] extends z.ZodType ? z.input<R[K]> : undefined
+type Part<R extends Route, K extends 'params' | 'query' | 'body'> = R[K] extends z.ZodType
+  ? z.input<R[K]>
+  : undefined
 type Given<K extends string, T> = undefined extends T
   ? { [P in K]?: T }
   : Record<never, never> extends T
@@ -21,7 +30,8 @@ export type Input<N extends RouteName> = Given<'params', Part<Routes[N], 'params
   Given<'query', Part<Routes[N], 'query'>> &
   Given<'body', Part<Routes[N], 'body'>> & { headers?: Sent<Routes[N]>; wait?: number; signal?: AbortSignal }
 /** Headers that the route declares, and any other. */
-type Sent<R extends Route> = Record<string, string> & (R extends { headers: z.ZodType } ? z.input<R['headers']> : unknown)
+type Sent<R extends Route> = Record<string, string> &
+  (R extends { headers: z.ZodType } ? z.input<R['headers']> : unknown)
 export type Output<N extends RouteName> = z.output<Routes[N]['result']>
 
 /** Adds credentials: a header for a key, a signature over the whole for a worker. */
@@ -33,7 +43,13 @@ export const bearer =
 /** What carries a request: `fetch`, or something leaner that keeps its connections open. It follows no redirect. */
 export type Send = (
   url: URL,
-  request: { method: string; redirect: 'error'; headers: Record<string, string>; body?: Uint8Array<ArrayBuffer>; signal?: AbortSignal },
+  request: {
+    method: string
+    redirect: 'error'
+    headers: Record<string, string>
+    body?: Uint8Array<ArrayBuffer>
+    signal?: AbortSignal
+  },
 ) => Promise<{
   readonly ok: boolean
   json(): Promise<unknown>
@@ -60,14 +76,19 @@ export function client(base: string, credentials: Credentials = () => ({}), send
       base,
     )
     for (const [key, value] of Object.entries(query ?? {})) url.searchParams.set(key, String(value))
-    const bytes = body instanceof Uint8Array ? Buffer.from(body) : Buffer.from(body === undefined ? '' : JSON.stringify(body))
+    const bytes =
+      body instanceof Uint8Array
+        ? Buffer.from(body)
+        : Buffer.from(body === undefined ? '' : JSON.stringify(body))
     const answer = await send(url, {
       method: route.method,
       redirect: 'error',
       ...(signal === undefined ? {} : { signal }),
       ...(body === undefined ? {} : { body: bytes }),
       headers: {
-        ...(body === undefined ? {} : { 'content-type': route.raw ? 'application/octet-stream' : 'application/json' }),
+        ...(body === undefined
+          ? {}
+          : { 'content-type': route.raw ? 'application/octet-stream' : 'application/json' }),
         ...(wait === undefined ? {} : { prefer: `wait=${wait}` }),
         ...credentials({ method: route.method, url, body: bytes }),
         ...headers,

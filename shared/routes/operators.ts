@@ -59,10 +59,14 @@ export const OPERATORS = routes({
     path: '/v1/approvals/changes',
     callers: ['operator'],
     action: 'approval.list',
-    summary: 'Approvals in the order of their last change; `Prefer: wait=N` waits for the next. Without `after` none: only where to begin',
+    summary:
+      'Approvals in the order of their last change; `Prefer: wait=N` waits for the next. Without `after` none: only where to begin',
     query: z.strictObject({ after: number(Number.MAX_SAFE_INTEGER).optional() }),
     status: 200,
-    result: z.strictObject({ items: z.array(z.strictObject({ seq: z.int(), approval: Approval })), latest: z.int() }),
+    result: z.strictObject({
+      items: z.array(z.strictObject({ seq: z.int(), approval: Approval })),
+      latest: z.int(),
+    }),
     failures: [],
   },
   readApproval: {
@@ -82,7 +86,8 @@ export const OPERATORS = routes({
     callers: ['operator'],
     action: 'approval.decide',
     params: z.strictObject({ id: ApprovalId }),
-    summary: 'Approve or deny; or approve with other `arguments`, which are decided anew and reach no further',
+    summary:
+      'Approve or deny; or approve with other `arguments`, which are decided anew and reach no further',
     body: Answer,
     status: 200,
     result: Approval,
@@ -105,7 +110,8 @@ export const OPERATORS = routes({
     callers: ['operator'],
     action: 'approval.list',
     params: z.strictObject({ id: ApprovalId }),
-    summary: 'The arguments that an approval asks about, to change them: hidden values stand as the card shows them',
+    summary:
+      'The arguments that an approval asks about, to change them: hidden values stand as the card shows them',
     status: 200,
     result: Editable,
     failures: ['not_found'],
@@ -120,7 +126,15 @@ export const OPERATORS = routes({
     body: z.strictObject({ arguments: z.record(z.string(), z.unknown()) }),
     status: 200,
     result: Revision,
-    failures: ['not_found', 'already_answered', 'invalid_arguments', 'denied', 'edit_too_wide', 'conflict', 'limit_reached'],
+    failures: [
+      'not_found',
+      'already_answered',
+      'invalid_arguments',
+      'denied',
+      'edit_too_wide',
+      'conflict',
+      'limit_reached',
+    ],
   },
   revokeLinks: {
     method: 'DELETE',
@@ -128,7 +142,8 @@ export const OPERATORS = routes({
     callers: ['operator'],
     action: 'approval.decide',
     params: z.strictObject({ id: ApprovalId }),
-    summary: 'Take back the links to an approval, of one operator or of all; it waits on, and is answered otherwise',
+    summary:
+      'Take back the links to an approval, of one operator or of all; it waits on, and is answered otherwise',
     query: z.strictObject({ of: Name.optional() }),
     status: 200,
     result: Approval,

@@ -24,7 +24,11 @@ const IfMatch = z
     /^(?:\*|(?:W\/)?"[\x21\x23-\x7e]*"(?:\s*,\s*(?:W\/)?"[\x21\x23-\x7e]*")*)$/,
     'send the `ETag` of the set in force, as it came: "7"',
   )
-  .transform((text) => (text === '*' ? undefined : [...text.matchAll(/(?<!W\/)"([0-9]{1,9})"/g)].map(([, version]) => Number(version))))
+  .transform((text) =>
+    text === '*'
+      ? undefined
+      : [...text.matchAll(/(?<!W\/)"([0-9]{1,9})"/g)].map(([, version]) => Number(version)),
+  )
 const expecting = z.strictObject({ 'if-match': IfMatch.optional() })
 
 const PolicyVersion = z.strictObject({
@@ -45,7 +49,9 @@ const PolicyVersion = z.strictObject({
 export type PolicyVersion = z.infer<typeof PolicyVersion>
 
 /** What is no mistake but probably not meant: a rule that never applies, by file, line and column; or a `/note` that is not kept. */
-export const Warnings = z.array(z.strictObject({ at: z.string(), message: z.string(), hint: z.string().optional() }))
+export const Warnings = z.array(
+  z.strictObject({ at: z.string(), message: z.string(), hint: z.string().optional() }),
+)
 
 const CheckedVersion = z.strictObject({ ...PolicyVersion.shape, warnings: Warnings })
 

@@ -33,7 +33,11 @@ export const ANYONE = routes({
     callers: ['anyone'],
     action: null,
     summary: 'Inclusion of leaf `index` in the tree of `size` leaves',
-    query: z.strictObject({ tenant: z.string().max(32).default('default'), index: number(1e9), size: number(1e9) }),
+    query: z.strictObject({
+      tenant: z.string().max(32).default('default'),
+      index: number(1e9),
+      size: number(1e9),
+    }),
     status: 200,
     result: z.strictObject({ leaf: z.string(), proof: z.array(z.string()) }),
     failures: ['not_found'],
@@ -71,7 +75,14 @@ export const ANYONE = routes({
     summary: 'The answer given on that page',
     status: 200,
     result: z.string(),
-    failures: ['link_invalid', 'link_revoked', 'approval_expired', 'already_answered', 'cross_origin', 'forbidden'],
+    failures: [
+      'link_invalid',
+      'link_revoked',
+      'approval_expired',
+      'already_answered',
+      'cross_origin',
+      'forbidden',
+    ],
   },
   followApproval: {
     method: 'GET',

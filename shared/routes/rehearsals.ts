@@ -82,7 +82,8 @@ export const REHEARSAL = routes({
     path: '/v1/policies/shadow',
     callers: ['operator'],
     action: 'policy.read',
-    summary: 'The version that shadows the one in force, and how it would have decided the calls that it saw and that have ended',
+    summary:
+      'The version that shadows the one in force, and how it would have decided the calls that it saw and that have ended',
     status: 200,
     result: Shadowing,
     failures: [],

@@ -6,7 +6,15 @@ import type { Code } from '../failures.ts'
  * agent, operator: by API key. console: an operator, by the session of a browser. worker: by signature. link: by the token in the path.
  * slack: by Slack's signature over the body. installation: the operator of the installation, by its key. anyone: open.
  */
-export type Caller = 'agent' | 'operator' | 'console' | 'worker' | 'link' | 'slack' | 'installation' | 'anyone'
+export type Caller =
+  | 'agent'
+  | 'operator'
+  | 'console'
+  | 'worker'
+  | 'link'
+  | 'slack'
+  | 'installation'
+  | 'anyone'
 
 export type Route = {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -30,7 +38,12 @@ export type Route = {
   readonly events?: Readonly<Record<string, z.ZodType>>
   readonly failures: readonly Code[]
   /** Where the answer is not JSON. */
-  readonly media?: 'application/octet-stream' | 'text/event-stream' | 'text/html' | 'text/plain' | 'application/openapi+json'
+  readonly media?:
+    | 'application/octet-stream'
+    | 'text/event-stream'
+    | 'text/html'
+    | 'text/plain'
+    | 'application/openapi+json'
 }
 
 export const Bytes = z.custom<Uint8Array<ArrayBuffer>>((value) => value instanceof Uint8Array)

@@ -25,7 +25,8 @@ export const SECRETS = routes({
     callers: ['operator'],
     action: 'secret.write',
     params: named,
-    summary: 'Put a secret, or its next version; calls that are claimed from then on get it, and nobody can read it back',
+    summary:
+      'Put a secret, or its next version; calls that are claimed from then on get it, and nobody can read it back',
     body: SecretSpec,
     status: 200,
     result: Secret,

@@ -17,7 +17,8 @@ export const SKILL_STORAGE = routes({
     params: named,
     /** `after`: the last key of the page before. */
     query: z.strictObject({ after: z.string().max(LIMITS.skill_key_chars).optional() }),
-    summary: 'What a skill keeps from call to call, in all its versions: keys and sizes, a page at a time; never the values',
+    summary:
+      'What a skill keeps from call to call, in all its versions: keys and sizes, a page at a time; never the values',
     status: 200,
     result: SkillStorage,
     failures: [],

@@ -11,7 +11,8 @@ export const STANDING = routes({
     path: '/v1/standing',
     callers: ['operator'],
     action: 'standing.read',
-    summary: 'Answers that stand for further calls, newest first; `live` where they still cover what they were given for',
+    summary:
+      'Answers that stand for further calls, newest first; `live` where they still cover what they were given for',
     status: 200,
     result: list(Standing.extend({ live: z.boolean() })),
     failures: [],
@@ -33,7 +34,8 @@ export const STANDING = routes({
     callers: ['agent', 'operator'],
     action: 'session.reset',
     params: z.strictObject({ session: Opaque }),
-    summary: 'Take back what stands in a session: an agent every yes in its own, an operator every answer in that of the agent named',
+    summary:
+      'Take back what stands in a session: an agent every yes in its own, an operator every answer in that of the agent named',
     body: z.strictObject({ agent: Name.optional() }),
     status: 200,
     result: z.strictObject({ ended: z.int() }),

@@ -28,7 +28,11 @@ export const TENANTS = routes({
     callers: ['installation'],
     action: 'tenant.create',
     summary: 'Create a tenant; the response holds the key of its first operator, once',
-    body: z.strictObject({ name: TenantName, operator: Name.default('root'), quota: Quota.partial().default({}) }),
+    body: z.strictObject({
+      name: TenantName,
+      operator: Name.default('root'),
+      quota: Quota.partial().default({}),
+    }),
     status: 201,
     result: Tenant.extend({ operator: Name, key: z.string() }),
     failures: ['conflict', 'limit_reached'],
@@ -63,7 +67,8 @@ export const TENANTS = routes({
     callers: ['installation'],
     action: 'tenant.suspend',
     params: named,
-    summary: 'Suspend a tenant at once: its keys are refused and nothing starts; running calls may finish, and its data is kept',
+    summary:
+      'Suspend a tenant at once: its keys are refused and nothing starts; running calls may finish, and its data is kept',
     body: why,
     status: 200,
     result: Tenant,
@@ -99,7 +104,8 @@ export const TENANTS = routes({
     path: '/v1/installation/journal',
     callers: ['installation'],
     action: 'tenant.read',
-    summary: 'List the journal of changes to tenants, in order and hash-chained; each entry is a leaf of the log `installation`',
+    summary:
+      'List the journal of changes to tenants, in order and hash-chained; each entry is a leaf of the log `installation`',
     query: z.strictObject({ after: number(1e9).default(0) }),
     status: 200,
     result: list(JournalEntry),

@@ -34,7 +34,11 @@ export const WORKERS = routes({
     path: '/v1/worker/calls/{call}/files/{sha256}/{part}',
     callers: ['worker'],
     action: 'worker.settle', // a running call may read its files while its tenant is suspended
-    params: z.strictObject({ call: CallId, sha256: Sha256, part: z.string().regex(/^(?:0|[1-9][0-9]{0,3})$/) }),
+    params: z.strictObject({
+      call: CallId,
+      sha256: Sha256,
+      part: z.string().regex(/^(?:0|[1-9][0-9]{0,3})$/),
+    }),
     summary: 'Fetch a part of a file that a running call brings',
     status: 200,
     result: wire.FilePart,

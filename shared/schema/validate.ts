@@ -14,7 +14,8 @@ const ERRORS_MAX = 8
 
 const TOO_MUCH: FieldError = {
   at: '/',
-  message: 'too much to be held against its schema: send less, or have the schema compare with fewer values in fewer places',
+  message:
+    'too much to be held against its schema: send less, or have the schema compare with fewer values in fewer places',
 }
 
 export function schemaCheck(schema: Readonly<Record<string, unknown>>): SchemaCheck {
@@ -24,11 +25,18 @@ export function schemaCheck(schema: Readonly<Record<string, unknown>>): SchemaCh
     const needed = effort(value)
     if (needed > LIMITS.schema_effort) return [TOO_MUCH]
     try {
-      const { valid, errors } = validate(value, schema, '2020-12', lookup, needed > LIMITS.schema_effort_telling)
+      const { valid, errors } = validate(
+        value,
+        schema,
+        '2020-12',
+        lookup,
+        needed > LIMITS.schema_effort_telling,
+      )
       if (valid) return []
-      return errors
-        .slice(-ERRORS_MAX)
-        .map(({ instanceLocation, error }) => ({ at: cut(instanceLocation.slice(1)) || '/', message: cut(error) }))
+      return errors.slice(-ERRORS_MAX).map(({ instanceLocation, error }) => ({
+        at: cut(instanceLocation.slice(1)) || '/',
+        message: cut(error),
+      }))
     } catch (thrown) {
       if (thrown instanceof RangeError) return [TOO_MUCH] // the library hands on all that is wrong as arguments, and these have an end
       throw thrown
@@ -38,4 +46,6 @@ export function schemaCheck(schema: Readonly<Record<string, unknown>>): SchemaCh
 
 /** Values of the schema and names of members stand in it, and may be as long as either. */
 const cut = (text: string): string =>
-  text.length <= LIMITS.schema_told_chars ? text : `${text.slice(0, LIMITS.schema_told_chars - 1).toWellFormed()}…`
+  text.length <= LIMITS.schema_told_chars
+    ? text
+    : `${text.slice(0, LIMITS.schema_told_chars - 1).toWellFormed()}…`

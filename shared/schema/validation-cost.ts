@@ -5,14 +5,24 @@
  * About 25 ns each, at the worst: what the library does at each place that a schema is held against, more where it goes on after the first that
  * does not fit, for each of what it compares with, and for what it copies.
  */
-const COST = { place: 16, held: 4, told: 16, multiple: 64, name: 4, member: 4, copied: 6, scalars: 4 } as const
+const COST = {
+  place: 16,
+  held: 4,
+  told: 16,
+  multiple: 64,
+  name: 4,
+  member: 4,
+  copied: 6,
+  scalars: 4,
+} as const
 /** A text is compared, counted and copied that many characters at a time. */
 const CHARS = 16
 
 type Members = Readonly<Record<string, unknown>>
 type Schema = Readonly<Record<string, unknown>>
 
-const isObject = (value: unknown): value is Members => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isObject = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 const entriesOf = (value: unknown): [string, unknown][] => (isObject(value) ? Object.entries(value) : [])
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
@@ -68,7 +78,8 @@ class Walk {
   #compares(keyword: string, held: unknown, value: unknown, members: number): void {
     if (keyword === 'enum') this.left -= this.#sizeOf(held) + listOf(held).length * members
     else if (keyword === 'const') this.left -= this.#sizeOf(held) + members
-    else if (keyword === 'required' || keyword === 'dependentRequired') this.left -= COST.name * this.#sizeOf(held)
+    else if (keyword === 'required' || keyword === 'dependentRequired')
+      this.left -= COST.name * this.#sizeOf(held)
     else if (keyword === 'type') this.left -= listOf(held).length
     else if (keyword === 'format' && typeof value === 'string') this.left -= value.length
     else if (keyword === 'multipleOf') this.left -= COST.multiple
@@ -102,10 +113,14 @@ class Walk {
   #items(schema: Schema, keyword: string, held: unknown, items: readonly unknown[]): number {
     const before = listOf(schema['prefixItems']).length
     if (keyword === 'items') return this.#each(items, before, COST.held, () => held)
-    if (keyword === 'contains' || keyword === 'unevaluatedItems') return this.#each(items, 0, COST.told, () => held)
-    if (keyword === 'prefixItems') return this.#each(items.slice(0, before), 0, COST.held, (index) => listOf(held)[index])
+    if (keyword === 'contains' || keyword === 'unevaluatedItems')
+      return this.#each(items, 0, COST.told, () => held)
+    if (keyword === 'prefixItems')
+      return this.#each(items.slice(0, before), 0, COST.held, (index) => listOf(held)[index])
     if (keyword === 'uniqueItems' && held === true)
-      this.left -= items.length * (items.some((item) => typeof item === 'object') ? sizeOf(items) : sizeOf(items) / COST.scalars)
+      this.left -=
+        items.length *
+        (items.some((item) => typeof item === 'object') ? sizeOf(items) : sizeOf(items) / COST.scalars)
     return 0
   }
 
@@ -125,9 +140,14 @@ class Walk {
         if (this.left < 0) break
         if (!Object.hasOwn(value, name)) continue
         const inner = memberOf(held, name)
-        looked += keyword === 'properties' ? this.#member(name, COST.held, inner, value[name]) : this.at(inner, value)
+        looked +=
+          keyword === 'properties' ? this.#member(name, COST.held, inner, value[name]) : this.at(inner, value)
       }
-    else if (keyword === 'additionalProperties' || keyword === 'unevaluatedProperties' || keyword === 'propertyNames')
+    else if (
+      keyword === 'additionalProperties' ||
+      keyword === 'unevaluatedProperties' ||
+      keyword === 'propertyNames'
+    )
       for (const name in value) {
         this.left -= 1
         if (this.left < 0) break
@@ -162,4 +182,5 @@ class Walk {
   }
 }
 
-const memberOf = (value: unknown, name: string): unknown => (isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined)
+const memberOf = (value: unknown, name: string): unknown =>
+  isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined

@@ -63,11 +63,14 @@ export class Pieces {
   constructor(values: Iterable<readonly [name: string, value: string]>) {
     const all = [...values].flatMap(([name, value]) => [...cut(value)].map((bytes) => ({ bytes, name })))
     const sorted = all.sort((a, b) => Buffer.compare(a.bytes, b.bytes))
-    const distinct = sorted.filter(({ bytes }, i) => Buffer.compare(bytes, sorted[i - 1]?.bytes ?? Buffer.of()) !== 0)
+    const distinct = sorted.filter(
+      ({ bytes }, i) => Buffer.compare(bytes, sorted[i - 1]?.bytes ?? Buffer.of()) !== 0,
+    )
     this.#pieces = distinct.map(({ bytes }) => bytes)
     this.#names = distinct.map(({ name }) => name)
     for (const [first = 0] of this.#pieces) this.#first[first + 1] = (this.#first[first + 1] ?? 0) + 1
-    for (let byte = 0; byte < 256; byte++) this.#first[byte + 1] = (this.#first[byte + 1] ?? 0) + (this.#first[byte] ?? 0)
+    for (let byte = 0; byte < 256; byte++)
+      this.#first[byte + 1] = (this.#first[byte + 1] ?? 0) + (this.#first[byte] ?? 0)
   }
 
   get isEmpty(): boolean {
@@ -133,14 +136,16 @@ export class Trail {
     if (begun === undefined && this.#open.length === 0) return
     const before = this.#open
     this.#open = []
-    for (const one of before) if (to - one.from <= SPAN) this.#reach(this.#pieces.goOn(one, byte), one.from, to)
+    for (const one of before)
+      if (to - one.from <= SPAN) this.#reach(this.#pieces.goOn(one, byte), one.from, to)
     if (to - from <= SPAN) this.#reach(begun, from, to)
     if (given === PLUS) this.#stay(before)
   }
 
   /** Forms write a space so: it may be one, and be between bytes, or be a byte. */
   #stay(before: readonly Open[]): void {
-    for (const one of before) if (!this.#open.some(({ low, depth }) => low === one.low && depth === one.depth)) this.#open.push(one)
+    for (const one of before)
+      if (!this.#open.some(({ low, depth }) => low === one.low && depth === one.depth)) this.#open.push(one)
   }
 
   #reach(reached: Reached | undefined, from: number, to: number): void {

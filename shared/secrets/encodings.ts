@@ -88,7 +88,8 @@ class Hexadecimal implements Reader {
       if (!isBetween(byte) && byte !== DASH) this.#breakOff()
       return
     }
-    if (this.#high >= 0) this.#trails[this.#turn === 0 ? 0 : 1].take((this.#high << 4) | nibble, this.#from, to)
+    if (this.#high >= 0)
+      this.#trails[this.#turn === 0 ? 0 : 1].take((this.#high << 4) | nibble, this.#from, to)
     this.#turn = 1 - this.#turn
     this.#high = nibble
     this.#from = from
@@ -101,7 +102,10 @@ class Hexadecimal implements Reader {
   }
 
   open(at: number): number {
-    const begun = this.#high >= 0 && at - this.#from < SPAN && this.#pieces.beginBetween(this.#high << 4, (this.#high << 4) | 15)
+    const begun =
+      this.#high >= 0 &&
+      at - this.#from < SPAN &&
+      this.#pieces.beginBetween(this.#high << 4, (this.#high << 4) | 15)
     return Math.min(begun ? this.#from : at, ...this.#trails.map((trail) => trail.open(at)))
   }
 }
@@ -146,7 +150,10 @@ class Base64 implements Reader {
   }
 
   open(at: number): number {
-    const begun = this.#last >= 0 && at - this.#from < SPAN && this.#pieces.beginBetween(this.#last << 2, (this.#last << 2) | 3)
+    const begun =
+      this.#last >= 0 &&
+      at - this.#from < SPAN &&
+      this.#pieces.beginBetween(this.#last << 2, (this.#last << 2) | 3)
     return Math.min(begun ? this.#from : at, ...this.#trails.map((trail) => trail.open(at)))
   }
 }
@@ -192,7 +199,14 @@ const ESCAPE = new RegExp(
 const BEGUN =
   /^(?:%[0-9a-f]?|0(?:x[0-9a-f]?)?|\\{1,8}(?:x[0-9a-f]?|u[0-9a-f]{0,3}|[0-3][0-7]?)?|&(?:#\d{0,7}|#x[0-9a-f]{0,6}|[a-z]{0,4})?)$/i
 const BEGINS = [0x25, 0x26, 0x30, 0x5c] // % & 0 \
-const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }
+const NAMED: Readonly<Record<string, string>> = {
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  apos: "'",
+  nbsp: ' ',
+}
 
 type Groups = Record<string, string | undefined>
 
@@ -222,7 +236,8 @@ class Unescaping implements Reader {
       const start = this.#from
       this.#begun = ''
       this.#pass(first.charCodeAt(0), start, start + 1)
-      for (const [i, char] of rest.entries()) this.take(char.charCodeAt(0), start + 1 + i, Math.min(to, start + 2 + i))
+      for (const [i, char] of rest.entries())
+        this.take(char.charCodeAt(0), start + 1 + i, Math.min(to, start + 2 + i))
     }
   }
 

@@ -10,7 +10,11 @@ const StandingSeconds = z.int().min(1).max(LIMITS.standing_s)
 /** `once`: this call alone. The others cover later calls of its kind: until the session is reset, or for `ttl_s`. */
 const Scope = z.enum(['once', 'session', 'timeboxed'])
 /** One place where an operator changed the arguments. `null`: the value did not exist, or was removed. Redacted as on cards. */
-const ArgumentChange = z.strictObject({ at: z.string(), from: z.string().nullable(), to: z.string().nullable() })
+const ArgumentChange = z.strictObject({
+  at: z.string(),
+  from: z.string().nullable(),
+  to: z.string().nullable(),
+})
 export type ArgumentChange = z.infer<typeof ArgumentChange>
 /** `from`: the digest of the call before this edit. `more`: the number of changes that `changes` leaves out. */
 const Edit = z.strictObject({
@@ -59,7 +63,12 @@ export const Approval = z.strictObject({
   }),
   /** The answers that policy permits. The default is chosen by Enter, and applies when nobody answers. */
   options: z.array(
-    z.strictObject({ decision: Said, scope: Scope, ttl_s: StandingSeconds.optional(), default: z.literal(true).optional() }),
+    z.strictObject({
+      decision: Said,
+      scope: Scope,
+      ttl_s: StandingSeconds.optional(),
+      default: z.literal(true).optional(),
+    }),
   ),
   requested_at: Time,
   expires_at: Time,
@@ -99,10 +108,13 @@ export const Answer = z
     /** The digest that the preview of the changed arguments returned: if the call's would be another, the answer is refused. */
     becomes: Sha256.optional(),
   })
-  .refine((answer) => answer.arguments === undefined || (answer.decision === 'approve' && answer.scope === 'once'), {
-    path: ['arguments'],
-    message: 'go with a yes to this call alone',
-  })
+  .refine(
+    (answer) => answer.arguments === undefined || (answer.decision === 'approve' && answer.scope === 'once'),
+    {
+      path: ['arguments'],
+      message: 'go with a yes to this call alone',
+    },
+  )
   .refine((answer) => answer.becomes === undefined || answer.arguments !== undefined, {
     path: ['becomes'],
     message: 'belongs to changed `arguments`',

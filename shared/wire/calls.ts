@@ -41,7 +41,9 @@ export const Call = z.strictObject({
   state: CallState,
   digest: Sha256,
   decision: Decision,
-  approval: z.strictObject({ id: ApprovalId, status: z.string(), expires_at: Time, page: z.string() }).optional(),
+  approval: z
+    .strictObject({ id: ApprovalId, status: z.string(), expires_at: Time, page: z.string() })
+    .optional(),
   plan: Plan.optional(),
   /** The arguments that an operator changed before approving. They run, and `digest` covers them; `from` is the digest of the proposal. */
   edited: z.strictObject({ arguments: z.record(z.string(), z.unknown()), from: Sha256 }).optional(),

@@ -21,7 +21,10 @@ const timing = {
    * decides.
    */
   recipients: z
-    .strictObject({ roles: z.array(Name).max(16).default([]), operators: z.array(Name).max(LIMITS.channel_recipients).default([]) })
+    .strictObject({
+      roles: z.array(Name).max(16).default([]),
+      operators: z.array(Name).max(LIMITS.channel_recipients).default([]),
+    })
     .optional(),
 }
 
@@ -30,7 +33,14 @@ const WebhookSpec = z.strictObject({
   url: z.string().min(1).max(LIMITS.channel_url_chars),
   /** `whsec_…` (HMAC) or `whsk_…` (Ed25519); all of them sign, so that a receiver can change from one to the next. */
   keys: z
-    .array(z.string().regex(/^(?:whsec_|whsk_)[A-Za-z0-9+/]{16,128}={0,2}$/, 'is not `whsec_` or `whsk_` and a key in base64'))
+    .array(
+      z
+        .string()
+        .regex(
+          /^(?:whsec_|whsk_)[A-Za-z0-9+/]{16,128}={0,2}$/,
+          'is not `whsec_` or `whsk_` and a key in base64',
+        ),
+    )
     .min(1)
     .max(LIMITS.channel_keys),
   ...timing,
@@ -40,16 +50,21 @@ const WebhookSpec = z.strictObject({
 const Address = z
   .string()
   .max(254)
-  .regex(/^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.)+[A-Za-z][A-Za-z0-9-]{1,62}$/, 'is not an address')
+  .regex(
+    /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.)+[A-Za-z][A-Za-z0-9-]{1,62}$/,
+    'is not an address',
+  )
 const ProviderToken = z.string().regex(/^[\x21-\x7e]{1,256}$/)
 
 const EmailSpec = z.strictObject({
   kind: z.literal('email'),
   from: Address,
   /** Where operators are written to, each with a mail and a link of their own. Without `recipients`, all of these are. */
-  addresses: z.record(Name, Address).refine((all) => Object.keys(all).length >= 1 && Object.keys(all).length <= LIMITS.channel_recipients, {
-    message: `names from 1 to ${LIMITS.channel_recipients} operators`,
-  }),
+  addresses: z
+    .record(Name, Address)
+    .refine((all) => Object.keys(all).length >= 1 && Object.keys(all).length <= LIMITS.channel_recipients, {
+      message: `names from 1 to ${LIMITS.channel_recipients} operators`,
+    }),
   via: z.discriminatedUnion('provider', [
     z.strictObject({ provider: z.literal('resend'), token: ProviderToken }),
     z.strictObject({
@@ -69,14 +84,21 @@ const EmailSpec = z.strictObject({
 /** Slack's ids of an app, a workspace, a conversation, a person. */
 const slackId = (first: string) => {
   const examples = [...first].map((letter) => `\`${letter}0123456789\``).join(' or ')
-  return z.string().regex(new RegExp(`^[${first}][A-Z0-9]{2,30}$`), `is not an id of Slack, such as ${examples}; a name is none`)
+  return z
+    .string()
+    .regex(
+      new RegExp(`^[${first}][A-Z0-9]{2,30}$`),
+      `is not an id of Slack, such as ${examples}; a name is none`,
+    )
 }
 
 /** An app in a Slack workspace: its messages have buttons that answer. */
 const SlackSpec = z.strictObject({
   kind: z.literal('slack'),
   bot_token: z.string().regex(/^xoxb-[A-Za-z0-9-]{10,250}$/, 'is not a bot’s token, `xoxb-…`'),
-  signing_secret: z.string().regex(/^[A-Za-z0-9]{16,128}$/, 'is not a signing secret of a Slack app: letters and digits'),
+  signing_secret: z
+    .string()
+    .regex(/^[A-Za-z0-9]{16,128}$/, 'is not a signing secret of a Slack app: letters and digits'),
   app_id: slackId('A'),
   team_id: slackId('T'),
   /** The conversation that is written to, where there are no `recipients`; those are each written to by themselves. */

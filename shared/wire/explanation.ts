@@ -9,7 +9,22 @@ const Told = z.union([Scalar, z.array(Scalar)])
 export type Told = z.infer<typeof Told>
 
 /** `present`, `absent`: the fact is given at all, or is not. `has`, `lacks`: a list holds the value. `like`: a pattern with `*`. */
-const Op = z.enum(['==', '!=', '<', '<=', '>', '>=', 'has', 'lacks', 'like', 'not like', 'present', 'absent', 'empty', 'not empty'])
+const Op = z.enum([
+  '==',
+  '!=',
+  '<',
+  '<=',
+  '>',
+  '>=',
+  'has',
+  'lacks',
+  'like',
+  'not like',
+  'present',
+  'absent',
+  'empty',
+  'not empty',
+])
 export type Op = z.infer<typeof Op>
 
 /** Who can bring a change about: the agent by other arguments, a human by an approval, an operator by a setting, or the clock. */

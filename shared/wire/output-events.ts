@@ -5,10 +5,16 @@ import { z } from 'zod'
 import { CallState } from '../evidence/statement.ts'
 import { CallResult } from './calls.ts'
 
-export const Position = z.string().regex(/^\d{1,6}\.\d{1,9}\.\d{1,9}$/, 'is no position; those are attempt.stdout.stderr')
+export const Position = z
+  .string()
+  .regex(/^\d{1,6}\.\d{1,9}\.\d{1,9}$/, 'is no position; those are attempt.stdout.stderr')
 
 /** The next bytes of a stream, whole characters where it is text. A program tells its progress on `stderr`. */
-const Piece = z.strictObject({ offset: z.int().min(0), encoding: z.enum(['utf-8', 'base64']), data: z.string() })
+const Piece = z.strictObject({
+  offset: z.int().min(0),
+  encoding: z.enum(['utf-8', 'base64']),
+  data: z.string(),
+})
 
 export const LIVE_EVENTS = {
   /** First, and as often as it changes. With another `attempt` both streams begin anew: the worker of the one before was lost. */
@@ -18,6 +24,8 @@ export const LIVE_EVENTS = {
   /** Last: the result without its output. */
   end: CallResult.omit({ output: true, encoding: true, stderr: true }).extend({ state: CallState }),
 } as const
-export type LiveEvent = { [K in keyof typeof LIVE_EVENTS]: { event: K; data: z.infer<(typeof LIVE_EVENTS)[K]> } }[keyof typeof LIVE_EVENTS]
+export type LiveEvent = {
+  [K in keyof typeof LIVE_EVENTS]: { event: K; data: z.infer<(typeof LIVE_EVENTS)[K]> }
+}[keyof typeof LIVE_EVENTS]
 export type LiveState = z.infer<typeof LIVE_EVENTS.state>
 export type LiveEnd = z.infer<typeof LIVE_EVENTS.end>

@@ -11,15 +11,21 @@ import { RunSpec } from './runs.ts'
 import { ProcessToolSpec } from './tools.ts'
 
 const Count = z.int().min(0)
-const Spent = z.strictObject({ calls: Count, denied: Count, time_ms: Count, spent: Count, asks: Count }).partial()
-const Counted = z.strictObject({ calls: Count, denied: Count, time_ms: Count, asks: Count, tool: Spent }).partial()
+const Spent = z
+  .strictObject({ calls: Count, denied: Count, time_ms: Count, spent: Count, asks: Count })
+  .partial()
+const Counted = z
+  .strictObject({ calls: Count, denied: Count, time_ms: Count, asks: Count, tool: Spent })
+  .partial()
 
 const Expected = z.strictObject({
   effect: z.enum(['allow', 'ask', 'deny']),
   code: z.string().optional(),
   policies: z.array(z.string()).optional(),
   reason: z.string().optional(),
-  plan: z.strictObject({ tier: z.string(), egress: z.string(), hosts: z.array(z.string()).optional() }).optional(),
+  plan: z
+    .strictObject({ tier: z.string(), egress: z.string(), hosts: z.array(z.string()).optional() })
+    .optional(),
 })
 
 const PolicyCase = z.strictObject({
@@ -65,7 +71,9 @@ const HARMLESS = {
   workspace: 'call',
   limits: {},
 } as const satisfies z.input<typeof ProcessToolSpec>
-const CaseTool = ProcessToolSpec.partial().extend({ executor: ProcessToolSpec.shape.executor.partial().optional() })
+const CaseTool = ProcessToolSpec.partial().extend({
+  executor: ProcessToolSpec.shape.executor.partial().optional(),
+})
 export const toolOfCase = (said: z.infer<typeof CaseTool>): ProcessToolSpec =>
   ProcessToolSpec.parse({ ...HARMLESS, ...said, executor: { ...HARMLESS.executor, ...said.executor } })
 

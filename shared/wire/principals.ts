@@ -26,4 +26,5 @@ export type OperatorSpec = z.infer<typeof OperatorSpec>
 export const Agent = AgentSpec.extend({ name: Name, created_at_ms: Time })
 export const Operator = OperatorSpec.extend({ name: Name, created_at_ms: Time })
 /** `key` is returned once, when it is created. */
-export const WithKey = <T extends z.ZodRawShape>(shape: T) => z.strictObject({ ...shape, key: z.string().optional() })
+export const WithKey = <T extends z.ZodRawShape>(shape: T) =>
+  z.strictObject({ ...shape, key: z.string().optional() })

@@ -16,7 +16,11 @@ export type PublisherKey = z.infer<typeof PublisherKey>
 const RevokedKey = z.strictObject({ kid: Kid, by: Name, at_ms: Time, reason: z.string() })
 export type RevokedKey = z.infer<typeof RevokedKey>
 
-export const Publisher = z.strictObject({ name: Name, keys: z.array(PublisherKey), revoked: z.array(RevokedKey) })
+export const Publisher = z.strictObject({
+  name: Name,
+  keys: z.array(PublisherKey),
+  revoked: z.array(RevokedKey),
+})
 export type Publisher = z.infer<typeof Publisher>
 
 /** Those that count from then on, in the place of those that did. */

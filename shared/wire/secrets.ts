@@ -28,5 +28,11 @@ export const SecretSpec = z.strictObject({
 export type SecretSpec = z.infer<typeof SecretSpec>
 
 /** `version` counts up with each value that is put under the name. */
-export const Secret = z.strictObject({ name: Name, version: z.int().min(1), ...shared, put_by: Name, put_at_ms: Time })
+export const Secret = z.strictObject({
+  name: Name,
+  version: z.int().min(1),
+  ...shared,
+  put_by: Name,
+  put_at_ms: Time,
+})
 export type Secret = z.infer<typeof Secret>

@@ -64,7 +64,12 @@ export const Tried = z.strictObject({
   host_calls: z.record(z.string(), z.int()),
   /** What it asked of hosts that it may ask, credentials included; `answered`: the test had an answer. */
   requests: z.array(
-    z.strictObject({ request: z.string(), headers: z.record(z.string(), z.string()), body: z.string(), answered: z.boolean() }),
+    z.strictObject({
+      request: z.string(),
+      headers: z.record(z.string(), z.string()),
+      body: z.string(),
+      answered: z.boolean(),
+    }),
   ),
   /** What the skill keeps after it, as text. */
   kv: z.record(z.string(), z.string()),

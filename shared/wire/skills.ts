@@ -3,7 +3,15 @@
 import { z } from 'zod'
 import { Name, Sha256, Time } from '../fields.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from '../limits.ts'
-import { Credential, HostPattern, HttpMethod, KeyPrefix, SkillCapability, SkillLimits, SkillVersion } from '../plan/plan.ts'
+import {
+  Credential,
+  HostPattern,
+  HttpMethod,
+  KeyPrefix,
+  SkillCapability,
+  SkillLimits,
+  SkillVersion,
+} from '../plan/plan.ts'
 import { Kid } from './publishers.ts'
 import { Risk } from './tools.ts'
 
@@ -30,7 +38,10 @@ const Capabilities = z.strictObject({
   clock: z.literal(true).optional(),
   random: z.literal(true).optional(),
   http: z
-    .strictObject({ hosts: z.array(HostPattern).min(1).max(64), methods: z.array(HttpMethod).min(1).max(8).default(['GET']) })
+    .strictObject({
+      hosts: z.array(HostPattern).min(1).max(64),
+      methods: z.array(HttpMethod).min(1).max(8).default(['GET']),
+    })
     .optional(),
   /** It may read these; better is a credential, which it never holds. */
   secrets: z.array(Name).min(1).max(16).optional(),
@@ -58,7 +69,9 @@ export const SkillManifest = z.strictObject({
     .array(z.enum(['http', 'kv']))
     .max(2)
     .optional(),
-  limits: SkillLimits.extend({ table_elements: z.int().min(1).max(MAX_SKILL_LIMITS.table_elements) }).partial(),
+  limits: SkillLimits.extend({
+    table_elements: z.int().min(1).max(MAX_SKILL_LIMITS.table_elements),
+  }).partial(),
   compat: z.strictObject({ world: z.literal('0.1.0') }).optional(),
   integrity: z.strictObject({ component_sha256: Sha256, sbom_sha256: Sha256, provenance_sha256: Sha256 }),
 })
@@ -75,11 +88,14 @@ export const RollBack = z.strictObject({ from: SkillVersion.nullable(), to: Skil
 export type RollBack = z.infer<typeof RollBack>
 
 /** The interfaces of the world that it says it uses. */
-export const capabilitiesIn = ({ capabilities: said }: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
+export const capabilitiesIn = ({
+  capabilities: said,
+}: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
   SkillCapability.options.filter((name) => said[name === 'channel' ? 'channels' : name] !== undefined)
 
 /** What its tools are called by. */
-export const toolNames = ({ id, tools }: UnboundManifest): string[] => tools.map(({ name }) => `${id}.${name}`)
+export const toolNames = ({ id, tools }: UnboundManifest): string[] =>
+  tools.map(({ name }) => `${id}.${name}`)
 
 const Described = z.record(z.string(), z.unknown())
 /** What the payload of a package is, in canonical JSON; the component is in base64. `sbom` is CycloneDX, `provenance` an in-toto statement. */
@@ -103,7 +119,13 @@ export type SkillPackage = z.infer<typeof SkillPackage>
 export const SkillState = z.enum(['quarantined', 'enabled', 'disabled', 'revoked'])
 export type SkillState = z.infer<typeof SkillState>
 
-export const SkillChange = z.strictObject({ from: SkillState, to: SkillState, by: Name, at_ms: Time, reason: z.string() })
+export const SkillChange = z.strictObject({
+  from: SkillState,
+  to: SkillState,
+  by: Name,
+  at_ms: Time,
+  reason: z.string(),
+})
 export type SkillChange = z.infer<typeof SkillChange>
 
 /** What the journal of skills tells. */

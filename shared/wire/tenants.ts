@@ -18,12 +18,20 @@ export const DEFAULT_QUOTA = {
   workers: 100,
   streams: LIMITS.streams_tenant,
 } as const
-const MAX_QUOTA = { calls_per_day: 1_000_000_000, files_bytes: 2 ** 40, workers: 1_000, streams: 10_000 } as const
+const MAX_QUOTA = {
+  calls_per_day: 1_000_000_000,
+  files_bytes: 2 ** 40,
+  workers: 1_000,
+  streams: 10_000,
+} as const
 
 /** `installation` names the installation's own log. */
 export const TenantName = z
   .string()
-  .regex(PATTERNS.tenant, 'is not a valid tenant name; use 1 to 32 of `a-z`, `0-9` and `-`, beginning with a letter')
+  .regex(
+    PATTERNS.tenant,
+    'is not a valid tenant name; use 1 to 32 of `a-z`, `0-9` and `-`, beginning with a letter',
+  )
   .refine((name) => name !== INSTALLATION_LOG, 'is reserved for the installation’s own log; choose another')
 
 export const TenantState = z.enum(['active', 'suspended', 'deleted'])
@@ -63,5 +71,10 @@ export const withChange = (quota: Quota, change: QuotaChange): Quota => ({
 })
 
 /** What a tenant uses now, in the units of its quota. */
-export const TenantUse = z.strictObject({ calls_today: z.int(), files_bytes: z.int(), workers: z.int(), streams: z.int() })
+export const TenantUse = z.strictObject({
+  calls_today: z.int(),
+  files_bytes: z.int(),
+  workers: z.int(),
+  streams: z.int(),
+})
 export type TenantUse = z.infer<typeof TenantUse>

@@ -5,9 +5,24 @@ import { ToolRef } from '../evidence/statement.ts'
 import { Name } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { FromArgument, ProcessExecutor } from '../plan/executor.ts'
-import { Credentials, EgressMode, HostPattern, Limits, SkillExecutor, SkillLimits, Workspace } from '../plan/plan.ts'
+import {
+  Credentials,
+  EgressMode,
+  HostPattern,
+  Limits,
+  SkillExecutor,
+  SkillLimits,
+  Workspace,
+} from '../plan/plan.ts'
 
-export const Capability = z.enum(['process_exec', 'network', 'secrets_read', 'filesystem_read', 'filesystem_write', 'artifacts_read'])
+export const Capability = z.enum([
+  'process_exec',
+  'network',
+  'secrets_read',
+  'filesystem_read',
+  'filesystem_write',
+  'artifacts_read',
+])
 export type Capability = z.infer<typeof Capability>
 
 /** How much harm a call may do, for the operator who approves it. */

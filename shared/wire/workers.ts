@@ -9,7 +9,12 @@ import { CallId, Name, RunId, Sha256, Time, WorkerId } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { ProcessPlan, Tier } from '../plan/plan.ts'
 
-export const Enrolment = z.strictObject({ token: z.string().max(200), x: PublicKey, name: Name, tiers: z.array(Tier) })
+export const Enrolment = z.strictObject({
+  token: z.string().max(200),
+  x: PublicKey,
+  name: Name,
+  tiers: z.array(Tier),
+})
 export const Enrolled = z.strictObject({
   worker: WorkerId,
   tenant: z.string(),
@@ -64,7 +69,12 @@ export const FilePart = z.strictObject({ data: z.base64().max(Math.ceil(LIMITS.f
 
 const Chunk = z.base64().max(Math.ceil(LIMITS.output_chunk_bytes / 3) * 4)
 const StreamName = z.enum(['stdout', 'stderr'])
-export const OutputChunk = z.strictObject({ fence: z.int().min(1), stream: StreamName, offset: z.int().min(0), data: Chunk })
+export const OutputChunk = z.strictObject({
+  fence: z.int().min(1),
+  stream: StreamName,
+  offset: z.int().min(0),
+  data: Chunk,
+})
 export const Settlement = z.strictObject({
   fence: z.int().min(1),
   envelope: Envelope,

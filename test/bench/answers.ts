@@ -14,16 +14,29 @@ export type Answers = { readonly answered: Began; readonly allowed: Began }
 
 const [ASKS, FREE] = ['bench.asks', 'bench.free']
 
-export async function timeAnswers(count: number, operator: Client, agentOf: (key: string) => Client): Promise<Answers> {
+export async function timeAnswers(
+  count: number,
+  operator: Client,
+  agentOf: (key: string) => Client,
+): Promise<Answers> {
   const tools = [[ASKS, ['process_exec'] as const], [FREE, []] as const] as const
   for (const [name, capabilities] of tools)
-    done(await operator('putTool', { params: { name }, body: { ...doesNothing('C'), capabilities: [...capabilities] } }))
+    done(
+      await operator('putTool', {
+        params: { name },
+        body: { ...doesNothing('C'), capabilities: [...capabilities] },
+      }),
+    )
   const { key = '' } = done(
-    await operator('putAgent', { params: { name: 'bench-asks' }, body: { tools: [ASKS, FREE], budget: { max_calls_per_run: 10_000 } } }),
+    await operator('putAgent', {
+      params: { name: 'bench-asks' },
+      body: { tools: [ASKS, FREE], budget: { max_calls_per_run: 10_000 } },
+    }),
   )
   const agent = agentOf(key)
   const { id: run } = done(await agent('createRun', { body: {} }))
-  const propose = async (tool: string): Promise<Call> => done(await agent('proposeCall', { params: { run }, body: { tool, args: {} } }))
+  const propose = async (tool: string): Promise<Call> =>
+    done(await agent('proposeCall', { params: { run }, body: { tool, args: {} } }))
   const taken: Record<'answered' | 'allowed', number[]> = { answered: [], allowed: [] }
   for (let i = 0; i < count; i++) {
     await rested()
@@ -32,7 +45,12 @@ export async function timeAnswers(count: number, operator: Client, agentOf: (key
     const asked = await propose(ASKS)
     await rested()
     const said = now()
-    done(await operator('answerApproval', { params: { id: asked.approval?.id ?? '' }, body: { decision: 'approve' } }))
+    done(
+      await operator('answerApproval', {
+        params: { id: asked.approval?.id ?? '' },
+        body: { decision: 'approve' },
+      }),
+    )
     taken.answered.push((await began(agent, asked)) - said)
   }
   return { answered: of(taken.answered), allowed: of(taken.allowed) }
@@ -54,7 +72,11 @@ async function began(agent: Client, { run, id }: Call): Promise<number> {
 
 const of = (times: readonly number[]): Began => {
   const sorted = [...times].sort((a, b) => a - b)
-  return { count: times.length, p50: median(sorted), p95: sorted[Math.ceil(0.95 * sorted.length) - 1] ?? Number.NaN }
+  return {
+    count: times.length,
+    p50: median(sorted),
+    p95: sorted[Math.ceil(0.95 * sorted.length) - 1] ?? Number.NaN,
+  }
 }
 
 function done<T>(answer: Result<T, { code: string; detail: string }>): T {

@@ -35,9 +35,15 @@ export async function timeApprovals(
   await fill(ask)
   const cookie = await signedIn(url, dev.operator_key)
   const words = `${WAITING} approvals wait`
-  await until(async () => (await (await fetch(new URL('/console', url), { headers: { cookie } })).text()).includes(words))
+  await until(async () =>
+    (await (await fetch(new URL('/console', url), { headers: { cookie } })).text()).includes(words),
+  )
   const port = Number(new URL(url).port)
-  const p50 = async (path: string, contains: string, headers: Record<string, string> = { cookie }): Promise<number> => {
+  const p50 = async (
+    path: string,
+    contains: string,
+    headers: Record<string, string> = { cookie },
+  ): Promise<number> => {
     const request: Request = { method: 'GET', path, headers, body: '' }
     const sent: Sent = { requests: [request], expect: { status: 200, contains: [contains] } }
     const { faults, p50 } = await load.ask({ port, concurrency: 1, extent, ...sent })
@@ -50,7 +56,9 @@ export async function timeApprovals(
     last: await p50(`/console?past=${await lastButOnePage(operator)}`, words),
     riskiest: await p50('/console?order=riskiest', words),
     filtered: await p50('/console?agent=bench-asker&risk=high', words),
-    listed: await p50('/v1/approvals?alike=once', '"items":[{', { authorization: `Bearer ${dev.operator_key}` }),
+    listed: await p50('/v1/approvals?alike=once', '"items":[{', {
+      authorization: `Bearer ${dev.operator_key}`,
+    }),
   }
   return { ...pages, update: await timeUpdates(url, dev.operator_key, ask, updates) }
 }
@@ -78,7 +86,9 @@ async function asker(url: string, operator: Client): Promise<Ask> {
     const nth = Math.floor(n / LIMITS.pending_approvals_per_run)
     const run = runs.get(nth) ?? agent('createRun', { body: {} }).then((made) => done(made).id)
     runs.set(nth, run)
-    const call = done(await agent('proposeCall', { params: { run: await run }, body: { tool: 'bench.asked', args: { n } } }))
+    const call = done(
+      await agent('proposeCall', { params: { run: await run }, body: { tool: 'bench.asked', args: { n } } }),
+    )
     if (call.state !== 'awaiting_approval') throw new Error(`a call that is to wait is ${call.state}`)
   }
 }
@@ -94,7 +104,12 @@ async function fill(ask: Ask): Promise<void> {
 async function signedIn(url: string, key: string): Promise<string> {
   const { origin } = new URL(url)
   const body = new URLSearchParams({ key })
-  const answer = await fetch(new URL('/console/sign-in', url), { method: 'POST', redirect: 'manual', body, headers: { origin } })
+  const answer = await fetch(new URL('/console/sign-in', url), {
+    method: 'POST',
+    redirect: 'manual',
+    body,
+    headers: { origin },
+  })
   return (answer.headers.get('set-cookie') ?? '').split(';')[0] ?? ''
 }
 
@@ -105,15 +120,25 @@ async function lastButOnePage(operator: Client): Promise<string> {
 }
 
 async function until(holds: () => Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 60_000; !(await holds()); await sleep(20)) if (Date.now() > end) throw new Error('the inbox did not fill')
+  for (const end = Date.now() + 60_000; !(await holds()); await sleep(20))
+    if (Date.now() > end) throw new Error('the inbox did not fill')
 }
 
 // ── Open consoles ──
 
-async function timeUpdates(url: string, key: string, ask: Ask, updates: number): Promise<Approvals['update']> {
+async function timeUpdates(
+  url: string,
+  key: string,
+  ask: Ask,
+  updates: number,
+): Promise<Approvals['update']> {
   const sessions = Array.from({ length: Math.ceil(CONSOLES / LIMITS.streams_each) }, () => signedIn(url, key))
-  const cookies = (await Promise.all(sessions)).flatMap((cookie) => Array<string>(LIMITS.streams_each).fill(cookie)).slice(0, CONSOLES)
-  const consoles = await Promise.all(cookies.map((cookie) => OpenConsole.open(new URL('/console/events', url), cookie)))
+  const cookies = (await Promise.all(sessions))
+    .flatMap((cookie) => Array<string>(LIMITS.streams_each).fill(cookie))
+    .slice(0, CONSOLES)
+  const consoles = await Promise.all(
+    cookies.map((cookie) => OpenConsole.open(new URL('/console/events', url), cookie)),
+  )
   const took: number[] = []
   try {
     await Promise.all(consoles.map((one) => one.shows(WAITING)))
@@ -146,7 +171,10 @@ class OpenConsole {
 
   static open(url: URL, cookie: string): Promise<OpenConsole> {
     return new Promise((settle, refuse) => {
-      get(url, { headers: { cookie }, agent: false }, (answer) => settle(new OpenConsole(answer))).on('error', refuse)
+      get(url, { headers: { cookie }, agent: false }, (answer) => settle(new OpenConsole(answer))).on(
+        'error',
+        refuse,
+      )
     })
   }
 

@@ -78,6 +78,12 @@ export type Request = {
 
 /** The bytes of a request, made once and sent many times. */
 export function bytesOf({ method, path, headers, body }: Request, port: number): Buffer {
-  const lines = Object.entries({ host: `127.0.0.1:${port}`, ...headers, 'content-length': `${Buffer.byteLength(body)}` })
-  return Buffer.from(`${method} ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`)
+  const lines = Object.entries({
+    host: `127.0.0.1:${port}`,
+    ...headers,
+    'content-length': `${Buffer.byteLength(body)}`,
+  })
+  return Buffer.from(
+    `${method} ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`,
+  )
 }

@@ -92,7 +92,8 @@ async function timed(connection: Connection, edge: number, port: number, rounds:
     const before = cpuNanos(edge)
     const { status, body } = await connection.exchange(request)
     const after = cpuNanos(edge)
-    if (status !== 200 || body !== `${comes} after ${times}`) throw new Error(`\`${name}\` did not come to \`${comes}\`: ${status} ${body}`)
+    if (status !== 200 || body !== `${comes} after ${times}`)
+      throw new Error(`\`${name}\` did not come to \`${comes}\`: ${status} ${body}`)
     return (after - before) / times / 1_000
   }
   const names = Object.keys(SUBJECTS) as DecisionName[] // its own keys

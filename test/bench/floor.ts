@@ -32,7 +32,11 @@ async function floor({ plan, concurrency, extent }: Spawns): Promise<Slice> {
   return slice
 }
 
-function bare({ program, args, env, cwd }: Command, options: number, filter: number): Promise<string | undefined> {
+function bare(
+  { program, args, env, cwd }: Command,
+  options: number,
+  filter: number,
+): Promise<string | undefined> {
   const lent = [reopen(options), reopen(filter)] as const
   const stdio: ('ignore' | 'pipe' | number)[] = ['ignore', 'pipe', 'pipe']
   stdio[FD.args] = lent[0]
@@ -47,7 +51,9 @@ function bare({ program, args, env, cwd }: Command, options: number, filter: num
   })
   return new Promise((settle) => {
     child.on('error', (error) => settle(error.message))
-    child.on('close', (code, signal) => settle(code === 0 ? undefined : `ended with ${code ?? signal}: ${complaint}`))
+    child.on('close', (code, signal) =>
+      settle(code === 0 ? undefined : `ended with ${code ?? signal}: ${complaint}`),
+    )
   })
 }
 

@@ -21,10 +21,13 @@ async function load({ port, concurrency, extent, requests, expect }: Load): Prom
   const slice = await measure(concurrency, extent, async (lane) => {
     const connection = connections[lane]
     const request = prepared[lane % prepared.length]
-    if (connection === undefined || request === undefined) throw new Error('a lane without a connection or a request')
+    if (connection === undefined || request === undefined)
+      throw new Error('a lane without a connection or a request')
     const { status, body } = await connection.exchange(request)
     const fits = status === expect.status && expect.contains.every((text) => body.includes(text))
-    return fits ? undefined : `expected ${expect.status} with ${expect.contains.join(', ')}; got ${status} ${body.slice(0, 500)}`
+    return fits
+      ? undefined
+      : `expected ${expect.status} with ${expect.contains.join(', ')}; got ${status} ${body.slice(0, 500)}`
   })
   for (const connection of connections) connection.close()
   return slice

@@ -8,7 +8,9 @@ import { extname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { ROOT } from '../../infra/state.ts'
 
-export type Machine = Readonly<Record<'cpu' | 'cores' | 'memory' | 'kernel' | 'node' | 'workerd' | 'bubblewrap' | 'redis', string>>
+export type Machine = Readonly<
+  Record<'cpu' | 'cores' | 'memory' | 'kernel' | 'node' | 'workerd' | 'bubblewrap' | 'redis', string>
+>
 
 const said = (file: string, args: readonly string[], pattern: RegExp): string => {
   const text = execFileSync(file, args, { encoding: 'utf8', env: { PATH: '/usr/local/bin:/usr/bin:/bin' } })
@@ -53,5 +55,9 @@ export function cpuMs(pid: number | undefined): number {
 /** The same to the nanosecond, without children. */
 export function cpuNanos(pid: number): number {
   const threads = readdirSync(`/proc/${pid}/task`)
-  return threads.reduce((sum, thread) => sum + Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'latin1').split(' ')[0]), 0)
+  return threads.reduce(
+    (sum, thread) =>
+      sum + Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'latin1').split(' ')[0]),
+    0,
+  )
 }

@@ -56,7 +56,14 @@ const FULL: Scale = {
   answers: 100,
   approvals: { extent: { ms: 3_000, count: 300 }, updates: 20 },
   traffic: 5,
-  skills: { rounds: 8, extent: { ms: 2_000, count: 200 }, colds: 10, kernels: 60, burning: { ms: 10_000, count: 500 }, crowd: 500 },
+  skills: {
+    rounds: 8,
+    extent: { ms: 2_000, count: 200 },
+    colds: 10,
+    kernels: 60,
+    burning: { ms: 10_000, count: 500 },
+    crowd: 500,
+  },
 }
 const QUICK: Scale = {
   rounds: 4,
@@ -68,13 +75,21 @@ const QUICK: Scale = {
   answers: 20,
   approvals: { extent: { ms: 1_000, count: 50 }, updates: 5 },
   traffic: 2,
-  skills: { rounds: 3, extent: { ms: 1_000, count: 80 }, colds: 5, kernels: 20, burning: { ms: 3_000, count: 100 }, crowd: 100 },
+  skills: {
+    rounds: 3,
+    extent: { ms: 1_000, count: 80 },
+    colds: 5,
+    kernels: 20,
+    burning: { ms: 3_000, count: 100 },
+    crowd: 100,
+  },
 }
 const STORED = 10_000
 const PATIENCE: Extent = { ms: 120_000, count: 0 }
 
 const env = { PATH: '/usr/local/bin:/usr/bin:/bin', LANG: 'C.UTF-8' }
-const node = (app: string, file: string): string[] => pdeathsig([join(app, 'node_modules/.bin/node'), join(app, 'test/bench', file)])
+const node = (app: string, file: string): string[] =>
+  pdeathsig([join(app, 'node_modules/.bin/node'), join(app, 'test/bench', file)])
 
 async function bench(scale: Scale, stack: Stack): Promise<Results> {
   const subjects = await makeSubjects(stack.url, stack.operator)
@@ -91,9 +106,13 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
   const port = Number(new URL(stack.url).port)
   const http = (name: Exclude<Name, 'floor' | Rested>): Subject<Name> => ({
     name,
-    measure: (concurrency, extent) => load.ask({ port, concurrency, extent: finite(extent), ...subjects[name] }),
+    measure: (concurrency, extent) =>
+      load.ask({ port, concurrency, extent: finite(extent), ...subjects[name] }),
   })
-  const bare: Subject<Name> = { name: 'floor', measure: (concurrency, extent) => floor.ask({ plan, concurrency, extent: finite(extent) }) }
+  const bare: Subject<Name> = {
+    name: 'floor',
+    measure: (concurrency, extent) => floor.ask({ plan, concurrency, extent: finite(extent) }),
+  }
   const all = [bare, http('healthz'), http('denial'), http('dry_run'), http('tier_b'), http('tier_c')]
   const parts = { edge: stack.edge, worker: stack.worker, redis: stack.redis }
   const begun = load1()
@@ -109,7 +128,11 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     sayOnStderr(`storing ${STORED} calls`)
     await fill(load, port, subjects, scale.executed)
     sayOnStderr('measuring at concurrency 1 again')
-    const after = await inRounds([...all, http('denial_in_full_run'), http('tier_c_in_full_run')], alone, parts)
+    const after = await inRounds(
+      [...all, http('denial_in_full_run'), http('tier_c_in_full_run')],
+      alone,
+      parts,
+    )
     const crowded = []
     for (const concurrency of [8, CLIENTS]) {
       sayOnStderr(`measuring at concurrency ${concurrency}`)
@@ -161,10 +184,18 @@ type Rested = 'floor_rested' | 'tier_c_rested'
 const rested = ({ measure }: Subject<Name>, name: Rested): Subject<Name> => ({ name, measure })
 
 /** JSON knows no infinity. */
-const finite = ({ count, ...extent }: Extent): Extent => ({ ...extent, count: Math.min(count, Number.MAX_SAFE_INTEGER) })
+const finite = ({ count, ...extent }: Extent): Extent => ({
+  ...extent,
+  count: Math.min(count, Number.MAX_SAFE_INTEGER),
+})
 
 /** Half into one run, half over all clients' runs. */
-async function fill(load: Peer<Load, Slice>, port: number, subjects: Subjects, executed: number): Promise<void> {
+async function fill(
+  load: Peer<Load, Slice>,
+  port: number,
+  subjects: Subjects,
+  executed: number,
+): Promise<void> {
   const store = async (sent: Sent, count: number): Promise<void> => {
     const { faults } = await load.ask({ port, concurrency: CLIENTS, extent: { ...PATIENCE, count }, ...sent })
     if (faults.length > 0) throw new Error(`the store could not be filled: ${faults.join('\n')}`)
@@ -183,7 +214,9 @@ const settingsOf = ({ rounds, crowdedRounds, executed }: Scale, few: number, loa
     `Worker: 8 calls at a time; its processor time is without that of the process that starts sandboxes, and of theirs. Tools run \`true\`. The machine’s load before: ${load.toFixed(2)}.`,
   ].join('\n')
 
-const { values } = parseArgs({ options: { json: { type: 'string' }, quick: { type: 'boolean', default: false } } })
+const { values } = parseArgs({
+  options: { json: { type: 'string' }, quick: { type: 'boolean', default: false } },
+})
 const state = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
 const started = await startStack({ state, say: sayOnStderr })
 if (!started.ok) {
@@ -194,7 +227,10 @@ try {
   const results = await bench(values.quick ? QUICK : FULL, started.value)
   console.log(`\n${reportOf(results)}\n`)
   if (values.json !== undefined) {
-    writeFileSync(values.json, `${JSON.stringify({ at: new Date().toISOString(), ...results, figures: figuresOf(results) }, null, 2)}\n`)
+    writeFileSync(
+      values.json,
+      `${JSON.stringify({ at: new Date().toISOString(), ...results, figures: figuresOf(results) }, null, 2)}\n`,
+    )
   }
 } finally {
   await started.value.stop()

@@ -12,7 +12,11 @@ export class Peer<Question, Answer> {
   readonly #lines: AsyncIterator<string>
   readonly #reader: Interface
 
-  constructor(name: string, [program = '', ...args]: readonly string[], env: Readonly<Record<string, string>>) {
+  constructor(
+    name: string,
+    [program = '', ...args]: readonly string[],
+    env: Readonly<Record<string, string>>,
+  ) {
     this.#name = name
     this.#child = spawn(program, args, { env, cwd: '/', stdio: ['pipe', 'pipe', 'inherit'] })
     this.#child.stdin.on('error', () => undefined) // it is gone; the missing answer tells
@@ -23,7 +27,8 @@ export class Peer<Question, Answer> {
   async ask(question: Question): Promise<Answer> {
     this.#child.stdin.write(`${JSON.stringify(question)}\n`)
     const { value, done } = await this.#lines.next()
-    if (done === true) throw new Error(`the process \`${this.#name}\` ended without an answer; what it said is above`)
+    if (done === true)
+      throw new Error(`the process \`${this.#name}\` ended without an answer; what it said is above`)
     return JSON.parse(value) as Answer // `answerQuestions` wrote it
   }
 
@@ -38,7 +43,9 @@ export class Peer<Question, Answer> {
 }
 
 /** Child's side: answers until standard input ends. */
-export async function answerQuestions<Question, Answer>(answer: (question: Question) => Promise<Answer>): Promise<void> {
+export async function answerQuestions<Question, Answer>(
+  answer: (question: Question) => Promise<Answer>,
+): Promise<void> {
   for await (const line of createInterface({ input: process.stdin })) {
     const question = JSON.parse(line) as Question // `Peer` wrote it
     process.stdout.write(`${JSON.stringify(await answer(question))}\n`)

@@ -63,8 +63,18 @@ const PAGE_TITLES: Readonly<Record<PageName, string>> = {
   listed: 'GET /v1/approvals, those alike once',
 }
 
-export type Growth = { readonly name: Name; readonly before: number; readonly after: number; readonly change: number }
-export type Figure = { readonly what: string; readonly wanted: string; readonly got: string; readonly met: boolean }
+export type Growth = {
+  readonly name: Name
+  readonly before: number
+  readonly after: number
+  readonly change: number
+}
+export type Figure = {
+  readonly what: string
+  readonly wanted: string
+  readonly got: string
+  readonly met: boolean
+}
 export type Results = {
   readonly machine: Machine
   readonly settings: string
@@ -114,12 +124,18 @@ const ms = (value: number): string => (value < 10 ? value.toFixed(2) : value.toF
 export function growthOf(before: readonly Row<Name>[], after: readonly Row<Name>[]): Growth[] {
   return after.flatMap(({ name, p50 }) => {
     // The full run was not there before; what it is compared with is the same call in an empty one.
-    const base = before.find((row) => row.name === name) ?? before.find((row) => `${row.name}_in_full_run` === name)
+    const base =
+      before.find((row) => row.name === name) ?? before.find((row) => `${row.name}_in_full_run` === name)
     return base === undefined ? [] : [{ name, before: base.p50, after: p50, change: p50 / base.p50 - 1 }]
   })
 }
 
-const figure = (what: string, wanted: string, got: string, met: boolean): Figure => ({ what, wanted, got, met })
+const figure = (what: string, wanted: string, got: string, met: boolean): Figure => ({
+  what,
+  wanted,
+  got,
+  met,
+})
 
 export function figuresOf({
   rows,
@@ -145,8 +161,18 @@ export function figuresOf({
   const worst = Math.max(...growth.filter(({ name }) => GROWING.includes(name)).map(({ change }) => change))
   const sliced = decisions.of_1000 / decisions.of_10
   return [
-    figure('denied call, p50 at 1', `≤ ${WANTED.denied_p50_ms} ms`, `${ms(denied)} ms`, denied <= WANTED.denied_p50_ms),
-    figure('denied calls at 32', `≥ ${WANTED.denied_per_s}/s`, `${rate.toFixed(0)}/s`, rate >= WANTED.denied_per_s),
+    figure(
+      'denied call, p50 at 1',
+      `≤ ${WANTED.denied_p50_ms} ms`,
+      `${ms(denied)} ms`,
+      denied <= WANTED.denied_p50_ms,
+    ),
+    figure(
+      'denied calls at 32',
+      `≥ ${WANTED.denied_per_s}/s`,
+      `${rate.toFixed(0)}/s`,
+      rate >= WANTED.denied_per_s,
+    ),
     figure(
       `tier C, ${REST_MS} ms after the last, p50`,
       `≤ ${WANTED.tier_c_rested} × the floor`,
@@ -165,7 +191,12 @@ export function figuresOf({
       `${(share * 100).toFixed(0)} %`,
       share >= WANTED.tier_c_share,
     ),
-    figure(`p50 with ${stored} calls stored`, `within ${WANTED.growth * 100} %`, `${percent(worst)} at worst`, worst <= WANTED.growth),
+    figure(
+      `p50 with ${stored} calls stored`,
+      `within ${WANTED.growth * 100} %`,
+      `${percent(worst)} at worst`,
+      worst <= WANTED.growth,
+    ),
     figure(
       'yes → execution begins, tier C, p50',
       `≤ ${WANTED.answered_ms} ms`,
@@ -184,14 +215,24 @@ export function figuresOf({
       `${decisions.denied_of_10.toFixed(0)} µs`,
       decisions.denied_of_10 <= WANTED.decision_us,
     ),
-    figure('with 1,000, 10 of them of the tool', `≤ ${WANTED.slicing} × that`, `${sliced.toFixed(2)} ×`, sliced <= WANTED.slicing),
+    figure(
+      'with 1,000, 10 of them of the tool',
+      `≤ ${WANTED.slicing} × that`,
+      `${sliced.toFixed(2)} ×`,
+      sliced <= WANTED.slicing,
+    ),
     figure(
       '1,000 policies validated',
       `≤ ${WANTED.checked_s} s`,
       `${(decisions.checked_1000 / 1e6).toFixed(2)} s`,
       decisions.checked_1000 <= WANTED.checked_s * 1e6,
     ),
-    figure(`inbox, first page of ${WAITING}, p50`, `≤ ${WANTED.page_ms} ms`, `${ms(approvals.page)} ms`, approvals.page <= WANTED.page_ms),
+    figure(
+      `inbox, first page of ${WAITING}, p50`,
+      `≤ ${WANTED.page_ms} ms`,
+      `${ms(approvals.page)} ms`,
+      approvals.page <= WANTED.page_ms,
+    ),
     figure(
       `${CONSOLES} open consoles show one more`,
       `≤ ${WANTED.update_ms} ms`,
@@ -204,16 +245,29 @@ export function figuresOf({
       `${(traffic.bulk.proxied / 1e6).toFixed(0)} MB/s`,
       traffic.bulk.proxied >= WANTED.proxied_mb_s * 1e6,
     ),
-    figure(`${CONNECTIONS} connections of one call`, 'all answered', `${traffic.answered}`, traffic.answered === CONNECTIONS),
+    figure(
+      `${CONNECTIONS} connections of one call`,
+      'all answered',
+      `${traffic.answered}`,
+      traffic.answered === CONNECTIONS,
+    ),
     ...skillFigures(skills),
-    figure('edge bundle, gzip', '≤ 3 MiB', `${(bundle.gzip / MiB).toFixed(2)} MiB`, bundle.gzip <= WANTED.bundle),
+    figure(
+      'edge bundle, gzip',
+      '≤ 3 MiB',
+      `${(bundle.gzip / MiB).toFixed(2)} MiB`,
+      bundle.gzip <= WANTED.bundle,
+    ),
   ]
 }
 
 function skillFigures({ rows, cold, published, kernels, crowd, beside }: Skills): Figure[] {
   const warm = (name: WarmName): number => rows.find((row) => row.name === name)?.p50 ?? Number.NaN
-  const within = (what: string, value: number, most: number): Figure => figure(what, `≤ ${most} ms`, `${ms(value)} ms`, value <= most)
-  const dearest = Math.max(...kernels.filter(({ counts }) => counts).map(({ plain, paying }) => paying / plain))
+  const within = (what: string, value: number, most: number): Figure =>
+    figure(what, `≤ ${most} ms`, `${ms(value)} ms`, value <= most)
+  const dearest = Math.max(
+    ...kernels.filter(({ counts }) => counts).map(({ plain, paying }) => paying / plain),
+  )
   const sums = kernels.map((kernel) => kernel.sums)
   const change = crowd.many / crowd.few - 1
   const worst = Math.max(beside.denial.burning, beside.small.burning)
@@ -228,14 +282,24 @@ function skillFigures({ rows, cold, published, kernels, crowd, beside }: Skills)
       `${(published.ms / 1e3).toFixed(2)} s`,
       published.ms <= WANTED.published_s * 1e3,
     ),
-    figure('metered kernels', `≤ ${WANTED.metering} × unmetered`, `${dearest.toFixed(2)} × at worst`, dearest <= WANTED.metering),
+    figure(
+      'metered kernels',
+      `≤ ${WANTED.metering} × unmetered`,
+      `${dearest.toFixed(2)} × at worst`,
+      dearest <= WANTED.metering,
+    ),
     figure(
       'fuel of each run of a kernel',
       'the same',
       sums.every((count) => count === 1) ? 'the same' : `${Math.max(...sums)} different`,
       sums.every((count) => count === 1),
     ),
-    figure(`warm p50 with ${crowd.size} skills`, `within ${WANTED.crowd * 100} %`, percent(change), change <= WANTED.crowd),
+    figure(
+      `warm p50 with ${crowd.size} skills`,
+      `within ${WANTED.crowd * 100} %`,
+      percent(change),
+      change <= WANTED.crowd,
+    ),
     within(`p95 while ${HOSTILE_LANES} hostile calls burn`, worst, WANTED.beside_ms),
   ]
 }
@@ -243,17 +307,35 @@ function skillFigures({ rows, cold, published, kernels, crowd, beside }: Skills)
 export function reportOf(results: Results): string {
   const { machine, settings, rows, growth, approvals, decisions, answers, traffic, skills, stored } = results
   const said = Object.entries(machine).map(([name, value]) => `${name} ${value}`)
-  const tables = [...new Set(rows.map(({ concurrency }) => concurrency))].map((concurrency) => tableAt(concurrency, rows))
-  const grown = growth.map(({ name, before, after, change }) => [TITLES[name], ms(before), ms(after), percent(change)])
+  const tables = [...new Set(rows.map(({ concurrency }) => concurrency))].map((concurrency) =>
+    tableAt(concurrency, rows),
+  )
+  const grown = growth.map(({ name, before, after, change }) => [
+    TITLES[name],
+    ms(before),
+    ms(after),
+    percent(change),
+  ])
   const begun = [
     ['floor: proposal of an allowed call', ms(answers.allowed.p50), ms(answers.allowed.p95)],
     ['an operator’s yes', ms(answers.answered.p50), ms(answers.answered.p95)],
   ]
   // What is decided is told in the order of the titles.
-  const decided = (Object.keys(DECISION_TITLES) as DecisionName[]).map((name) => [DECISION_TITLES[name], decisions[name].toFixed(0)])
-  const inbox = (Object.keys(PAGE_TITLES) as PageName[]).map((name) => [PAGE_TITLES[name], ms(approvals[name])]) // in the order of the titles
+  const decided = (Object.keys(DECISION_TITLES) as DecisionName[]).map((name) => [
+    DECISION_TITLES[name],
+    decisions[name].toFixed(0),
+  ])
+  const inbox = (Object.keys(PAGE_TITLES) as PageName[]).map((name) => [
+    PAGE_TITLES[name],
+    ms(approvals[name]),
+  ]) // in the order of the titles
   const { p50, worst } = approvals.update
-  const figures = figuresOf(results).map(({ what, wanted, got, met }) => [met ? 'met' : 'MISSED', what, wanted, got])
+  const figures = figuresOf(results).map(({ what, wanted, got, met }) => [
+    met ? 'met' : 'MISSED',
+    what,
+    wanted,
+    got,
+  ])
   return [
     said.join(' · '),
     settings,
@@ -281,7 +363,13 @@ function skillTables({ rows, cold, published, kernels, crowd, beside }: Skills):
     ['a small skill, warm, beside few', ms(crowd.few)],
     [`beside ${crowd.size}`, ms(crowd.many)],
   ]
-  const metered = kernels.map(({ name, plain, paying, fuel }) => [name, ms(plain), ms(paying), (paying / plain).toFixed(2), `${fuel}`])
+  const metered = kernels.map(({ name, plain, paying, fuel }) => [
+    name,
+    ms(plain),
+    ms(paying),
+    (paying / plain).toFixed(2),
+    `${fuel}`,
+  ])
   const others = (['denial', 'small'] as const).map((name) => {
     const { quiet, burning, worst } = beside[name]
     return [WARM_TITLES[name], ms(quiet), ms(burning), worst]

@@ -14,7 +14,11 @@ export type Subject<Name extends string> = {
 
 /** Milliseconds of processor time for one operation; the worker's holds what it started. */
 export type Spent = { readonly edge: number; readonly worker: number; readonly redis: number }
-export type Row<Name extends string> = { readonly name: Name; readonly concurrency: number; readonly spent: Spent } & Summary
+export type Row<Name extends string> = {
+  readonly name: Name
+  readonly concurrency: number
+  readonly spent: Spent
+} & Summary
 
 /** One subject that could not be measured makes the whole run worthless. */
 class Broken extends Error {}
@@ -34,7 +38,8 @@ export async function inRounds<Name extends string>(
       const before = usage(parts)
       const slice = await subject.measure(concurrency, extent)
       const after = usage(parts)
-      if (slice.faults.length > 0) throw new Broken(`${subject.name} at ${concurrency}: ${slice.faults.join('\n')}`)
+      if (slice.faults.length > 0)
+        throw new Broken(`${subject.name} at ${concurrency}: ${slice.faults.join('\n')}`)
       kept.slices.push(slice)
       kept.spent.push(perOperation(before, after, slice.count))
     }

@@ -30,7 +30,10 @@ const HOSTILE: Readonly<Record<string, Parts>> = {
   },
   'fills 16 MiB at a time': {
     memory: { min: 256 },
-    run: [...w.loop([...w.i32(0), ...w.i32(0), ...w.i32(16_700_000), ...w.bulk(11, 0), ...w.br(0)]), w.UNREACHABLE],
+    run: [
+      ...w.loop([...w.i32(0), ...w.i32(0), ...w.i32(16_700_000), ...w.bulk(11, 0), ...w.br(0)]),
+      w.UNREACHABLE,
+    ],
   },
   'burns cheaply, then reads memory all over': {
     locals: [w.I32],
@@ -49,11 +52,20 @@ const HOSTILE: Readonly<Record<string, Parts>> = {
     memory: { min: 16 },
     run: [
       ...[...w.i32(65_536), ...w.i32(0xff), ...w.i32(130_000), ...w.bulk(11, 0)],
-      ...w.loop([...w.i32(65_536), ...w.i32(130_000), ...w.i32(65_536), ...w.i32(130_000), ...w.call(0), ...w.br(0)]),
+      ...w.loop([
+        ...w.i32(65_536),
+        ...w.i32(130_000),
+        ...w.i32(65_536),
+        ...w.i32(130_000),
+        ...w.call(0),
+        ...w.br(0),
+      ]),
       w.UNREACHABLE,
     ],
   },
-  'loops where memory is asked for': { realloc: { ...w.REALLOC_SHAPE, body: [...w.loop(w.br(0)), w.UNREACHABLE] } },
+  'loops where memory is asked for': {
+    realloc: { ...w.REALLOC_SHAPE, body: [...w.loop(w.br(0)), w.UNREACHABLE] },
+  },
 }
 /** A load from an address that follows from the last one as if by chance. */
 function somewhere(local: number): w.Code {
@@ -62,7 +74,11 @@ function somewhere(local: number): w.Code {
 }
 /** So many times, counted in the first of the skill's own parameters, which it needs no more. */
 function again(times: number, body: w.Code): w.Code {
-  return [...w.i32(times), ...w.set(0), ...w.loop([...body, ...w.get(0), ...w.i32(1), 0x6b, ...w.tee(0), ...w.brIf(0)])]
+  return [
+    ...w.i32(times),
+    ...w.set(0),
+    ...w.loop([...body, ...w.get(0), ...w.i32(1), 0x6b, ...w.tee(0), ...w.brIf(0)]),
+  ]
 }
 const GREETING = 'export const run = (tool, input) => JSON.stringify({ hello: JSON.parse(input).name })'
 
@@ -76,7 +92,9 @@ export type Skills = {
   /** p50 of a warm call beside few others, and beside as many as `size` says. */
   readonly crowd: { readonly size: number; readonly few: number; readonly many: number }
   /** p95 with nothing else, and the worst while one kind of hostile skill burns, which is named. */
-  readonly beside: Readonly<Record<'denial' | 'small', { readonly quiet: number; readonly burning: number; readonly worst: string }>>
+  readonly beside: Readonly<
+    Record<'denial' | 'small', { readonly quiet: number; readonly burning: number; readonly worst: string }>
+  >
 }
 export type Scale = {
   readonly rounds: number
@@ -87,12 +105,18 @@ export type Scale = {
   readonly crowd: number
 }
 
-export async function timeSkills(stack: Stack, load: Peer<Load, Slice>, { healthz, denial }: Subjects, scale: Scale): Promise<Skills> {
+export async function timeSkills(
+  stack: Stack,
+  load: Peer<Load, Slice>,
+  { healthz, denial }: Subjects,
+  scale: Scale,
+): Promise<Skills> {
   const maker = await Maker.on(stack)
   const small = await maker.enabled('bench.small', await component())
   const javascript = await maker.enabled('bench.javascript', await javaScriptSkill(GREETING, []))
   const warm = { healthz, denial, small: await maker.sent(small), javascript: await maker.sent(javascript) }
-  const measured = (sent: Sent, extent: Extent, concurrency = 1) => load.ask({ port: maker.port, concurrency, extent, ...sent })
+  const measured = (sent: Sent, extent: Extent, concurrency = 1) =>
+    load.ask({ port: maker.port, concurrency, extent, ...sent })
   const subjects = (Object.keys(warm) as WarmName[]).map((name) => ({
     name,
     measure: (_: number, extent: Extent) => measured(warm[name], extent),
@@ -101,7 +125,8 @@ export async function timeSkills(stack: Stack, load: Peer<Load, Slice>, { health
   const few = { rounds: scale.rounds, concurrency: 1, extent: scale.extent }
   await inRounds(subjects, { ...few, rounds: 1 }, parts)
   const rows = await inRounds(subjects, few, parts)
-  const p50Of = async (): Promise<number> => median((await inRounds(subjects.slice(2, 3), few, parts)).map(({ p50 }) => p50))
+  const p50Of = async (): Promise<number> =>
+    median((await inRounds(subjects.slice(2, 3), few, parts)).map(({ p50 }) => p50))
   const cold = {
     small: await maker.cold(scale.colds, await component()),
     javascript: await maker.cold(scale.colds, await javaScriptSkill(GREETING, [])),
@@ -133,9 +158,14 @@ async function timeBeside(
     if (slice.faults.length > 0) throw new Error(slice.faults.join('\n'))
     return slice.p95
   }
-  const found = { denial: [{ p95: await p95('denial'), kind: '' }], small: [{ p95: await p95('small'), kind: '' }] }
+  const found = {
+    denial: [{ p95: await p95('denial'), kind: '' }],
+    small: [{ p95: await p95('small'), kind: '' }],
+  }
   for (const [kind, hostile] of Object.entries(HOSTILE)) {
-    const stop = await maker.burning(await maker.enabled(`bench.hostile${found.small.length}`, await component(hostile), MOST))
+    const stop = await maker.burning(
+      await maker.enabled(`bench.hostile${found.small.length}`, await component(hostile), MOST),
+    )
     for (const name of ['denial', 'small'] as const) found[name].push({ p95: await p95(name), kind })
     await stop()
   }
@@ -164,7 +194,9 @@ class Maker {
 
   static async on(stack: Stack): Promise<Maker> {
     const publisher = await Publisher.listed('bench', stack.operator)
-    const { key = '' } = done(await stack.operator('putOperator', { params: { name: 'bench-maker' }, body: { roles: ['admin'] } }))
+    const { key = '' } = done(
+      await stack.operator('putOperator', { params: { name: 'bench-maker' }, body: { roles: ['admin'] } }),
+    )
     return new Maker(stack, publisher, client(stack.url, bearer(key)))
   }
 
@@ -181,14 +213,19 @@ class Maker {
 
   async #agentOf(tools: string[]): Promise<{ key: string; run: string }> {
     const body = { tools, budget: { max_calls_per_run: 1_000_000, max_denied_per_run: 1_000_000 } }
-    const { key = '' } = done(await this.#stack.operator('putAgent', { params: { name: `bench-skill-${this.#agents++}` }, body }))
+    const { key = '' } = done(
+      await this.#stack.operator('putAgent', { params: { name: `bench-skill-${this.#agents++}` }, body }),
+    )
     const { id: run } = done(await client(this.#stack.url, bearer(key))('createRun', { body: {} }))
     return { key, run }
   }
 
   async sent(tool: string): Promise<Sent> {
     const { key, run } = await this.#agentOf([tool])
-    return { requests: [proposal(key, run, tool)], expect: { status: 200, contains: ['"state":"succeeded"', '"attestation":{'] } }
+    return {
+      requests: [proposal(key, run, tool)],
+      expect: { status: 200, contains: ['"state":"succeeded"', '"attestation":{'] },
+    }
   }
 
   /** The first calls of as many skills, none of which has an isolate yet. */
@@ -213,7 +250,10 @@ class Maker {
   async timePublished(code: Uint8Array): Promise<Skills['published']> {
     const took: number[] = []
     for (let i = 0; i < 3; i++) {
-      const body = this.#publisher.pack(this.#publisher.manifest(`bench.large${i}`, { capabilities: {} }), code)
+      const body = this.#publisher.pack(
+        this.#publisher.manifest(`bench.large${i}`, { capabilities: {} }),
+        code,
+      )
       const begun = performance.now()
       done(await this.#publish('publishSkill', { body }))
       took.push(performance.now() - begun)
@@ -230,7 +270,11 @@ class Maker {
 
   async alone(size: number): Promise<void> {
     const ids = Array.from({ length: size }, (_, i) => `bench.crowd${i}`)
-    for (const id of ids) await this.#stack.operator('disableSkill', { params: { id, version: '1.0.0' }, body: { reason: 'measured' } })
+    for (const id of ids)
+      await this.#stack.operator('disableSkill', {
+        params: { id, version: '1.0.0' },
+        body: { reason: 'measured' },
+      })
   }
 
   /** Calls it on all lanes at once, again and again, until it is stopped. */
@@ -242,7 +286,8 @@ class Maker {
       while (goesOn) {
         let call = done(await agent('proposeCallInNewRun', { body: { tool, args: {} }, wait: 20 }))
         // Whoever waits for a place has not begun, and has its time before it.
-        while (call.result === undefined) call = done(await agent('readCall', { params: { run: call.run, call: call.id }, wait: 20 }))
+        while (call.result === undefined)
+          call = done(await agent('readCall', { params: { run: call.run, call: call.id }, wait: 20 }))
         const { state, result } = call
         if (state !== 'timed_out' && result?.error?.code !== 'quota_exceeded')
           throw new Error(`a hostile call of ${tool} ended ${state}: ${JSON.stringify(result?.error)}`)
@@ -268,7 +313,16 @@ const LARGE_BYTES = 1_500_000
 /** One that was compiled from a program of that size: functions that loop, branch, load, store and call each other. */
 async function large(): Promise<Uint8Array> {
   const body = (seed: number): w.Code => {
-    const step = [...w.get(0), ...w.i32(seed), 0x6a, ...w.tee(0), ...w.i32(0xfffc), 0x71, ...w.get(1), ...w.store(0x36, seed % 64)]
+    const step = [
+      ...w.get(0),
+      ...w.i32(seed),
+      0x6a,
+      ...w.tee(0),
+      ...w.i32(0xfffc),
+      0x71,
+      ...w.get(1),
+      ...w.store(0x36, seed % 64),
+    ]
     const choice = [
       ...w.get(0),
       ...w.i32(seed % 7),

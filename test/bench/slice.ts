@@ -7,7 +7,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
  * How long a slice lasts: until `ms` have passed or `count` operations were begun, whichever is first. Each lane rests before each of
  * its own. With `every_ms` they begin by the clock, and what finds no lane has begun all the same.
  */
-export type Extent = { readonly ms: number; readonly count: number; readonly rest_ms?: number; readonly every_ms?: number }
+export type Extent = {
+  readonly ms: number
+  readonly count: number
+  readonly rest_ms?: number
+  readonly every_ms?: number
+}
 
 /** Times in milliseconds. */
 export type Slice = {

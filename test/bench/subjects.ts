@@ -26,7 +26,13 @@ export type Subjects = {
   readonly example: Output<'proposeCall'>
 }
 
-const LIMITS = { timeout_ms: 10_000, cpu_ms: 2_000, memory_bytes: 64 * 1024 * 1024, pids: 8, output_bytes: 4_096 }
+const LIMITS = {
+  timeout_ms: 10_000,
+  cpu_ms: 2_000,
+  memory_bytes: 64 * 1024 * 1024,
+  pids: 8,
+  output_bytes: 4_096,
+}
 
 /** The cheapest program there is: what is measured is the way to it and back. */
 export const doesNothing = (tier: 'B' | 'C'): ProcessToolSpec => ({
@@ -74,9 +80,15 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
   const succeeded = ['"state":"succeeded"']
   const c = { tool: 'bench.c', args: {} }
   return {
-    healthz: { requests: [{ method: 'GET', path: '/healthz', headers: {}, body: '' }], expect: { status: 200, contains: ['"ok":true'] } },
+    healthz: {
+      requests: [{ method: 'GET', path: '/healthz', headers: {}, body: '' }],
+      expect: { status: 200, contains: ['"ok":true'] },
+    },
     denial: propose(runs, FORBIDDEN, denied),
-    dry_run: { requests: [post('/v1/decisions', c)], expect: { status: 200, contains: ['"effect":"allow"'] } },
+    dry_run: {
+      requests: [post('/v1/decisions', c)],
+      expect: { status: 200, contains: ['"effect":"allow"'] },
+    },
     tier_b: propose(runs, { tool: 'bench.b', args: {} }, succeeded),
     tier_c: propose(runs, c, succeeded),
     denial_in_full_run: propose([full], FORBIDDEN, denied),
@@ -86,6 +98,7 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
 }
 
 export function done<T>(answer: Result<T, { code: string; detail: string }>): T {
-  if (!answer.ok) throw new Error(`the edge refused the bench's set-up: ${answer.error.code}: ${answer.error.detail}`)
+  if (!answer.ok)
+    throw new Error(`the edge refused the bench's set-up: ${answer.error.code}: ${answer.error.detail}`)
   return answer.value
 }

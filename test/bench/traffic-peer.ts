@@ -26,7 +26,8 @@ await answerQuestions(async (plan: Plan): Promise<Said> => {
       out += Buffer.from(bytes).toString('latin1')
     },
   })
-  if (outcome.kind !== 'exit' || outcome.code !== 0) throw new Error(`the client ended with ${JSON.stringify(outcome)}: ${out}`)
+  if (outcome.kind !== 'exit' || outcome.code !== 0)
+    throw new Error(`the client ended with ${JSON.stringify(outcome)}: ${out}`)
   return { out, took_ms: ended_at_ms - started_at_ms }
 })
 await unequip(equipment)

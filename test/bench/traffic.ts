@@ -19,21 +19,45 @@ export const CONNECTIONS = 1_000
 const BULK = 1024 * 1024 * 1024
 const BLOCK = Buffer.alloc(1024 * 1024)
 const CURL = ['curl', '--silent', '--show-error', '--output', '/dev/null', '--proxytunnel']
-const LIMITS = { ...DEFAULT_LIMITS, timeout_ms: 120_000, cpu_ms: 120_000, net_bytes: 2 * BULK, net_connections: 2 * CONNECTIONS }
+const LIMITS = {
+  ...DEFAULT_LIMITS,
+  timeout_ms: 120_000,
+  cpu_ms: 120_000,
+  net_bytes: 2 * BULK,
+  net_connections: 2 * CONNECTIONS,
+}
 
 /** `start` makes the argv of the process that has the sandbox, which may reach the given host. */
-export async function timeTraffic(rounds: number, start: (host: string) => readonly string[]): Promise<Traffic> {
-  const server = createServer((request, answer) => (request.url === '/bulk' ? pour(answer) : void answer.end('ok')))
+export async function timeTraffic(
+  rounds: number,
+  start: (host: string) => readonly string[],
+): Promise<Traffic> {
+  const server = createServer((request, answer) =>
+    request.url === '/bulk' ? pour(answer) : void answer.end('ok'),
+  )
   await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
   const host = `127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a port
   const peer = new Peer<Plan, Said>('traffic', start(host), { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' })
   const proxied = (argv: readonly string[]): Promise<Said> => peer.ask(planOf(argv, host))
   const bulk = [...CURL, '--write-out', '%{speed_download}', `http://${host}/bulk`]
   const many = [
-    ...[...CURL, '--parallel', '--parallel-max', '50', '--header', 'connection: close', '--write-out', '%{http_code}\\n'],
+    ...[
+      ...CURL,
+      '--parallel',
+      '--parallel-max',
+      '50',
+      '--header',
+      'connection: close',
+      '--write-out',
+      '%{http_code}\\n',
+    ],
     `http://${host}/[1-${CONNECTIONS}]`,
   ]
-  const seen = { bulk: [[], []] as [number[], number[]], many: [[], []] as [number[], number[]], answered: CONNECTIONS }
+  const seen = {
+    bulk: [[], []] as [number[], number[]],
+    many: [[], []] as [number[], number[]],
+    answered: CONNECTIONS,
+  }
   try {
     for (let round = 0; round < rounds; round++) {
       for (const [way, run] of [direct, proxied].entries()) {
@@ -48,7 +72,10 @@ export async function timeTraffic(rounds: number, start: (host: string) => reado
     server.closeAllConnections()
     server.close()
   }
-  const both = ([here, there]: readonly [number[], number[]]): Both<number> => ({ direct: median(here), proxied: median(there) })
+  const both = ([here, there]: readonly [number[], number[]]): Both<number> => ({
+    direct: median(here),
+    proxied: median(there),
+  })
   return { bulk: both(seen.bulk), many: both(seen.many), answered: seen.answered }
 }
 

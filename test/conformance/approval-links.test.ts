@@ -27,34 +27,55 @@ const command = (...args: string[]): Promise<{ code: number; out: string; err: s
     execFile(
       process.execPath,
       [join(ROOT, 'test/conformance/approval-links/main.ts'), ...args],
-      { env: { COUNTERSIGN_URL: where.url, COUNTERSIGN_KEY: where.operatorKey, COUNTERSIGN_AGENT_KEY: where.agentKey } },
+      {
+        env: {
+          COUNTERSIGN_URL: where.url,
+          COUNTERSIGN_KEY: where.operatorKey,
+          COUNTERSIGN_AGENT_KEY: where.agentKey,
+        },
+      },
       (error, out, err) => done({ code: Number(error?.code ?? 0), out, err }),
     ),
   )
 const FEW = ['--posts', '20', '--mutations', '100']
 
-test('the command has a program make approvals, prints a line for each promise, and exits with 0', { timeout: 120_000 }, async () => {
-  const told = await command(...FEW, '--', process.execPath, join(ROOT, 'test/conformance/approval-links/countersign.ts'))
+test('the command has a program make approvals, prints a line for each promise, and exits with 0', {
+  timeout: 120_000,
+}, async () => {
+  const told = await command(
+    ...FEW,
+    '--',
+    process.execPath,
+    join(ROOT, 'test/conformance/approval-links/countersign.ts'),
+  )
   expect([told.code, told.out.match(/^kept {2}/gm)?.length, told.err]).toEqual([0, CHECKS.length, ''])
   expect(told.out).toMatch(new RegExp(`\\n${CHECKS.length} kept, 0 broken, 0 not run\\n$`))
 })
 
-test('with links alone, what could not be tried is said, and is no success', { timeout: 120_000 }, async () => {
+test('with links alone, what could not be tried is said, and is no success', {
+  timeout: 120_000,
+}, async () => {
   const target = countersign(where)
   const links: string[] = []
   for (let i = 0; i < 5; i++) links.push((await target.open())?.link ?? expect.fail('no link'))
   const told = await command(...FEW, '--json', ...links.flatMap((link) => ['--url', link]))
-  const { settings, findings } = JSON.parse(told.out) as { settings: object; findings: { name: string; outcome: string }[] } // as main.ts prints it
+  const { settings, findings } = JSON.parse(told.out) as {
+    settings: object
+    findings: { name: string; outcome: string }[]
+  } // as main.ts prints it
   expect([told.code, settings]).toMatchObject([2, { posts: 20, mutations: 100 }])
   expect(findings.map(({ name, outcome }) => `${name} ${outcome}`)).toEqual(
     CHECKS.map(({ name }) => `${name} ${name === 'expiry' ? 'not run' : 'kept'}`),
   )
 })
 
-test.each([[[]], [['--url', 'x', '--', 'y']], [['--posts', '0', '--url', 'x']], [['--approve', 'x', '--url', 'x']], [['--what']]])(
-  'called wrongly it says how to call it: %j',
-  async (args) => {
-    const told = await command(...args)
-    expect([told.code, /Usage: node main\.ts/.test(told.err)]).toEqual([64, true])
-  },
-)
+test.each([
+  [[]],
+  [['--url', 'x', '--', 'y']],
+  [['--posts', '0', '--url', 'x']],
+  [['--approve', 'x', '--url', 'x']],
+  [['--what']],
+])('called wrongly it says how to call it: %j', async (args) => {
+  const told = await command(...args)
+  expect([told.code, /Usage: node main\.ts/.test(told.err)]).toEqual([64, true])
+})

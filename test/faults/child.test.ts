@@ -43,7 +43,9 @@ test('children die with a parent that is killed -9, behind a change of user too,
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
   const parent = started(process.execPath, ['test/support/stack/process-tree.ts', folder])
   const pids: number[] = JSON.parse(await firstLine(parent))
-  await expect.poll(() => pids.filter((pid) => commandOf(pid).startsWith('/usr/bin/sleep')), { timeout: 5_000 }).toEqual(pids)
+  await expect
+    .poll(() => pids.filter((pid) => commandOf(pid).startsWith('/usr/bin/sleep')), { timeout: 5_000 })
+    .toEqual(pids)
   parent.kill('SIGKILL')
   await expect.poll(() => pids.filter(alive), { timeout: 5_000 }).toEqual([])
   expect(readFileSync('/proc/self/mountinfo', 'utf8')).toBe(mounts)
@@ -125,7 +127,10 @@ test('a part that ends while starting, or is never ready, or is not there, is re
     spec(['/bin/sh', '-c', 'echo no such thing >&2; exit 3'], () => Promise.resolve(false)),
     () => undefined,
   ).start()
-  expect(ended).toMatchObject({ ok: false, error: expect.stringMatching(/^part ended while starting.*part\.log.*\n {4}no such thing$/s) })
+  expect(ended).toMatchObject({
+    ok: false,
+    error: expect.stringMatching(/^part ended while starting.*part\.log.*\n {4}no such thing$/s),
+  })
   const late = await new Child(
     spec(['/usr/bin/sleep', '60'], () => Promise.resolve(false)),
     () => undefined,

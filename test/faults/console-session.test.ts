@@ -18,7 +18,9 @@ const MINUTE = 60_000
 
 test('K05 behind TLS the cookie is `__Host-` and `Secure`, and one without the prefix is none', async () => {
   const session = await ConsoleSession.open(stack.url, key, origin)
-  expect(session.setCookie).toMatch(/^__Host-countersign=default\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure$/)
+  expect(session.setCookie).toMatch(
+    /^__Host-countersign=default\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure$/,
+  )
   expect((await session.get('/console')).status).toBe(200)
   const bare = session.cookie.replace('__Host-', '')
   expect((await session.get('/console', { headers: { cookie: bare } })).status).toBe(401)
@@ -35,7 +37,9 @@ test('K05 behind TLS a form of the same name over plain HTTP is from elsewhere',
 async function after(begun_ms: number, used_ms: number): Promise<void> {
   await strike(stack.edge)
   const db = fileOf('tenant', stack.state.dir)
-  const { changes } = db.prepare('update console_sessions set created_at = ?, seen_at = ?').run(Date.now() - begun_ms, Date.now() - used_ms)
+  const { changes } = db
+    .prepare('update console_sessions set created_at = ?, seen_at = ?')
+    .run(Date.now() - begun_ms, Date.now() - used_ms)
   db.close()
   expect(Number(changes)).toBeGreaterThan(0)
   await revive(stack.edge)

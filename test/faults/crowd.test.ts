@@ -25,7 +25,12 @@ const STAYS = {
   description: 'stays for a while',
   input_schema: { type: 'object', properties: { seconds: { type: 'string' } }, required: ['seconds'] },
   capabilities: [],
-  executor: { kind: 'process' as const, tiers: ['C' as const], argv: ['sleep', '{seconds}'], stdin: 'none' as const },
+  executor: {
+    kind: 'process' as const,
+    tiers: ['C' as const],
+    argv: ['sleep', '{seconds}'],
+    stdin: 'none' as const,
+  },
   egress: { mode: 'strict' as const, hosts: [] },
   workspace: 'call' as const,
   limits: { timeout_ms: 60_000 },
@@ -43,9 +48,15 @@ describe('on a worker of four places', () => {
     const { key = '' } = must(await hurt.operator('putAgent', { params: { name: 'guest' }, body }))
     const guest = client(hurt.stack.url, bearer(key))
     const runs = await inLanes(10, 4, () => hurt.run())
-    const waiting = await inLanes(100, 8, (n) => hurt.propose('stays', { seconds: '0.5' }, { run: runs[n % 10] ?? '' }))
+    const waiting = await inLanes(100, 8, (n) =>
+      hurt.propose('stays', { seconds: '0.5' }, { run: runs[n % 10] ?? '' }),
+    )
     const endedOf = async (): Promise<number> => {
-      const states = await inLanes(waiting.length, 8, async (n) => (await hurt.read(waiting[n] ?? { run: '', id: '' })).state)
+      const states = await inLanes(
+        waiting.length,
+        8,
+        async (n) => (await hurt.read(waiting[n] ?? { run: '', id: '' })).state,
+      )
       return states.filter((state) => state === 'succeeded').length
     }
     const before = await endedOf()
@@ -108,7 +119,9 @@ describe('on a worker of four places', () => {
       await inLanes(50, 8, async () => must(await propose(fresh)))
       const lying = async (): Promise<Set<string | null>> => {
         const ids = await redis.lrange('cs:doorbell-default.nobody:wait', 0, -1)
-        return new Set(await Promise.all(ids.map((id) => redis.hget(`cs:doorbell-default.nobody:${id}`, 'data'))))
+        return new Set(
+          await Promise.all(ids.map((id) => redis.hget(`cs:doorbell-default.nobody:${id}`, 'data'))),
+        )
       }
       await eventually('doorbells lie in Redis', async () => (await lying()).size > 0)
       const before = await lying()

@@ -70,26 +70,37 @@ test('where an edge can’t read the set in force, nothing is allowed, it says w
   const { policies } = granted(await before.operator('readPolicies', {}))
   granted(
     await before.operator('putPolicies', {
-      body: { policies: { ...policies, mine: '@id("mine") forbid (principal in Role::"none", action, resource);' } },
+      body: {
+        policies: { ...policies, mine: '@id("mine") forbid (principal in Role::"none", action, resource);' },
+      },
     }),
   )
   const { key } = await new Desk('repair', before.dev).operator(['admin'])
   await before.stop()
   const db = fileOf('tenant', dir)
-  db.prepare(`update policy_sets set policies = replace(policies, 'forbid (principal in', 'forbid principal in (') where active = 1`).run()
+  db.prepare(
+    `update policy_sets set policies = replace(policies, 'forbid (principal in', 'forbid principal in (') where active = 1`,
+  ).run()
   db.close()
 
   const { operator, dev, stop } = await startTestStack({ state: dir })
   onTestFinished(stop)
   const agent = client(dev.url, bearer(dev.agent_key))
-  const call = await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'true' } } })
-  expect(call).toMatchObject({ ok: false, error: { status: 403, detail: expect.stringContaining('can’t be read') } })
+  const call = await agent('proposeCallInNewRun', {
+    body: { tool: 'process.run', args: { command: 'true' } },
+  })
+  expect(call).toMatchObject({
+    ok: false,
+    error: { status: 403, detail: expect.stringContaining('can’t be read') },
+  })
   expect(refusal(await client(dev.url, bearer(key))('readPolicies', {}))).toBe('403 forbidden')
   expect(refusal(await operator('listAgents', {}))).toBe('403 forbidden')
   const { refusal: why, findings } = granted(await operator('checkPolicies', { body: {} }))
   expect([why?.code, findings[0]?.at]).toEqual(['invalid_policy', expect.stringMatching(/^mine:1:/)])
   granted(await operator('putPolicies', { body: { policies } }))
   expect(granted(await operator('listAgents', {})).items.length).toBeGreaterThan(0)
-  const next = granted(await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'true' } } }))
+  const next = granted(
+    await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'true' } } }),
+  )
   expect(next.state).not.toBe('denied')
 })

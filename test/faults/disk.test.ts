@@ -20,14 +20,24 @@ const state = mkdtempSync(join(tmpdir(), 'countersign-'))
 let stack: Stack
 let agent: Client
 beforeAll(async () => {
-  expect(process.getuid?.(), 'this test must run as root, for it mounts a small disk; `npm test` in CI does').toBe(0)
+  expect(
+    process.getuid?.(),
+    'this test must run as root, for it mounts a small disk; `npm test` in CI does',
+  ).toBe(0)
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'none', state])
   stack = await startTestStack({ state })
   agent = client(stack.url, bearer(stack.dev.agent_key))
   const { operator } = stack
-  must(await operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], budget: { max_calls_per_run: 10_000 } } }))
+  must(
+    await operator('putAgent', {
+      params: { name: 'dev' },
+      body: { tools: ['*'], budget: { max_calls_per_run: 10_000 } },
+    }),
+  )
   const acme = await Publisher.listed('full-acme', operator)
-  const { key = '' } = must(await operator('putOperator', { params: { name: 'maker' }, body: { roles: ['admin'] } }))
+  const { key = '' } = must(
+    await operator('putOperator', { params: { name: 'maker' }, body: { roles: ['admin'] } }),
+  )
   const maker = client(stack.url, bearer(key))
   must(await maker('publishSkill', { body: acme.pack(acme.manifest('full'), await component()) }))
   must(await operator('enableSkill', { params: { id: 'full', version: '1.0.0' }, body: {} }))
@@ -49,7 +59,8 @@ function fill(): void {
 }
 
 const propose = (tool: string, args = {}) => agent('proposeCallInNewRun', { body: { tool, args } })
-const read = async ({ run, id }: Call): Promise<Call> => must(await insist(() => agent('readCall', { params: { run, call: id } })))
+const read = async ({ run, id }: Call): Promise<Call> =>
+  must(await insist(() => agent('readCall', { params: { run, call: id } })))
 
 test('it takes nothing then, keeps what it took, and goes on when there is room', async () => {
   const taken: Call[] = []
@@ -85,10 +96,15 @@ test('it takes nothing then, keeps what it took, and goes on when there is room'
   shown.yes.push('at-last')
   must(await insist(() => operator('putTool', { params: { name: 'at-last' }, body: toolSpec() })))
   for (const name of shown.yes) expect(await propose(name)).toMatchObject({ ok: true })
-  for (const name of shown.no) expect(await propose(name)).toMatchObject({ ok: false, error: { code: 'not_found' } })
+  for (const name of shown.no)
+    expect(await propose(name)).toMatchObject({ ok: false, error: { code: 'not_found' } })
 
-  const calls = [must(await insist(() => propose('full.run'))), must(await insist(() => propose('text.stats', { text: 'room again' })))]
-  for (const call of calls) await eventually('a new call runs', async () => (await read(call)).state === 'succeeded', 30_000)
+  const calls = [
+    must(await insist(() => propose('full.run'))),
+    must(await insist(() => propose('text.stats', { text: 'room again' }))),
+  ]
+  for (const call of calls)
+    await eventually('a new call runs', async () => (await read(call)).state === 'succeeded', 30_000)
 
   // What was taken has ended and is attested, or nobody saw its end; nothing is gone, and nothing stays under way.
   const keys = must(await agent('keys', {}))
@@ -100,7 +116,12 @@ test('it takes nothing then, keeps what it took, and goes on when there is room'
         const { state, attestation } = await read(call)
         expect(['granted', 'running', 'succeeded', 'indeterminate']).toContain(state)
         if (attestation !== undefined)
-          expect(verifyBundle(must(await agent('readAttestation', { params: { run: call.run, call: call.id } })), keys).ok).toBe(true)
+          expect(
+            verifyBundle(
+              must(await agent('readAttestation', { params: { run: call.run, call: call.id } })),
+              keys,
+            ).ok,
+          ).toBe(true)
         if (state === 'succeeded' || state === 'indeterminate') left.delete(call)
       }
       return left.size === 0

@@ -35,14 +35,21 @@ async function restartEdge({ stack }: HurtStack = hurt): Promise<void> {
   const back = await stack.edge.restart()
   if (!back.ok) throw new Error(back.error)
 }
-const kindsOf = async ({ run }: Call): Promise<string[]> => (await journalOf(hurt, run)).map(({ kind }) => kind)
+const kindsOf = async ({ run }: Call): Promise<string[]> =>
+  (await journalOf(hurt, run)).map(({ kind }) => kind)
 const approvalOf = ({ approval }: Call): string => approval?.id ?? ''
-const runs = (call: Call): Promise<true> => eventually(`${call.id} runs`, () => hurt.marks(call.run).length > 0)
+const runs = (call: Call): Promise<true> =>
+  eventually(`${call.id} runs`, () => hurt.marks(call.run).length > 0)
 
 test('killed between approval and claim: the approval stands, and the call runs once', async () => {
   await strike(hurt.stack.worker)
   const call = await hurt.propose('mark.asking', { mark: 'approved\n' })
-  must(await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: { decision: 'approve' } }))
+  must(
+    await hurt.operator('answerApproval', {
+      params: { id: approvalOf(call) },
+      body: { decision: 'approve' },
+    }),
+  )
   await restartEdge()
   expect((await hurt.read(call)).state).toBe('granted')
   await revive(hurt.stack.worker)
@@ -95,12 +102,20 @@ test('killed while an approval waits: it waits on, is in the inbox once, and its
 
 test('killed while a client waits: the client is told of the break, asks again under its key, and hears the truth', async () => {
   const run = await hurt.run()
-  const waiting = hurt.propose('mark.slowly', { mark: 'waited for\n', seconds: '2' }, { run, key: 'the-one', wait: 30 })
+  const waiting = hurt.propose(
+    'mark.slowly',
+    { mark: 'waited for\n', seconds: '2' },
+    { run, key: 'the-one', wait: 30 },
+  )
   const broken = expect(waiting).rejects.toThrow('fetch failed')
   await eventually('it runs', () => hurt.marks(run).length > 0)
   await restartEdge()
   await broken
-  const call = await hurt.propose('mark.slowly', { mark: 'waited for\n', seconds: '2' }, { run, key: 'the-one', wait: 20 })
+  const call = await hurt.propose(
+    'mark.slowly',
+    { mark: 'waited for\n', seconds: '2' },
+    { run, key: 'the-one', wait: 20 },
+  )
   expect(call.state).toBe('succeeded')
   expect(must(await hurt.agent('readRun', { params: { run } })).used.calls).toBe(1)
   expect(hurt.marks(run)).toEqual(['waited for'])
@@ -112,7 +127,10 @@ test('killed while a call talks: who follows comes again and hears the rest, not
   const follow = async (wanted: (text: string) => boolean): Promise<void> => {
     const stream = await eventually(
       'the edge tells of the call',
-      () => followCall(hurt.stack.url, hurt.stack.dev.agent_key, call, events.at(-1)?.id).catch(() => false as const),
+      () =>
+        followCall(hurt.stack.url, hurt.stack.dev.agent_key, call, events.at(-1)?.id).catch(
+          () => false as const,
+        ),
       30_000,
     )
     const heard = () => wanted(joined([...events, ...stream.events], 'stdout').toString())
@@ -129,10 +147,22 @@ test('killed while a call talks: who follows comes again and hears the rest, not
   const asked = Date.now()
   await follow(() => false)
   expect(Date.now() - asked).toBeLessThan(10_000)
-  expect(events.map(told)).toContainEqual({ event: 'state', state: 'running', attempt: 1, cancel_requested: true })
-  expect(events.map(told).at(-1)).toMatchObject({ event: 'end', state: 'failed', error: { code: 'cancelled' } })
+  expect(events.map(told)).toContainEqual({
+    event: 'state',
+    state: 'running',
+    attempt: 1,
+    cancel_requested: true,
+  })
+  expect(events.map(told).at(-1)).toMatchObject({
+    event: 'end',
+    state: 'failed',
+    error: { code: 'cancelled' },
+  })
   const { result } = await hurt.read(call)
-  expect([joined(events, 'stdout').toString(), joined(events, 'stderr').toString()]).toEqual([result?.output, result?.stderr])
+  expect([joined(events, 'stdout').toString(), joined(events, 'stderr').toString()]).toEqual([
+    result?.output,
+    result?.stderr,
+  ])
   const lines = result?.output.split('\n').slice(0, -1) ?? []
   expect(lines).toEqual(lines.map((_, i) => `line ${i}`))
 })
@@ -160,7 +190,10 @@ test(`away for ${AWAY_MS / 1000} s: what ended meanwhile is spooled and taken, w
 
 /** Suspended with its machine, or starved: by its own clock everybody was silent, and it was itself that did not listen. */
 async function sleepThroughALease(): Promise<void> {
-  const call = await other.propose('mark.slowly', { mark: 'only the edge slept\n', seconds: `${AWAY_MS / 1000 + 3}` })
+  const call = await other.propose('mark.slowly', {
+    mark: 'only the edge slept\n',
+    seconds: `${AWAY_MS / 1000 + 3}`,
+  })
   await eventually('it runs', () => other.marks(call.run).length > 0)
   const { pid = 0 } = other.stack.edge
   process.kill(pid, 'SIGSTOP')
@@ -177,7 +210,8 @@ const TTL_S = 6
 function shortenApprovals(): void {
   const bundle = join(other.stack.state.edge, 'bundle/main.js')
   const parts = readFileSync(bundle, 'utf8').split('approval_ttl_s: 15 * 60,')
-  if (parts.length !== 2) throw new Error('the bundle does not say how long an approval waits, or says it twice')
+  if (parts.length !== 2)
+    throw new Error('the bundle does not say how long an approval waits, or says it twice')
   writeFileSync(bundle, parts.join(`approval_ttl_s: ${TTL_S},`))
 }
 
@@ -198,7 +232,10 @@ async function expireUnderFire(): Promise<void> {
     const ended = await other.read(call)
     expect((ended.ended_at_ms ?? 0) - call.created_at_ms).toBeGreaterThanOrEqual(TTL_S * 1_000)
     await attested(other, ended)
-    const answer = await other.operator('answerApproval', { params: { id: approvalOf(call) }, body: { decision: 'approve' } })
+    const answer = await other.operator('answerApproval', {
+      params: { id: approvalOf(call) },
+      body: { decision: 'approve' },
+    })
     expect(answer).toMatchObject({ ok: false })
     expect(endsIn(await journalOf(other, call.run)).map(({ kind }) => kind)).toEqual(['expired'])
     expect(other.marks(call.run)).toEqual([])

@@ -31,10 +31,13 @@ async function after(ms: number, tenant = ''): Promise<void> {
 test('what no call named goes after a day, what one did after thirty; the room that they took is there again', {
   timeout: 90_000,
 }, async () => {
-  granted(await operator('putTool', { params: { name: 'reads.files' }, body: toolSpec({ input_files: true }) }))
+  granted(
+    await operator('putTool', { params: { name: 'reads.files' }, body: toolSpec({ input_files: true }) }),
+  )
   granted(await operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], files_bytes: 1_000 } }))
   const run = granted(await agent('createRun', { body: {} })).id
-  const put = (text: string) => agent('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
+  const put = (text: string) =>
+    agent('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
   const propose = async (files: { path: string; sha256: string }[] = []) =>
     granted(await agent('proposeCall', { params: { run }, body: { tool: 'reads.files', args: {}, files } }))
   const held = async () => granted(await agent('listFiles', { params: { run } })).items
@@ -48,7 +51,8 @@ test('what no call named goes after a day, what one did after thirty; the room t
     [sha256(idle), 600, false],
     [sha256(named), 300, true],
   ])
-  const longer = (before[1]?.until_ms ?? 0) - (before[0]?.until_ms ?? 0) - (LIMITS.file_named_ms - LIMITS.file_unnamed_ms)
+  const longer =
+    (before[1]?.until_ms ?? 0) - (before[0]?.until_ms ?? 0) - (LIMITS.file_named_ms - LIMITS.file_unnamed_ms)
   expect(Math.abs(longer)).toBeLessThan(WITHIN_MS)
   expect(refusal(await put(late))).toBe('409 files_full')
   granted(await put(idle)) // it is there, and takes no more room
@@ -58,14 +62,21 @@ test('what no call named goes after a day, what one did after thirty; the room t
   await eventually('the room is there again', async () => (await put(late)).ok, WITHIN_MS)
   expect((await held()).map(({ sha256: digest }) => digest)).toEqual([sha256(named), sha256(late)])
 
-  await after(LIMITS.file_named_ms, `insert into files_sums values ('somebody else', ${LIMITS.tenant_files_bytes - 100})`)
+  await after(
+    LIMITS.file_named_ms,
+    `insert into files_sums values ('somebody else', ${LIMITS.tenant_files_bytes - 100})`,
+  )
   await propose()
   await eventually('all has gone', async () => (await held()).length === 0, WITHIN_MS)
   const gone = await agent('readFile', { params: { run, call: call.id, sha256: sha256(named) } })
-  expect(gone).toMatchObject({ error: { code: 'not_found', detail: 'the file has had its time; the call names its digest' } })
+  expect(gone).toMatchObject({
+    error: { code: 'not_found', detail: 'the file has had its time; the call names its digest' },
+  })
   expect(broughtBy(granted(await agent('readCall', { params: { run, call: call.id } })).plan)).toHaveLength(1)
   const much = await put(late)
-  expect(much).toMatchObject({ error: { code: 'files_full', detail: expect.stringContaining('the runs of all agents hold') } })
+  expect(much).toMatchObject({
+    error: { code: 'files_full', detail: expect.stringContaining('the runs of all agents hold') },
+  })
   await eventually('there is room for a little', async () => (await put('x'.repeat(100))).ok, WITHIN_MS)
 })
 
@@ -73,7 +84,8 @@ test('what is counted of a run that nobody hears of is forgotten in time; a run 
   timeout: 90_000,
 }, async () => {
   const run = granted(await agent('createRun', { body: {} })).id
-  const put = (text: string) => agent('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
+  const put = (text: string) =>
+    agent('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
   const inDirectory = <T>(work: (db: ReturnType<typeof fileOf>) => T): T => {
     const db = fileOf('tenant', stack.state.dir)
     try {
@@ -82,9 +94,13 @@ test('what is counted of a run that nobody hears of is forgotten in time; a run 
       db.close()
     }
   }
-  const known = () => inDirectory((db) => db.prepare('select until from files_held where run = ?').get(run)?.['until'] as number) // a number, by its table
+  const known = () =>
+    inDirectory(
+      (db) => db.prepare('select until from files_held where run = ?').get(run)?.['until'] as number,
+    ) // a number, by its table
   const soon = Date.now() + 60_000
-  const asIfOld = (more = '') => inDirectory((db) => db.exec(`update files_held set until = ${soon} where run = '${run}'; ${more}`))
+  const asIfOld = (more = '') =>
+    inDirectory((db) => db.exec(`update files_held set until = ${soon} where run = '${run}'; ${more}`))
   granted(await operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], files_bytes: 1_000 } }))
 
   await strike(stack.edge)

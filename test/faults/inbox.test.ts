@@ -16,8 +16,14 @@ test('what waited before is listed each by itself, and its end is told', async (
   const desk = new Desk('inbox', before.dev)
   const agent = await desk.agent()
   const tool = await desk.tool({ capabilities: ['network'] })
-  const ids = [(await desk.asked(agent.client, tool)).approval.id, (await desk.asked(agent.client, tool)).approval.id]
-  await eventually('both are listed', async () => granted(await desk.root('listApprovals', { query: {} })).items.length === 2)
+  const ids = [
+    (await desk.asked(agent.client, tool)).approval.id,
+    (await desk.asked(agent.client, tool)).approval.id,
+  ]
+  await eventually(
+    'both are listed',
+    async () => granted(await desk.root('listApprovals', { query: {} })).items.length === 2,
+  )
   await before.stop()
   const db = fileOf('tenant', dir)
   db.exec(`update inbox set "group" = null, head = 0, changed = null, agent = '', tool = '', risk = 0`)
@@ -31,5 +37,7 @@ test('what waited before is listed each by itself, and its end is told', async (
   expect(latest).toBe(2)
   granted(await now.operator('answerApproval', { params: { id: ids[0] ?? '' }, body: { decision: 'deny' } }))
   const { items } = granted(await now.operator('listChanges', { query: { after: latest }, wait: 20 }))
-  expect(items.map(({ seq, approval }) => [seq, approval.id, approval.status])).toEqual([[3, ids[0], 'denied']])
+  expect(items.map(({ seq, approval }) => [seq, approval.id, approval.status])).toEqual([
+    [3, ids[0], 'denied'],
+  ])
 })

@@ -11,7 +11,15 @@ import { removeDelegated } from '../../infra/delegate-cgroup.ts'
 import { readSecrets } from '../../infra/state.ts'
 import { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import { journalOf } from '../support/auditor.ts'
-import { about, boundTo, eventually, HurtStack, must, processesWith, strike } from '../support/stack/hurt-stack.ts'
+import {
+  about,
+  boundTo,
+  eventually,
+  HurtStack,
+  must,
+  processesWith,
+  strike,
+} from '../support/stack/hurt-stack.ts'
 
 /** Files below a folder, with their content as bytes. */
 function* contents(folder: string): Generator<readonly [string, Buffer]> {
@@ -28,7 +36,8 @@ const spellings = (text: string): string[] => [
   Buffer.from(text).toString('hex'),
   [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join(''),
 ]
-const holds = (bytes: Buffer, text: string): boolean => spellings(text).some((spelling) => bytes.includes(spelling))
+const holds = (bytes: Buffer, text: string): boolean =>
+  spellings(text).some((spelling) => bytes.includes(spelling))
 
 const told = (path: string): Buffer => {
   try {
@@ -58,7 +67,12 @@ test('V02 L7 a canary in arguments, output and complaints is in no file of Redis
   const spec = must(await hurt.operator('readTool', { params: { name: 'mark.slowly' } }))
   const { name: _name, version: _version, digest: _digest, policy: _policy, ...body } = spec
   if (body.executor.kind !== 'process') throw new Error('the tool is not one that runs a program')
-  must(await hurt.operator('putTool', { params: { name }, body: ProcessToolSpec.parse({ ...body, executor: { ...body.executor, argv } }) }))
+  must(
+    await hurt.operator('putTool', {
+      params: { name },
+      body: ProcessToolSpec.parse({ ...body, executor: { ...body.executor, argv } }),
+    }),
+  )
 
   const mark = `${canary}\n`
   const running = await hurt.propose('mark.slowly', { mark, seconds: '1' })
@@ -92,11 +106,14 @@ test('V02 L7 a canary in arguments, output and complaints is in no file of Redis
     }
   }
   expect(seen).toBeGreaterThan(4)
-  const aof = [...contents(join(state.redis, 'appendonlydir'))].map(([, bytes]) => bytes.toString('latin1')).join('')
+  const aof = [...contents(join(state.redis, 'appendonlydir'))]
+    .map(([, bytes]) => bytes.toString('latin1'))
+    .join('')
   expect(aof).toContain(running.id) // the doorbell was there, and it is all that was
   for (const [path, bytes] of contents(state.worker))
     if (!path.includes('/runs/')) expect([path, holds(bytes, canary)]).toEqual([path, false])
-  for (const key of keys) expect([...globSync('/proc/[0-9]*/cmdline')].filter((path) => holds(told(path), key))).toEqual([])
+  for (const key of keys)
+    expect([...globSync('/proc/[0-9]*/cmdline')].filter((path) => holds(told(path), key))).toEqual([])
 })
 
 const mounts = (): string => readFileSync('/proc/self/mountinfo', 'utf8')
@@ -140,7 +157,11 @@ test.each(['stopped', 'killed whole'])(
     if (how === 'stopped') await hurt.stop()
     else for (const part of [redis, worker, edge]) await strike(part)
     expect(Date.now() - began).toBeLessThan(15_000)
-    await eventually('its processes are gone', () => processesWith(stays).length === 0 && boundTo(state.dir).length === 0, 5_000)
+    await eventually(
+      'its processes are gone',
+      () => processesWith(stays).length === 0 && boundTo(state.dir).length === 0,
+      5_000,
+    )
     expect(held()).toBe(false)
     expect(mounts()).toEqual(before)
     if (how !== 'stopped') removeDelegated() // as whoever starts next does

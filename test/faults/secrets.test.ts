@@ -9,7 +9,8 @@ import { eventually, HurtStack, must, revive, strike } from '../support/stack/hu
 import { fileOf, runFileOf } from '../support/stack/object-file.ts'
 
 const CANARY = 'CANARY-of-the-vault-0w3b'
-const READING = 'sha256sum < /run/secrets/token; cat /run/secrets/token; base64 /run/secrets/token >&2; sleep 2'
+const READING =
+  'sha256sum < /run/secrets/token; cat /run/secrets/token; base64 /run/secrets/token >&2; sleep 2'
 const READS: ProcessToolSpec = {
   description: 'says what it was given, and that it was given it',
   input_schema: { type: 'object', properties: {} },
@@ -27,14 +28,28 @@ beforeAll(async () => {
 afterAll(() => hurt?.stop())
 
 /** What of its base64 does not hang on what stands before and behind it. */
-const FORMS = [CANARY, Buffer.from(CANARY).toString('hex'), ...['', 'a', 'ab'].map((before) => btoa(before + CANARY).slice(4, -4))]
+const FORMS = [
+  CANARY,
+  Buffer.from(CANARY).toString('hex'),
+  ...['', 'a', 'ab'].map((before) => btoa(before + CANARY).slice(4, -4)),
+]
 const holding = (): string[] => FORMS.flatMap((form) => hurt.filesWith(form))
 
 test('V02 V01 a secret is in no file, no log and no answer, while its tool runs and after', async () => {
-  must(await hurt.operator('putSecret', { params: { name: 'token' }, body: { value: CANARY, tools: ['reads.token'] } }))
+  must(
+    await hurt.operator('putSecret', {
+      params: { name: 'token' },
+      body: { value: CANARY, tools: ['reads.token'] },
+    }),
+  )
   must(await hurt.operator('putTool', { params: { name: 'reads.token' }, body: READS }))
   const asked = await hurt.propose('reads.token', {})
-  must(await hurt.operator('answerApproval', { params: { id: asked.approval?.id ?? '' }, body: { decision: 'approve' } }))
+  must(
+    await hurt.operator('answerApproval', {
+      params: { id: asked.approval?.id ?? '' },
+      body: { decision: 'approve' },
+    }),
+  )
   await hurt.until(asked, ['running'])
   expect(holding()).toEqual([])
   const ended = await hurt.ended(asked)
@@ -49,7 +64,10 @@ test('V02 V01 a secret is in no file, no log and no answer, while its tool runs 
     must(await hurt.operator('listSecrets', {})),
   ])
   for (const form of FORMS) expect(told).not.toContain(form)
-  await eventually('the stack’s files are at rest', () => holding().length === 0 && hurt.filesWith(id).length > 0)
+  await eventually(
+    'the stack’s files are at rest',
+    () => holding().length === 0 && hurt.filesWith(id).length > 0,
+  )
 })
 
 test('control: what is no secret is found where it lies', async () => {
@@ -62,14 +80,24 @@ test('control: what is no secret is found where it lies', async () => {
 test('a secret is there after the edge has been killed, and opens', async () => {
   await hurt.stack.edge.restart()
   const asked = await hurt.propose('reads.token', {})
-  must(await hurt.operator('answerApproval', { params: { id: asked.approval?.id ?? '' }, body: { decision: 'approve' } }))
+  must(
+    await hurt.operator('answerApproval', {
+      params: { id: asked.approval?.id ?? '' },
+      body: { decision: 'approve' },
+    }),
+  )
   expect((await hurt.ended(asked, 30_000)).result?.output).toContain(sha256(CANARY))
 })
 
 test('D5 V01 a tool that receives a secret can’t be registered to share the folder of its run', async () => {
-  const put = await hurt.operator('putTool', { params: { name: 'keeps.token' }, body: { ...READS, workspace: 'run' } })
+  const put = await hurt.operator('putTool', {
+    params: { name: 'keeps.token' },
+    body: { ...READS, workspace: 'run' },
+  })
   expect(refusal(put)).toBe('400 invalid_request')
-  expect(put).toMatchObject({ error: { detail: expect.stringMatching(/^\/secrets: .*`credentials`.*"call"/) } })
+  expect(put).toMatchObject({
+    error: { detail: expect.stringMatching(/^\/secrets: .*`credentials`.*"call"/) },
+  })
   expect(refusal(await hurt.operator('readTool', { params: { name: 'keeps.token' } }))).toBe('404 not_found')
 })
 
@@ -78,7 +106,9 @@ test('D5 V01 calls of such a tool in an older directory are denied with a stable
   const waiting = await hurt.propose(name, {})
   await hurt.stack.edge.stop()
   const tenant = fileOf('tenant', hurt.stack.state.dir)
-  tenant.prepare("update tools set spec = json_set(spec, '$.workspace', 'run') where name = ? and active = 1").run(name)
+  tenant
+    .prepare("update tools set spec = json_set(spec, '$.workspace', 'run') where name = ? and active = 1")
+    .run(name)
   tenant.close()
   const run = runFileOf(waiting.run, hurt.stack.state.dir)
   run.exec("update calls set record = json_set(record, '$.proposal.plan.workspace', 'run')")
@@ -86,11 +116,21 @@ test('D5 V01 calls of such a tool in an older directory are denied with a stable
   await revive(hurt.stack.edge)
 
   const fresh = await hurt.propose(name, {})
-  expect(fresh).toMatchObject({ state: 'denied', decision: { effect: 'deny', code: 'secret_in_run_folder', policies: ['tool.secrets'] } })
+  expect(fresh).toMatchObject({
+    state: 'denied',
+    decision: { effect: 'deny', code: 'secret_in_run_folder', policies: ['tool.secrets'] },
+  })
   expect(fresh.decision.reason).toMatch(/folder of its run.*`credentials`/)
   const decision = { decision: 'approve' as const }
-  expect(must(await hurt.operator('answerApproval', { params: { id: waiting.approval?.id ?? '' }, body: decision })).status).toBe('denied')
-  expect(await hurt.read(waiting)).toMatchObject({ state: 'denied', decision: { code: 'denied', reason: fresh.decision.reason } })
+  expect(
+    must(
+      await hurt.operator('answerApproval', { params: { id: waiting.approval?.id ?? '' }, body: decision }),
+    ).status,
+  ).toBe('denied')
+  expect(await hurt.read(waiting)).toMatchObject({
+    state: 'denied',
+    decision: { code: 'denied', reason: fresh.decision.reason },
+  })
   await strike(hurt.stack.edge)
   await revive(hurt.stack.edge) // it opens such a directory at every start
   expect((await hurt.propose(name, {})).state).toBe('denied')

@@ -16,7 +16,11 @@ const { policies } = must(await hurt.operator('readPolicies', {}))
 must(await hurt.operator('putPolicies', { body: { policies: { ...policies, cap: CAP } } }))
 
 const propose = async (session: string, tool = 'text.stats'): Promise<Call> =>
-  must(await insist(() => hurt.agent('proposeCallInNewRun', { body: { tool, args: { text: 'x' }, run: { session } } })))
+  must(
+    await insist(() =>
+      hurt.agent('proposeCallInNewRun', { body: { tool, args: { text: 'x' }, run: { session } } }),
+    ),
+  )
 const objects = () => globSync(join(hurt.stack.state.edge, 'objects/countersign-session/*.sqlite'))
 
 test('an edge that is killed has counted: what was used before still is', async () => {
@@ -32,9 +36,18 @@ test('an edge that is killed has counted: what was used before still is', async 
 test('seed N17: an edge that is killed keeps the question that waits, what stands, and what was taken back', async () => {
   const args = { command: 'id', args: [] }
   const ask = async (session: string): Promise<Call> =>
-    must(await insist(() => hurt.agent('proposeCallInNewRun', { body: { tool: 'process.run', args, run: { session } } })))
+    must(
+      await insist(() =>
+        hurt.agent('proposeCallInNewRun', { body: { tool: 'process.run', args, run: { session } } }),
+      ),
+    )
   const yes = async ({ approval }: Call) =>
-    must(await hurt.operator('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision: 'approve', scope: 'session' } }))
+    must(
+      await hurt.operator('answerApproval', {
+        params: { id: approval?.id ?? '' },
+        body: { decision: 'approve', scope: 'session' },
+      }),
+    )
   const [kept, gone, waiting] = [await ask('kept'), await ask('gone'), await ask('waiting')]
   await yes(kept)
   await yes(gone)
@@ -51,25 +64,40 @@ test('seed N17: an edge that is killed keeps the question that waits, what stand
 })
 
 test('an edge that is killed after an operator changed a call keeps what it became, and who said what to which', async () => {
-  const two = '@id("two") forbid (principal, action == Action::"tool.execute/process.run", resource) when { context.approval.count < 2 };'
-  const operator = must(await hurt.operator('putOperator', { params: { name: 'second' }, body: { roles: ['approver'] } }))
+  const two =
+    '@id("two") forbid (principal, action == Action::"tool.execute/process.run", resource) when { context.approval.count < 2 };'
+  const operator = must(
+    await hurt.operator('putOperator', { params: { name: 'second' }, body: { roles: ['approver'] } }),
+  )
   const second = client(hurt.stack.dev.url, bearer(operator.key ?? ''))
   const before = must(await hurt.operator('readPolicies', {})).policies
   must(await hurt.operator('putPolicies', { body: { policies: { ...before, two } } }))
   const call = must(
     await insist(() =>
-      hurt.agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'echo', args: ['long', 'text'] } } }),
+      hurt.agent('proposeCallInNewRun', {
+        body: { tool: 'process.run', args: { command: 'echo', args: ['long', 'text'] } },
+      }),
     ),
   )
   const params = { id: call.approval?.id ?? '' }
   must(await second('answerApproval', { params, body: { decision: 'approve' } }))
   const changed = { command: 'echo', args: ['short'] }
-  const { digest } = must(await hurt.operator('answerApproval', { params, body: { decision: 'approve', arguments: changed } }))
+  const { digest } = must(
+    await hurt.operator('answerApproval', { params, body: { decision: 'approve', arguments: changed } }),
+  )
   await strike(hurt.stack.edge)
   await revive(hurt.stack.edge)
   const approval = must(await insist(() => second('readApproval', { params })))
-  expect(approval).toMatchObject({ status: 'pending', digest, answers: [{ by: 'root' }], edits: [{ by: 'root', from: call.digest }] })
-  expect(must(await insist(() => second('answerApproval', { params, body: { decision: 'approve', digest } }))).status).toBe('approved')
+  expect(approval).toMatchObject({
+    status: 'pending',
+    digest,
+    answers: [{ by: 'root' }],
+    edits: [{ by: 'root', from: call.digest }],
+  })
+  expect(
+    must(await insist(() => second('answerApproval', { params, body: { decision: 'approve', digest } })))
+      .status,
+  ).toBe('approved')
   const ended = await hurt.ended(call)
   expect(ended).toMatchObject({
     state: 'succeeded',
@@ -90,9 +118,14 @@ test('a session that can’t be read denies what policy counts there, attested; 
   writeFileSync(file, 'no database at all'.repeat(1_000))
   await revive(hurt.stack.edge)
   const call = await propose('broken')
-  expect(call).toMatchObject({ state: 'denied', decision: { code: 'policy_error', policies: ['session.budget'] } })
+  expect(call).toMatchObject({
+    state: 'denied',
+    decision: { code: 'policy_error', policies: ['session.budget'] },
+  })
   expect(call.attestation?.executor).toBe('edge')
-  const tried = await hurt.agent('decide', { body: { tool: 'text.stats', args: { text: 'x' }, run: { session: 'broken' } } })
+  const tried = await hurt.agent('decide', {
+    body: { tool: 'text.stats', args: { text: 'x' }, run: { session: 'broken' } },
+  })
   expect(tried.ok ? tried.value.decision.effect : tried.error.code).toBe('unavailable')
   expect((await propose('whole')).decision.effect).toBe('allow')
 })

@@ -31,7 +31,9 @@ async function leaves(): Promise<string[]> {
 test('killed right after each step: nothing is lost, and nothing is told twice', async () => {
   const acme = await Publisher.listed('faulty-acme', hurt.operator)
   await restartEdge()
-  const { key = '' } = must(await hurt.operator('putOperator', { params: { name: 'maker' }, body: { roles: ['admin'] } }))
+  const { key = '' } = must(
+    await hurt.operator('putOperator', { params: { name: 'maker' }, body: { roles: ['admin'] } }),
+  )
   const maker = client(hurt.stack.url, bearer(key))
   must(await maker('publishSkill', { body: acme.pack(acme.manifest(named.id), await component()) }))
   await restartEdge()
@@ -40,7 +42,12 @@ test('killed right after each step: nothing is lost, and nothing is told twice',
   await restartEdge()
   const call = await hurt.propose(`${named.id}.run`, {})
   expect((await hurt.ended(call)).state).toBe('succeeded')
-  must(await hurt.operator('revokePublisherKey', { params: { name: acme.name, kid: acme.signer.kid }, body: { reason: 'a test' } }))
+  must(
+    await hurt.operator('revokePublisherKey', {
+      params: { name: acme.name, kid: acme.signer.kid },
+      body: { reason: 'a test' },
+    }),
+  )
   await restartEdge()
   expect(must(await hurt.operator('readSkill', { params: named })).state).toBe('revoked')
   expect((await hurt.propose(`${named.id}.run`, {})).state).toBe('denied')

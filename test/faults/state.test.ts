@@ -1,12 +1,29 @@
 // Promise: a state folder serves one stack at a time and one user only, its secrets are readable by that user alone, and what is wrong
 // with it, or with the port, is told in a sentence that says what to do.
 
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import { freePort, lockState, openState, portRefusal, readSecrets, redisPort, type State } from '../../infra/state.ts'
+import {
+  freePort,
+  lockState,
+  openState,
+  portRefusal,
+  readSecrets,
+  redisPort,
+  type State,
+} from '../../infra/state.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -51,14 +68,20 @@ test('a state folder of another user is refused, and left as it is', () => {
 
 test('a state folder that can’t be made is refused', () => {
   writeFileSync(join(folder, 'file'), '')
-  expect(openState(join(folder, 'file/state'))).toMatchObject({ ok: false, error: expect.stringMatching(/ENOTDIR.*COUNTERSIGN_STATE/) })
+  expect(openState(join(folder, 'file/state'))).toMatchObject({
+    ok: false,
+    error: expect.stringMatching(/ENOTDIR.*COUNTERSIGN_STATE/),
+  })
 })
 
 test('one stack at a time; a lock whose holder is gone is taken over', () => {
   const state = open('lock')
   const first = lockState(state)
   expect(first.ok).toBe(true)
-  expect(lockState(state)).toMatchObject({ ok: false, error: expect.stringContaining(`another stack (pid ${process.pid})`) })
+  expect(lockState(state)).toMatchObject({
+    ok: false,
+    error: expect.stringContaining(`another stack (pid ${process.pid})`),
+  })
   if (first.ok) first.value()
   // The pid of a live process, but not the one that took it: this is what a reboot or a busy machine leaves behind.
   writeFileSync(state.lock, `${process.pid} 1`)
@@ -75,7 +98,9 @@ test('the port of Redis is kept, and another is chosen when somebody took it', a
   const thief = createServer().listen(port, '127.0.0.1')
   onTestFinished(() => void thief.close())
   await new Promise((listening) => thief.once('listening', listening))
-  expect(await portRefusal(port)).toMatch(`port ${port} is taken by another process; stop that, or set COUNTERSIGN_PORT`)
+  expect(await portRefusal(port)).toMatch(
+    `port ${port} is taken by another process; stop that, or set COUNTERSIGN_PORT`,
+  )
   const other = await redisPort(state)
   expect(other).not.toBe(port)
   expect(await redisPort(state)).toBe(other)

@@ -52,7 +52,8 @@ function wanted(n: number, runs: readonly string[], random: () => number): Wante
   if (kind < 3) return { key, run, at, tool: 'text.stats', args: { text: `${key}\n` } }
   const mark = `${key}\n`
   if (kind < 5) return { key, run, at, tool: 'mark.quickly', args: { mark } }
-  if (kind < 8) return { key, run, at, tool: 'mark.slowly', args: { mark, seconds: (0.2 + random()).toFixed(2) } }
+  if (kind < 8)
+    return { key, run, at, tool: 'mark.slowly', args: { mark, seconds: (0.2 + random()).toFixed(2) } }
   return { key, run, at, tool: 'mark.asking', args: { mark } }
 }
 
@@ -61,18 +62,27 @@ async function acknowledged({ key, run, tool, args, at }: Wanted): Promise<Call>
   await sleep(at)
   const body = { tool, args }
   const headers = { 'idempotency-key': key }
-  return must(await insist(() => hurt.agent('proposeCall', { params: { run }, body, headers, wait: 1 }), 90_000))
+  return must(
+    await insist(() => hurt.agent('proposeCall', { params: { run }, body, headers, wait: 1 }), 90_000),
+  )
 }
 
 /** Approves whatever waits, until told that the storm is over. */
 async function approveAll(over: AbortSignal): Promise<number> {
   let approved = 0
   while (!over.aborted) {
-    const pending = await insist(() => hurt.operator('listApprovals', { query: { status: 'pending' } }), 90_000)
+    const pending = await insist(
+      () => hurt.operator('listApprovals', { query: { status: 'pending' } }),
+      90_000,
+    )
     for (const { id } of must(pending).items) {
-      const answer = await insist(() => hurt.operator('answerApproval', { params: { id }, body: { decision: 'approve' } }), 90_000)
+      const answer = await insist(
+        () => hurt.operator('answerApproval', { params: { id }, body: { decision: 'approve' } }),
+        90_000,
+      )
       // The answer was taken and we did not hear of it, or the inbox is behind: both are no loss.
-      if (!answer.ok && answer.error.code !== 'already_answered') throw new Error(JSON.stringify(answer.error))
+      if (!answer.ok && answer.error.code !== 'already_answered')
+        throw new Error(JSON.stringify(answer.error))
       approved += 1
     }
     await sleep(100)
@@ -81,9 +91,16 @@ async function approveAll(over: AbortSignal): Promise<number> {
 }
 
 async function strikeAll(random: () => number): Promise<Struck[]> {
-  const single = (['worker', 'redis', 'edge'] as const).flatMap((part) => Array.from({ length: STRIKES - 1 }, (): Part[] => [part]))
+  const single = (['worker', 'redis', 'edge'] as const).flatMap((part) =>
+    Array.from({ length: STRIKES - 1 }, (): Part[] => [part]),
+  )
   const order = single.map((parts) => ({ parts, at: random() })).toSorted((a, b) => a.at - b.at)
-  const strikes: Part[][] = [...order.map(({ parts }) => parts), ['worker', 'edge'], ['worker', 'redis', 'edge'], ['redis', 'edge']]
+  const strikes: Part[][] = [
+    ...order.map(({ parts }) => parts),
+    ['worker', 'edge'],
+    ['worker', 'redis', 'edge'],
+    ['redis', 'edge'],
+  ]
   const struck: Struck[] = []
   for (const parts of strikes) {
     await sleep(300 + random() * 2_500)
@@ -113,7 +130,9 @@ test(`Q04 seed ${SEED}: 300 calls under kill -9 of worker, Redis and workerd: ea
 
   // None lost, none made twice by asking again.
   expect(new Set(ended.map(({ id }) => id)).size).toBe(CALLS)
-  const journals = new Map(await Promise.all(runs.map(async (run) => [run, await journalOf(hurt, run)] as const)))
+  const journals = new Map(
+    await Promise.all(runs.map(async (run) => [run, await journalOf(hurt, run)] as const)),
+  )
   const entries = [...journals.values()].flat()
   expect(new Set(entries.map(({ call }) => call)).size).toBe(CALLS)
 
@@ -137,11 +156,17 @@ test(`Q04 seed ${SEED}: 300 calls under kill -9 of worker, Redis and workerd: ea
   const lost = ended.filter(({ state }) => state === 'indeterminate')
   for (const { id, ended_at_ms = 0 } of lost) {
     const claimed = entries.findLast(({ call, kind }) => call === id && kind === 'claimed')?.at_ms ?? 0
-    const deadly = struck.find(({ parts, at, back }) => parts.includes('worker') && claimed <= back && at <= ended_at_ms)
+    const deadly = struck.find(
+      ({ parts, at, back }) => parts.includes('worker') && claimed <= back && at <= ended_at_ms,
+    )
     expect(deadly, `${id} was claimed at ${claimed} and lost, and no worker died`).toBeDefined()
     // An edge that was away meanwhile gives each lease anew.
-    const since = struck.filter(({ parts, back }) => parts.includes('edge') && back <= ended_at_ms).map(({ back }) => back)
+    const since = struck
+      .filter(({ parts, back }) => parts.includes('edge') && back <= ended_at_ms)
+      .map(({ back }) => back)
     expect(ended_at_ms - Math.max(deadly?.at ?? 0, ...since)).toBeLessThan(INDETERMINATE_WITHIN_MS)
   }
-  console.log(`${struck.length} strikes; ${ended.length - lost.length} succeeded, ${lost.length} indeterminate; ${marks.length} marks`)
+  console.log(
+    `${struck.length} strikes; ${ended.length - lost.length} succeeded, ${lost.length} indeterminate; ${marks.length} marks`,
+  )
 }, 180_000)

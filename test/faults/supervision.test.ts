@@ -27,13 +27,20 @@ async function kill(part: Child): Promise<void> {
   const { pid, name } = part
   const heard = said.length
   process.kill(pid ?? 0, 'SIGKILL')
-  await expect.poll(() => said.slice(heard).some((text) => text.startsWith(`${name} is back`)), { timeout: 30_000 }).toBe(true)
-  expect(said.slice(heard).find((text) => text.startsWith(name))).toBe(`${name} ended (SIGKILL); starting it again in 100 ms`)
+  await expect
+    .poll(() => said.slice(heard).some((text) => text.startsWith(`${name} is back`)), { timeout: 30_000 })
+    .toBe(true)
+  expect(said.slice(heard).find((text) => text.startsWith(name))).toBe(
+    `${name} ended (SIGKILL); starting it again in 100 ms`,
+  )
   expect(part.pid).not.toBe(pid)
 }
 
 const count = () =>
-  client(stack.url, bearer(stack.dev.agent_key))('proposeCallInNewRun', { wait: 30, body: { tool: 'text.stats', args: { text: 'a b' } } })
+  client(stack.url, bearer(stack.dev.agent_key))('proposeCallInNewRun', {
+    wait: 30,
+    body: { tool: 'text.stats', args: { text: 'a b' } },
+  })
 
 test.each(['redis', 'edge', 'worker'] as const)('%s is killed', async (name) => {
   await kill(stack[name])
@@ -49,5 +56,8 @@ test('redis and the worker are killed while a call is proposed', async () => {
     wait: 30,
   })
   // Killed in the middle of it, the worker can't say what became of it; in every other case it ran, once.
-  expect(ended).toMatchObject({ ok: true, value: { state: expect.stringMatching(/^(succeeded|indeterminate)$/) } })
+  expect(ended).toMatchObject({
+    ok: true,
+    value: { state: expect.stringMatching(/^(succeeded|indeterminate)$/) },
+  })
 })

@@ -23,7 +23,9 @@ const asked = async (mark: string) => (await hurt.propose('mark.asking', { mark 
 const deny = (id: string, reason: string) =>
   insist(() => hurt.operator('answerApproval', { params: { id }, body: { decision: 'deny', reason } }))
 const listed = (id: string) =>
-  eventually('it is listed', async () => must(await hurt.operator('listApprovals', { query: {} })).items.some((item) => item.id === id))
+  eventually('it is listed', async () =>
+    must(await hurt.operator('listApprovals', { query: {} })).items.some((item) => item.id === id),
+  )
 
 test('what waits, what comes and what is answered, each once, over a restart; Ctrl-C is the end', async () => {
   const before = await asked('before')
@@ -35,12 +37,22 @@ test('what waits, what comes and what is answered, each once, over a restart; Ct
     new RegExp(`^\\S+Z {2}pending {2}${during} {2}\\w+ {2}dev wants to run mark\\.asking {2}http\\S+$`),
   )
   must(await deny(before, 'not \u001b[31mnow'))
-  expect(await text.line('an answer', (line) => line.includes('denied'))).toMatch(/ {2}deny by root over api: not \\u\{1b\}\[31mnow$/)
+  expect(await text.line('an answer', (line) => line.includes('denied'))).toMatch(
+    / {2}deny by root over api: not \\u\{1b\}\[31mnow$/,
+  )
   const kept = await json.line('an answer', (line) => line.includes('"denied"'))
-  expect(JSON.parse(kept)).toMatchObject({ id: before, status: 'denied', answers: [{ by: 'root', reason: 'not \\u{1b}[31mnow' }] }) // as it is kept
+  expect(JSON.parse(kept)).toMatchObject({
+    id: before,
+    status: 'denied',
+    answers: [{ by: 'root', reason: 'not \\u{1b}[31mnow' }],
+  }) // as it is kept
 
   await strike(hurt.stack.edge)
-  await eventually('both say so', () => [text, json].every(({ said }) => said.includes('trying again')), 30_000)
+  await eventually(
+    'both say so',
+    () => [text, json].every(({ said }) => said.includes('trying again')),
+    30_000,
+  )
   await revive(hurt.stack.edge)
   must(await deny(during, 'after the restart'))
   const after = await asked('after')
@@ -51,7 +63,9 @@ test('what waits, what comes and what is answered, each once, over a restart; Ct
   }
   // Each question and each answer once, in whatever life of the edge.
   for (const one of [text, json]) {
-    const told = [before, during, after].map((id) => one.lines.filter((line) => line.includes(`${id}`)).length)
+    const told = [before, during, after].map(
+      (id) => one.lines.filter((line) => line.includes(`${id}`)).length,
+    )
     expect(told).toEqual([2, 2, 1])
   }
   expect(await text.end('SIGINT')).toEqual({ code: 0, whole: true })
@@ -60,7 +74,9 @@ test('what waits, what comes and what is answered, each once, over a restart; Ct
 })
 
 test('a key that is revoked ends it, at once and with the reason', async () => {
-  const { key = '' } = must(await hurt.operator('putOperator', { params: { name: 'watcher' }, body: { roles: ['auditor'] } }))
+  const { key = '' } = must(
+    await hurt.operator('putOperator', { params: { name: 'watcher' }, body: { roles: ['auditor'] } }),
+  )
   const one = new Following(['approvals', 'watch'], { COUNTERSIGN_URL: hurt.stack.url, COUNTERSIGN_KEY: key })
   open.push(one)
   const id = await asked('for the watcher')
@@ -81,16 +97,24 @@ test('a call is proposed and followed: its lines as it writes them, each once, o
   expect(await left.end('SIGINT')).toEqual({ code: 0, whole: true })
   expect(left.lines.at(-2)).toMatch(/^running {2}talk\.on {2}call_/) // its call goes on
   await hurt.stack.edge.restart()
-  await eventually('both say so', () => [text, json].every(({ said }) => said.includes('trying again')), 30_000)
+  await eventually(
+    'both say so',
+    () => [text, json].every(({ said }) => said.includes('trying again')),
+    30_000,
+  )
   const so_far = text.lines.length
   await eventually('it goes on', () => text.lines.length > so_far + 5, 30_000)
-  must(await insist(() => hurt.operator('cancelCall', { params: { run: `run_${id.split('_')[1]}`, call: id } })))
+  must(
+    await insist(() => hurt.operator('cancelCall', { params: { run: `run_${id.split('_')[1]}`, call: id } })),
+  )
   for (const one of [text, json]) expect(await one.ended()).toEqual({ code: 1, whole: true })
   const told = text.lines.filter((line) => line.startsWith('  │ '))
   expect(told).toEqual(told.map((_, i) => `  │ line ${i}`))
   expect(text.lines).toContain('its end was asked for')
   expect(text.lines.find((line) => line.startsWith('failed'))).toContain(id)
-  const events = json.lines.map((line) => JSON.parse(line) as { event: string; data?: string; error?: unknown; state?: string })
+  const events = json.lines.map(
+    (line) => JSON.parse(line) as { event: string; data?: string; error?: unknown; state?: string },
+  )
   const output = events.flatMap(({ event, data }) => (event === 'stdout' ? [data] : [])).join('')
   expect(output).toBe(told.map((line) => `${line.slice(4)}\n`).join(''))
   expect(events.slice(-2)).toMatchObject([

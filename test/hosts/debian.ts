@@ -35,7 +35,16 @@ export async function debianTree(packages: readonly string[]): Promise<string> {
   const draft = join(CACHE, `.${process.pid}.tar`)
   try {
     const included = `--include=${list.join(',')}`
-    await said('mmdebstrap', '--quiet', '--mode=root', '--variant=minbase', included, SUITE, draft, `deb ${await mirror()} ${SUITE} main`)
+    await said(
+      'mmdebstrap',
+      '--quiet',
+      '--mode=root',
+      '--variant=minbase',
+      included,
+      SUITE,
+      draft,
+      `deb ${await mirror()} ${SUITE} main`,
+    )
     for (const other of readdirSync(CACHE)) if (other.startsWith('debian-')) rmSync(join(CACHE, other))
     renameSync(draft, tar)
   } finally {
@@ -47,11 +56,15 @@ export async function debianTree(packages: readonly string[]): Promise<string> {
 async function mirror(): Promise<string> {
   const filters = ['Created-By: Packages', 'Origin: Debian', 'Component: main']
   const known = async (): Promise<string | undefined> =>
-    (await said('apt-get', 'indextargets', '--format', '$(REPO_URI)', ...filters)).split('\n').find((line) => line !== '')
+    (await said('apt-get', 'indextargets', '--format', '$(REPO_URI)', ...filters))
+      .split('\n')
+      .find((line) => line !== '')
   const first = await known()
   if (first !== undefined) return first
   await said('apt-get', 'update', '--quiet') // a fresh system has no lists yet
   const second = await known()
   if (second !== undefined) return second
-  throw new Error('apt on this host has no Debian mirror, from which machines are made: add one to /etc/apt/sources.list.d')
+  throw new Error(
+    'apt on this host has no Debian mirror, from which machines are made: add one to /etc/apt/sources.list.d',
+  )
 }

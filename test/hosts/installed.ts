@@ -15,7 +15,8 @@ const HEADING = '## On a host of your own'
 
 /** The lines with a prompt in the first block behind the heading. What is not for a machine that has the checkout is left out. */
 export function documentedCommands(): string[] {
-  const section = readFileSync(join(ROOT, 'README.md'), 'utf8').split(`\n${HEADING}\n`)[1]?.split('\n## ')[0] ?? ''
+  const section =
+    readFileSync(join(ROOT, 'README.md'), 'utf8').split(`\n${HEADING}\n`)[1]?.split('\n## ')[0] ?? ''
   const block = /```console\n(.*?)```/s.exec(section)?.[1] ?? ''
   const commands = block.split('\n').flatMap((line) => (line.startsWith('$ ') ? [line.slice(2)] : []))
   if (commands.length === 0) throw new Error(`README.md has no commands under \`${HEADING}\``)
@@ -41,20 +42,32 @@ export async function bareMachine(name: string): Promise<Machine> {
 /** In one shell, as root, in the checkout; ends at the first that fails, with what the units say. */
 export async function type(machine: Machine, commands: readonly string[]): Promise<string> {
   const script = commands.map((command) => `echo '$' ${quoted(command)}\n${command}\n`).join('')
-  const { code, out, err } = await machine.run(['bash', '--norc', '-euo', 'pipefail', '-c', script], { cwd: APP })
+  const { code, out, err } = await machine.run(['bash', '--norc', '-euo', 'pipefail', '-c', script], {
+    cwd: APP,
+  })
   if (code !== 0)
-    throw new Error(`on ${machine.name} a documented command ended with ${code}:\n${out}${err}\n${await machine.diagnosis(UNITS)}`)
+    throw new Error(
+      `on ${machine.name} a documented command ended with ${code}:\n${out}${err}\n${await machine.diagnosis(UNITS)}`,
+    )
   return out
 }
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
-type Secrets = { readonly operator: string; readonly edge: { readonly d: string }; readonly redis: Readonly<Record<string, string>> }
+type Secrets = {
+  readonly operator: string
+  readonly edge: { readonly d: string }
+  readonly redis: Readonly<Record<string, string>>
+}
 export const secretsOf = (machine: Machine): Secrets =>
   JSON.parse(readFileSync(join(machine.root, STATE, 'secrets.json'), 'utf8')) as Secrets // prepare-host wrote it
 
 /** The command line on the machine, with a key in its environment. */
-export async function countersign(machine: Machine, key: string, argv: readonly string[]): Promise<{ code: number | null; out: string }> {
+export async function countersign(
+  machine: Machine,
+  key: string,
+  argv: readonly string[],
+): Promise<{ code: number | null; out: string }> {
   const env = { COUNTERSIGN_URL: 'http://127.0.0.1:8787', COUNTERSIGN_KEY: key, NO_COLOR: '1' }
   const { code, out, err } = await machine.run(['node', join(APP, 'cli/main.ts'), ...argv], { env })
   return { code, out: `${out}${err}` }

@@ -5,7 +5,17 @@
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,7 +36,11 @@ type MachineOptions = {
 }
 
 type Ran = { readonly code: number | null; readonly out: string; readonly err: string }
-type RunOptions = { readonly stdin?: string; readonly env?: Readonly<Record<string, string>>; readonly cwd?: string }
+type RunOptions = {
+  readonly stdin?: string
+  readonly env?: Readonly<Record<string, string>>
+  readonly cwd?: string
+}
 
 const BOOT_WITHIN_MS = 30_000
 const POWER_OFF_WITHIN_MS = 90_000 // systemd gives a unit up to TimeoutStopSec
@@ -34,7 +48,12 @@ const COMMAND_WITHIN_MS = 120_000
 /** What systemd as PID 1 takes for "power off" (systemd(1), SIGNALS): SIGRTMIN+4, and SIGRTMIN is 34 for glibc. */
 const POWER_OFF = 34 + 4
 
-const ENV = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', HOME: '/root', LANG: 'C.UTF-8', TERM: 'dumb' }
+const ENV = {
+  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  HOME: '/root',
+  LANG: 'C.UTF-8',
+  TERM: 'dumb',
+}
 
 /** Enters the cgroups that its arguments name before `--`, then becomes what follows. */
 const ENTER = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit; shift; done; shift; exec "$@"'
@@ -46,7 +65,9 @@ const CGROUPS = '/sys/fs/cgroup'
 const hierarchies = (): string[] =>
   existsSync(join(CGROUPS, 'cgroup.controllers'))
     ? [CGROUPS]
-    : ['systemd', 'unified', 'memory', 'pids', 'cpu'].map((name) => join(CGROUPS, name)).filter((path) => existsSync(path))
+    : ['systemd', 'unified', 'memory', 'pids', 'cpu']
+        .map((name) => join(CGROUPS, name))
+        .filter((path) => existsSync(path))
 
 const NAME = 'countersign-host-'
 let opened = 0
@@ -76,10 +97,19 @@ export class Machine {
     await removeAbandoned()
     const machine = new Machine(mkdtempSync(join(tmpdir(), `${NAME}${process.pid}-`)), options)
     mkdirSync(machine.root)
-    await promisify(execFile)('tar', ['--extract', '--numeric-owner', '--xattrs', '--file', tar, '--directory', machine.root])
+    await promisify(execFile)('tar', [
+      '--extract',
+      '--numeric-owner',
+      '--xattrs',
+      '--file',
+      tar,
+      '--directory',
+      machine.root,
+    ])
     writeFileSync(join(machine.root, 'etc/hostname'), `${options.name}\n`)
     writeFileSync(join(machine.root, 'etc/hosts'), `127.0.0.1 localhost\n127.0.1.1 ${options.name}\n`)
-    for (const there of Object.values(options.shared)) mkdirSync(join(machine.root, there), { recursive: true })
+    for (const there of Object.values(options.shared))
+      mkdirSync(join(machine.root, there), { recursive: true })
     for (const [at, to] of Object.entries(options.links)) {
       mkdirSync(join(machine.root, at, '..'), { recursive: true })
       symlinkSync(to, join(machine.root, at))
@@ -96,31 +126,62 @@ export class Machine {
     if (this.running) throw new Error(`${this.name} runs already`)
     const groups = hierarchies().map((hierarchy) => join(hierarchy, this.id))
     for (const group of groups) mkdirSync(group)
-    const shared = Object.entries(this.#shared).map(([here, there], index) => `--overlay=${here}:${this.#layer(index)}:${there}`)
-    const nspawn = [`--directory=${this.root}`, '--boot', '--register=no', '--keep-unit', '--console=pipe', '--private-network']
-    const namespaces = ['unshare', '--mount', '--propagation=slave', '--pid', '--fork', '--kill-child', '--mount-proc', '--']
+    const shared = Object.entries(this.#shared).map(
+      ([here, there], index) => `--overlay=${here}:${this.#layer(index)}:${there}`,
+    )
+    const nspawn = [
+      `--directory=${this.root}`,
+      '--boot',
+      '--register=no',
+      '--keep-unit',
+      '--console=pipe',
+      '--private-network',
+    ]
+    const namespaces = [
+      'unshare',
+      '--mount',
+      '--propagation=slave',
+      '--pid',
+      '--fork',
+      '--kill-child',
+      '--mount-proc',
+      '--',
+    ]
     const [file = '', ...args] = pdeathsig([
       ...['/bin/sh', '-c', ENTER, 'enter', ...groups, '--', ...namespaces],
-      ...['/bin/sh', '-c', SPAWN, 'spawn', ...nspawn, `--machine=${this.id}`, `--hostname=${this.name}`, ...shared],
+      ...[
+        '/bin/sh',
+        '-c',
+        SPAWN,
+        'spawn',
+        ...nspawn,
+        `--machine=${this.id}`,
+        `--hostname=${this.name}`,
+        ...shared,
+      ],
     ])
     // Without it /proc/sys is read-only inside, and bubblewrap can't end the making of namespaces (tier C).
     const env = { ...ENV, SYSTEMD_NSPAWN_API_VFS_WRITABLE: '1' }
     const child = spawn(file, args, { env, cwd: '/', stdio: ['ignore', 'pipe', 'pipe'] })
     this.#process = child
     this.#console = ''
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (this.#console += chunk.toString()))
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => (this.#console += chunk.toString()))
     child.once('exit', () => {
       this.#process = undefined
     })
     await this.eventually(
       'systemd is up',
       async () => {
-        if (!this.running) throw new Error(`${this.name} ended while it booted; its console:\n${this.#console}`)
+        if (!this.running)
+          throw new Error(`${this.name} ended while it booted; its console:\n${this.#console}`)
         this.#leader = initBelow(child.pid ?? 0)
         if (this.#leader === 0) return false
         const state = (await this.run(['systemctl', 'is-system-running', '--wait'])).out.trim()
         if (state === 'degraded')
-          throw new Error(`on ${this.name} units failed:\n${await this.must(['systemctl', '--failed', '--no-pager'])}`)
+          throw new Error(
+            `on ${this.name} units failed:\n${await this.must(['systemctl', '--failed', '--no-pager'])}`,
+          )
         return state === 'running'
       },
       { within_ms: BOOT_WITHIN_MS },
@@ -128,7 +189,10 @@ export class Machine {
   }
 
   /** As root, outside the limits that nspawn sets; what a service may do, only a unit shows. */
-  async run([file = '', ...args]: readonly string[], { stdin = '', env = {}, cwd = '/root' }: RunOptions = {}): Promise<Ran> {
+  async run(
+    [file = '', ...args]: readonly string[],
+    { stdin = '', env = {}, cwd = '/root' }: RunOptions = {},
+  ): Promise<Ran> {
     const inside = ['--target', `${this.#leader}`, '--all', '--', 'env', `--chdir=${cwd}`, file, ...args]
     const child = spawn('nsenter', inside, {
       env: { ...ENV, ...env },
@@ -154,7 +218,13 @@ export class Machine {
 
   /** Of all boots; of all units where none is named. */
   async journal(...units: readonly string[]): Promise<string> {
-    return this.must(['journalctl', '--no-pager', '--quiet', '--output=short-precise', ...units.map((unit) => `--unit=${unit}`)])
+    return this.must([
+      'journalctl',
+      '--no-pager',
+      '--quiet',
+      '--output=short-precise',
+      ...units.map((unit) => `--unit=${unit}`),
+    ])
   }
 
   /** What a person would ask for who finds that a unit does not work. */
@@ -168,7 +238,10 @@ export class Machine {
   async eventually(
     what: string,
     holds: () => Promise<boolean>,
-    { within_ms = 60_000, units = [] }: { readonly within_ms?: number; readonly units?: readonly string[] } = {},
+    {
+      within_ms = 60_000,
+      units = [],
+    }: { readonly within_ms?: number; readonly units?: readonly string[] } = {},
   ): Promise<void> {
     for (const until = Date.now() + within_ms; !(await holds()); await sleep(100)) {
       if (Date.now() < until) continue
@@ -184,7 +257,9 @@ export class Machine {
     const gone = once(child, 'exit')
     process.kill(this.#leader, POWER_OFF)
     if ((await Promise.race([gone, sleep(POWER_OFF_WITHIN_MS, undefined, { ref: false })])) === undefined)
-      throw new Error(`${this.name} did not power off within ${POWER_OFF_WITHIN_MS / 1000} s; its console:\n${this.#console}`)
+      throw new Error(
+        `${this.name} did not power off within ${POWER_OFF_WITHIN_MS / 1000} s; its console:\n${this.#console}`,
+      )
     this.#removeGroups()
   }
 
@@ -196,14 +271,17 @@ export class Machine {
       child.kill('SIGKILL') // and with it the namespace that all of the machine is in
       await gone
     }
-    await this.eventually('its processes are gone', () => Promise.resolve(this.#removeGroups()), { within_ms: 10_000 })
+    await this.eventually('its processes are gone', () => Promise.resolve(this.#removeGroups()), {
+      within_ms: 10_000,
+    })
     await rm(this.#folder, { recursive: true, force: true })
   }
 
   /** What this host still has of it: processes, mounts, cgroups, files. */
   leftovers(): string[] {
     const processes = readdirSync('/proc').filter(
-      (name) => /^[0-9]+$/.test(name) && [this.id, this.root].some((word) => commandLine(name).includes(word)),
+      (name) =>
+        /^[0-9]+$/.test(name) && [this.id, this.root].some((word) => commandLine(name).includes(word)),
     )
     const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
       .split('\n')
@@ -235,14 +313,18 @@ const groupsNamed = (id: string): string[] =>
 
 /** What a run left that was killed: its machines ended with it, their cgroups and folders stayed. */
 async function removeAbandoned(): Promise<void> {
-  const isAbandoned = (name: string): boolean => name.startsWith(NAME) && !existsSync(`/proc/${name.slice(NAME.length).split('-')[0]}`)
-  for (const hierarchy of hierarchies()) for (const name of readdirSync(hierarchy).filter(isAbandoned)) removeGroup(join(hierarchy, name))
-  for (const name of readdirSync(tmpdir()).filter(isAbandoned)) await rm(join(tmpdir(), name), { recursive: true, force: true })
+  const isAbandoned = (name: string): boolean =>
+    name.startsWith(NAME) && !existsSync(`/proc/${name.slice(NAME.length).split('-')[0]}`)
+  for (const hierarchy of hierarchies())
+    for (const name of readdirSync(hierarchy).filter(isAbandoned)) removeGroup(join(hierarchy, name))
+  for (const name of readdirSync(tmpdir()).filter(isAbandoned))
+    await rm(join(tmpdir(), name), { recursive: true, force: true })
 }
 
 /** Deepest first. One that still has processes stays. */
 function removeGroup(path: string): void {
-  for (const name of readdirSync(path)) if (statSync(join(path, name)).isDirectory()) removeGroup(join(path, name))
+  for (const name of readdirSync(path))
+    if (statSync(join(path, name)).isDirectory()) removeGroup(join(path, name))
   try {
     rmdirSync(path)
   } catch {
@@ -261,7 +343,8 @@ function commandLine(pid: string): string {
 /** The first process of a PID namespace two levels below ours: nspawn is the first of the one between. 0: not there yet. */
 function initBelow(pid: number): number {
   const children = read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
-  const numbers = (child: number): number[] => (/^NSpid:\t(.*)$/m.exec(read(`/proc/${child}/status`))?.[1] ?? '').split('\t').map(Number)
+  const numbers = (child: number): number[] =>
+    (/^NSpid:\t(.*)$/m.exec(read(`/proc/${child}/status`))?.[1] ?? '').split('\t').map(Number)
   return (
     children.find((child) => numbers(child).length === 3 && numbers(child).at(-1) === 1) ??
     children.map(initBelow).find((found) => found > 0) ??

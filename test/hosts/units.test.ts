@@ -5,7 +5,16 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import { APP, bareMachine, countersign, documentedCommands, STATE, secretsOf, type, UNITS } from './installed.ts'
+import {
+  APP,
+  bareMachine,
+  countersign,
+  documentedCommands,
+  STATE,
+  secretsOf,
+  type,
+  UNITS,
+} from './installed.ts'
 import type { Machine } from './machine.ts'
 
 let machine: Machine
@@ -21,9 +30,14 @@ const exported = commands.filter((command) => command.startsWith('export '))
 
 const WORKER_JSON = `${STATE}/worker/worker.json`
 const READY = /"msg":"ready"/g
-const timesReady = async (): Promise<number> => (await machine.journal('countersign-worker')).match(READY)?.length ?? 0
+const timesReady = async (): Promise<number> =>
+  (await machine.journal('countersign-worker')).match(READY)?.length ?? 0
 const workerIsReady = (times: number): Promise<void> =>
-  machine.eventually(`the worker is ready for the ${times}. time`, async () => (await timesReady()) >= times, { units: UNITS })
+  machine.eventually(
+    `the worker is ready for the ${times}. time`,
+    async () => (await timesReady()) >= times,
+    { units: UNITS },
+  )
 
 const property = async (unit: string, name: string): Promise<string> =>
   (await machine.must(['systemctl', 'show', '--value', `--property=${name}`, unit])).trim()
@@ -45,7 +59,13 @@ const asOperator = async (...argv: readonly string[]): Promise<string> => {
   return out
 }
 async function propose(tool: string, args: object): Promise<Call> {
-  const { out } = await countersign(machine, agentKey, ['call', tool, '--args', JSON.stringify(args), '--json'])
+  const { out } = await countersign(machine, agentKey, [
+    'call',
+    tool,
+    '--args',
+    JSON.stringify(args),
+    '--json',
+  ])
   return JSON.parse(out) as Call // the command line prints the call, or an error that is none and fails the test
 }
 /** Offline, with the evidence that the edge returns for the call. */
@@ -59,7 +79,10 @@ async function verified(call: string): Promise<string> {
 const text = { text: 'who signs, answers\n' }
 async function runsACall(): Promise<string> {
   const call = await propose('text.stats', text)
-  expect(call).toMatchObject({ state: 'succeeded', result: { output: expect.stringMatching(/^ *1 +3 +19\n$/) } })
+  expect(call).toMatchObject({
+    state: 'succeeded',
+    result: { output: expect.stringMatching(/^ *1 +3 +19\n$/) },
+  })
   return call.id
 }
 
@@ -75,7 +98,9 @@ test('D20 a worker enrols, and its shipped unit proves its tiers and serves', as
   expect(workers).toMatchObject([{ advertised: ['B', 'C-nocgroup'] }])
   const shown = await asOperator('workers', 'show', workers[0].id)
   expect(shown).toMatch(/^prepared: proven$/m)
-  expect(shown.split('\n').filter((line) => line.startsWith('  FAIL'))).toEqual([expect.stringContaining('S28 memory and processes')])
+  expect(shown.split('\n').filter((line) => line.startsWith('  FAIL'))).toEqual([
+    expect.stringContaining('S28 memory and processes'),
+  ])
   await noneRestarted()
 })
 
@@ -96,7 +121,9 @@ test('`doctor` finds no fault except the cgroups, which a shell lacks', async ()
   ]
   expect(readFileSync(join(ROOT, 'README.md'), 'utf8')).toContain(`$ ${asUser.join(' ')}\n`)
   const { out } = await machine.run(asUser, { cwd: APP })
-  expect(out.split('\n').filter((line) => line.startsWith('FAIL'))).toEqual([expect.stringMatching(/^FAIL +limits: /)])
+  expect(out.split('\n').filter((line) => line.startsWith('FAIL'))).toEqual([
+    expect.stringMatching(/^FAIL +limits: /),
+  ])
 })
 
 /** The most that `systemd-analyze security` may find, of 10. The worker needs namespaces and mounts, which weigh most. */
@@ -114,7 +141,8 @@ test('systemd finds no fault in the units, and rates their exposure no worse tha
 })
 
 test('calls over HTTP are run, denied and approved, and their evidence is verified', async () => {
-  for (const tool of ['text.stats', 'process.run']) await asOperator('tools', 'put', `${APP}/infra/tools/${tool}.json`)
+  for (const tool of ['text.stats', 'process.run'])
+    await asOperator('tools', 'put', `${APP}/infra/tools/${tool}.json`)
   agentKey = JSON.parse(await asOperator('agents', 'put', 'dev', '--tools', '*', '--json')).key
 
   // Plain HTTP, like an agent without our command line.
@@ -124,7 +152,10 @@ test('calls over HTTP are run, denied and approved, and their evidence is verifi
     ['curl', '--silent', '--show-error', '--config', '-', '--json', body, 'http://127.0.0.1:8787/v1/calls'],
     { stdin: config },
   )
-  expect(JSON.parse(answer)).toMatchObject({ state: 'succeeded', attestation: { sandbox_enforcement: expect.any(String) } })
+  expect(JSON.parse(answer)).toMatchObject({
+    state: 'succeeded',
+    attestation: { sandbox_enforcement: expect.any(String) },
+  })
   await verified(JSON.parse(answer).id)
 
   const denied = await propose('process.run', { command: 'sudo', args: ['id'] })
@@ -153,7 +184,10 @@ test('a call that runs when its worker is stopped still finishes normally', asyn
   await machine.must(['systemctl', 'stop', 'countersign-worker'])
   const { out } = await countersign(machine, agentKey, ['calls', 'show', call.id, '--json'])
   expect(JSON.parse(out)).toMatchObject({ state: 'succeeded' })
-  expect([await property('countersign-worker', 'Result'), await property('countersign-worker', 'ExecMainStatus')]).toEqual(['success', '0'])
+  expect([
+    await property('countersign-worker', 'Result'),
+    await property('countersign-worker', 'ExecMainStatus'),
+  ]).toEqual(['success', '0'])
 })
 
 test('all units stop in order within their time, and start again', async () => {
@@ -202,7 +236,11 @@ test('systemd restarts a unit whose process is killed, however often', async () 
   }
   const before = await timesReady()
   await workerIsReady(before)
-  await machine.eventually('a call runs', async () => (await propose('text.stats', text)).state === 'succeeded', { units: UNITS })
+  await machine.eventually(
+    'a call runs',
+    async () => (await propose('text.stats', text)).state === 'succeeded',
+    { units: UNITS },
+  )
 })
 
 test('after a reboot all units start, an earlier call still verifies, and a new one runs', async () => {
@@ -227,7 +265,8 @@ test('no secret appears in the journal, on a command line, or in systemd’s vie
   const processes = await machine.must(['ps', '-eww', '-o', 'args'])
   for (const [name, secret] of Object.entries(secrets)) {
     expect([name, typeof secret, secret.length > 16]).toEqual([name, 'string', true])
-    for (const place of [journal, shown, processes]) expect([name, place.includes(secret)]).toEqual([name, false])
+    for (const place of [journal, shown, processes])
+      expect([name, place.includes(secret)]).toEqual([name, false])
   }
 })
 

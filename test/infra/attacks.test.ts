@@ -28,7 +28,10 @@ test('what tests are called counts, by a table too, in whichever file it stands;
   const tree = new Map([
     ['test/escape/b.test.ts', source],
     ['test/escape/a.test.ts', `test('${title('S22')}', run)`],
-    ['test/escape/cases.ts', `const MORE = { '${title('G01')}': 1 }\nexport const CASES = [...all(MORE), { name: '${title('G02')}' }]`],
+    [
+      'test/escape/cases.ts',
+      `const MORE = { '${title('G01')}': 1 }\nexport const CASES = [...all(MORE), { name: '${title('G02')}' }]`,
+    ],
     ['infra/a.ts', `test('${title('S03')}', run)`],
   ])
   const [b, both] = [['test/escape/b.test.ts'], ['test/escape/a.test.ts', 'test/escape/b.test.ts']]
@@ -54,7 +57,13 @@ test('the table follows the tests: filled, moved and emptied', () => {
     ['S22', ['test/escape/a.test.ts']],
     ['S23', ['test/escape/a.test.ts', 'test/escape/b.test.ts']],
   ])
-  const before = ['# Security', row('S22', 'not yet'), row('S23', '`test/gone.ts`'), row('S24', '`test/gone.ts`'), ''].join('\n')
+  const before = [
+    '# Security',
+    row('S22', 'not yet'),
+    row('S23', '`test/gone.ts`'),
+    row('S24', '`test/gone.ts`'),
+    '',
+  ].join('\n')
   const after = [
     '# Security',
     row('S22', '`test/escape/a.test.ts`'),

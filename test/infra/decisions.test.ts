@@ -11,7 +11,8 @@ const RECORDS = FILES.filter((file) => /^\d{4}-/.test(file))
 const SECTIONS = ['## Context', '## Decision', '## Alternatives', '## Consequences']
 const WORDS_MAX = 350
 
-const bodyOf = (text: string): string => text.slice(text.indexOf('## Context')).replace(/^Archive: [\s\S]*/m, '')
+const bodyOf = (text: string): string =>
+  text.slice(text.indexOf('## Context')).replace(/^Archive: [\s\S]*/m, '')
 
 test('records are numbered without a gap', () => {
   expect(RECORDS.length).toBeGreaterThan(0)

@@ -3,17 +3,22 @@
 import { expect, test } from 'vitest'
 import { repeats } from '../../infra/check/duplicates.ts'
 
-const steps = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `step${from + i}()\n`).join('')
+const steps = (from: number, to: number) =>
+  Array.from({ length: to - from + 1 }, (_, i) => `step${from + i}()\n`).join('')
 const judged = (files: Record<string, string>) =>
   repeats(new Map(Object.entries(files))).map((r) => `${r.first} = ${r.second} (${r.lines})`)
 
 test('eight equal lines in two files are a repeat, seven are none', () => {
-  expect(judged({ 'edge/a.ts': steps(1, 8), 'worker/b.ts': `first()\n${steps(1, 8)}` })).toEqual(['edge/a.ts:1-8 = worker/b.ts:2-9 (8)'])
+  expect(judged({ 'edge/a.ts': steps(1, 8), 'worker/b.ts': `first()\n${steps(1, 8)}` })).toEqual([
+    'edge/a.ts:1-8 = worker/b.ts:2-9 (8)',
+  ])
   expect(judged({ 'edge/a.ts': steps(1, 7), 'worker/b.ts': steps(1, 7) })).toEqual([])
 })
 
 test('a long run is one repeat, reported whole', () => {
-  expect(judged({ 'edge/a.ts': steps(1, 20), 'worker/b.ts': steps(1, 20) })).toEqual(['edge/a.ts:1-20 = worker/b.ts:1-20 (20)'])
+  expect(judged({ 'edge/a.ts': steps(1, 20), 'worker/b.ts': steps(1, 20) })).toEqual([
+    'edge/a.ts:1-20 = worker/b.ts:1-20 (20)',
+  ])
 })
 
 test('each copy is reported', () => {
@@ -24,7 +29,9 @@ test('each copy is reported', () => {
 })
 
 test('within one file', () => {
-  expect(judged({ 'edge/a.ts': `${steps(1, 8)}between()\n${steps(1, 8)}` })).toEqual(['edge/a.ts:1-8 = edge/a.ts:10-17 (8)'])
+  expect(judged({ 'edge/a.ts': `${steps(1, 8)}between()\n${steps(1, 8)}` })).toEqual([
+    'edge/a.ts:1-8 = edge/a.ts:10-17 (8)',
+  ])
 })
 
 test('a table of like rows is one thing', () => {

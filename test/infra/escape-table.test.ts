@@ -3,12 +3,20 @@
 import { expect, test } from 'vitest'
 import { attacksOf, rowsOf, type TestResult, written } from '../../infra/escape-table.ts'
 
-const DOCUMENT = ['| S01 | typing into a terminal | `a` |', '| N01 | the metadata address | not yet |', '| G01 | keys | `b` |'].join('\n')
-const S01 = (rest: string, status = 'passed', ...groups: string[]): TestResult => ({ titles: [...groups, `S01 ${rest}`], status })
+const DOCUMENT = [
+  '| S01 | typing into a terminal | `a` |',
+  '| N01 | the metadata address | not yet |',
+  '| G01 | keys | `b` |',
+].join('\n')
+const S01 = (rest: string, status = 'passed', ...groups: string[]): TestResult => ({
+  titles: [...groups, `S01 ${rest}`],
+  status,
+})
 const HOLDS = S01('is refused')
 const BITES = S01('without seccomp: it types')
 
-const openIn = (...results: TestResult[]): readonly string[] => rowsOf(attacksOf(DOCUMENT), results)[0]?.open ?? ['no row']
+const openIn = (...results: TestResult[]): readonly string[] =>
+  rowsOf(attacksOf(DOCUMENT), results)[0]?.open ?? ['no row']
 
 test('the lines are those that the document lists for the sandbox', () => {
   expect(attacksOf(DOCUMENT)).toEqual([
@@ -30,8 +38,12 @@ test('whatever is missing or failed is open, and says so', () => {
   expect(openIn(HOLDS)).toEqual(['nothing shows that the test bites'])
   expect(openIn(BITES)).toEqual(['no test'])
   expect(openIn(HOLDS, S01('again', 'failed'), BITES)).toEqual(['not contained'])
-  expect(openIn(HOLDS, S01('without seccomp: it types', 'failed'))).toEqual(['without seccomp the attack does not work'])
-  expect(openIn(HOLDS, BITES, S01('not shown here: no terminal', 'failed'))).toEqual(['the reason does not hold'])
+  expect(openIn(HOLDS, S01('without seccomp: it types', 'failed'))).toEqual([
+    'without seccomp the attack does not work',
+  ])
+  expect(openIn(HOLDS, BITES, S01('not shown here: no terminal', 'failed'))).toEqual([
+    'the reason does not hold',
+  ])
 })
 
 test('the table says it all', () => {

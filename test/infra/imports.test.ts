@@ -24,14 +24,42 @@ describe('folders', () => {
   held([
     ['edge may not import worker', { 'edge/a.ts': imports('../worker/b.ts') }, ['boundary edge/a.ts:1']],
     ['worker may not import edge', { 'worker/a.ts': imports('../edge/b.ts') }, ['boundary worker/a.ts:1']],
-    ['the worker never sees a policy', { 'worker/a.ts': imports('../policies/floor.cedar') }, ['boundary worker/a.ts:1']],
-    ['cli imports shared only', { 'cli/a.ts': `${imports('../shared/b.ts')}${imports('../edge/b.ts')}` }, ['boundary cli/a.ts:3']],
-    ['shared imports nothing of one side', { 'shared/a.ts': imports('../edge/b.ts') }, ['boundary shared/a.ts:1']],
+    [
+      'the worker never sees a policy',
+      { 'worker/a.ts': imports('../policies/floor.cedar') },
+      ['boundary worker/a.ts:1'],
+    ],
+    [
+      'cli imports shared only',
+      { 'cli/a.ts': `${imports('../shared/b.ts')}${imports('../edge/b.ts')}` },
+      ['boundary cli/a.ts:3'],
+    ],
+    [
+      'shared imports nothing of one side',
+      { 'shared/a.ts': imports('../edge/b.ts') },
+      ['boundary shared/a.ts:1'],
+    ],
     ['nothing imports test', { 'infra/a.ts': imports('../test/support/b.ts') }, ['boundary infra/a.ts:1']],
-    ['test and infra import everything', { 'test/a.ts': imports('../edge/b.ts'), 'infra/a.ts': imports('../worker/b.ts') }, []],
-    ['both sides import shared', { 'edge/deep/a.ts': imports('../../shared/b.ts'), 'worker/a.ts': imports('../shared/b.ts') }, []],
-    ['an import may not leave the repository', { 'edge/a.ts': imports('../../elsewhere/b.ts') }, ['boundary edge/a.ts:1']],
-    ['a folder nobody knows is refused', { 'scripts/a.ts': 'export const a = 1\n' }, ['folder scripts/a.ts:1']],
+    [
+      'test and infra import everything',
+      { 'test/a.ts': imports('../edge/b.ts'), 'infra/a.ts': imports('../worker/b.ts') },
+      [],
+    ],
+    [
+      'both sides import shared',
+      { 'edge/deep/a.ts': imports('../../shared/b.ts'), 'worker/a.ts': imports('../shared/b.ts') },
+      [],
+    ],
+    [
+      'an import may not leave the repository',
+      { 'edge/a.ts': imports('../../elsewhere/b.ts') },
+      ['boundary edge/a.ts:1'],
+    ],
+    [
+      'a folder nobody knows is refused',
+      { 'scripts/a.ts': 'export const a = 1\n' },
+      ['folder scripts/a.ts:1'],
+    ],
   ])
 })
 
@@ -46,10 +74,22 @@ describe('every form of import counts', () => {
     require: `export const b = require('../worker/b.ts')\n`,
     'over lines': `import {\n  b,\n} from '../worker/b.ts'\nvoid b\n`,
   }
-  held(Object.entries(forms).map(([name, source]): Case => [name, { 'edge/a.ts': source }, ['boundary edge/a.ts:1']]))
+  held(
+    Object.entries(forms).map(
+      ([name, source]): Case => [name, { 'edge/a.ts': source }, ['boundary edge/a.ts:1']],
+    ),
+  )
   held([
-    ['text and comments do not', { 'edge/a.ts': `// import '../worker/b.ts'\nexport const b = "import '../worker/b.ts'"\n` }, []],
-    ['a computed one is refused', { 'edge/a.ts': 'export const b = (x: string) => import(x)\n' }, ['computed-import edge/a.ts:1']],
+    [
+      'text and comments do not',
+      { 'edge/a.ts': `// import '../worker/b.ts'\nexport const b = "import '../worker/b.ts'"\n` },
+      [],
+    ],
+    [
+      'a computed one is refused',
+      { 'edge/a.ts': 'export const b = (x: string) => import(x)\n' },
+      ['computed-import edge/a.ts:1'],
+    ],
     ['what does not parse is not passed over', { 'edge/a.ts': 'import { from\n' }, ['syntax edge/a.ts:1']],
   ])
 })
@@ -57,7 +97,11 @@ describe('every form of import counts', () => {
 describe('sole importers', () => {
   const outsiders: readonly (readonly [specifier: string, lawful: string, unlawful: string])[] = [
     ['@cedar-policy/cedar-wasm/web', 'edge/policy/engine.ts', 'edge/http/intake.ts'],
-    ['../node_modules/@cedar-policy/cedar-wasm/web/cedar_wasm_bg.wasm', 'edge/policy/engine.ts', 'edge/http/intake.ts'],
+    [
+      '../node_modules/@cedar-policy/cedar-wasm/web/cedar_wasm_bg.wasm',
+      'edge/policy/engine.ts',
+      'edge/http/intake.ts',
+    ],
     ['@bytecodealliance/jco-transpile/component', 'edge/skills.ts', 'edge/policy/engine.ts'],
     ['bullmq', 'edge/pool/pool-object.ts', 'edge/run/run-object.ts'],
     ['bullmq', 'test/faults/doorbells.ts', 'worker/calls/call.ts'],
@@ -74,7 +118,13 @@ describe('sole importers', () => {
       [`${specifier} in ${unlawful}`, { [unlawful]: imports(specifier) }, [`sole-importer ${unlawful}:1`]],
     ])
   }
-  held([['zod is for everyone', { 'edge/a.ts': imports('zod'), 'worker/a.ts': imports('zod'), 'cli/a.ts': imports('zod') }, []]])
+  held([
+    [
+      'zod is for everyone',
+      { 'edge/a.ts': imports('zod'), 'worker/a.ts': imports('zod'), 'cli/a.ts': imports('zod') },
+      [],
+    ],
+  ])
 })
 
 describe('D3 T02 signatures are checked in one file', () => {
@@ -100,10 +150,17 @@ describe('D3 T02 signatures are checked in one file', () => {
   held([
     [
       'hashes and types are for everyone',
-      { 'edge/a.ts': "import { createHash, type KeyObject, sign } from 'node:crypto'\nvoid [createHash, sign]\n" },
+      {
+        'edge/a.ts':
+          "import { createHash, type KeyObject, sign } from 'node:crypto'\nvoid [createHash, sign]\n",
+      },
       [],
     ],
-    ['a key is made of a secret where webhooks are signed', { 'edge/channels/webhook.ts': takes['a public key'] ?? '' }, []],
+    [
+      'a key is made of a secret where webhooks are signed',
+      { 'edge/channels/webhook.ts': takes['a public key'] ?? '' },
+      [],
+    ],
     [
       'and verifies nothing there',
       { 'edge/channels/webhook.ts': takes['the library’s verify'] ?? '' },
@@ -115,12 +172,30 @@ describe('D3 T02 signatures are checked in one file', () => {
 describe('environment', () => {
   const reads = ['process.env.HOME', "process['env']", 'globalThis.process.env', 'process.env']
   held(
-    reads.map((read): Case => [read, { 'worker/link/client.ts': `export const a = ${read}\n` }, ['environment worker/link/client.ts:1']]),
+    reads.map(
+      (read): Case => [
+        read,
+        { 'worker/link/client.ts': `export const a = ${read}\n` },
+        ['environment worker/link/client.ts:1'],
+      ],
+    ),
   )
   held([
-    ['taken apart', { 'cli/calls/verify.ts': 'const { env } = process\nvoid env\n' }, ['environment cli/calls/verify.ts:1']],
-    ['imported', { 'cli/calls/verify.ts': "import { env } from 'node:process'\nvoid env\n" }, ['environment cli/calls/verify.ts:1']],
-    ['in the configuration', { 'worker/config.ts': 'export const a = process.env.HOME\n', 'infra/a.ts': 'void process.env\n' }, []],
+    [
+      'taken apart',
+      { 'cli/calls/verify.ts': 'const { env } = process\nvoid env\n' },
+      ['environment cli/calls/verify.ts:1'],
+    ],
+    [
+      'imported',
+      { 'cli/calls/verify.ts': "import { env } from 'node:process'\nvoid env\n" },
+      ['environment cli/calls/verify.ts:1'],
+    ],
+    [
+      'in the configuration',
+      { 'worker/config.ts': 'export const a = process.env.HOME\n', 'infra/a.ts': 'void process.env\n' },
+      [],
+    ],
     ['another env', { 'edge/router.ts': 'export const a = (c: { env: string }) => c.env\n' }, []],
   ])
 })
@@ -138,8 +213,14 @@ describe('every test runs', () => {
     "test('a', { skip: true }, run)",
     "test('a', (context) => context.skip())",
   ]
-  held(narrowed.map((line): Case => [line, { 'test/a.test.ts': `${line}\n` }, ['every-test-runs test/a.test.ts:1']]))
-  held([['a plain one', { 'test/a.test.ts': "test('only skip todo', run)\ntest.each(rows)('%s', run)\n" }, []]])
+  held(
+    narrowed.map(
+      (line): Case => [line, { 'test/a.test.ts': `${line}\n` }, ['every-test-runs test/a.test.ts:1']],
+    ),
+  )
+  held([
+    ['a plain one', { 'test/a.test.ts': "test('only skip todo', run)\ntest.each(rows)('%s', run)\n" }, []],
+  ])
 })
 
 describe('shape', () => {
@@ -160,10 +241,22 @@ describe('shape', () => {
 describe('cycles', () => {
   const a = "import { b } from './b.ts'\nexport const a = () => b\n"
   held([
-    ['of two', { 'edge/a.ts': a, 'edge/b.ts': "import { a } from './a.ts'\nexport const b = () => a\n" }, ['cycle edge/b.ts:1']],
-    ['of three', { 'edge/a.ts': a, 'edge/b.ts': "export * from './c.ts'\n", 'edge/c.ts': "import './a.ts'\n" }, ['cycle edge/c.ts:1']],
+    [
+      'of two',
+      { 'edge/a.ts': a, 'edge/b.ts': "import { a } from './a.ts'\nexport const b = () => a\n" },
+      ['cycle edge/b.ts:1'],
+    ],
+    [
+      'of three',
+      { 'edge/a.ts': a, 'edge/b.ts': "export * from './c.ts'\n", 'edge/c.ts': "import './a.ts'\n" },
+      ['cycle edge/c.ts:1'],
+    ],
     ['of itself', { 'edge/a.ts': "import './a.ts'\n" }, ['cycle edge/a.ts:1']],
-    ['of types only', { 'edge/a.ts': a, 'edge/b.ts': "import type { a } from './a.ts'\nexport type B = typeof a\n" }, []],
+    [
+      'of types only',
+      { 'edge/a.ts': a, 'edge/b.ts': "import type { a } from './a.ts'\nexport type B = typeof a\n" },
+      [],
+    ],
     [
       'a diamond is none',
       {

@@ -8,7 +8,8 @@ import { ROOT } from '../../infra/state.ts'
 import { MUTANTS } from '../mutants/list.ts'
 import { type Mutant, mutated, spanOf } from '../mutants/mutant.ts'
 
-const sourceOf = ({ file }: Mutant): string => (existsSync(join(ROOT, file)) ? readFileSync(join(ROOT, file), 'utf8') : '')
+const sourceOf = ({ file }: Mutant): string =>
+  existsSync(join(ROOT, file)) ? readFileSync(join(ROOT, file), 'utf8') : ''
 const nameOf = ({ file, text }: Mutant): string => `${file}: ${text}`
 const namesOf = (unfit: (mutant: Mutant) => boolean): string[] => MUTANTS.filter(unfit).map(nameOf)
 
@@ -17,7 +18,8 @@ test('each mutant’s text occurs exactly once in its file', () => {
 })
 
 test('each mutant differs from its line, and is still a program', () => {
-  const isBroken = (mutant: Mutant): boolean => parseSync(mutant.file, mutated(mutant, sourceOf(mutant))).errors.length > 0
+  const isBroken = (mutant: Mutant): boolean =>
+    parseSync(mutant.file, mutated(mutant, sourceOf(mutant))).errors.length > 0
   expect(namesOf(({ text, becomes }) => text === becomes)).toEqual([])
   expect(namesOf((mutant) => spanOf(mutant, sourceOf(mutant)) !== undefined && isBroken(mutant))).toEqual([])
 })
@@ -28,7 +30,9 @@ test('no two mutants are the same', () => {
 })
 
 test('the tests of each mutant exist, and one sentence names the attacker’s gain', () => {
-  expect(namesOf(({ tests }) => tests.length === 0 || !tests.every((file) => existsSync(join(ROOT, file))))).toEqual([])
+  expect(
+    namesOf(({ tests }) => tests.length === 0 || !tests.every((file) => existsSync(join(ROOT, file)))),
+  ).toEqual([])
   expect(namesOf(({ gains }) => !/^[A-Z].{20,}\.$/.test(gains))).toEqual([])
 })
 

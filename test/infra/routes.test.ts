@@ -59,7 +59,10 @@ async function ask(route: Route, sign: Sign): Promise<number> {
   const abort = new AbortController()
   const answer = await fetch(url, {
     method: route.method,
-    headers: { ...(route.body === undefined ? {} : { 'content-type': 'application/json' }), ...sign({ method: route.method, url, body }) },
+    headers: {
+      ...(route.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...sign({ method: route.method, url, body }),
+    },
     ...(route.body === undefined ? {} : { body: new Uint8Array(body) }),
     signal: abort.signal,
   })
@@ -68,7 +71,8 @@ async function ask(route: Route, sign: Sign): Promise<number> {
 }
 
 /** Let in: what was asked was looked at, and found wanting or not. Kept out: it was not. */
-const verdict = (status: number): string => (status === 401 ? 'who?' : status === 403 ? 'no' : status >= 500 ? `broken: ${status}` : 'in')
+const verdict = (status: number): string =>
+  status === 401 ? 'who?' : status === 403 ? 'no' : status >= 500 ? `broken: ${status}` : 'in'
 
 /** Every route, by every caller, at the running edge. */
 async function measured(): Promise<Table> {
@@ -88,7 +92,8 @@ test('each route against each kind of caller is as the golden table says', async
 })
 
 /** Open, or to those who carry something else than a credential of these: who has what a link or a browser carries is told beside them. */
-const otherwise = (callers: Route['callers']): boolean => callers.some((caller) => ['anyone', 'link', 'slack', 'console'].includes(caller))
+const otherwise = (callers: Route['callers']): boolean =>
+  callers.some((caller) => ['anyone', 'link', 'slack', 'console'].includes(caller))
 
 /** Open to anyone, and why. This list may only get shorter. */
 const OPEN: Readonly<Record<string, string>> = {
@@ -105,7 +110,9 @@ const OPEN: Readonly<Record<string, string>> = {
 }
 
 test('only the listed routes are open, and each says so in its declaration', () => {
-  const open = routes.filter(([, { callers }]) => callers.includes('anyone')).map(([, { method, path }]) => `${method} ${path}`)
+  const open = routes
+    .filter(([, { callers }]) => callers.includes('anyone'))
+    .map(([, { method, path }]) => `${method} ${path}`)
   expect(open.sort()).toEqual(Object.keys(OPEN).sort())
   const letIn = Object.entries(golden).flatMap(([route, row]) => (row['nobody'] === 'in' ? [route] : []))
   expect(letIn.filter((route) => !(route in OPEN))).toEqual([])
@@ -119,7 +126,8 @@ test('nobody but a worker gets in where workers do, nobody but an operator where
     if (!callers.includes('installation')) expect([path, row['installation']]).toEqual([path, 'who?'])
     if (!callers.includes('agent')) expect([path, row['agent'] === 'in']).toEqual([path, false])
     if (!callers.includes('operator'))
-      for (const role of Object.keys(operators)) expect([path, role, row[role] === 'in']).toEqual([path, role, false])
+      for (const role of Object.keys(operators))
+        expect([path, role, row[role] === 'in']).toEqual([path, role, false])
     expect([path, row['no role'] === 'in']).toEqual([path, false])
   }
 })
@@ -154,7 +162,14 @@ test('an auditor changes nothing, an approver only answers', () => {
  * No Cedar action of their own: the call that is proposed is the question, and a link's approval is; a session by itself permits
  * nothing.
  */
-const deciding = ['proposeCall', 'proposeCallInNewRun', 'showApproval', 'followApproval', 'consoleSignIn', 'consoleSignOut']
+const deciding = [
+  'proposeCall',
+  'proposeCallInNewRun',
+  'showApproval',
+  'followApproval',
+  'consoleSignIn',
+  'consoleSignOut',
+]
 
 test('every route but the open ones has a Cedar action, or decides by itself', () => {
   for (const [name, { callers, action }] of routes) {
@@ -167,7 +182,9 @@ test('every route but the open ones has a Cedar action, or decides by itself', (
 const KEEPER = `permit (principal == Operator::"root", action in [Action::"policy.read", Action::"policy.write", Action::"policy.activate"], resource);`
 
 test('L1 nobody is let in for being somebody: where policy permits nothing, every route refuses every caller', async () => {
-  const none = Object.fromEntries(Object.keys(granted(await desk.root('readPolicies', {})).policies).map((name) => [name, null]))
+  const none = Object.fromEntries(
+    Object.keys(granted(await desk.root('readPolicies', {})).policies).map((name) => [name, null]),
+  )
   const seen = await desk.withPolicies({ ...none, keeper: KEEPER }, measured)
   for (const [name, { method, path, callers }] of routes) {
     if (otherwise(callers) || deciding.includes(name)) continue
@@ -183,7 +200,9 @@ test('where policy permits everything, a route still lets in only the kinds of c
     if (otherwise(callers)) continue
     const row = seen[`${method} ${path}`] ?? {}
     const letIn = Object.keys(row).filter((caller) => row[caller] === 'in')
-    const kinds = letIn.map((caller) => (caller === 'agent' || caller === 'worker' ? caller : caller in operators ? 'operator' : caller))
+    const kinds = letIn.map((caller) =>
+      caller === 'agent' || caller === 'worker' ? caller : caller in operators ? 'operator' : caller,
+    )
     expect([name, [...new Set(kinds)].sort()]).toEqual([name, [...callers].sort()])
   }
 })
@@ -199,7 +218,12 @@ test('/openapi.json passes the recommended rules without an error', async () => 
     externalRefResolver: new BaseResolver(),
     config,
   })
-  expect(problems.map(({ ruleId, message, severity, location }) => `${severity} ${ruleId} ${location[0]?.pointer}: ${message}`)).toEqual([])
+  expect(
+    problems.map(
+      ({ ruleId, message, severity, location }) =>
+        `${severity} ${ruleId} ${location[0]?.pointer}: ${message}`,
+    ),
+  ).toEqual([])
 })
 
 type Operation = {
@@ -211,7 +235,10 @@ type Operation = {
 }
 
 test('/openapi.json has every route of the table, and no other', async () => {
-  const { openapi: version, paths } = JSON.parse(await openapi()) as { openapi: string; paths: Record<string, Record<string, Operation>> } // linted above
+  const { openapi: version, paths } = JSON.parse(await openapi()) as {
+    openapi: string
+    paths: Record<string, Record<string, Operation>>
+  } // linted above
   expect(version).toMatch(/^3\.1\./)
   const described = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
@@ -220,12 +247,18 @@ test('/openapi.json has every route of the table, and no other', async () => {
   for (const { path, method, operation } of described) {
     const route = (ROUTES as Record<string, Route>)[operation.operationId]
     expect([route?.path, route?.method]).toEqual([path, method])
-    expect([path, operation.security.length > 0]).toEqual([path, !(route?.callers.includes('anyone') || route?.callers.includes('link'))])
+    expect([path, operation.security.length > 0]).toEqual([
+      path,
+      !(route?.callers.includes('anyone') || route?.callers.includes('link')),
+    ])
     expect([path, operation.requestBody !== undefined]).toEqual([path, route?.body !== undefined])
     expect(Object.keys(operation.responses)).toContain(String(route?.status))
     for (const status of ['429', '503'])
-      if (status in operation.responses) expect(operation.responses[status]).toHaveProperty(['headers', 'Retry-After'])
-    const inPath = (operation.parameters ?? []).filter((parameter) => parameter.in === 'path').map(({ name }) => `{${name}}`)
+      if (status in operation.responses)
+        expect(operation.responses[status]).toHaveProperty(['headers', 'Retry-After'])
+    const inPath = (operation.parameters ?? [])
+      .filter((parameter) => parameter.in === 'path')
+      .map(({ name }) => `{${name}}`)
     expect(inPath.sort()).toEqual((path.match(/\{\w+\}/g) ?? []).sort())
   }
   expect(paths['/v1/runs/{run}/calls']?.['post']?.responses).toMatchObject({
@@ -237,5 +270,6 @@ test('/openapi.json has every route of the table, and no other', async () => {
 test('/docs lists every route, every failure and every limit', async () => {
   const page = await (await fetch(new URL('/docs', desk.url))).text()
   for (const [, { method, path }] of routes) expect(page).toContain(`${method} ${path}`)
-  for (const name of [...Object.keys(FAILURES), ...Object.keys(LIMITS)]) expect(page).toContain(`<code>${name}</code>`)
+  for (const name of [...Object.keys(FAILURES), ...Object.keys(LIMITS)])
+    expect(page).toContain(`<code>${name}</code>`)
 })

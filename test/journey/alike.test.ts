@@ -11,7 +11,8 @@ const desk = new Desk('alike-cli', sharedStack())
 const agent = await desk.agent()
 const tool = await desk.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
 const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: sharedState() } })
-const asked = async (args: Record<string, unknown> = {}) => (await desk.asked(agent.client, tool, args)).approval.id
+const asked = async (args: Record<string, unknown> = {}) =>
+  (await desk.asked(agent.client, tool, args)).approval.id
 
 test('three are one line; answered with another number they are not, with theirs each is', async () => {
   const other = await asked({ n: 1 })
@@ -27,10 +28,15 @@ test('three are one line; answered with another number they are not, with theirs
   ])
   for (const number of ['2', '4']) {
     const refused = await run('approvals', 'approve', ids[1] ?? '', '--alike', number)
-    expect(refused).toMatchObject({ code: 1, err: expect.stringContaining(`3 ask exactly this, not ${number}`) })
+    expect(refused).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(`3 ask exactly this, not ${number}`),
+    })
   }
   expect(await run('approvals', 'approve', ids[1] ?? '', '--alike', 'all')).toMatchObject({ code: 2 })
-  expect(await run('approvals', 'approve', ids[1] ?? '', '--alike', '3', '--reason', 'all of them')).toMatchObject({
+  expect(
+    await run('approvals', 'approve', ids[1] ?? '', '--alike', '3', '--reason', 'all of them'),
+  ).toMatchObject({
     code: 0,
     out: ids.map((id) => `${id} approved\n`).join(''),
   })

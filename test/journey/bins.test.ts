@@ -7,7 +7,11 @@ import pkg from '../../package.json' with { type: 'json' }
 
 test.each(Object.entries(pkg.bin))('%s --help', (name, path) => {
   const env = { PATH: `${dirname(process.execPath)}:/usr/bin:/bin` }
-  const { status, stdout, stderr } = spawnSync(`./${path}`, ['--help'], { env, encoding: 'utf8', timeout: 20_000 })
+  const { status, stdout, stderr } = spawnSync(`./${path}`, ['--help'], {
+    env,
+    encoding: 'utf8',
+    timeout: 20_000,
+  })
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
   expect(stdout).toContain(name)
 })

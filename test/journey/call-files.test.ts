@@ -1,7 +1,16 @@
 // Files by the command line: what a call brings is put by its digest and named in the call; what it brought and left is saved below one
 // folder, byte for byte, and nothing that lies there is lost or led around.
 
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -27,11 +36,16 @@ const said = (ran: { out: string; err: string }) => {
   return JSON.parse(ran.out)
 }
 
-test('brought by a call, read by whoever is to approve it, and left: each byte for byte', { timeout: 60_000 }, async () => {
+test('brought by a call, read by whoever is to approve it, and left: each byte for byte', {
+  timeout: 60_000,
+}, async () => {
   writeFileSync(join(folder, 'sales.csv'), 'a,b\n1,2\n')
   writeFileSync(join(folder, 'q3.json'), Buffer.from([0, 255, 13, 10]))
   const call = said(
-    await countersign(['call', tool, '--file', 'sales.csv', '--file', 'q3.json:in/terms.json', '--wait', '0', '--json'], by(agent.key)),
+    await countersign(
+      ['call', tool, '--file', 'sales.csv', '--file', 'q3.json:in/terms.json', '--wait', '0', '--json'],
+      by(agent.key),
+    ),
   )
   expect(call.plan.files).toEqual([
     { path: 'sales.csv', sha256: sha256('a,b\n1,2\n'), bytes: 8 },
@@ -43,7 +57,10 @@ test('brought by a call, read by whoever is to approve it, and left: each byte f
   )
   expect(said(tried)).toMatchObject({ decision: { effect: 'allow' }, plan: call.plan })
   const read = await countersign(['calls', 'inputs', call.id, '--to', 'read'], by(desk.rootKey))
-  expect(read).toMatchObject({ code: 0, out: expect.stringContaining(`sales.csv      8      ${sha256('a,b\n1,2\n')}`) })
+  expect(read).toMatchObject({
+    code: 0,
+    out: expect.stringContaining(`sales.csv      8      ${sha256('a,b\n1,2\n')}`),
+  })
   expect(readFileSync(join(folder, 'read/in/terms.json'))).toEqual(Buffer.from([0, 255, 13, 10]))
 
   const claim = granted(await peer.claim(call.id))
@@ -55,14 +72,19 @@ test('brought by a call, read by whoever is to approve it, and left: each byte f
   writeFileSync(join(folder, 'results/out/sum.csv'), 'mine')
   const save = ['calls', 'outputs', call.id, '--to', 'results']
   const kept = await countersign(save, by(agent.key))
-  expect(kept).toMatchObject({ code: 1, err: expect.stringContaining('`results/out/sum.csv` is there already') })
+  expect(kept).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('`results/out/sum.csv` is there already'),
+  })
   expect(readFileSync(join(folder, 'results/out/sum.csv'), 'utf8')).toBe('mine')
   const saved = await countersign([...save, '--overwrite'], by(agent.key))
   expect(saved).toMatchObject({ code: 0, out: expect.stringContaining('not kept: link (no_file)') })
   expect(readFileSync(join(folder, 'results/out/sum.csv'))).toEqual(left)
   expect(readdirSync(join(folder, 'results/out'))).toEqual(['sum.csv'])
 
-  const again = said(await countersign(['runs', 'put', '--run', call.run, '--file', 'sales.csv:x', '--json'], by(agent.key)))
+  const again = said(
+    await countersign(['runs', 'put', '--run', call.run, '--file', 'sales.csv:x', '--json'], by(agent.key)),
+  )
   expect(again).toEqual({ run: call.run, files: [{ path: 'x', sha256: sha256('a,b\n1,2\n'), bytes: 8 }] })
   const held = await countersign(['runs', 'files', call.run], by(agent.key))
   expect(held.out.match(/^[0-9a-f]{64} {2}\d+ +yes {14}20/gm)).toHaveLength(3)
@@ -80,11 +102,15 @@ test('S40 S44 what would lie elsewhere, or in the place of another, is not saved
     return saved.ok ? 'saved' : saved.error.code
   }
   for (const overwrite of [false, true])
-    expect(['../x', '/x', 'linked/x', 'file/x', 'a\u202eb', '.git/config'].map((path) => code(path, overwrite))).toEqual(
-      Array(6).fill('unwritable'),
-    )
+    expect(
+      ['../x', '/x', 'linked/x', 'file/x', 'a\u202eb', '.git/config'].map((path) => code(path, overwrite)),
+    ).toEqual(Array(6).fill('unwritable'))
   expect([code('dangling'), code('dangling', true), code('file')]).toEqual(['exists', 'exists', 'exists'])
-  expect([readdirSync(elsewhere), existsSync(join(folder, 'x')), readFileSync(join(into, 'file'), 'utf8')]).toEqual([[], false, 'mine'])
+  expect([
+    readdirSync(elsewhere),
+    existsSync(join(folder, 'x')),
+    readFileSync(join(into, 'file'), 'utf8'),
+  ]).toEqual([[], false, 'mine'])
   expect([code('new/file'), code('file', true), code('new/file')]).toEqual(['saved', 'saved', 'exists'])
 })
 

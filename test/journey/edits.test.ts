@@ -16,7 +16,10 @@ const folder = mkdtempSync(join(tmpdir(), 'countersign-edits-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 test('take the arguments, make less of them, look, say yes; the changed call runs, and its agent is told', async () => {
-  const call = await desk.asked(agent.client, 'process.run', { command: 'echo', args: ['one', 'two', '--token', 'abcdefghijklmnop'] })
+  const call = await desk.asked(agent.client, 'process.run', {
+    command: 'echo',
+    args: ['one', 'two', '--token', 'abcdefghijklmnop'],
+  })
   const { id } = call.approval
   const taken = await run('approvals', 'arguments', id)
   expect(taken.out).not.toContain('abcdefghijklmnop')
@@ -24,19 +27,43 @@ test('take the arguments, make less of them, look, say yes; the changed call run
   const file = join(folder, 'less.json')
   writeFileSync(file, JSON.stringify({ command, args: args.filter((word) => word !== 'two') }))
   const looked = await run('approvals', 'approve', id, '--arguments', `@${file}`, '--dry-run')
-  expect(looked).toMatchObject({ code: 0, out: expect.stringMatching(/\/args\/1\n- │ "two"\n\+ │ "--token"[\s\S]*with your yes it runs/) })
+  expect(looked).toMatchObject({
+    code: 0,
+    out: expect.stringMatching(/\/args\/1\n- │ "two"\n\+ │ "--token"[\s\S]*with your yes it runs/),
+  })
   expect((await run('approvals', 'list')).out).toContain(id)
   expect(await run('approvals', 'approve', id, '--dry-run')).toMatchObject({ code: 2 })
-  expect(await run('approvals', 'approve', id, '--arguments', `@${file}`, '--session')).toMatchObject({ code: 2 })
-  expect(await run('approvals', 'approve', id, '--arguments', `@${file}`, '--alike', '7')).toMatchObject({ code: 2 })
-  expect(await run('approvals', 'approve', id, '--arguments', `@${file}`, '--digest', '0'.repeat(64))).toMatchObject({
+  expect(await run('approvals', 'approve', id, '--arguments', `@${file}`, '--session')).toMatchObject({
+    code: 2,
+  })
+  expect(await run('approvals', 'approve', id, '--arguments', `@${file}`, '--alike', '7')).toMatchObject({
+    code: 2,
+  })
+  expect(
+    await run('approvals', 'approve', id, '--arguments', `@${file}`, '--digest', '0'.repeat(64)),
+  ).toMatchObject({
     code: 1,
     err: expect.stringContaining(call.digest),
   })
-  expect(await run('approvals', 'approve', id, '--arguments', '{"command":"echo","more":1}')).toMatchObject({ code: 1 })
-  const approved = await run('approvals', 'approve', id, '--arguments', `@${file}`, '--digest', call.digest, '--reason', 'one will do')
+  expect(await run('approvals', 'approve', id, '--arguments', '{"command":"echo","more":1}')).toMatchObject({
+    code: 1,
+  })
+  const approved = await run(
+    'approvals',
+    'approve',
+    id,
+    '--arguments',
+    `@${file}`,
+    '--digest',
+    call.digest,
+    '--reason',
+    'one will do',
+  )
   expect(approved).toMatchObject({ code: 0, out: expect.stringContaining(`from ${call.digest}`) })
   const ended = await agent.client('readCall', { params: { run: call.run, call: call.id }, wait: 20 })
-  expect(ended.ok && ended.value).toMatchObject({ state: 'succeeded', result: { output: 'one --token abcdefghijklmnop\n' } })
+  expect(ended.ok && ended.value).toMatchObject({
+    state: 'succeeded',
+    result: { output: 'one --token abcdefghijklmnop\n' },
+  })
   expect((await run('calls', 'show', call.id)).out).toContain('an operator changed the arguments')
 })

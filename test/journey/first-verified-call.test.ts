@@ -14,7 +14,8 @@ const folder = mkdtempSync(join(tmpdir(), 'countersign-journey-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 /** As in a shell in `folder`, with the state folder that `npm start` names. */
-const run = (...args: readonly string[]): Promise<Ran> => countersign(args, { cwd: folder, env: { COUNTERSIGN_STATE: sharedState() } })
+const run = (...args: readonly string[]): Promise<Ran> =>
+  countersign(args, { cwd: folder, env: { COUNTERSIGN_STATE: sharedState() } })
 const as = (key: string, ...args: readonly string[]): Promise<Ran> =>
   countersign(args, { cwd: folder, env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: key } })
 /** The answer in JSON of a command that is to succeed. */
@@ -23,7 +24,8 @@ async function told(ran: Promise<Ran>): Promise<Record<string, unknown>> {
   expect({ code, err }).toEqual({ code: 0, err: '' })
   return JSON.parse(out)
 }
-const idIn = (text: string, kind: 'call' | 'apr'): string => new RegExp(`${kind}_[0-9A-Z]{26}_\\d+`).exec(text)?.[0] ?? ''
+const idIn = (text: string, kind: 'call' | 'apr'): string =>
+  new RegExp(`${kind}_[0-9A-Z]{26}_\\d+`).exec(text)?.[0] ?? ''
 
 /** Fetches the evidence of a call and verifies it, with nothing but files. */
 async function verified(call: string): Promise<Ran> {
@@ -43,10 +45,17 @@ describe('a first call', () => {
   })
 
   test('is asked of a human where policy says so: what is shown is what runs', async () => {
-    const asked = await run('call', 'process.run', '--args', '{"command":"printf","args":["%s|","a b","$HOME"]}')
+    const asked = await run(
+      'call',
+      'process.run',
+      '--args',
+      '{"command":"printf","args":["%s|","a b","$HOME"]}',
+    )
     expect(asked).toMatchObject({ code: 0, out: expect.stringMatching(/^awaiting_approval/) })
     const [call, approval] = [idIn(asked.out, 'call'), idIn(asked.out, 'apr')]
-    expect((await run('approvals', 'list')).out).toMatch(new RegExp(`^${approval} .* ${url}/approve/\\S+$`, 'm'))
+    expect((await run('approvals', 'list')).out).toMatch(
+      new RegExp(`^${approval} .* ${url}/approve/\\S+$`, 'm'),
+    )
     const card = await run('approvals', 'show', approval)
     expect(card.out).toContain('["printf","%s|","a b","$HOME"]')
     expect(await run('approvals', 'approve', approval, '--reason', 'a test')).toMatchObject({
@@ -58,12 +67,17 @@ describe('a first call', () => {
     const proof = await verified(call)
     expect(proof.out).toMatch(/approval +approve by root$/m)
     expect(proof.code).toBe(0)
-    expect(await run('approvals', 'approve', approval)).toMatchObject({ code: 1, err: expect.stringContaining('answered') })
+    expect(await run('approvals', 'approve', approval)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('answered'),
+    })
   })
 
   test('that a human denies does not run, and that verifies too', async () => {
     const asked = await run('call', 'process.run', '--args', '{"command":"id"}')
-    expect(await run('approvals', 'deny', idIn(asked.out, 'apr'), '--reason', 'not today')).toMatchObject({ code: 0 })
+    expect(await run('approvals', 'deny', idIn(asked.out, 'apr'), '--reason', 'not today')).toMatchObject({
+      code: 0,
+    })
     const ended = await run('calls', 'show', idIn(asked.out, 'call'))
     expect(ended).toMatchObject({ code: 1, out: expect.stringMatching(/^rejected/) })
     expect(ended.out).toContain('not today')
@@ -71,11 +85,22 @@ describe('a first call', () => {
   })
 
   test('that policy forbids is denied with its reason, told beforehand by a dry run, and verifies', async () => {
-    const dry = await run('policy', 'explain', '--agent', 'dev', '--tool', 'process.run', '--args', '{"command":"sudo"}')
+    const dry = await run(
+      'policy',
+      'explain',
+      '--agent',
+      'dev',
+      '--tool',
+      'process.run',
+      '--args',
+      '{"command":"sudo"}',
+    )
     expect(dry).toMatchObject({ code: 1, out: expect.stringMatching(/^deny/) })
     const ran = await run('call', 'process.run', '--args', '{"command":"sudo","args":["id"]}')
     expect(ran).toMatchObject({ code: 1, out: expect.stringMatching(/^denied/) })
-    expect(ran.out).toContain('deny by no-privilege-tools: programs that change identity or the host are not for agents')
+    expect(ran.out).toContain(
+      'deny by no-privilege-tools: programs that change identity or the host are not for agents',
+    )
     expect(await verified(idIn(ran.out, 'call'))).toMatchObject({ code: 0 })
   })
 
@@ -87,7 +112,10 @@ describe('a first call', () => {
 
   test('waiting can be cancelled', async () => {
     const asked = await run('call', 'process.run', '--args', '{"command":"id"}')
-    expect(await run('calls', 'cancel', idIn(asked.out, 'call'))).toMatchObject({ code: 0, out: expect.stringMatching(/^cancelled/) })
+    expect(await run('calls', 'cancel', idIn(asked.out, 'call'))).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^cancelled/),
+    })
     expect(await run('calls', 'cancel', idIn(asked.out, 'call'))).toMatchObject({ code: 1 })
   })
 })
@@ -126,19 +154,27 @@ describe('an operator', () => {
     const [old, call] = [String(key), ['call', 'text.stats', '--args', '{"text":"x"}']]
     expect(await as(old, ...call)).toMatchObject({ code: 0 })
     expect(await as(old, 'call', 'process.run', '--args', '{"command":"id"}')).toMatchObject({ code: 1 })
-    expect((await told(run('agents', 'put', 'reporter', '--tools', 'text.stats,http.fetch', '--json')))['key']).toBeUndefined()
+    expect(
+      (await told(run('agents', 'put', 'reporter', '--tools', 'text.stats,http.fetch', '--json')))['key'],
+    ).toBeUndefined()
     const { key: fresh } = await told(run('agents', 'rotate', 'reporter', '--json'))
     expect(await as(old, ...call)).toMatchObject({ code: 1, err: expect.stringContaining('key') })
     expect(await as(String(fresh), ...call)).toMatchObject({ code: 0 })
     expect((await run('agents', 'list')).out).toMatch(/^reporter +text\.stats,http\.fetch/m)
-    expect(await run('agents', 'revoke', 'reporter')).toMatchObject({ code: 0, out: 'agent reporter revoked\n' })
+    expect(await run('agents', 'revoke', 'reporter')).toMatchObject({
+      code: 0,
+      out: 'agent reporter revoked\n',
+    })
     expect(await as(String(fresh), ...call)).toMatchObject({ code: 1 })
   })
 
   test('makes an approver, whose key approves and does not administer', async () => {
     const { key } = await told(run('operators', 'put', 'ann', '--roles', 'approver', '--json'))
     expect(await as(String(key), 'approvals', 'list')).toMatchObject({ code: 0 })
-    expect(await as(String(key), 'agents', 'revoke', 'dev')).toMatchObject({ code: 1, err: expect.stringContaining('agent.write') })
+    expect(await as(String(key), 'agents', 'revoke', 'dev')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('agent.write'),
+    })
     expect((await run('operators', 'list')).out).toMatch(/^ann +approver/m)
     expect(await run('operators', 'revoke', 'ann')).toMatchObject({ code: 0 })
     expect(await as(String(key), 'approvals', 'list')).toMatchObject({ code: 1 })
@@ -151,7 +187,10 @@ describe('an operator', () => {
     const put = await told(run('tools', 'put', 'text.again.json', '--json'))
     expect(put).toMatchObject({ name: 'text.again', version: 1 })
     writeFileSync(join(folder, 'changed.json'), JSON.stringify({ ...put, description: 'Counts, again.' }))
-    expect(await told(run('tools', 'put', 'changed.json', '--json'))).toMatchObject({ name: 'text.again', version: 2 })
+    expect(await told(run('tools', 'put', 'changed.json', '--json'))).toMatchObject({
+      name: 'text.again',
+      version: 2,
+    })
     expect((await run('tools', 'list')).out).toMatch(/^text\.again +2 /m)
     expect(await run('tools', 'withdraw', 'text.again')).toMatchObject({ code: 0 })
     expect(await run('tools', 'show', 'text.again')).toMatchObject({ code: 1 })

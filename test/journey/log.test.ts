@@ -4,7 +4,14 @@
 import { expect, test } from 'vitest'
 import { verifyCheckpoint } from '../../shared/evidence/checkpoint.ts'
 import type { Read } from '../../shared/evidence/merkle.ts'
-import { append, consistency, leafHash, root, verifyConsistency, verifyInclusion } from '../../shared/evidence/merkle.ts'
+import {
+  append,
+  consistency,
+  leafHash,
+  root,
+  verifyConsistency,
+  verifyInclusion,
+} from '../../shared/evidence/merkle.ts'
 import { bearer, client } from '../../shared/routes/client.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 
@@ -39,7 +46,10 @@ async function head(): Promise<{ readonly size: number; readonly root: string }>
 }
 
 /** Ends a call, and finds where in the log its end is. */
-async function logged(tool: string, args: Record<string, unknown>): Promise<{ readonly index: number; readonly leaf: string }> {
+async function logged(
+  tool: string,
+  args: Record<string, unknown>,
+): Promise<{ readonly index: number; readonly leaf: string }> {
   const call = await value(agent('proposeCallInNewRun', { body: { tool, args }, wait: 30 }))
   expect(call.ended_at_ms).toBeDefined()
   const journal = await value(agent('readJournal', { params: { run: call.run } }))
@@ -48,7 +58,8 @@ async function logged(tool: string, args: Record<string, unknown>): Promise<{ re
   for (;;) {
     const index = (await entries()).indexOf(hash)
     if (index >= 0) return { index, leaf: leafHash(Buffer.from(hash, 'hex')) }
-    if (Date.now() > deadline) throw new Error(`the end of ${call.id} is not in the log after ${WITHIN_MS} ms`)
+    if (Date.now() > deadline)
+      throw new Error(`the end of ${call.id} is not in the log after ${WITHIN_MS} ms`)
   }
 }
 
@@ -56,7 +67,8 @@ function tree(hashes: readonly string[]): Read {
   const nodes = new Map<string, string>()
   const read: Read = (level, index) => nodes.get(`${level}/${index}`) ?? ''
   for (const [size, hash] of hashes.entries())
-    for (const node of append(size, leafHash(Buffer.from(hash, 'hex')), read)) nodes.set(`${node.level}/${node.index}`, node.hash)
+    for (const node of append(size, leafHash(Buffer.from(hash, 'hex')), read))
+      nodes.set(`${node.level}/${node.index}`, node.hash)
   return read
 }
 
@@ -70,14 +82,18 @@ test('an end that succeeded and one that was denied are under the signed head, a
     const { proof, leaf: told } = await value(anyone('logProof', { query: { index, size: after.size } }))
     expect(told).toBe(leaf)
     expect(verifyInclusion({ leaf, index, size: after.size, root: after.root, proof })).toBe(true)
-    expect(verifyInclusion({ leaf, index: (index + 1) % after.size, size: after.size, root: after.root, proof })).toBe(false)
+    expect(
+      verifyInclusion({ leaf, index: (index + 1) % after.size, size: after.size, root: after.root, proof }),
+    ).toBe(false)
   }
 
   const read = tree((await entries()).slice(0, after.size))
   expect(root(after.size, read)).toBe(after.root)
   expect(root(before.size, read)).toBe(before.root)
   const proof = consistency(before.size, after.size, read)
-  expect(verifyConsistency({ m: before.size, rootM: before.root, n: after.size, rootN: after.root, proof })).toBe(true)
+  expect(
+    verifyConsistency({ m: before.size, rootM: before.root, n: after.size, rootN: after.root, proof }),
+  ).toBe(true)
 })
 
 test('what is not in the log has no proof', async () => {

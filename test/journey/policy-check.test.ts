@@ -11,7 +11,9 @@ import { Desk, granted } from '../support/fixtures.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const desk = new Desk('lint', sharedStack())
-const tool = await desk.tool({ input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] } })
+const tool = await desk.tool({
+  input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] },
+})
 const folder = mkdtempSync(join(tmpdir(), 'countersign-lint-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const env = { COUNTERSIGN_STATE: sharedState() }
@@ -37,7 +39,11 @@ const CASES = {
   agents: { clerk: { tools: ['*'] } },
   operators: { ann: { roles: ['approver'] } },
   cases: [
-    { description: 'a small one runs', request: { ...clerk, args: { amount: 100 } }, expect: { effect: 'allow' } },
+    {
+      description: 'a small one runs',
+      request: { ...clerk, args: { amount: 100 } },
+      expect: { effect: 'allow' },
+    },
     {
       description: 'a large one runs after a yes',
       request: { ...clerk, args: { amount: 101 } },
@@ -54,7 +60,11 @@ const wrong = {
 
 test('policies that could be put pass', async () => {
   withRule('good', ASKED)
-  expect(await policy(['lint', 'good'])).toMatchObject({ code: 0, err: '', out: 'these policies can be put\n' })
+  expect(await policy(['lint', 'good'])).toMatchObject({
+    code: 0,
+    err: '',
+    out: 'these policies can be put\n',
+  })
   const ran = await policy(['lint', 'good', '--json'])
   expect([ran.code, JSON.parse(ran.out)]).toEqual([0, { refusal: null, findings: [], results: [] }])
 })
@@ -63,7 +73,9 @@ test('a mistake is found by the path, line and column of its file, with what was
   withRule('bad', 'context.args.amuont > 100')
   const ran = await policy(['lint', 'bad'])
   expect(ran).toMatchObject({ code: 1, err: '' })
-  expect(ran.out).toMatch(/^bad\/refunds\.cedar:4:\d+: error: .*amuont.* \(.*amount.*\)\nrefused: one mistake in the policies\n$/)
+  expect(ran.out).toMatch(
+    /^bad\/refunds\.cedar:4:\d+: error: .*amuont.* \(.*amount.*\)\nrefused: one mistake in the policies\n$/,
+  )
   const json = JSON.parse((await policy(['lint', 'bad', '--json'])).out)
   expect(json).toMatchObject({
     refusal: { code: 'invalid_policy' },
@@ -75,7 +87,9 @@ test('what can’t be meant is said, and stops nothing', async () => {
   withRule('odd', 'context.args.amount > 100 && context.args.amount > 100 && false')
   const ran = await policy(['lint', 'odd'])
   expect(ran).toMatchObject({ code: 0, err: '' })
-  expect(ran.out).toMatch(/^odd\/refunds\.cedar:1:\d+: warning: .*\nthese policies can be put; warnings: 1\n$/)
+  expect(ran.out).toMatch(
+    /^odd\/refunds\.cedar:1:\d+: warning: .*\nthese policies can be put; warnings: 1\n$/,
+  )
   withRule('nobody', 'context.approval.quorum.contains("two of nobody")')
   const put = await policy(['put', 'nobody', '--no-activate'])
   expect(put).toMatchObject({ code: 0, err: '' })
@@ -88,7 +102,9 @@ test('a set that locks everybody out is found though it could be stored', async 
   write('shut/all.cedar', '@id("all") @reason("all") permit (principal is Agent, action, resource);')
   expect(await policy(['lint', 'shut'])).toMatchObject({
     code: 1,
-    out: expect.stringMatching(/^policies: error: .*policy\.activate(.|\n)*these policies can be stored, not put in force\n$/),
+    out: expect.stringMatching(
+      /^policies: error: .*policy\.activate(.|\n)*these policies can be stored, not put in force\n$/,
+    ),
   })
 })
 
@@ -99,7 +115,11 @@ test('with no edge to ask, it says what to do', async () => {
     out: '',
     err: expect.stringMatching(/no edge answers at .*npm start/),
   })
-  expect(await policy(['lint', 'good'], {})).toMatchObject({ code: 2, out: '', err: expect.stringContaining('set COUNTERSIGN_URL') })
+  expect(await policy(['lint', 'good'], {})).toMatchObject({
+    code: 2,
+    out: '',
+    err: expect.stringContaining('set COUNTERSIGN_URL'),
+  })
 })
 
 test('cases beside the policies are decided, and counted', async () => {
@@ -112,7 +132,10 @@ test('cases beside the policies are decided, and counted', async () => {
   })
   const before = granted(await desk.root('listPolicyVersions', {}))
   const ran = await policy(['test', 'tested', '--json'])
-  expect([ran.code, JSON.parse(ran.out)]).toMatchObject([0, { passed: 2, failed: 0, files: [{ file: 'tested/cases/refunds.json' }] }])
+  expect([ran.code, JSON.parse(ran.out)]).toMatchObject([
+    0,
+    { passed: 2, failed: 0, files: [{ file: 'tested/cases/refunds.json' }] },
+  ])
   expect(granted(await desk.root('listPolicyVersions', {}))).toEqual(before)
 })
 
@@ -131,19 +154,31 @@ test('a case that comes out otherwise is shown with what was expected and what c
       '',
     ].join('\n'),
   )
-  expect(JSON.parse((await policy(['test', 'tested', 'cases/refunds.json', '--json'])).out)).toMatchObject({ passed: 2, failed: 1 })
+  expect(JSON.parse((await policy(['test', 'tested', 'cases/refunds.json', '--json'])).out)).toMatchObject({
+    passed: 2,
+    failed: 1,
+  })
 })
 
 test('a file of cases brings the policies that it names', async () => {
-  write('beside/strict.cedar', `@id("never")\nforbid (principal, action == Action::"tool.execute/${tool}", resource);`)
+  write(
+    'beside/strict.cedar',
+    `@id("never")\nforbid (principal, action == Action::"tool.execute/${tool}", resource);`,
+  )
   const denied = {
     description: 'never',
     with: ['strict'],
     request: { ...clerk, args: { amount: 1 } },
     expect: { effect: 'deny', policies: ['never'] },
   }
-  write('beside/cases/file.json', JSON.stringify({ ...CASES, sets: { strict: { file: '../strict.cedar' } }, cases: [denied] }))
-  expect(await policy(['test', 'tested', 'beside/cases'])).toMatchObject({ code: 0, out: expect.stringContaining('1 passed') })
+  write(
+    'beside/cases/file.json',
+    JSON.stringify({ ...CASES, sets: { strict: { file: '../strict.cedar' } }, cases: [denied] }),
+  )
+  expect(await policy(['test', 'tested', 'beside/cases'])).toMatchObject({
+    code: 0,
+    out: expect.stringContaining('1 passed'),
+  })
 })
 
 test('what lies there as if it were of the set is named', async () => {
@@ -157,7 +192,10 @@ test('what lies there as if it were of the set is named', async () => {
     'warning: deep/more: the .cedar files in this folder are not of the set\nwarning: deep/empty.cedar: the file is empty\nthese policies can be put; warnings: 2\n',
   ])
   write('named/My Rules.cedar', '')
-  expect(await policy(['lint', 'named'])).toMatchObject({ code: 2, err: expect.stringContaining('small letters, digits') })
+  expect(await policy(['lint', 'named'])).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('small letters, digits'),
+  })
 })
 
 test('where the policies are refused no case is decided, and it says why', async () => {

@@ -20,8 +20,12 @@ afterAll(async () => {
 })
 
 test('the rules of the page are those of the examples', () => {
-  const examples = readdirSync(join(ROOT, 'policies/examples')).map((name) => readFileSync(join(ROOT, 'policies/examples', name), 'utf8'))
-  const rules = steps.flatMap((step) => (step.kind === 'file' && step.name.endsWith('.cedar') ? step.text.trim().split('\n\n') : []))
+  const examples = readdirSync(join(ROOT, 'policies/examples')).map((name) =>
+    readFileSync(join(ROOT, 'policies/examples', name), 'utf8'),
+  )
+  const rules = steps.flatMap((step) =>
+    step.kind === 'file' && step.name.endsWith('.cedar') ? step.text.trim().split('\n\n') : [],
+  )
   expect(rules.length).toBeGreaterThan(0)
   for (const rule of rules)
     expect(

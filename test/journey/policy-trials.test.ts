@@ -19,7 +19,8 @@ const env = { COUNTERSIGN_STATE: sharedState() }
 const run = (...args: readonly string[]): Promise<Ran> => countersign(args, { cwd: folder, env })
 const policy = (...args: readonly string[]): Promise<Ran> => run('policy', ...args)
 const said = JSON.stringify({ text: `tried ${Date.now()}` })
-const call = async (): Promise<Call> => JSON.parse((await run('call', 'text.stats', '--args', said, '--json')).out) as Call // the wire's
+const call = async (): Promise<Call> =>
+  JSON.parse((await run('call', 'text.stats', '--args', said, '--json')).out) as Call // the wire's
 
 afterAll(async () => {
   await policy('shadow', 'off')
@@ -28,7 +29,8 @@ afterAll(async () => {
 cpSync(join(ROOT, 'policies/defaults'), join(folder, 'mine'), { recursive: true })
 const rule = `@id("not-that")\n@reason("not that text")\nforbid (principal, action == Action::"tool.execute/text.stats", resource)\nwhen { context.args has text && context.args.text == ${said.slice(8, -1)} };\n`
 writeFileSync(join(folder, 'mine', 'that.cedar'), rule)
-const candidate = async () => (JSON.parse((await policy('put', 'mine', '--no-activate', '--json')).out) as { version: number }).version
+const candidate = async () =>
+  (JSON.parse((await policy('put', 'mine', '--no-activate', '--json')).out) as { version: number }).version
 
 test('a folder is rehearsed on the calls that were: what flips is told, and is the exit code', async () => {
   const { id, state } = await call()
@@ -40,7 +42,9 @@ test('a folder is rehearsed on the calls that were: what flips is told, and is t
   const version = await candidate()
   expect(told).toMatchObject({ code: 1, err: '' })
   expect(told.out).toMatch(new RegExp(`^version ${version} against \\d+: \\d+ calls?, `))
-  expect(told.out).toMatch(new RegExp(`^allow → deny +(?:allow +)?text\\.stats +dev +${id} +not-that +not that text$`, 'm'))
+  expect(told.out).toMatch(
+    new RegExp(`^allow → deny +(?:allow +)?text\\.stats +dev +${id} +not-that +not that text$`, 'm'),
+  )
   expect(told.out).toContain('questions to humans: ')
   const { code, out } = await policy('rehearse', String(version), '--limit', '20', '--json')
   const { flips, ...rest } = JSON.parse(out) as { flips: { call: string }[] } // others' calls of this tenant are among them
@@ -53,9 +57,17 @@ test('a folder is rehearsed on the calls that were: what flips is told, and is t
 })
 
 test.each([
-  ['all that was asked for', { looked_at: 20, out_of_time: false, unrehearsable: [{ reason: '', count: 10 }] }, null],
+  [
+    'all that was asked for',
+    { looked_at: 20, out_of_time: false, unrehearsable: [{ reason: '', count: 10 }] },
+    null,
+  ],
   ['nothing, for there was nothing', { looked_at: 0, out_of_time: false, unrehearsable: [] }, null],
-  ['what there was time for', { looked_at: 999, out_of_time: true, unrehearsable: [] }, /time for 999 calls only/],
+  [
+    'what there was time for',
+    { looked_at: 999, out_of_time: true, unrehearsable: [] },
+    /time for 999 calls only/,
+  ],
   [
     'mostly what can’t be',
     { looked_at: 20, out_of_time: false, unrehearsable: [5, 6].map((count) => ({ reason: '', count })) },
@@ -68,7 +80,9 @@ test.each([
 
 test('a version shadows the set in force, is listed as such, and is told with what it would have done', async () => {
   const version = String(await candidate())
-  expect((await policy('shadow', version)).out).toMatch(new RegExp(`^version ${version}, since \\S+ by root: differs on 0 of 0 calls`))
+  expect((await policy('shadow', version)).out).toMatch(
+    new RegExp(`^version ${version}, since \\S+ by root: differs on 0 of 0 calls`),
+  )
   expect((await policy('list')).out).toMatch(new RegExp(`^${version} +shadows it `, 'm'))
   const { id, run: of, state } = await call()
   expect(state).toBe('succeeded')
@@ -79,7 +93,9 @@ test('a version shadows the set in force, is listed as such, and is told with wh
     const ran = await policy('shadow')
     return ran.out.includes(id) && ran
   })
-  expect(told.out).toMatch(/^version \d+, since \S+ by root: differs on 1 of \d+ calls that have ended\n(.*\n)* {2}allow → deny {2}1\n/)
+  expect(told.out).toMatch(
+    /^version \d+, since \S+ by root: differs on 1 of \d+ calls that have ended\n(.*\n)* {2}allow → deny {2}1\n/,
+  )
   expect(await policy('shadow', 'off')).toMatchObject({ code: 0, out: 'nothing shadows the set in force\n' })
 })
 

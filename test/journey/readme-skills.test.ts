@@ -10,7 +10,8 @@ import type { Step } from '../support/doc-runner.ts'
 import { follow, Shell, stepsOf } from '../support/doc-runner.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 
-const [, section = ''] = /^## Skills\n([\s\S]*?)^## /m.exec(readFileSync(join(ROOT, 'README.md'), 'utf8')) ?? []
+const [, section = ''] =
+  /^## Skills\n([\s\S]*?)^## /m.exec(readFileSync(join(ROOT, 'README.md'), 'utf8')) ?? []
 const folder = mkdtempSync(join(tmpdir(), 'countersign-readme-'))
 const stack = await startTestStack()
 const shell = new Shell(folder, dirname(stack.state.dev))
@@ -21,7 +22,8 @@ afterAll(async () => {
 })
 
 /** README shows little of the answers: where it shows nothing, anything may come. */
-const leftOut = (step: Step): Step => (step.kind === 'command' && step.shown.length === 0 ? { ...step, shown: ['…'] } : step)
+const leftOut = (step: Step): Step =>
+  step.kind === 'command' && step.shown.length === 0 ? { ...step, shown: ['…'] } : step
 
 test('every line of README’s skill does what it says', async () => {
   const steps = stepsOf(section).map(leftOut)
@@ -38,6 +40,10 @@ test('who published it is told who has to enable it, and how there comes to be o
   )
   const own = await shell.run('npx countersign skill enable hello 1.0.1')
   expect(own.code).not.toBe(0)
-  for (const part of ['another operator has to enable it', '`countersign operators put NAME --roles admin`', '`skill.enable_own`'])
+  for (const part of [
+    'another operator has to enable it',
+    '`countersign operators put NAME --roles admin`',
+    '`skill.enable_own`',
+  ])
     expect(own.answer).toContain(part)
 })

@@ -27,14 +27,24 @@ const asked: string[] = []
 const version = '0.28.20'
 const asc = join(folder, 'asc')
 mkdirSync(join(asc, 'package/bin'), { recursive: true })
-writeFileSync(join(asc, 'package/package.json'), JSON.stringify({ name: 'assemblyscript', version, type: 'module' }))
-writeFileSync(join(asc, 'package/bin/asc.js'), `import ${JSON.stringify(join(ROOT, 'node_modules/assemblyscript/bin/asc.js'))}\n`)
+writeFileSync(
+  join(asc, 'package/package.json'),
+  JSON.stringify({ name: 'assemblyscript', version, type: 'module' }),
+)
+writeFileSync(
+  join(asc, 'package/bin/asc.js'),
+  `import ${JSON.stringify(join(ROOT, 'node_modules/assemblyscript/bin/asc.js'))}\n`,
+)
 
 type Ended = { readonly code: number | null; readonly out: string }
 const ran = (command: string, args: readonly string[], cwd: string, env = {}): Promise<Ended> =>
   new Promise((settle, fail) => {
     const PATH = `${dirname(process.execPath)}:${process.env['PATH']}`
-    const child = spawn(command, args, { cwd, env: { PATH, HOME: folder, NO_COLOR: '1', ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(command, args, {
+      cwd,
+      env: { PATH, HOME: folder, NO_COLOR: '1', ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     let out = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (out += chunk))
     child.once('error', fail)
@@ -74,9 +84,16 @@ test.each([
   const [, next = ''] = /^next: (.*)$/m.exec(begun.out) ?? []
   if (packageJson !== '') writeFileSync(join(here, id, 'package.json'), packageJson) // its author has one by and by
   asked.length = 0
-  const npm = { npm_config_registry: address(), npm_config_cache: join(folder, 'cache'), npm_config_fetch_retries: '0' }
+  const npm = {
+    npm_config_registry: address(),
+    npm_config_cache: join(folder, 'cache'),
+    npm_config_fetch_retries: '0',
+  }
   const done = await ran('bash', ['-c', next], here, { ...env, ...npm })
-  expect(done, `${next}\n${done.out}`).toMatchObject({ code: 0, out: expect.stringMatching(/^2 passed$[\s\S]*^skill begun-\w+ 1\.0\.0$/m) })
+  expect(done, `${next}\n${done.out}`).toMatchObject({
+    code: 0,
+    out: expect.stringMatching(/^2 passed$[\s\S]*^skill begun-\w+ 1\.0\.0$/m),
+  })
   expect(asked.filter((url) => url.includes('countersign'))).toEqual([])
   if (template === 'assemblyscript') expect(asked).toContain('/asc.tar') // what it needs was fetched by what was printed
 })

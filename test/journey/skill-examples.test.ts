@@ -23,7 +23,9 @@ async function done(ran: Promise<Ran>): Promise<string> {
   return out
 }
 
-const EXAMPLES = readdirSync(join(ROOT, 'skills'), { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
+const EXAMPLES = readdirSync(join(ROOT, 'skills'), { withFileTypes: true }).flatMap((entry) =>
+  entry.isDirectory() ? [entry.name] : [],
+)
 
 beforeAll(async () => {
   for (const name of EXAMPLES) cpSync(join(ROOT, 'skills', name), join(folder, name), { recursive: true })
@@ -56,8 +58,8 @@ test('those in TypeScript hold against their own types', () => {
 
 test('the one in AssemblyScript has the bindings of the template', () => {
   for (const file of ['index.ts', 'skill.ts', 'json.ts']) {
-    const [ours, theirs] = ['skills/redact/assembly', 'cli/skills/templates/assemblyscript/assembly'].map((path) =>
-      readFileSync(join(ROOT, path, file), 'utf8'),
+    const [ours, theirs] = ['skills/redact/assembly', 'cli/skills/templates/assemblyscript/assembly'].map(
+      (path) => readFileSync(join(ROOT, path, file), 'utf8'),
     )
     expect(ours).toBe(theirs)
   }
@@ -75,7 +77,9 @@ test('an agent calls them', async () => {
     ],
   }
   writeFileSync(join(folder, 'args.json'), JSON.stringify({ data, path: '$.orders[?@.total > 100].id' }))
-  expect(await done(run('call', 'json-query.query', '--args', '@args.json'))).toContain('{"values":["b"],"count":1}')
+  expect(await done(run('call', 'json-query.query', '--args', '@args.json'))).toContain(
+    '{"values":["b"],"count":1}',
+  )
   const text = JSON.stringify({ text: 'mail ann@example.com' })
   expect(await done(run('call', 'redact.redact', '--args', text))).toContain('"text":"mail [email]"')
 })

@@ -40,15 +40,21 @@ test('from nothing to a verified call of a skill of one’s own', async () => {
   expect(await done(run('skill', 'new', 'hello'))).toContain('hello/src/main.ts')
   const built = await done(run('skill', 'build', 'hello'))
   const unlisted = await run('skill', 'publish', 'hello')
-  expect(unlisted.err).toContain(`\`countersign skill publishers put journey-acme ${publicKey}\`, or publish with \`--pin ${publicKey}\``)
+  expect(unlisted.err).toContain(
+    `\`countersign skill publishers put journey-acme ${publicKey}\`, or publish with \`--pin ${publicKey}\``,
+  )
   await done(run('skill', 'publishers', 'put', 'journey-acme', publicKey))
-  expect(await done(run('skill', 'test', 'hello'))).toBe('hello/tests/greet.json  2 of 2 as expected\n2 passed\n')
+  expect(await done(run('skill', 'test', 'hello'))).toBe(
+    'hello/tests/greet.json  2 of 2 as expected\n2 passed\n',
+  )
   expect(built).toMatch(/^ {2}made with +quickjs-wasi /m)
   const published = await done(run('skill', 'publish', 'hello'))
   expect(published).toMatch(/^skill hello 1\.0\.0 {2}quarantined$/m)
   expect(published).toMatch(/^another operator enables it: countersign skill enable hello 1\.0\.0\n$/m)
   expect(await run('call', 'hello.greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
-  expect(await done(asOther('skill', 'enable', 'hello', '1.0.0', '--reason', 'looked at it'))).toMatch(/^skill hello 1\.0\.0 {2}enabled$/m)
+  expect(await done(asOther('skill', 'enable', 'hello', '1.0.0', '--reason', 'looked at it'))).toMatch(
+    /^skill hello 1\.0\.0 {2}enabled$/m,
+  )
   const called = await done(run('call', 'hello.greet', '--args', '{"name":"Ada"}'))
   expect(called).toMatch(/^succeeded {2}hello\.greet/)
   expect(called).toContain('{"greeting":"Hello, Ada!"}')
@@ -71,13 +77,19 @@ test('the next version takes its place, is taken back, and is gone for good', as
   await done(run('skill', 'build', 'hello'))
   const text = readFileSync(main, 'utf8')
   writeFileSync(main, `${text}\n`)
-  const note = 'holds what was built, and `src/main.ts` changed since: `countersign skill build hello` builds anew'
-  expect(await run('skill', 'publish', 'hello')).toMatchObject({ code: 0, err: expect.stringContaining(note) })
+  const note =
+    'holds what was built, and `src/main.ts` changed since: `countersign skill build hello` builds anew'
+  expect(await run('skill', 'publish', 'hello')).toMatchObject({
+    code: 0,
+    err: expect.stringContaining(note),
+  })
   writeFileSync(main, text)
   await done(run('skill', 'publish', 'hello')) // of which nothing more is to be said
   await done(asOther('skill', 'enable', 'hello', '1.1.0'))
   expect(await greeting()).toBe('Good day, Ada!')
-  expect(await done(asOther('skill', 'rollback', 'hello', '--reason', 'too stiff'))).toMatch(/^skill hello 1\.0\.0 {2}enabled$/m)
+  expect(await done(asOther('skill', 'rollback', 'hello', '--reason', 'too stiff'))).toMatch(
+    /^skill hello 1\.0\.0 {2}enabled$/m,
+  )
   expect(await greeting()).toBe('Hello, Ada!')
   expect(await done(run('skill', 'list'))).toMatch(/^hello +1\.1\.0 +disabled/m)
   expect(await done(run('skill', 'revoke', 'hello', '1.0.0', '--reason', 'a test'))).toContain('revoked')
@@ -89,7 +101,9 @@ test('the next version takes its place, is taken back, and is gone for good', as
 test('what was published can be had back, what is kept is shown and cleared, and parts can be denied', async () => {
   const built = readFileSync(join(folder, 'hello/dist/hello-1.1.0.skill.json'), 'utf8')
   expect(await done(run('skill', 'package', 'hello', '1.1.0'))).toBe(built)
-  expect(await done(run('skill', 'package', 'hello', '1.1.0', '-o', 'back.json'))).toMatch(/^wrote back\.json, \d+ bytes$/m)
+  expect(await done(run('skill', 'package', 'hello', '1.1.0', '-o', 'back.json'))).toMatch(
+    /^wrote back\.json, \d+ bytes$/m,
+  )
   expect(readFileSync(join(folder, 'back.json'), 'utf8')).toBe(built)
   expect(await done(run('skill', 'storage', 'hello'))).toContain('0 keys, 0 bytes')
   expect(await done(run('skill', 'clear', 'hello'))).toContain('0 keys, 0 bytes are gone')
@@ -100,10 +114,13 @@ test('what was published can be had back, what is kept is shown and cleared, and
   await done(run('skill', 'denied-parts', 'parts.json'))
   for (const said of [run('skill', 'publish', 'hello'), run('skill', 'show', 'hello')])
     expect(await done(said)).toMatch(/^ {2}denied +it contains `quickjs-wasi@[\d.]+`: no engines$/m)
-  expect(await done(run('skill', 'list'))).toMatch(/^hello +1\.1\.0 .* denied: it contains `quickjs-wasi@[\d.]+`: no engines$/m)
+  expect(await done(run('skill', 'list'))).toMatch(
+    /^hello +1\.1\.0 .* denied: it contains `quickjs-wasi@[\d.]+`: no engines$/m,
+  )
   writeFileSync(join(folder, 'parts.json'), '[]')
   expect(await done(run('skill', 'denied-parts', 'parts.json'))).toBe('no part is denied\n')
-  for (const said of [run('skill', 'list'), run('skill', 'show', 'hello')]) expect(await done(said)).not.toContain('denied')
+  for (const said of [run('skill', 'list'), run('skill', 'show', 'hello')])
+    expect(await done(said)).not.toContain('denied')
 })
 
 test('a test that does not come out as expected says where', async () => {
@@ -141,12 +158,18 @@ test('whoever publishes is on a list, with keys that can be revoked', async () =
   expect(await done(run('skill', 'publishers', 'list'))).toMatch(/^journey-acme +ed25519:[0-9a-f]{16} +put/m)
   await done(run('skill', 'keygen', 'journey-stranger', '--to', 'stranger.json'))
   await done(run('skill', 'new', 'odd', '--publisher', 'journey-stranger'))
-  expect(await run('skill', 'build', 'odd')).toMatchObject({ code: 2, err: expect.stringContaining('skill keygen') })
+  expect(await run('skill', 'build', 'odd')).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('skill keygen'),
+  })
   await done(run('skill', 'build', 'odd', '--signer', 'stranger.json'))
   const put = '`countersign skill publishers put journey-stranger KEY`' // which is not where keys are kept
   expect(await run('skill', 'publish', 'odd')).toMatchObject({ code: 1, err: expect.stringContaining(put) })
-  const kid = /^journey-acme +(ed25519:[0-9a-f]{16})/m.exec(await done(run('skill', 'publishers', 'list')))?.[1] ?? ''
-  expect(await done(run('skill', 'publishers', 'revoke-key', 'journey-acme', kid, '--reason', 'lost'))).toContain('revoked')
+  const kid =
+    /^journey-acme +(ed25519:[0-9a-f]{16})/m.exec(await done(run('skill', 'publishers', 'list')))?.[1] ?? ''
+  expect(
+    await done(run('skill', 'publishers', 'revoke-key', 'journey-acme', kid, '--reason', 'lost')),
+  ).toContain('revoked')
   expect(await run('skill', 'publish', 'hello')).toMatchObject({ code: 1 })
   const stranger = JSON.parse(readFileSync(join(folder, 'stranger.json'), 'utf8')).key.x
   await done(run('skill', 'publishers', 'put', 'journey-stranger', stranger))

@@ -14,7 +14,11 @@ import { bearer, client } from '../../shared/routes/client.ts'
 const state = mkdtempSync(join(tmpdir(), 'countersign-'))
 afterAll(() => rmSync(state, { recursive: true }))
 
-type Started = { readonly npm: ChildProcess; readonly text: () => string; readonly ended: Promise<number | string> }
+type Started = {
+  readonly npm: ChildProcess
+  readonly text: () => string
+  readonly ended: Promise<number | string>
+}
 
 /** `npm start` as a person would, its output caught. */
 function start(env: Record<string, string>): Started {
@@ -26,7 +30,9 @@ function start(env: Record<string, string>): Started {
   let text = ''
   npm.stdout.on('data', (chunk) => (text += chunk))
   npm.stderr.on('data', (chunk) => (text += chunk))
-  const ended = new Promise<number | string>((settle) => npm.once('close', (code, signal) => settle(code ?? signal ?? 'unknown')))
+  const ended = new Promise<number | string>((settle) =>
+    npm.once('close', (code, signal) => settle(code ?? signal ?? 'unknown')),
+  )
   onTestFinished(async () => {
     npm.kill('SIGTERM')
     await ended
@@ -34,7 +40,8 @@ function start(env: Record<string, string>): Started {
   return { npm, text: () => text, ended }
 }
 
-const has = ({ text }: Started, what: string | RegExp, timeout = 60_000) => expect.poll(text, { timeout, interval: 50 }).toMatch(what)
+const has = ({ text }: Started, what: string | RegExp, timeout = 60_000) =>
+  expect.poll(text, { timeout, interval: 50 }).toMatch(what)
 
 /** Every process that has our state folder on its command line or in its environment, zombies aside. */
 const processes = (): string[] =>
@@ -54,7 +61,11 @@ test('the printed line works as printed, its call is shown, Ctrl-C leaves nothin
   await has(first, 'Ctrl-C stops everything')
   expect(statSync(join(state, 'dev.json')).mode & 0o777).toBe(0o600)
   const dev = JSON.parse(readFileSync(join(state, 'dev.json'), 'utf8')) as DevInfo // infra/stack wrote it
-  expect(dev).toMatchObject({ url: `http://127.0.0.1:${COUNTERSIGN_PORT}`, tenant: 'default', keys: { format: 'countersign-keys/v1' } })
+  expect(dev).toMatchObject({
+    url: `http://127.0.0.1:${COUNTERSIGN_PORT}`,
+    tenant: 'default',
+    keys: { format: 'countersign-keys/v1' },
+  })
   for (const secret of [dev.agent_key, dev.operator_key]) expect(first.text()).not.toContain(secret)
 
   const line = /^ +(curl .*)$/m.exec(first.text())?.[1] ?? ''
@@ -84,7 +95,9 @@ test('the printed line works as printed, its call is shown, Ctrl-C leaves nothin
   expect(performance.now() - began).toBeLessThan(5_000)
   const again = JSON.parse(readFileSync(join(state, 'dev.json'), 'utf8')) as DevInfo // infra/stack wrote it
   expect(again).toEqual(dev)
-  const kept = await client(again.url, bearer(again.agent_key))('readCall', { params: { run: call.run, call: call.id } })
+  const kept = await client(again.url, bearer(again.agent_key))('readCall', {
+    params: { run: call.run, call: call.id },
+  })
   expect(kept).toMatchObject({ ok: true, value: { state: 'succeeded', result: call.result } })
   second.npm.kill('SIGKILL')
   await expect.poll(processes, { timeout: 15_000 }).toEqual([])
@@ -98,7 +111,9 @@ test('a taken port, and one that is none, are told in a sentence', async () => {
   ) // it listens on TCP
   const taken = start({ COUNTERSIGN_PORT: String(port) })
   expect(await taken.ended).not.toBe(0)
-  expect(taken.text()).toContain(`port ${port} is taken by another process; stop that, or set COUNTERSIGN_PORT to another one`)
+  expect(taken.text()).toContain(
+    `port ${port} is taken by another process; stop that, or set COUNTERSIGN_PORT to another one`,
+  )
   const wrong = start({ COUNTERSIGN_PORT: 'http' })
   expect(await wrong.ended).not.toBe(0)
   expect(wrong.text()).toContain('COUNTERSIGN_PORT is `http`; set it to a port from 1 to 65535')

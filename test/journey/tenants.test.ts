@@ -7,20 +7,28 @@ import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const dev = sharedStack()
 const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: sharedState() } })
-const as = (key: string, ...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_URL: dev.url, COUNTERSIGN_KEY: key } })
+const as = (key: string, ...argv: string[]) =>
+  countersign(argv, { env: { COUNTERSIGN_URL: dev.url, COUNTERSIGN_KEY: key } })
 
-test('D18 a tenant is made, bounded, suspended, resumed and deleted at the command line', { timeout: 300_000 }, async () => {
+test('D18 a tenant is made, bounded, suspended, resumed and deleted at the command line', {
+  timeout: 300_000,
+}, async () => {
   const made = await run('tenants', 'create', 'cli-acme', '--operator', 'alice', '--calls', '10', '--json')
   expect(made.code).toBe(0)
   const { key } = JSON.parse(made.out)
   expect((await as(key, 'operators', 'list')).out).toMatch(/alice\s+admin/)
   expect((await run('tenants', 'list', '--after', 'cli-a')).out).toMatch(/cli-acme\s+active/)
-  expect((await run('tenants', 'quota', 'cli-acme', '--workers', '2')).out).toMatch(/calls a day\s+10\n.*\nworkers\s+2\n/)
+  expect((await run('tenants', 'quota', 'cli-acme', '--workers', '2')).out).toMatch(
+    /calls a day\s+10\n.*\nworkers\s+2\n/,
+  )
   expect(await run('tenants', 'quota', 'cli-acme')).toMatchObject({ code: 2 })
   expect((await run('tenants', 'show', 'cli-acme')).out).toMatch(/calls today\s+0/)
 
   expect((await run('tenants', 'suspend', 'cli-acme', '--reason', 'unpaid')).out).toMatch(/state\s+suspended/)
-  expect(await as(key, 'operators', 'list')).toMatchObject({ code: 1, err: expect.stringContaining('has suspended this tenant') })
+  expect(await as(key, 'operators', 'list')).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('has suspended this tenant'),
+  })
   expect((await run('tenants', 'resume', 'cli-acme')).out).toMatch(/state\s+active/)
   expect(await run('tenants', 'delete', 'cli-acme', 'cli-acme')).toMatchObject({
     code: 1,
@@ -40,7 +48,9 @@ test('D18 a tenant is made, bounded, suspended, resumed and deleted at the comma
     })
 })
 
-test('the keys that are fetched are of the tenant of COUNTERSIGN_KEY, or of the one that is named', { timeout: 120_000 }, async () => {
+test('the keys that are fetched are of the tenant of COUNTERSIGN_KEY, or of the one that is named', {
+  timeout: 120_000,
+}, async () => {
   const { key } = JSON.parse((await run('tenants', 'create', 'cli-keys', '--json')).out)
   const tenantIn = ({ out }: { out: string }) => JSON.parse(out).tenant
   expect(tenantIn(await as(key, 'keys'))).toBe('cli-keys')
@@ -49,7 +59,9 @@ test('the keys that are fetched are of the tenant of COUNTERSIGN_KEY, or of the 
   expect(tenantIn(await run('keys'))).toBe('default')
 })
 
-test('a quota that is not written in digits is refused, not read as some number', { timeout: 120_000 }, async () => {
+test('a quota that is not written in digits is refused, not read as some number', {
+  timeout: 120_000,
+}, async () => {
   for (const calls of ['', ' ', '0x10', '1e3', '-1', '1.5']) {
     const ran = await run('tenants', 'quota', 'default', `--calls=${calls}`)
     expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('is to be a whole number in digits') })
@@ -62,6 +74,9 @@ test('an operator’s key can’t manage tenants, the installation key can’t d
   const wrong = await as(dev.operator_key, 'tenants', 'list')
   expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('needs the installation’s key') })
   const other = await as(dev.installation_key, 'operators', 'list')
-  expect(other).toMatchObject({ code: 2, err: expect.stringContaining('COUNTERSIGN_KEY is the installation’s') })
+  expect(other).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('COUNTERSIGN_KEY is the installation’s'),
+  })
   expect((await as(dev.installation_key, 'tenants', 'list')).out).toMatch(/default\s+active/)
 })

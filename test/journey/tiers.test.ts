@@ -19,16 +19,26 @@ print('planted; the worker’s key:', os.path.exists(os.path.join(home, '../../k
 def python_version(): return 'planted'
 `
 /** Harmless: its operator wrote all of it. */
-const ASKS = ['python3', '-c', 'import os, platform; print(platform.python_version(), os.listdir("."), os.listdir(os.environ["HOME"]))']
+const ASKS = [
+  'python3',
+  '-c',
+  'import os, platform; print(platform.python_version(), os.listdir("."), os.listdir(os.environ["HOME"]))',
+]
 
 const none = { mode: 'none', hosts: [] } as { mode: 'none'; hosts: string[] }
-const plants = await desk.tool({ executor: { argv: ['sh', '-c', PLANT], stdin: { arg: 'text' } }, workspace: 'run' })
+const plants = await desk.tool({
+  executor: { argv: ['sh', '-c', PLANT], stdin: { arg: 'text' } },
+  workspace: 'run',
+})
 const both = await desk.tool({ executor: { tiers: ['B', 'C'], argv: ASKS }, egress: none, workspace: 'run' })
 const apart = await desk.tool({ executor: { tiers: ['B'], argv: ASKS }, egress: none })
 
 async function ran(run: string, tool: string, args: Record<string, unknown> = {}) {
-  const { id, approval } = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args }, wait: 20 }))
-  if (approval !== undefined) granted(await desk.root('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+  const { id, approval } = granted(
+    await agent.client('proposeCall', { params: { run }, body: { tool, args }, wait: 20 }),
+  )
+  if (approval !== undefined)
+    granted(await desk.root('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
   const call = granted(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
   expect([call.state, call.result?.error]).toEqual(['succeeded', undefined])
   return { tier: call.plan?.tier, executor: call.attestation?.executor, output: call.result?.output ?? '' }
@@ -38,11 +48,17 @@ test('what tier C planted runs in tier C, and tier B finds nothing of it', { tim
   const run = granted(await agent.client('createRun', { body: {} })).id
   expect((await ran(run, plants, { text: PLANTED })).output).toContain('platform.py')
   const shared = await ran(run, both)
-  expect(shared).toMatchObject({ tier: 'C', output: expect.stringContaining('planted; the worker’s key: False False') }) // it bites there
+  expect(shared).toMatchObject({
+    tier: 'C',
+    output: expect.stringContaining('planted; the worker’s key: False False'),
+  }) // it bites there
   const onHost = await ran(run, apart)
   expect(onHost.tier).toBe('B')
   expect(onHost.output).toMatch(/^3\.[0-9.]+ \[\] \[\]\n$/)
-  expect([shared.executor, onHost.executor].map((executor) => executor?.slice(0, 14))).toEqual(['sandbox_tier_c', 'sandbox_tier_b'])
+  expect([shared.executor, onHost.executor].map((executor) => executor?.slice(0, 14))).toEqual([
+    'sandbox_tier_c',
+    'sandbox_tier_b',
+  ])
 })
 
 test('D16 each call of a shell in tier B waits for a human and runs with their yes, even if its contract names no capability', async () => {
@@ -56,10 +72,15 @@ test('D16 each call of a shell in tier B waits for a human and runs with their y
   for (const word of ['one', 'two']) {
     const body = { tool: shell, args: { command: `echo ${word}` } }
     const call = granted(await agent.client('proposeCall', { params: { run }, body }))
-    expect([call.state, call.decision.policies]).toEqual(['awaiting_approval', ['tier-b-is-approved-call-by-call']])
+    expect([call.state, call.decision.policies]).toEqual([
+      'awaiting_approval',
+      ['tier-b-is-approved-call-by-call'],
+    ])
     const { id = '' } = call.approval ?? {}
     const { options } = granted(await desk.root('readApproval', { params: { id } }))
-    expect(options.filter(({ decision }) => decision === 'approve')).toEqual([{ decision: 'approve', scope: 'once' }])
+    expect(options.filter(({ decision }) => decision === 'approve')).toEqual([
+      { decision: 'approve', scope: 'once' },
+    ])
     granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'approve' } }))
     const ended = granted(await agent.client('readCall', { params: { run, call: call.id }, wait: 20 }))
     expect([ended.state, ended.result?.output, ended.plan?.tier]).toEqual(['succeeded', `${word}\n`, 'B'])
@@ -70,7 +91,11 @@ test('D16 agents outside `worker-host-access` can’t use tier B, whatever other
   for (const groups of [[], ['unrestricted-egress'], ['worker-host']]) {
     const other = await desk.agent({ pool: 'default', groups })
     const call = granted(await other.client('proposeCallInNewRun', { body: { tool: apart, args: {} } }))
-    expect([groups, call.state, call.decision.policies]).toEqual([groups, 'denied', ['isolation-worker-host']])
+    expect([groups, call.state, call.decision.policies]).toEqual([
+      groups,
+      'denied',
+      ['isolation-worker-host'],
+    ])
     expect(call.decision.reason).toMatch(/worker’s key and Redis/)
   }
 })

@@ -38,7 +38,12 @@ test('text.stats counts, without asking anybody', async () => {
 test('file.write and process.run share the workspace of a run, and no other run sees it', async () => {
   const run = await newRun()
   const written = await done(run, 'file.write', { path: 'note.txt', text: 'kept\n' })
-  expect(written).toMatchObject({ state: 'succeeded', decision: { effect: 'ask' }, plan: { tier: 'C' }, result: { output: 'kept\n' } })
+  expect(written).toMatchObject({
+    state: 'succeeded',
+    decision: { effect: 'ask' },
+    plan: { tier: 'C' },
+    result: { output: 'kept\n' },
+  })
   expect(await done(run, 'process.run', { command: 'cat', args: ['note.txt'] })).toMatchObject({
     state: 'succeeded',
     result: { output: 'kept\n' },
@@ -49,26 +54,47 @@ test('file.write and process.run share the workspace of a run, and no other run 
 
 test('a path that leaves the workspace writes nothing', async () => {
   for (const path of ['/etc/countersign', '../outside', '/usr/bin/env']) {
-    expect(await done(await newRun(), 'file.write', { path, text: 'x' })).toMatchObject({ state: 'failed', result: { ok: false } })
+    expect(await done(await newRun(), 'file.write', { path, text: 'x' })).toMatchObject({
+      state: 'failed',
+      result: { ok: false },
+    })
   }
 })
 
 test('process.run takes standard input, a folder and a time, and its arguments are no shell’s', async () => {
   const run = await newRun()
-  expect(await done(run, 'process.run', { command: 'sort', args: ['-r'], stdin: 'a\nb\n' })).toMatchObject({ result: { output: 'b\na\n' } })
-  const literal = await done(run, 'process.run', { command: 'echo', args: ['$(id)', '`id`', '; id', '{command}', '{...args}'] })
+  expect(await done(run, 'process.run', { command: 'sort', args: ['-r'], stdin: 'a\nb\n' })).toMatchObject({
+    result: { output: 'b\na\n' },
+  })
+  const literal = await done(run, 'process.run', {
+    command: 'echo',
+    args: ['$(id)', '`id`', '; id', '{command}', '{...args}'],
+  })
   expect(literal.result?.output).toBe('$(id) `id` ; id {command} {...args}\n')
-  expect(await done(run, 'process.run', { command: 'mkdir', args: ['inner'] })).toMatchObject({ state: 'succeeded' })
-  expect(await done(run, 'process.run', { command: 'pwd', cwd: 'inner' })).toMatchObject({ result: { output: '/workspace/inner\n' } })
-  expect(await done(run, 'process.run', { command: 'sleep', args: ['30'], timeout_ms: 300 })).toMatchObject({ state: 'timed_out' })
+  expect(await done(run, 'process.run', { command: 'mkdir', args: ['inner'] })).toMatchObject({
+    state: 'succeeded',
+  })
+  expect(await done(run, 'process.run', { command: 'pwd', cwd: 'inner' })).toMatchObject({
+    result: { output: '/workspace/inner\n' },
+  })
+  expect(await done(run, 'process.run', { command: 'sleep', args: ['30'], timeout_ms: 300 })).toMatchObject({
+    state: 'timed_out',
+  })
 })
 
 test('process.run asks a human for every program, and reaches no host that is not listed', async () => {
   for (const command of ['true', 'bash', '/bin/sh']) {
     const call = got(await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command } } }))
-    expect(call).toMatchObject({ state: 'awaiting_approval', plan: { tier: 'C', egress: { mode: 'strict', hosts: [] } } })
+    expect(call).toMatchObject({
+      state: 'awaiting_approval',
+      plan: { tier: 'C', egress: { mode: 'strict', hosts: [] } },
+    })
   }
-  const unlisted = await done(await newRun(), 'process.run', { command: 'curl', args: ['http://other.test'], egress_hosts: ['other.test'] })
+  const unlisted = await done(await newRun(), 'process.run', {
+    command: 'curl',
+    args: ['http://other.test'],
+    egress_hosts: ['other.test'],
+  })
   expect(unlisted).toMatchObject({ state: 'denied', decision: { policies: ['tool.egress'] } })
 })
 
@@ -82,7 +108,10 @@ test('http.fetch is denied where its URL names what is not listed, however it is
     'file:///etc/passwd',
   ]
   for (const url of urls) {
-    const answer = await agent('proposeCallInNewRun', { body: { tool: 'http.fetch', args: { url } }, wait: 10 })
+    const answer = await agent('proposeCallInNewRun', {
+      body: { tool: 'http.fetch', args: { url } },
+      wait: 10,
+    })
     expect(answer.ok ? answer.value.state : answer.error.code, url).toMatch(/^(denied|invalid_arguments)$/)
   }
 })

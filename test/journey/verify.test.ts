@@ -16,7 +16,10 @@ afterAll(() => rmSync(folder, { recursive: true }))
 let files = 0
 function file(content: unknown): string {
   const path = join(folder, `${files++}.json`)
-  writeFileSync(path, typeof content === 'string' || Buffer.isBuffer(content) ? content : JSON.stringify(content, null, 2))
+  writeFileSync(
+    path,
+    typeof content === 'string' || Buffer.isBuffer(content) ? content : JSON.stringify(content, null, 2),
+  )
   return path
 }
 
@@ -24,7 +27,8 @@ const keys = file(KEYS)
 const bundle = executedBundle()
 const NO_EDGE = { COUNTERSIGN_STATE: join(folder, 'none') } // offline: nothing is configured
 
-const verify = (path: string, ...more: string[]) => countersign(['verify', path, '--keys', keys, ...more], { env: NO_EDGE })
+const verify = (path: string, ...more: string[]) =>
+  countersign(['verify', path, '--keys', keys, ...more], { env: NO_EDGE })
 
 describe('an attestation', () => {
   test('that is whole: exit code 0, the checklist, and what it says', async () => {
@@ -44,20 +48,28 @@ describe('an attestation', () => {
   })
 
   test('as JSON: the same verdict', async () => {
-    const [fine, foul] = [await verify(file(bundle), '--json'), await verify(file({ ...bundle, grant: null }), '--json')]
+    const [fine, foul] = [
+      await verify(file(bundle), '--json'),
+      await verify(file({ ...bundle, grant: null }), '--json'),
+    ]
     expect(JSON.parse(fine.out)).toMatchObject({ verified: true, about: { call: bundle.call.call } })
     expect(fine.code).toBe(0)
     const verdict = JSON.parse(foul.out)
     expect(verdict).toMatchObject({
       verified: false,
-      checks: expect.arrayContaining([{ name: 'the grant is the edge’s, for this call and worker', ok: false, at: '/predicate/grant' }]),
+      checks: expect.arrayContaining([
+        { name: 'the grant is the edge’s, for this call and worker', ok: false, at: '/predicate/grant' },
+      ]),
     })
     expect(verdict).not.toHaveProperty('about')
     expect(foul.code).toBe(1)
   })
 
   test('on standard input', async () => {
-    const ran = await countersign(['verify', '-', '--keys', keys], { env: NO_EDGE, stdin: JSON.stringify(bundle) })
+    const ran = await countersign(['verify', '-', '--keys', keys], {
+      env: NO_EDGE,
+      stdin: JSON.stringify(bundle),
+    })
     expect(ran).toMatchObject({ code: 0, out: expect.stringContaining('\nverified\n') })
   })
 
@@ -86,7 +98,11 @@ describe('an attestation', () => {
     ['nothing in it', '', 'FAIL  the bundle can be read'],
     ['bad UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'FAIL  the bundle can be read'],
     ['too many bytes', `"${'x'.repeat(LIMITS.evidence_bytes)}"`, 'FAIL  the bundle can be read'],
-    ['control characters where names belong', { ...bundle, '\x1b[2Jformat': 1 }, 'FAIL  the bundle has the form of one'],
+    [
+      'control characters where names belong',
+      { ...bundle, '\x1b[2Jformat': 1 },
+      'FAIL  the bundle has the form of one',
+    ],
   ])('J01 with %s is not verified', async (_name, content, told) => {
     const ran = await verify(file(content))
     expect(ran.code).toBe(1)
@@ -98,13 +114,19 @@ describe('an attestation', () => {
 
   test('without an end is not read to its end', async () => {
     const ran = await verify('/dev/zero')
-    expect(ran).toMatchObject({ code: 1, out: expect.stringContaining(`more than ${LIMITS.evidence_bytes} bytes`) })
+    expect(ran).toMatchObject({
+      code: 1,
+      out: expect.stringContaining(`more than ${LIMITS.evidence_bytes} bytes`),
+    })
   })
 
   test('of another call than the one asked for is not verified', async () => {
     expect((await verify(file(bundle), '--call', bundle.call.call)).code).toBe(0)
     const ran = await verify(file(bundle), '--call', deniedBundle().call.call)
-    expect(ran).toMatchObject({ code: 1, out: expect.stringContaining('FAIL  it is about the call that was asked for') })
+    expect(ran).toMatchObject({
+      code: 1,
+      out: expect.stringContaining('FAIL  it is about the call that was asked for'),
+    })
   })
 
   test.each([
@@ -114,7 +136,11 @@ describe('an attestation', () => {
       { ...KEYS, keys: [{ ...KEYS.keys[0], x: 'A'.repeat(43) }] },
       'FAIL  the key file has the form of one: `keys.0.x`: not an Ed25519 public key',
     ],
-    ['a key that is none', { ...KEYS, keys: [{ ...KEYS.keys[0], x: '!'.repeat(43) }] }, 'FAIL  the key file has the form of one'],
+    [
+      'a key that is none',
+      { ...KEYS, keys: [{ ...KEYS.keys[0], x: '!'.repeat(43) }] },
+      'FAIL  the key file has the form of one',
+    ],
     ['a bundle in place of keys', bundle, 'FAIL  the key file has the form of one'],
     [
       'keys of another tenant',
@@ -128,8 +154,15 @@ describe('an attestation', () => {
 
   test('in a file that is not there, or is a folder, is an error and no verdict', async () => {
     for (const path of [join(folder, 'missing'), folder]) {
-      expect(await verify(path)).toMatchObject({ code: 1, out: '', err: expect.stringContaining("can't be read") })
-      expect(await countersign(['verify', file(bundle), '--keys', path], { env: NO_EDGE })).toMatchObject({ code: 1, out: '' })
+      expect(await verify(path)).toMatchObject({
+        code: 1,
+        out: '',
+        err: expect.stringContaining("can't be read"),
+      })
+      expect(await countersign(['verify', file(bundle), '--keys', path], { env: NO_EDGE })).toMatchObject({
+        code: 1,
+        out: '',
+      })
     }
   })
 })
@@ -142,21 +175,33 @@ describe('a journal', () => {
     entries.push({ ...link, hash: prev })
   }
   const head = entries.at(-1)?.hash ?? ''
-  const check = (items: unknown, ...more: string[]) => countersign(['verify', '--journal', file({ items }), ...more], { env: NO_EDGE })
+  const check = (items: unknown, ...more: string[]) =>
+    countersign(['verify', '--journal', file({ items }), ...more], { env: NO_EDGE })
 
   test('that is whole is verified, and says what only a kept head can tell', async () => {
     const ran = await check(entries)
     expect(ran).toMatchObject({ code: 0, err: '' })
     expect(ran.out).toContain(head)
     expect(ran.out).toContain('give --head, and a cut tail shows')
-    expect(await check(entries, '--head', head)).toMatchObject({ code: 0, out: expect.not.stringContaining('cut tail') })
+    expect(await check(entries, '--head', head)).toMatchObject({
+      code: 0,
+      out: expect.not.stringContaining('cut tail'),
+    })
   })
 
   test.each<[string, unknown, string]>([
-    ['an entry changed', entries.with(1, { ...(entries[1] as JournalEntry), kind: 'other' }), 'entry 2: `hash` does not fit the entry'], // there are four
+    [
+      'an entry changed',
+      entries.with(1, { ...(entries[1] as JournalEntry), kind: 'other' }),
+      'entry 2: `hash` does not fit the entry',
+    ], // there are four
     ['an entry missing', entries.toSpliced(1, 1), 'entry 2: entry 2 is missing'],
     ['its beginning missing', entries.slice(1), 'entry 1: entry 1 is missing'],
-    ['a member more', entries.with(0, { ...(entries[0] as JournalEntry), extra: 1 } as JournalEntry), 'the journal has the form of one'], // wrong on purpose
+    [
+      'a member more',
+      entries.with(0, { ...(entries[0] as JournalEntry), extra: 1 } as JournalEntry),
+      'the journal has the form of one',
+    ], // wrong on purpose
   ])('J01 with %s is not verified', async (_name, items, told) => {
     const ran = await check(items)
     expect(ran).toMatchObject({ code: 1, out: expect.stringContaining(told) })

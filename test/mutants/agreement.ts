@@ -8,12 +8,36 @@ export const AGREEMENT: readonly Held[] = [
     file: 'shared/bytes/json.ts',
     tests: ['test/shared/json.test.ts'],
     lines: [
-      ["if (key === '__proto__')", "if (key === '__proto')", 'An argument sets the prototype of an object that the edge reads.'],
-      ['if (Object.hasOwn(members, key))', 'if (false)', 'Policy reads one of two members of the same name, and the tool the other.'],
-      ['{ fatal: true, ignoreBOM: true }', '{ ignoreBOM: true }', 'Invalid UTF-8 is read as other text than the digest covers.'],
-      ['if (depth > this.#bounds.depth)', 'if (false)', 'A deeply nested body overflows the stack of the edge.'],
-      ['if (++this.#nodes > this.#bounds.nodes)', 'if (false)', 'A small body of many values keeps the edge busy.'],
-      ["if (value.includes('\\0') ||", 'if (', 'A text with NUL means one thing to the edge and another to a program.'],
+      [
+        "if (key === '__proto__')",
+        "if (key === '__proto')",
+        'An argument sets the prototype of an object that the edge reads.',
+      ],
+      [
+        'if (Object.hasOwn(members, key))',
+        'if (false)',
+        'Policy reads one of two members of the same name, and the tool the other.',
+      ],
+      [
+        '{ fatal: true, ignoreBOM: true }',
+        '{ ignoreBOM: true }',
+        'Invalid UTF-8 is read as other text than the digest covers.',
+      ],
+      [
+        'if (depth > this.#bounds.depth)',
+        'if (false)',
+        'A deeply nested body overflows the stack of the edge.',
+      ],
+      [
+        'if (++this.#nodes > this.#bounds.nodes)',
+        'if (false)',
+        'A small body of many values keeps the edge busy.',
+      ],
+      [
+        "if (value.includes('\\0') ||",
+        'if (',
+        'A text with NUL means one thing to the edge and another to a program.',
+      ],
       ['|| !value.isWellFormed())', ')', 'A lone surrogate has two spellings, so two texts share a digest.'],
       [
         'if (this.#at < this.#text.length) throw',
@@ -21,7 +45,11 @@ export const AGREEMENT: readonly Held[] = [
         'A second document behind the first one is ignored here and read elsewhere.',
       ],
       ['if (bytes.byteLength > bounds.bytes)', 'if (false)', 'A body of any size is parsed.'],
-      ['Object.keys(record).sort()', 'Object.keys(record)', 'The order of members changes a digest, so the same call passes for another.'],
+      [
+        'Object.keys(record).sort()',
+        'Object.keys(record)',
+        'The order of members changes a digest, so the same call passes for another.',
+      ],
     ],
   },
   {
@@ -34,8 +62,16 @@ export const AGREEMENT: readonly Held[] = [
         'tool: /^[a-z][a-z0-9_.-]{0,63}/',
         'A tool is named like another one, with characters that nobody sees.',
       ],
-      ['call: new RegExp(`^call_', 'call: new RegExp(`call_', 'A path with more in it passes for the id of a call.'],
-      ["const TENANT = '[a-z][a-z0-9-]{0,31}'", "const TENANT = '[a-z_][a-z0-9_-]{0,31}'", 'A key can be read as one of another tenant.'],
+      [
+        'call: new RegExp(`^call_',
+        'call: new RegExp(`call_',
+        'A path with more in it passes for the id of a call.',
+      ],
+      [
+        "const TENANT = '[a-z][a-z0-9-]{0,31}'",
+        "const TENANT = '[a-z_][a-z0-9_-]{0,31}'",
+        'A key can be read as one of another tenant.',
+      ],
     ],
   },
   {
@@ -65,8 +101,16 @@ export const AGREEMENT: readonly Held[] = [
     file: 'edge/run/run-id.ts',
     tests: ['test/edge/run/run-id.test.ts'],
     lines: [
-      [".update(tenant).update('\\0').update(head)", '.update(head)', 'A run id of one tenant is valid for every other tenant.'],
-      ['const id = `', 'const id = run || `', 'An id that one tenant has shown passes for the next tenant too.'],
+      [
+        ".update(tenant).update('\\0').update(head)",
+        '.update(head)',
+        'A run id of one tenant is valid for every other tenant.',
+      ],
+      [
+        'const id = `',
+        'const id = run || `',
+        'An id that one tenant has shown passes for the next tenant too.',
+      ],
     ],
   },
   {
@@ -75,14 +119,22 @@ export const AGREEMENT: readonly Held[] = [
     tests: ['test/shared/dsse.test.ts'],
     lines: [
       ['envelope.payloadType !== type ||', '', 'A signed grant is accepted as a signed statement.'],
-      ['|| envelope.signatures.length !== keys.size)', ')', 'A stranger’s signature beside the right ones looks verified.'],
+      [
+        '|| envelope.signatures.length !== keys.size)',
+        ')',
+        'A stranger’s signature beside the right ones looks verified.',
+      ],
       ['|| seen.has(keyid)', '', 'One signer signs twice where two signers are required.'],
       [
         "if (payload.toString('base64') !== envelope.payload) return false",
         '',
         'One signed envelope has several spellings, each with a digest of its own.',
       ],
-      ['Buffer.byteLength(type)', 'type.length', 'Type and payload can be shifted against each other under one signature.'],
+      [
+        'Buffer.byteLength(type)',
+        'type.length',
+        'Type and payload can be shifted against each other under one signature.',
+      ],
     ],
   },
   {
@@ -91,8 +143,16 @@ export const AGREEMENT: readonly Held[] = [
     tests: ['test/shared/http-signature.test.ts'],
     lines: [
       ['|| headers.digest !== contentDigest(request.body)', '', 'The body of a signed request is swapped.'],
-      ['|| header !== `w=', '&& header !== `w=', 'A request is accepted whose signature covers less than method, path and body.'],
-      ['authority.toLowerCase()}\\n"@path": $', '"@path"}\\n"@path": $', 'A request signed for one edge is replayed at another.'],
+      [
+        '|| header !== `w=',
+        '&& header !== `w=',
+        'A request is accepted whose signature covers less than method, path and body.',
+      ],
+      [
+        'authority.toLowerCase()}\\n"@path": $',
+        '"@path"}\\n"@path": $',
+        'A request signed for one edge is replayed at another.',
+      ],
     ],
   },
   {
@@ -121,7 +181,11 @@ export const AGREEMENT: readonly Held[] = [
         'An inner node of the log passes for a leaf, so a proof exists for an entry that was never logged.',
       ],
       ['|| index >= size ||', '||', 'A proof is accepted for a place that the log does not have.'],
-      ['return last === 0 && hash === expected', 'return hash === expected', 'A proof that is too short is accepted.'],
+      [
+        'return last === 0 && hash === expected',
+        'return hash === expected',
+        'A proof that is too short is accepted.',
+      ],
       [
         'return last === 0 && hashM === rootM && hashN === rootN',
         'return last === 0 && hashN === rootN',
@@ -139,10 +203,22 @@ export const AGREEMENT: readonly Held[] = [
     file: 'shared/evidence/checkpoint.ts',
     tests: ['test/shared/checkpoint.test.ts'],
     lines: [
-      ['if (head.value.origin !== origin)', 'if (false)', 'The head of another log is accepted as that of ours.'],
+      [
+        'if (head.value.origin !== origin)',
+        'if (false)',
+        'The head of another log is accepted as that of ours.',
+      ],
       ['return holds ? ok(true)', 'return true ? ok(true)', 'A head that nobody signed is accepted.'],
-      ["bytes.toString('base64') !== text) return undefined", 'false) return undefined', 'A signed head has several spellings.'],
-      ['if (signatures.length > SIGNATURE_LINES)', 'if (false)', 'A note with thousands of signatures stalls its verifier.'],
+      [
+        "bytes.toString('base64') !== text) return undefined",
+        'false) return undefined',
+        'A signed head has several spellings.',
+      ],
+      [
+        'if (signatures.length > SIGNATURE_LINES)',
+        'if (false)',
+        'A note with thousands of signatures stalls its verifier.',
+      ],
     ],
   },
   {
@@ -150,15 +226,31 @@ export const AGREEMENT: readonly Held[] = [
     file: 'shared/evidence/bundle.ts',
     tests: ['test/shared/statement.test.ts', 'test/shared/contradictions.test.ts'],
     lines: [
-      ['keys.tenant === facts.tenant,', 'true,', 'The keys of one tenant verify what another tenant’s edge signed.'],
+      [
+        'keys.tenant === facts.tenant,',
+        'true,',
+        'The keys of one tenant verify what another tenant’s edge signed.',
+      ],
       [
         'facts.digest === callDigest(bundle.call as DigestInput)',
         'true',
         'Arguments beside an attestation are swapped, and it still verifies.',
       ],
-      ['facts.args_sha256 === digestOf(bundle.call.arguments)', 'true', 'The digest of the arguments in an attestation means nothing.'],
-      ["!executed || (grant !== null && facts.decision.effect !== 'deny')", 'true', 'An execution that policy denied verifies.'],
-      ['if (!signedByExactly(envelope, GRANT_TYPE, new Map([[kid, x]]))) return null', '', 'A worker invents the grant that it shows.'],
+      [
+        'facts.args_sha256 === digestOf(bundle.call.arguments)',
+        'true',
+        'The digest of the arguments in an attestation means nothing.',
+      ],
+      [
+        "!executed || (grant !== null && facts.decision.effect !== 'deny')",
+        'true',
+        'An execution that policy denied verifies.',
+      ],
+      [
+        'if (!signedByExactly(envelope, GRANT_TYPE, new Map([[kid, x]]))) return null',
+        '',
+        'A worker invents the grant that it shows.',
+      ],
     ],
   },
   {
@@ -166,18 +258,42 @@ export const AGREEMENT: readonly Held[] = [
     file: 'shared/evidence/contradictions.ts',
     tests: ['test/shared/contradictions.test.ts'],
     lines: [
-      ['if (subject.digest.sha256 !== facts.digest)', 'if (false)', 'An attestation is shown for another digest than the one that ran.'],
-      ['if (named.sha256 !== digestOf(grant))', 'if (false)', 'Another grant than the one that was used is shown beside an attestation.'],
-      ['if (named.fence !== grant.fence)', 'if (false)', 'An attestation of a second execution passes for one of the first.'],
+      [
+        'if (subject.digest.sha256 !== facts.digest)',
+        'if (false)',
+        'An attestation is shown for another digest than the one that ran.',
+      ],
+      [
+        'if (named.sha256 !== digestOf(grant))',
+        'if (false)',
+        'Another grant than the one that was used is shown beside an attestation.',
+      ],
+      [
+        'if (named.fence !== grant.fence)',
+        'if (false)',
+        'An attestation of a second execution passes for one of the first.',
+      ],
       ['endingOf(outcome).state === state\n', 'true\n', 'A failed call is attested as one that succeeded.'],
       [
         'if (attestation_id !== attestationId(facts.run, split(facts.call).n))',
         'if (false)',
         'One call is shown the attestation of another.',
       ],
-      ['if (sandbox_enforcement !== expected)', 'if (false)', 'A worker runs a call unfenced and has it attested as strict.'],
-      ['if (!expected || !named)', 'if (false)', 'A worker runs a call of tier C in tier B, and the statement verifies.'],
-      ['if (cgroup === true && grant?.proven?.cgroups === false)', 'if (false)', 'A worker attests limits that it has proven not to have.'],
+      [
+        'if (sandbox_enforcement !== expected)',
+        'if (false)',
+        'A worker runs a call unfenced and has it attested as strict.',
+      ],
+      [
+        'if (!expected || !named)',
+        'if (false)',
+        'A worker runs a call of tier C in tier B, and the statement verifies.',
+      ],
+      [
+        'if (cgroup === true && grant?.proven?.cgroups === false)',
+        'if (false)',
+        'A worker attests limits that it has proven not to have.',
+      ],
       ['if (started_at_ms > ended_at_ms)', 'if (false)', 'A call ends before it starts.'],
     ],
   },
@@ -207,7 +323,11 @@ export const AGREEMENT: readonly Held[] = [
       ["|| parts.includes('..'))", ')', 'A file of a call is written outside of its folder.'],
       ["part.toLowerCase() === '.git'", 'false', 'A file that a call brings is run as a hook of git.'],
       ['|| DECEIVING.test(path) ||', '||', 'The name of a file reads as another one on the approval card.'],
-      ["if (parts.includes('') || ", 'if (', 'One file has several names, so a rule about its path is passed by.'],
+      [
+        "if (parts.includes('') || ",
+        'if (',
+        'One file has several names, so a rule about its path is passed by.',
+      ],
     ],
   },
   {

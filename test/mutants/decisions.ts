@@ -9,22 +9,42 @@ export const DECISIONS: readonly Held[] = [
     tests: ['test/edge/call/table.test.ts', 'test/edge/call/random-walks.test.ts'],
     lines: [
       ['if (hasEnded(status)) {', 'if (false) {', 'A call that has ended is ended again in another way.'],
-      ["if (event.decision.effect !== 'allow') {", 'if (false) {', 'A worker gets a call that the current policy denies.'],
+      [
+        "if (event.decision.effect !== 'allow') {",
+        'if (false) {',
+        'A worker gets a call that the current policy denies.',
+      ],
       ['status.worker !== event.worker ||', '', 'A worker settles the call of another one.'],
-      ['|| status.fence !== event.fence)', ')', 'A worker that had lost a call overwrites the result of the one after it.'],
+      [
+        '|| status.fence !== event.fence)',
+        ')',
+        'A worker that had lost a call overwrites the result of the one after it.',
+      ],
       [
         "if (now >= status.until) return refuse('not_claimable'",
         "if (false) return refuse('not_claimable'",
         'An old grant is claimed long after the approval was meant to be used.',
       ],
-      ["if (answer.decision === 'deny') {", 'if (false) {', 'A no counts as a yes where policy would allow it.'],
-      ["if (decision.effect === 'deny') {", 'if (false) {', 'A yes runs a call that the current policy denies.'],
+      [
+        "if (answer.decision === 'deny') {",
+        'if (false) {',
+        'A no counts as a yes where policy would allow it.',
+      ],
+      [
+        "if (decision.effect === 'deny') {",
+        'if (false) {',
+        'A yes runs a call that the current policy denies.',
+      ],
       [
         'by === answer.by && since_ms === answer.since_ms && standing === undefined',
         'false',
         'One person gives two of the answers that policy wants from two.',
       ],
-      ["if (permitted.effect === 'deny') return", 'if (false) return', 'Arguments changed by an approver run although policy denies them.'],
+      [
+        "if (permitted.effect === 'deny') return",
+        'if (false) return',
+        'Arguments changed by an approver run although policy denies them.',
+      ],
       [
         'prompt, answers: [answer],',
         'prompt, answers: withAnswer(status.approval.answers, answer),',
@@ -54,7 +74,11 @@ export const DECISIONS: readonly Held[] = [
     lines: [
       ['proposal.idempotent &&', '', 'A call that must run once runs twice when its worker is lost.'],
       ['&& !status.cancelRequested', '', 'A call that somebody cancelled runs again.'],
-      ['&& status.fence < MAX_ATTEMPTS', '', 'A call that kills its worker kills one worker after the other.'],
+      [
+        '&& status.fence < MAX_ATTEMPTS',
+        '',
+        'A call that kills its worker kills one worker after the other.',
+      ],
       [
         "status.state === 'awaiting_approval' && now >= status.approval.expiresAt",
         "status.state === 'awaiting_approval' && false",
@@ -72,7 +96,11 @@ export const DECISIONS: readonly Held[] = [
         "allowed: decision === 'allow'",
         'A forbid that errs is skipped, and the call it would forbid runs.',
       ],
-      ['preparsedPolicySetId: held.value', "preparsedPolicySetId: 'slice 0'", 'A call is decided by the policies of another agent.'],
+      [
+        'preparsedPolicySetId: held.value',
+        "preparsedPolicySetId: 'slice 0'",
+        'A call is decided by the policies of another agent.',
+      ],
     ],
   },
   {
@@ -80,7 +108,13 @@ export const DECISIONS: readonly Held[] = [
     file: 'edge/policy/engine.ts',
     tests: ['test/edge/policy/validation.test.ts'],
     titled: 'what the edge calls itself',
-    lines: [['if (RESERVED.has(id))', 'if (false)', 'A policy signs its decisions with a name that the edge has for its own.']],
+    lines: [
+      [
+        'if (RESERVED.has(id))',
+        'if (false)',
+        'A policy signs its decisions with a name that the edge has for its own.',
+      ],
+    ],
   },
   {
     area: 'policy',
@@ -88,7 +122,11 @@ export const DECISIONS: readonly Held[] = [
     tests: ['test/edge/policy/policy-errors.test.ts'],
     titled: 'G13|D11',
     lines: [
-      ["if (real.errors.length > 0) return ok(decided('deny', real))", '', 'A policy that errs is overcome by an approval.'],
+      [
+        "if (real.errors.length > 0) return ok(decided('deny', real))",
+        '',
+        'A policy that errs is overcome by an approval.',
+      ],
       [
         "if (real.errors.length > 0) return decided('deny', real)",
         '',
@@ -103,10 +141,26 @@ export const DECISIONS: readonly Held[] = [
     lines: [
       ['canonical({ use, tenant,', 'canonical({ tenant,', 'The nonce of a form passes for a link.'],
       ['canonical({ use, tenant,', 'canonical({ use,', 'A link of one tenant is valid for another one.'],
-      ['tenant, approval, approver, approver_key', 'tenant, approver, approver_key', 'A link for one approval answers every other one.'],
-      ['tenant, approval, approver, approver_key', 'tenant, approval, approver_key', 'An approver answers in the name of another.'],
-      ['approver_key: approverKey, expiresAt', 'expiresAt', 'A link outlives the key of the operator whom it was made for.'],
-      ['approver_key: approverKey, expiresAt, digest }', 'approver_key: approverKey, digest }', 'A link is given a later expiry.'],
+      [
+        'tenant, approval, approver, approver_key',
+        'tenant, approver, approver_key',
+        'A link for one approval answers every other one.',
+      ],
+      [
+        'tenant, approval, approver, approver_key',
+        'tenant, approval, approver_key',
+        'An approver answers in the name of another.',
+      ],
+      [
+        'approver_key: approverKey, expiresAt',
+        'expiresAt',
+        'A link outlives the key of the operator whom it was made for.',
+      ],
+      [
+        'approver_key: approverKey, expiresAt, digest }',
+        'approver_key: approverKey, digest }',
+        'A link is given a later expiry.',
+      ],
       [
         'approver_key: approverKey, expiresAt, digest }',
         'approver_key: approverKey, expiresAt }',
@@ -124,7 +178,11 @@ export const DECISIONS: readonly Held[] = [
     file: 'edge/approvals/card.ts',
     tests: ['test/edge/approvals/card.test.ts'],
     lines: [
-      ['readable(redaction.of(args))', 'readable(args)', 'Secrets in arguments are shown to every approver and channel.'],
+      [
+        'readable(redaction.of(args))',
+        'readable(args)',
+        'Secrets in arguments are shown to every approver and channel.',
+      ],
       [
         'readable(redaction.ofArgv(plan.executor.argv, args))',
         'readable(plan.executor.argv)',
@@ -142,7 +200,11 @@ export const DECISIONS: readonly Held[] = [
         'return fitting ?? cut(whole, LIMITS.card_chars)',
         'Text on a card reads backwards, or has invisible parts.',
       ],
-      ["text.replaceAll('`', '\\\\u{60}')", 'text', 'An argument ends the quotes on a card and goes on in our words.'],
+      [
+        "text.replaceAll('`', '\\\\u{60}')",
+        'text',
+        'An argument ends the quotes on a card and goes on in our words.',
+      ],
       ['sha256(text).slice(0, 16)', "''", 'A shortened text on a card has no digest of the omitted part.'],
     ],
   },
@@ -156,7 +218,11 @@ export const DECISIONS: readonly Held[] = [
         "decision === 'approve'",
         'The yes of an operator who has lost the role still counts.',
       ],
-      ["decision === 'approve' && approvers.has(by)", 'approvers.has(by)', 'A denial by an operator runs the call.'],
+      [
+        "decision === 'approve' && approvers.has(by)",
+        'approvers.has(by)',
+        'A denial by an operator runs the call.',
+      ],
       [
         'names.filter((name) => !owners.includes(name))',
         '[...names]',
@@ -168,7 +234,13 @@ export const DECISIONS: readonly Held[] = [
     area: 'approvals',
     file: 'edge/approvals/assurance.ts',
     tests: ['test/edge/approvals/approval-context.test.ts'],
-    lines: [["OF_WAYS.get(way) ?? 'link'", "OF_WAYS.get(way) ?? 'key'", 'A yes through a link counts as one by an operator’s own key.']],
+    lines: [
+      [
+        "OF_WAYS.get(way) ?? 'link'",
+        "OF_WAYS.get(way) ?? 'key'",
+        'A yes through a link counts as one by an operator’s own key.',
+      ],
+    ],
   },
   {
     area: 'approvals',
@@ -180,7 +252,11 @@ export const DECISIONS: readonly Held[] = [
         '    device,',
         'An agent that is made again under a name inherits what was approved for the one before.',
       ],
-      ['    tool: digest,\n', '', 'A standing yes covers a later version of the tool, which nobody has seen.'],
+      [
+        '    tool: digest,\n',
+        '',
+        'A standing yes covers a later version of the tool, which nobody has seen.',
+      ],
       [
         '    policy_set: policySet,\n    reach: reachOf(plan),',
         '    reach: reachOf(plan),',
@@ -230,8 +306,16 @@ export const DECISIONS: readonly Held[] = [
         "if (origin === 'null') return true",
         'A page in a sandboxed frame sends an approval in an operator’s browser.',
       ],
-      ["ours.protocol === 'https:'", 'false', 'An attacker who points a DNS name at the edge has their pages accepted as ours.'],
-      ['origin !== null && allowed.includes(origin) &&', 'origin !== null &&', 'A form on any page of the web approves a call.'],
+      [
+        "ours.protocol === 'https:'",
+        'false',
+        'An attacker who points a DNS name at the edge has their pages accepted as ours.',
+      ],
+      [
+        'origin !== null && allowed.includes(origin) &&',
+        'origin !== null &&',
+        'A form on any page of the web approves a call.',
+      ],
       ["(site === null || site === 'same-origin')", 'true', 'A page on a neighbouring host approves a call.'],
     ],
   },
@@ -245,14 +329,22 @@ export const DECISIONS: readonly Held[] = [
         'false && !executor',
         'An agent runs any program through a tool that allows a few.',
       ],
-      ["if (item.includes('\\0'))", 'if (false)', 'An argument with NUL ends early for the program that reads it.'],
+      [
+        "if (item.includes('\\0'))",
+        'if (false)',
+        'An argument with NUL ends early for the program that reads it.',
+      ],
       [
         "name.startsWith('.') ? host.endsWith(name) : host === name",
         'host.endsWith(name)',
         'A host whose name merely ends in a listed one is reached.',
       ],
       ['if (!ports.includes(wantedPort)) return false', '', 'Every port of a listed host is reached.'],
-      ['if (!egress.hosts.some((pattern) => covers(pattern, read.data)))', 'if (false)', 'An agent names the hosts that its call reaches.'],
+      [
+        'if (!egress.hosts.some((pattern) => covers(pattern, read.data)))',
+        'if (false)',
+        'An agent names the hosts that its call reaches.',
+      ],
       [
         "!read.success || read.data.startsWith('.')",
         '!read.success',
@@ -263,8 +355,16 @@ export const DECISIONS: readonly Held[] = [
         '',
         'A secret is handed to a process that others of the worker’s user can read.',
       ],
-      ["if (tier === 'B' && tool.workspace === 'run') continue", '', 'The next call runs a file of this one as the worker’s user.'],
-      ["asked === 'strict' ? [] : [asked]", '[asked]', 'A plan promises strict egress where nothing enforces it.'],
+      [
+        "if (tier === 'B' && tool.workspace === 'run') continue",
+        '',
+        'The next call runs a file of this one as the worker’s user.',
+      ],
+      [
+        "asked === 'strict' ? [] : [asked]",
+        '[asked]',
+        'A plan promises strict egress where nothing enforces it.',
+      ],
       ['Math.min(...timeouts)', 'Math.max(...timeouts)', 'An agent asks for more time than the tool has.'],
       [
         "if (url.username !== '' || url.password !== '') return",
@@ -278,7 +378,11 @@ export const DECISIONS: readonly Held[] = [
     file: 'edge/secrets/secret-patterns.ts',
     tests: ['test/edge/secrets/redaction-places.test.ts'],
     lines: [
-      ['(?:-u|--user|--proxy-user)(?:', '(?:-u|--user)(?:', 'The password of a proxy in a command line is shown on cards and in chats.'],
+      [
+        '(?:-u|--user|--proxy-user)(?:',
+        '(?:-u|--user)(?:',
+        'The password of a proxy in a command line is shown on cards and in chats.',
+      ],
     ],
   },
   {

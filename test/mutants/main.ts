@@ -35,10 +35,17 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 const copies = Array.from({ length: LANES }, (_, lane) => copyTree(join(folder, String(lane))))
 
 const needsStack = ({ tests }: Tests): boolean =>
-  tests.some((test) => /^test\/(?:faults|journey)\//.test(test) || readFileSync(join(ROOT, test), 'utf8').includes('sharedStack'))
+  tests.some(
+    (test) =>
+      /^test\/(?:faults|journey)\//.test(test) ||
+      readFileSync(join(ROOT, test), 'utf8').includes('sharedStack'),
+  )
 
 /** Does `work` for each. Nothing more begins after a signal. */
-async function each<T extends Tests>(all: readonly T[], work: (one: T, copy: Copy) => Promise<void>): Promise<void> {
+async function each<T extends Tests>(
+  all: readonly T[],
+  work: (one: T, copy: Copy) => Promise<void>,
+): Promise<void> {
   const [withStack, without] = [all.filter(needsStack), all.filter((one) => !needsStack(one))]
   const inLane = async (copy: Copy, lane: number): Promise<void> => {
     const next = (): T | undefined => (lane === 0 ? withStack.shift() : undefined) ?? without.shift()
@@ -55,7 +62,10 @@ const since = (moment: number): string => seconds(performance.now() - moment)
 const kinds = Map.groupBy(wanted, (mutant) => `${needsStack(mutant)} ${mutant.titled === undefined}`)
 const unbroken = [...kinds.values()].map((mutants): Tests => {
   const titles = mutants.flatMap(({ titled }) => titled ?? [])
-  return { tests: [...new Set(mutants.flatMap(({ tests }) => tests))], ...(titles.length === 0 ? {} : { titled: titles.join('|') }) }
+  return {
+    tests: [...new Set(mutants.flatMap(({ tests }) => tests))],
+    ...(titles.length === 0 ? {} : { titled: titles.join('|') }),
+  }
 })
 await each(unbroken, async (tests, copy) => {
   const verdict = await judge(copy, tests, GREEN_MS, stopping.signal)
@@ -74,7 +84,8 @@ await each(wanted, async (mutant: Mutant, copy) => {
   const source = readFileSync(join(ROOT, mutant.file), 'utf8')
   const place = `${mutant.file}:${lineAt(source, spanOf(mutant, source)?.at ?? 0)}`
   console.log(`${place.padEnd(44)} ${since(moment).padStart(7)}  ${told(verdict)}`)
-  if (verdict.kind === 'survived') console.log(`    \`${mutant.text}\` became \`${mutant.becomes}\`. ${mutant.gains}`)
+  if (verdict.kind === 'survived')
+    console.log(`    \`${mutant.text}\` became \`${mutant.becomes}\`. ${mutant.gains}`)
 })
 const { killed, late, survived, broken } = counts
 console.log(

@@ -46,17 +46,25 @@ export type Held = {
 }
 
 /** `text` occurs exactly once in `file`. */
-export type Mutant = Omit<Held, 'lines'> & { readonly text: string; readonly becomes: string; readonly gains: string }
+export type Mutant = Omit<Held, 'lines'> & {
+  readonly text: string
+  readonly becomes: string
+  readonly gains: string
+}
 
 export const mutantsOf = (held: readonly Held[]): Mutant[] =>
-  held.flatMap(({ lines, ...rest }) => lines.map(([text, becomes, gains]) => ({ ...rest, text, becomes, gains })))
+  held.flatMap(({ lines, ...rest }) =>
+    lines.map(([text, becomes, gains]) => ({ ...rest, text, becomes, gains })),
+  )
 
 /** Where its text is in its file; undefined unless it is there exactly once. */
-export const spanOf = ({ text }: Pick<Mutant, 'text'>, source: string): Span | undefined => findOnce(text, source)
+export const spanOf = ({ text }: Pick<Mutant, 'text'>, source: string): Span | undefined =>
+  findOnce(text, source)
 
 export const mutated = (mutant: Mutant, source: string): string => {
   const span = spanOf(mutant, source)
-  if (span === undefined) throw new Error(`${mutant.file} must contain this text exactly once: ${mutant.text}`)
+  if (span === undefined)
+    throw new Error(`${mutant.file} must contain this text exactly once: ${mutant.text}`)
   return `${source.slice(0, span.at)}${mutant.becomes}${source.slice(span.at + span.length)}`
 }
 

@@ -19,7 +19,11 @@ export const PEOPLE: readonly Held[] = [
         '(now / 1000 - Number(timestamp))',
         'A request of Slack’s that was signed for later stays good until then.',
       ],
-      ['<= LIMITS.slack_age_s', '<= LIMITS.slack_age_s * 10', 'A captured press in Slack can be sent again for an hour.'],
+      [
+        '<= LIMITS.slack_age_s',
+        '<= LIMITS.slack_age_s * 10',
+        'A captured press in Slack can be sent again for an hour.',
+      ],
       [
         'data.user.team_id === undefined || data.user.team_id === data.team.id ? data.team.id',
         "data.user.team_id !== '' ? data.team.id",
@@ -34,7 +38,11 @@ export const PEOPLE: readonly Held[] = [
     lines: [
       ['byteLength >= 24 &&', '', 'A webhook is signed with a key that can be guessed.'],
       ['{id}.', "{''}.", 'A receiver takes an old message under a new id.'],
-      ["URL.canParse(url) ? new URL(url).origin : ''", 'url', 'A reader of a channel’s configuration gets the secret in its address.'],
+      [
+        "URL.canParse(url) ? new URL(url).origin : ''",
+        'url',
+        'A reader of a channel’s configuration gets the secret in its address.',
+      ],
     ],
   },
   {
@@ -57,7 +65,11 @@ export const PEOPLE: readonly Held[] = [
         'if (!NAMED.test(host))',
         'The edge sends requests to hosts of its own network by their names.',
       ],
-      ["if (url.protocol !== 'https:') return", 'if (false) return', 'Questions and links are sent in the clear.'],
+      [
+        "if (url.protocol !== 'https:') return",
+        'if (false) return',
+        'Questions and links are sent in the clear.',
+      ],
     ],
   },
   {
@@ -70,7 +82,11 @@ export const PEOPLE: readonly Held[] = [
         'if (false) return err({ again: false',
         'The edge sends to a webhook that was stored before a rule forbade its address.',
       ],
-      ["redirect: 'manual'", "redirect: 'follow'", 'A webhook’s receiver redirects the edge to an address inside.'],
+      [
+        "redirect: 'manual'",
+        "redirect: 'follow'",
+        'A webhook’s receiver redirects the edge to an address inside.',
+      ],
     ],
   },
   {
@@ -135,8 +151,16 @@ export const PEOPLE: readonly Held[] = [
     tests: ['test/edge/console/session.test.ts'],
     titled: 'K05|seed T25',
     lines: [
-      ['; HttpOnly; SameSite=Strict', '; SameSite=Strict', 'A script on a page of ours reads the session of an operator.'],
-      ['; HttpOnly; SameSite=Strict', '; HttpOnly; SameSite=None', 'Another site sends requests with an operator’s session.'],
+      [
+        '; HttpOnly; SameSite=Strict',
+        '; SameSite=Strict',
+        'A script on a page of ours reads the session of an operator.',
+      ],
+      [
+        '; HttpOnly; SameSite=Strict',
+        '; HttpOnly; SameSite=None',
+        'Another site sends requests with an operator’s session.',
+      ],
       [
         'expected.byteLength === said.byteLength && timingSafeEqual(expected, said)',
         'expected.byteLength > 0 || said.byteLength > 0',
@@ -155,7 +179,11 @@ export const PEOPLE: readonly Held[] = [
     tests: ['test/edge/console/session.test.ts'],
     titled: 'K03|K05 who signs out',
     lines: [
-      ['if (wrong >= LIMITS.sign_in_tries)', 'if (false)', 'An attacker can try keys at the console without limit.'],
+      [
+        'if (wrong >= LIMITS.sign_in_tries)',
+        'if (false)',
+        'An attacker can try keys at the console without limit.',
+      ],
       [
         '.delete(consoleSessions).where(eq(consoleSessions.hash, hash))',
         ".delete(consoleSessions).where(eq(consoleSessions.hash, ''))",
@@ -187,20 +215,34 @@ export const PEOPLE: readonly Held[] = [
     file: 'edge/http/intake.ts',
     tests: ['test/edge/workers/identity.test.ts'],
     titled: 'K02|a signed request',
-    lines: [['if (!signatureHolds(signed, claimed, headers, worker.row.x)) return err(UNSIGNED)', '', 'Anybody speaks as any worker.']],
+    lines: [
+      [
+        'if (!signatureHolds(signed, claimed, headers, worker.row.x)) return err(UNSIGNED)',
+        '',
+        'Anybody speaks as any worker.',
+      ],
+    ],
   },
   {
     area: 'workers',
     file: 'edge/workers/eligibility.ts',
     tests: ['test/edge/workers/eligibility.test.ts'],
     lines: [
-      ['proven.means.tiers.filter((tier) => tiers.includes(tier))', 'tiers', 'A worker gets calls of a tier that it has not proven.'],
+      [
+        'proven.means.tiers.filter((tier) => tiers.includes(tier))',
+        'tiers',
+        'A worker gets calls of a tier that it has not proven.',
+      ],
       [
         'proven.means.tiers.filter((tier) => tiers.includes(tier))',
         'proven.means.tiers',
         'A worker gets calls of a tier that it says it has lost.',
       ],
-      ['|| now - proven.at > LIMITS.proof_ms', '', 'A worker gets calls by an old proof, although its host may have changed.'],
+      [
+        '|| now - proven.at > LIMITS.proof_ms',
+        '',
+        'A worker gets calls by an old proof, although its host may have changed.',
+      ],
     ],
   },
   {
@@ -213,7 +255,11 @@ export const PEOPLE: readonly Held[] = [
         'if (read.data.tenant !== tenant)',
         'A worker shows the proof of another one for its own.',
       ],
-      ['cgroups: proven.cgroups && said.cgroups', 'cgroups: said.cgroups', 'A worker without cgroups gets calls that are bound to them.'],
+      [
+        'cgroups: proven.cgroups && said.cgroups',
+        'cgroups: said.cgroups',
+        'A worker without cgroups gets calls that are bound to them.',
+      ],
     ],
   },
   {
@@ -221,8 +267,16 @@ export const PEOPLE: readonly Held[] = [
     file: 'edge/call/settlement.ts',
     tests: ['test/edge/run/settlement.test.ts'],
     lines: [
-      ['if (first !== undefined) {', 'if (first === null) {', 'A worker has the edge countersign what its grant contradicts.'],
-      ['(summary.truncated || sha256(kept) === summary.sha256)', 'true', 'A worker stores another output than its statement names.'],
+      [
+        'if (first !== undefined) {',
+        'if (first === null) {',
+        'A worker has the edge countersign what its grant contradicts.',
+      ],
+      [
+        '(summary.truncated || sha256(kept) === summary.sha256)',
+        'true',
+        'A worker stores another output than its statement names.',
+      ],
       [
         'if (canonical(statement) !== new TextDecoder().decode(bytes))',
         'if (false)',
@@ -235,14 +289,22 @@ export const PEOPLE: readonly Held[] = [
     file: 'infra/redis.ts',
     tests: ['test/faults/redis/redis-access.test.ts'],
     lines: [
-      ['}* -@all', '}* allchannels -@all', 'A holder of the worker’s password can subscribe to every channel of Redis.'],
+      [
+        '}* -@all',
+        '}* allchannels -@all',
+        'A holder of the worker’s password can subscribe to every channel of Redis.',
+      ],
       [
         "const REDIS_PREFIX = 'cs:'",
         "const REDIS_PREFIX = ''",
         'A holder of the worker’s password reads and writes all other keys in Redis.',
       ],
       ['-@all $', '+@all $', 'A holder of the worker’s password runs any Redis command.'],
-      ['user default off resetpass', 'user default on nopass', 'Anybody on the host can use Redis without a password.'],
+      [
+        'user default off resetpass',
+        'user default on nopass',
+        'Anybody on the host can use Redis without a password.',
+      ],
     ],
   },
   {
@@ -268,7 +330,11 @@ export const PEOPLE: readonly Held[] = [
     file: 'edge/policy/argument-typing.ts',
     tests: ['test/edge/policy/schema.test.ts'],
     lines: [
-      ['if (CEDAR_ESCAPES.has(name)) return', 'if (false) return', 'An argument passes for an entity of policy, such as an operator.'],
+      [
+        'if (CEDAR_ESCAPES.has(name)) return',
+        'if (false) return',
+        'An argument passes for an entity of policy, such as an operator.',
+      ],
     ],
   },
   {
@@ -277,7 +343,11 @@ export const PEOPLE: readonly Held[] = [
     tests: ['test/edge/policy/validation.test.ts'],
     titled: 'deep brackets',
     lines: [
-      ['if (depth > LIMITS.policy_depth)', 'if (false)', 'A policy that is nested deeply ends the engine, and every decision with it.'],
+      [
+        'if (depth > LIMITS.policy_depth)',
+        'if (false)',
+        'A policy that is nested deeply ends the engine, and every decision with it.',
+      ],
     ],
   },
 ]

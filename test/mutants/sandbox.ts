@@ -8,18 +8,34 @@ export const SANDBOX: readonly Held[] = [
     file: 'worker/sandbox/network/public-address.ts',
     tests: ['test/escape/network/public-address.test.ts'],
     lines: [
-      ["['169.254.0.0', 16]", "['169.254.0.0', 24]", 'A tool reads the credentials of the host from a metadata service.'],
+      [
+        "['169.254.0.0', 16]",
+        "['169.254.0.0', 24]",
+        'A tool reads the credentials of the host from a metadata service.',
+      ],
       ["['10.0.0.0', 8]", "['10.0.0.0', 16]", 'A tool reaches machines of the private network.'],
-      ["['100.64.0.0', 10]", "['100.64.0.0', 16]", 'A tool reaches a cloud’s metadata service in the range of carriers.'],
+      [
+        "['100.64.0.0', 10]",
+        "['100.64.0.0', 16]",
+        'A tool reaches a cloud’s metadata service in the range of carriers.',
+      ],
       ["['127.0.0.0', 8]", "['127.0.0.1', 32]", 'A tool reaches services of the worker’s host on loopback.'],
-      ['f === 0xffff) return isPublic(dotted(high, low))', 'f === 0xffff) return true', 'A private address is written as one of IPv6.'],
+      [
+        'f === 0xffff) return isPublic(dotted(high, low))',
+        'f === 0xffff) return true',
+        'A private address is written as one of IPv6.',
+      ],
       [
         'b === 0xff9b && zeroes && f === 0) return isPublic(dotted(high, low))',
         'b === 0xff9b && zeroes && f === 0) return true',
         'A private address is reached through a translator of addresses.',
       ],
       ["['2002::', 16]", "['2002::', 128]", 'A private address hides in one of 6to4.'],
-      ['return (a & 0xe000) === 0x2000 && !refusedV6', 'return !refusedV6', 'Link-local and private addresses of IPv6 are reached.'],
+      [
+        'return (a & 0xe000) === 0x2000 && !refusedV6',
+        'return !refusedV6',
+        'Link-local and private addresses of IPv6 are reached.',
+      ],
     ],
   },
   {
@@ -27,7 +43,11 @@ export const SANDBOX: readonly Held[] = [
     file: 'worker/sandbox/network/host-patterns.ts',
     tests: ['test/escape/network/public-address.test.ts'],
     lines: [
-      ['|| answers.every(isPublic) ? ok', '|| answers.some(isPublic) ? ok', 'A name with one public and one private answer leads inside.'],
+      [
+        '|| answers.every(isPublic) ? ok',
+        '|| answers.some(isPublic) ? ok',
+        'A name with one public and one private answer leads inside.',
+      ],
       [
         '[A-Za-z0-9._-]+):([0-9]{1,5})$/',
         '[A-Za-z0-9._@-]+):([0-9]{1,5})$/',
@@ -40,8 +60,16 @@ export const SANDBOX: readonly Held[] = [
     file: 'worker/sandbox/network/tls-client-hello.ts',
     tests: ['test/escape/network/public-address.test.ts'],
     lines: [
-      ['if (type === ENCRYPTED_CLIENT_HELLO) return MALFORMED', '', 'The real name that a tool asks for is hidden from the proxy.'],
-      ['if (name !== undefined) return MALFORMED', '', 'A second server name, which the host may take, is not judged.'],
+      [
+        'if (type === ENCRYPTED_CLIENT_HELLO) return MALFORMED',
+        '',
+        'The real name that a tool asks for is hidden from the proxy.',
+      ],
+      [
+        'if (name !== undefined) return MALFORMED',
+        '',
+        'A second server name, which the host may take, is not judged.',
+      ],
     ],
   },
   {
@@ -54,9 +82,17 @@ export const SANDBOX: readonly Held[] = [
         'told.length > 0',
         'Another process of the host uses the network of a call.',
       ],
-      ["if (!isListed(this.#rules.hosts, to)) return this.refuse('host_not_listed', to)", '', 'A tool reaches every public host.'],
+      [
+        "if (!isListed(this.#rules.hosts, to)) return this.refuse('host_not_listed', to)",
+        '',
+        'A tool reaches every public host.',
+      ],
       ['if (total <= this.#most.bytes) return', 'return', 'A tool sends as much as it likes.'],
-      ['this.#entries.length + this.#unknown >= this.#most.connections ||', '', 'A tool makes as many connections as it likes.'],
+      [
+        'this.#entries.length + this.#unknown >= this.#most.connections ||',
+        '',
+        'A tool makes as many connections as it likes.',
+      ],
     ],
   },
   {
@@ -64,15 +100,27 @@ export const SANDBOX: readonly Held[] = [
     file: 'worker/sandbox/network/http-proxy.ts',
     tests: ['test/escape/network/http-proxy.test.ts', 'test/escape/network/hop-by-hop.test.ts'],
     lines: [
-      ["  'upgrade',\n", '', 'A tool has a host change protocols, and the proxy no longer checks what follows.'],
+      [
+        "  'upgrade',\n",
+        '',
+        'A tool has a host change protocols, and the proxy no longer checks what follows.',
+      ],
       ["  'proxy-authorization',\n", '', 'The token of a call’s proxy is sent to the hosts that it reaches.'],
       [
         '    host,\n    connection:',
         '    host: asked.headers.host ?? host,\n    connection:',
         'A tool reaches another site behind the address of a listed host.',
       ],
-      ['    ...framing(asked.headers),\n', '', 'The body of a request is read by the host as a second one that nobody judged.'],
-      ['if (head.length > 0) client.unshift(head)', '', 'Bytes that arrive with CONNECT are lost or parsed as another request.'],
+      [
+        '    ...framing(asked.headers),\n',
+        '',
+        'The body of a request is read by the host as a second one that nobody judged.',
+      ],
+      [
+        'if (head.length > 0) client.unshift(head)',
+        '',
+        'Bytes that arrive with CONNECT are lost or parsed as another request.',
+      ],
     ],
   },
   {
@@ -86,7 +134,11 @@ export const SANDBOX: readonly Held[] = [
         '',
         'A tool reaches another site behind the address of a listed host, in TLS.',
       ],
-      ["hello.kind === 'name' && hello.name === expected", "hello.kind === 'name'", 'A tool names any site in its TLS.'],
+      [
+        "hello.kind === 'name' && hello.name === expected",
+        "hello.kind === 'name'",
+        'A tool names any site in its TLS.',
+      ],
     ],
   },
   {
@@ -108,7 +160,11 @@ export const SANDBOX: readonly Held[] = [
     tests: ['test/escape/network/added-credentials.test.ts'],
     lines: [
       ['port}` && addition.over === over', 'port}`', 'A credential that is for TLS is sent in the clear.'],
-      ['addition.host === `', "addition.host !== '' || addition.host === `", 'A credential is sent to every host that the call reaches.'],
+      [
+        'addition.host === `',
+        "addition.host !== '' || addition.host === `",
+        'A credential is sent to every host that the call reaches.',
+      ],
     ],
   },
   {
@@ -138,14 +194,34 @@ export const SANDBOX: readonly Held[] = [
         "namespaces: ['--unshare-user', '--unshare-ipc', '--unshare-pid']",
         'A tool without hosts has the network of the worker.',
       ],
-      ["'--unshare-ipc', '--unshare-pid'", "'--unshare-ipc'", 'A tool sees and signals the processes of the host.'],
-      ["...['--disable-userns', '--assert-userns-disabled'],", '', 'A tool makes a user namespace and with it reaches more of the kernel.'],
+      [
+        "'--unshare-ipc', '--unshare-pid'",
+        "'--unshare-ipc'",
+        'A tool sees and signals the processes of the host.',
+      ],
+      [
+        "...['--disable-userns', '--assert-userns-disabled'],",
+        '',
+        'A tool makes a user namespace and with it reaches more of the kernel.',
+      ],
       ["...['--cap-drop', 'ALL'],", '', 'A tool keeps capabilities.'],
-      ["'--uid', '65534', '--gid', '65534',", "'--uid', '0', '--gid', '0',", 'A tool is root of its namespace.'],
+      [
+        "'--uid', '65534', '--gid', '65534',",
+        "'--uid', '0', '--gid', '0',",
+        'A tool is root of its namespace.',
+      ],
       ["  '--new-session',", '', 'A tool types into the terminal of whoever started the worker.'],
       ["  '--die-with-parent',", '', 'A tool outlives the worker that was killed.'],
-      ["...['--ro-bind', '/usr', '/usr',", "...['--bind', '/usr', '/usr',", 'A tool changes programs of the host, where the user may.'],
-      ["'--tmpfs', '/dev/shm', '--remount-ro', '/dev']", "'--tmpfs', '/dev/shm']", 'A tool fills the memory of the host through /dev.'],
+      [
+        "...['--ro-bind', '/usr', '/usr',",
+        "...['--bind', '/usr', '/usr',",
+        'A tool changes programs of the host, where the user may.',
+      ],
+      [
+        "'--tmpfs', '/dev/shm', '--remount-ro', '/dev']",
+        "'--tmpfs', '/dev/shm']",
+        'A tool fills the memory of the host through /dev.',
+      ],
       ["...['--remount-ro', '/'],", '', 'A tool fills the memory of the host through its root.'],
       ["  '--clearenv',", '', 'A tool reads the worker’s environment.'],
     ],
@@ -217,9 +293,17 @@ export const SANDBOX: readonly Held[] = [
     file: 'worker/sandbox/plan/argv.ts',
     tests: ['test/escape/plan/argv.test.ts'],
     lines: [
-      ["'--', INIT, ...argv]", 'INIT, ...argv]', 'A program whose name begins with a dash gives options to bubblewrap.'],
+      [
+        "'--', INIT, ...argv]",
+        'INIT, ...argv]',
+        'A program whose name begins with a dash gives options to bubblewrap.',
+      ],
       ['    ...OUR_INIT,\n', '', 'A tool takes over the init of its sandbox, and outlives its call.'],
-      ["'--perms', '0400', '--file'", "'--perms', '0444', '--file'", 'Others in the sandbox read a secret that is for its user.'],
+      [
+        "'--perms', '0400', '--file'",
+        "'--perms', '0444', '--file'",
+        'Others in the sandbox read a secret that is for its user.',
+      ],
       [
         "['--ro-bind', inputs, INPUT_FOLDER]",
         "['--bind', inputs, INPUT_FOLDER]",
@@ -234,8 +318,16 @@ export const SANDBOX: readonly Held[] = [
     lines: [
       ['...when(TIOCSTI, EPERM), ', '', 'A tool types into the terminal of whoever started the worker.'],
       ['...when(TIOCLINUX, EPERM)', '', 'A tool pastes into a console of the host.'],
-      ['clone: [load(argument(0)), ...whenAnyBit(CLONE_NEW, EPERM)],', 'clone: [load(argument(0))],', 'A tool makes namespaces by clone.'],
-      ['const CLONE_NEW = 0x7e020000', 'const CLONE_NEW = 0x6e020000', 'A tool makes a user namespace by clone.'],
+      [
+        'clone: [load(argument(0)), ...whenAnyBit(CLONE_NEW, EPERM)],',
+        'clone: [load(argument(0))],',
+        'A tool makes namespaces by clone.',
+      ],
+      [
+        'const CLONE_NEW = 0x7e020000',
+        'const CLONE_NEW = 0x6e020000',
+        'A tool makes a user namespace by clone.',
+      ],
       [
         'no_sockets: [give(EAFNOSUPPORT)]',
         'no_sockets: [give(ALLOW)]',
@@ -252,7 +344,11 @@ export const SANDBOX: readonly Held[] = [
         'const outOfBand = (flags: number): Judge => [load(argument(flags))]',
         'A tool reaches the kernel’s code for urgent data, which had vulnerabilities.',
       ],
-      ['const SETID = 0o6000', 'const SETID = 0o4000', 'A tool leaves a program on the host that runs as another group.'],
+      [
+        'const SETID = 0o6000',
+        'const SETID = 0o4000',
+        'A tool leaves a program on the host that runs as another group.',
+      ],
       [
         '[JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]]',
         '[JUMP_EQUAL, 1, 1, AUDIT_ARCH[machine]]',
@@ -268,7 +364,11 @@ export const SANDBOX: readonly Held[] = [
         ']',
         'A pair of datagram sockets is pointed at a socket of the host.',
       ],
-      ['const CREATES = 0o100 | 0o20000000', 'const CREATES = 0o100', 'A nameless file is made with a set-user bit.'],
+      [
+        'const CREATES = 0o100 | 0o20000000',
+        'const CREATES = 0o100',
+        'A nameless file is made with a set-user bit.',
+      ],
     ],
   },
   {
@@ -276,14 +376,26 @@ export const SANDBOX: readonly Held[] = [
     file: 'worker/sandbox/kernel/syscalls.ts',
     tests: ['test/escape/kernel/seccomp.test.ts'],
     lines: [
-      ["ptrace: [101, 117, 'forbidden']", "ptrace: [10_101, 10_117, 'forbidden']", 'A tool takes over the other processes of its sandbox.'],
+      [
+        "ptrace: [101, 117, 'forbidden']",
+        "ptrace: [10_101, 10_117, 'forbidden']",
+        'A tool takes over the other processes of its sandbox.',
+      ],
       [
         "keyctl: [250, 219, 'forbidden']",
         "keyctl: [10_250, 10_219, 'forbidden']",
         'A tool reads the keyring that it shares with other calls.',
       ],
-      ["bpf: [321, 280, 'forbidden']", "bpf: [10_321, 10_280, 'forbidden']", 'A tool loads programs into the kernel.'],
-      ["mount: [165, 40, 'forbidden']", "mount: [10_165, 10_040, 'forbidden']", 'A tool mounts what it likes.'],
+      [
+        "bpf: [321, 280, 'forbidden']",
+        "bpf: [10_321, 10_280, 'forbidden']",
+        'A tool loads programs into the kernel.',
+      ],
+      [
+        "mount: [165, 40, 'forbidden']",
+        "mount: [10_165, 10_040, 'forbidden']",
+        'A tool mounts what it likes.',
+      ],
       [
         "io_uring_setup: [425, 425, 'absent']",
         "io_uring_setup: [10_425, 10_425, 'absent']",
@@ -304,7 +416,11 @@ export const SANDBOX: readonly Held[] = [
         "perf_event_open: [10_298, 10_241, 'forbidden']",
         'A tool measures other processes of the host.',
       ],
-      ["setns: [308, 268, 'forbidden']", "setns: [10_308, 10_268, 'forbidden']", 'A tool enters another namespace.'],
+      [
+        "setns: [308, 268, 'forbidden']",
+        "setns: [10_308, 10_268, 'forbidden']",
+        'A tool enters another namespace.',
+      ],
     ],
   },
   {

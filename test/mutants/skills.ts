@@ -19,7 +19,11 @@ export const SKILLS: readonly Held[] = [
         "if (name === '__proto__')",
         'The name of an import is run as a program of the edge.',
       ],
-      ["|| name === '__proto__')", ')', 'The name of an import sets the prototype of what joins its modules.'],
+      [
+        "|| name === '__proto__')",
+        ')',
+        'The name of an import sets the prototype of what joins its modules.',
+      ],
     ],
   },
   {
@@ -40,7 +44,9 @@ export const SKILLS: readonly Held[] = [
     file: 'edge/skills/metering/fuel.ts',
     tests: ['test/edge/skills/metering/meter.test.ts'],
     titled: 'one local more than 50,000',
-    lines: [['if (locals > LOCALS_MAX) throw', 'if (false) throw', 'A small function asks for all of the stack.']],
+    lines: [
+      ['if (locals > LOCALS_MAX) throw', 'if (false) throw', 'A small function asks for all of the stack.'],
+    ],
   },
   {
     area: 'skills',
@@ -48,8 +54,16 @@ export const SKILLS: readonly Held[] = [
     tests: ['test/edge/skills/metering/meter.test.ts'],
     titled: 'refused, and said (?!.*whatever)',
     lines: [
-      ['if (place === -1) throw', 'if (false) throw', 'A section that the meter does not know holds code that costs no fuel.'],
-      ['if (place <= last) throw', 'if (false) throw', 'A second section of code takes the place of the one that pays.'],
+      [
+        'if (place === -1) throw',
+        'if (false) throw',
+        'A section that the meter does not know holds code that costs no fuel.',
+      ],
+      [
+        'if (place <= last) throw',
+        'if (false) throw',
+        'A second section of code takes the place of the one that pays.',
+      ],
     ],
   },
   {
@@ -58,7 +72,11 @@ export const SKILLS: readonly Held[] = [
     tests: ['test/edge/skills/metering/meter-refused.test.ts'],
     titled: 'W06 a million',
     lines: [
-      ['section.end).u32() > most) throw', 'section.end).u32() > most && false) throw', 'A module of a million parts stalls its reader.'],
+      [
+        'section.end).u32() > most) throw',
+        'section.end).u32() > most && false) throw',
+        'A module of a million parts stalls its reader.',
+      ],
     ],
   },
   {
@@ -84,20 +102,36 @@ export const SKILLS: readonly Held[] = [
     file: 'edge/skills/execution/host-http.ts',
     tests: ['test/edge/skills/execution/host-http.test.ts'],
     lines: [
-      ['keep-alive|expect|via|forwarded|proxy-.*|', 'keep-alive|expect|via|forwarded|', 'A skill speaks to a proxy on the edge’s way out.'],
+      [
+        'keep-alive|expect|via|forwarded|proxy-.*|',
+        'keep-alive|expect|via|forwarded|',
+        'A skill speaks to a proxy on the edge’s way out.',
+      ],
       [
         'if (!plan.egress.hosts.some((pattern) => covers(pattern, ',
         'if (false && !plan.egress.hosts.some((pattern) => covers(pattern, ',
         'A skill reaches every public host.',
       ],
-      ['if (!(plan.executor.methods ?? []).some((granted) => granted === method))', 'if (false)', 'A skill that may read deletes.'],
-      ['if (twice !== undefined) return', 'if (false) return', 'A skill sends a header that stands for a credential.'],
+      [
+        'if (!(plan.executor.methods ?? []).some((granted) => granted === method))',
+        'if (false)',
+        'A skill that may read deletes.',
+      ],
+      [
+        'if (twice !== undefined) return',
+        'if (false) return',
+        'A skill sends a header that stands for a credential.',
+      ],
       [
         'filter((one) => one.host === `',
         "filter((one) => one.host !== '' || one.host === `",
         'A credential is sent to every host that the skill reaches.',
       ],
-      ['if (fault !== undefined) return', 'if (false) return', 'A skill reaches an address inside that its manifest names.'],
+      [
+        'if (fault !== undefined) return',
+        'if (false) return',
+        'A skill reaches an address inside that its manifest names.',
+      ],
       [
         'if (!TOKEN.test(name) || !VALUE.test(value)) return',
         'if (!TOKEN.test(name)) return',
@@ -116,7 +150,11 @@ export const SKILLS: readonly Held[] = [
         'if (false)',
         'Code that no publisher signed is published.',
       ],
-      ['if (canonical(parsed.value) !== bytes.toString()) return', 'if (false) return', 'One version of a skill has several digests.'],
+      [
+        'if (canonical(parsed.value) !== bytes.toString()) return',
+        'if (false) return',
+        'One version of a skill has several digests.',
+      ],
     ],
   },
   {
@@ -124,27 +162,47 @@ export const SKILLS: readonly Held[] = [
     file: 'edge/tenant/skills/publisher-store.ts',
     tests: ['test/edge/skills/publish/trust.test.ts'],
     titled: 'a publisher’s key|revoked|W14|pinned|never on a list',
-    lines: [['if (revoked !== undefined) return err(', 'if (false) return err(', 'A key that was revoked signs skills again.']],
+    lines: [
+      [
+        'if (revoked !== undefined) return err(',
+        'if (false) return err(',
+        'A key that was revoked signs skills again.',
+      ],
+    ],
   },
   {
     area: 'skills',
     file: 'edge/tenant/skills/version-store.ts',
     tests: ['test/edge/skills/publish/trust.test.ts', 'test/edge/skills/execution/calls.test.ts'],
     titled: 'W14|a skill that is disabled',
-    lines: [["if (state === 'revoked' && to !== 'revoked') return", 'if (false) return', 'A skill that was revoked is enabled again.']],
+    lines: [
+      [
+        "if (state === 'revoked' && to !== 'revoked') return",
+        'if (false) return',
+        'A skill that was revoked is enabled again.',
+      ],
+    ],
   },
   {
     area: 'skills',
     file: 'edge/skills/component/world.ts',
     tests: ['test/edge/skills/publish/audit.test.ts'],
     titled: 'W11',
-    lines: [['if (capability === undefined) throw', 'if (false) throw', 'A skill imports what no skill is given.']],
+    lines: [
+      ['if (capability === undefined) throw', 'if (false) throw', 'A skill imports what no skill is given.'],
+    ],
   },
   {
     area: 'skills',
     file: 'edge/decision/decide.ts',
     tests: ['test/edge/skills/execution/revocation.test.ts'],
     titled: 'is so for the very next call',
-    lines: [['skills.get(executor.skill)?.digest === executor.digest', 'true', 'A skill that was revoked goes on running.']],
+    lines: [
+      [
+        'skills.get(executor.skill)?.digest === executor.digest',
+        'true',
+        'A skill that was revoked goes on running.',
+      ],
+    ],
   },
 ]

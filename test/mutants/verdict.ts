@@ -38,7 +38,15 @@ export async function judge(
   rmSync(report, { force: true })
   const vitest = join(root, 'node_modules/.bin/vitest')
   const only = `--testNamePattern=${NO_TWIN}(?=.*(?:${titled}))`
-  const options = ['run', '--project=!prepared', '--bail=1', '--reporter=json', `--outputFile=${report}`, only, ...tests]
+  const options = [
+    'run',
+    '--project=!prepared',
+    '--bail=1',
+    '--reporter=json',
+    `--outputFile=${report}`,
+    only,
+    ...tests,
+  ]
   const output = openSync(log, 'w')
   const [program = '', ...argv] = pdeathsig([vitest, ...options])
   const env = { ...process.env, TMPDIR: scratch }
@@ -50,7 +58,11 @@ export async function judge(
 }
 
 /** Whether it ended within its time. */
-async function endOf(child: ReturnType<typeof spawn>, limit_ms: number, stopped: AbortSignal): Promise<boolean> {
+async function endOf(
+  child: ReturnType<typeof spawn>,
+  limit_ms: number,
+  stopped: AbortSignal,
+): Promise<boolean> {
   const { pid } = child
   let inTime = true
   const signal = (name: NodeJS.Signals): void => {

@@ -13,14 +13,22 @@ export const WORKER: readonly Held[] = [
         '',
         'A worker runs what was granted to another one.',
       ],
-      ['facts.tenant !== tenant || facts.run !== run', 'facts.run !== run', 'A grant of another tenant is accepted.'],
+      [
+        'facts.tenant !== tenant || facts.run !== run',
+        'facts.run !== run',
+        'A grant of another tenant is accepted.',
+      ],
       ['|| facts.call !== call) return', ') return', 'A grant for one call runs another.'],
       [
         "if (!signedByExactly(envelope, GRANT_TYPE, pinned)) return mistrusted('the grant is not signed by the pinned edge key alone')",
         '',
         'An attacker who answers in the place of the edge runs anything on the worker.',
       ],
-      ["if (expected.now_ms >= deadline_ms) return mistrusted('the deadline of the grant has passed')", '', 'An old grant is used again.'],
+      [
+        "if (expected.now_ms >= deadline_ms) return mistrusted('the deadline of the grant has passed')",
+        '',
+        'An old grant is used again.',
+      ],
       [
         'if (facts.args_sha256 !== sha256(argsText)) return',
         'if (false) return',
@@ -31,7 +39,11 @@ export const WORKER: readonly Held[] = [
         'if (false) return',
         'A grant names another plan than the one that runs.',
       ],
-      ['if (facts.digest !== digest) return', 'if (false) return', 'Another call runs than the one that was approved.'],
+      [
+        'if (facts.digest !== digest) return',
+        'if (false) return',
+        'Another call runs than the one that was approved.',
+      ],
       [
         'if (canonical(Object.keys(secrets).sort()) !== canonical(secretsOf(plan).sort()))',
         'if (false)',
@@ -49,7 +61,11 @@ export const WORKER: readonly Held[] = [
         'if (false) return',
         'A doorbell of another tenant makes the worker claim for that tenant.',
       ],
-      ['split(call).run === run ? ok', 'true ? ok', 'A forged doorbell makes the worker ask for a call of another run.'],
+      [
+        'split(call).run === run ? ok',
+        'true ? ok',
+        'A forged doorbell makes the worker ask for a call of another run.',
+      ],
     ],
   },
   {
@@ -64,9 +80,21 @@ export const WORKER: readonly Held[] = [
         'A link that a tool leaves makes the worker collect a file of the host.',
       ],
       ['| constants.O_NONBLOCK |', '|', 'A FIFO that a tool leaves blocks the worker for ever.'],
-      ['if (!stats.isFile() || stats.nlink !== 1)', 'if (!stats.isFile())', 'A file of somebody else, by a second name, is collected.'],
-      ['if (!stats.isFile() || stats.nlink !== 1)', 'if (stats.nlink !== 1)', 'A device that a tool leaves is read.'],
-      ['if (found !== false) return taken.leave', 'if (found === undefined) return taken.leave', 'A secret leaves the sandbox in a file.'],
+      [
+        'if (!stats.isFile() || stats.nlink !== 1)',
+        'if (!stats.isFile())',
+        'A file of somebody else, by a second name, is collected.',
+      ],
+      [
+        'if (!stats.isFile() || stats.nlink !== 1)',
+        'if (stats.nlink !== 1)',
+        'A device that a tool leaves is read.',
+      ],
+      [
+        'if (found !== false) return taken.leave',
+        'if (found === undefined) return taken.leave',
+        'A secret leaves the sandbox in a file.',
+      ],
       ['|| pathFault(path) !== undefined)', ')', 'A file is kept under a name that means another place.'],
       ['if (shown !== path)', 'if (false)', 'A secret leaves the sandbox as the name of a file.'],
     ],
@@ -108,7 +136,11 @@ export const WORKER: readonly Held[] = [
         'mkdirSync(folder, { recursive: true, mode: 0o755 })',
         'Other users of the host read the folders of runs.',
       ],
-      ['if (bytes === undefined) this.#drop(run)', '', 'One run keeps more on the worker’s disk than any of its calls may use.'],
+      [
+        'if (bytes === undefined) this.#drop(run)',
+        '',
+        'One run keeps more on the worker’s disk than any of its calls may use.',
+      ],
     ],
   },
   {
@@ -135,7 +167,11 @@ export const WORKER: readonly Held[] = [
         'this.#upTo(this.#search, Buffer.concat([this.#held, chunk]), Number.POSITIVE_INFINITY)',
         'A secret that a tool writes in two pieces leaves the sandbox.',
       ],
-      ['this.#at = Math.max(this.#at, to)', 'this.#at = Math.max(this.#at, to - 1)', 'The last byte of each secret leaves the sandbox.'],
+      [
+        'this.#at = Math.max(this.#at, to)',
+        'this.#at = Math.max(this.#at, to - 1)',
+        'The last byte of each secret leaves the sandbox.',
+      ],
     ],
   },
   {

@@ -9,10 +9,28 @@ import { kidOf, seal, signedByExactly } from '../../shared/evidence/dsse.ts'
 import { isSignedBy, PublicKey } from '../../shared/evidence/ed25519.ts'
 import { readSignatureInput, signatureHolds } from '../../shared/evidence/http-signature.ts'
 import { GENESIS, linkOf } from '../../shared/evidence/journal.ts'
-import { append, consistency, inclusion, leafHash, root, verifyConsistency, verifyInclusion } from '../../shared/evidence/merkle.ts'
+import {
+  append,
+  consistency,
+  inclusion,
+  leafHash,
+  root,
+  verifyConsistency,
+  verifyInclusion,
+} from '../../shared/evidence/merkle.ts'
 import { base32, callId, keyHash, PATTERNS, parseKey, split } from '../../shared/ids.ts'
 import { BASE_NONCE, chosenSignature, malleable, NO_KEYS, vectors, WEAK_KEYS, WEAK_NONCES } from './curve.ts'
-import { collude, deniedBundle, EDGE, executedBundle, KEYS, reexecuted, regrant, STRANGER, WORKER } from './evidence.ts'
+import {
+  collude,
+  deniedBundle,
+  EDGE,
+  executedBundle,
+  KEYS,
+  reexecuted,
+  regrant,
+  STRANGER,
+  WORKER,
+} from './evidence.ts'
 import { CANONICAL_NUMBERS, CANONICAL_TEXTS, JSON_CASES, jsonBytes } from './json-cases.ts'
 import { randomJson, seeded, spelled } from './random-json.ts'
 import { changed, others, paths, reached } from './tamper.ts'
@@ -24,7 +42,8 @@ function* json(): Generator<Line> {
     const read = parseJson(jsonBytes(item))
     yield [`json: ${item.name}`, read.ok ? digestOf(read.value) : read.error]
   }
-  for (const [bits] of CANONICAL_NUMBERS) yield [`double ${bits}`, canonical(Buffer.from(bits, 'hex').readDoubleBE())]
+  for (const [bits] of CANONICAL_NUMBERS)
+    yield [`double ${bits}`, canonical(Buffer.from(bits, 'hex').readDoubleBE())]
   for (const [name, value] of CANONICAL_TEXTS) yield [`canonical: ${name}`, canonical(value)]
   const random = seeded(20_261_118)
   for (let round = 0; round < 500; round++) {
@@ -35,32 +54,55 @@ function* json(): Generator<Line> {
 }
 
 function* ids(): Generator<Line> {
-  for (let length = 0; length <= 32; length++) yield [`base 32 of ${length}`, base32(new Uint8Array(length).fill(0xa5))]
+  for (let length = 0; length <= 32; length++)
+    yield [`base 32 of ${length}`, base32(new Uint8Array(length).fill(0xa5))]
   const key = `cs_agent_default_${'0'.repeat(26)}_${'Z'.repeat(52)}`
   yield ['key', [parseKey(key), parseKey(`${key} `), keyHash(key)]]
   const run = `run_${'7'.repeat(26)}`
   yield ['call', [callId(run, 3), split(callId(run, 3))]]
-  for (const name of ['text.stats', 'tеxt', 'a\n', '__proto__', 'ａ']) yield [`name ${name}`, PATTERNS.tool.test(name)]
+  for (const name of ['text.stats', 'tеxt', 'a\n', '__proto__', 'ａ'])
+    yield [`name ${name}`, PATTERNS.tool.test(name)]
 }
 
 function* signatures(): Generator<Line> {
   const type = 'application/vnd.countersign.test+json'
   const envelope = seal(type, { é: [1, 'x'] }, EDGE)
   const keys = new Map([[EDGE.kid, EDGE.x]])
-  const message = Buffer.concat([Buffer.from(`DSSEv1 ${type.length} ${type} 14 `), Buffer.from('{"é":[1,"x"]}')])
+  const message = Buffer.concat([
+    Buffer.from(`DSSEv1 ${type.length} ${type} 14 `),
+    Buffer.from('{"é":[1,"x"]}'),
+  ])
   const holds = (sig: Uint8Array): boolean => {
-    const changed: Envelope = { ...envelope, signatures: [{ keyid: EDGE.kid, sig: Buffer.from(sig).toString('base64') }] }
+    const changed: Envelope = {
+      ...envelope,
+      signatures: [{ keyid: EDGE.kid, sig: Buffer.from(sig).toString('base64') }],
+    }
     return signedByExactly(changed, type, keys)
   }
-  yield ['sealed', [envelope, kidOf(EDGE.x), signedByExactly(envelope, type, keys), signedByExactly(envelope, 'other', keys)]]
-  for (const [name, x] of Object.entries({ ...WEAK_KEYS, ...NO_KEYS })) yield [`key of ${name}`, PublicKey.safeParse(x).success]
+  yield [
+    'sealed',
+    [
+      envelope,
+      kidOf(EDGE.x),
+      signedByExactly(envelope, type, keys),
+      signedByExactly(envelope, 'other', keys),
+    ],
+  ]
+  for (const [name, x] of Object.entries({ ...WEAK_KEYS, ...NO_KEYS }))
+    yield [`key of ${name}`, PublicKey.safeParse(x).success]
   const nonces = { ...WEAK_NONCES, 'the base point': BASE_NONCE }
-  for (const [name, choice] of Object.entries(nonces)) yield [`R as ${name}`, holds(chosenSignature(message, choice))]
+  for (const [name, choice] of Object.entries(nonces))
+    yield [`R as ${name}`, holds(chosenSignature(message, choice))]
   for (const [i, { name, x, message, signature }] of vectors().entries())
     yield [`vector ${i}, ${name}`, isSignedBy(x, Buffer.from(message, 'hex'), Buffer.from(signature, 'hex'))]
   const signature = Buffer.from(envelope.signatures[0]?.sig ?? '', 'base64')
-  for (const times of [1n, 2n, 14n]) yield [`S + ${times}·L`, holds(malleable(signature, times) ?? Buffer.alloc(64))]
-  for (const [name, sig] of Object.entries({ zeros: Buffer.alloc(64), ones: Buffer.alloc(64, 255), short: signature.subarray(1) }))
+  for (const times of [1n, 2n, 14n])
+    yield [`S + ${times}·L`, holds(malleable(signature, times) ?? Buffer.alloc(64))]
+  for (const [name, sig] of Object.entries({
+    zeros: Buffer.alloc(64),
+    ones: Buffer.alloc(64, 255),
+    short: signature.subarray(1),
+  }))
     yield [`signature of ${name}`, holds(sig)]
 }
 
@@ -73,8 +115,17 @@ const SIGNED = {
 }
 
 function* requests(): Generator<Line> {
-  const request = { method: 'POST', authority: 'Edge.example', path: '/v1/worker/claims', body: Buffer.from('{}') }
-  for (const [name, header] of Object.entries({ right: SIGNED.input, longer: `${SIGNED.input};x=1`, none: undefined })) {
+  const request = {
+    method: 'POST',
+    authority: 'Edge.example',
+    path: '/v1/worker/claims',
+    body: Buffer.from('{}'),
+  }
+  for (const [name, header] of Object.entries({
+    right: SIGNED.input,
+    longer: `${SIGNED.input};x=1`,
+    none: undefined,
+  })) {
     const input = readSignatureInput(header)
     yield [`signature input: ${name}`, input]
     if (input === undefined) continue
@@ -90,20 +141,30 @@ function* bundles(): Generator<Line> {
     for (const path of paths(bundle)) {
       for (const to of others(reached(bundle, path))) {
         const parsed = Bundle.safeParse(changed(bundle, path, to))
-        yield [`${kind} with ${path.join('.')} = ${String(to)}`, parsed.success ? verifyBundle(parsed.data, KEYS) : 'not a bundle']
+        yield [
+          `${kind} with ${path.join('.')} = ${String(to)}`,
+          parsed.success ? verifyBundle(parsed.data, KEYS) : 'not a bundle',
+        ]
       }
     }
   }
-  yield ['colluding', verifyBundle(collude(executed, reexecuted(executed, { outcome: { kind: 'timeout' } })), KEYS).checks]
+  yield [
+    'colluding',
+    verifyBundle(collude(executed, reexecuted(executed, { outcome: { kind: 'timeout' } })), KEYS).checks,
+  ]
   yield ['granted to another', verifyBundle(regrant(executed, { fence: 2 }), KEYS).checks]
-  yield ['keys of somebody else', verifyBundle(executed, { ...KEYS, keys: KEYS.keys.map((key) => ({ ...key, x: STRANGER.x })) }).checks]
+  yield [
+    'keys of somebody else',
+    verifyBundle(executed, { ...KEYS, keys: KEYS.keys.map((key) => ({ ...key, x: STRANGER.x })) }).checks,
+  ]
 }
 
 function* log(): Generator<Line> {
   const nodes = new Map<string, string>()
   const read = (level: number, index: number): string => nodes.get(`${level}/${index}`) ?? ''
   for (let size = 0; size < 40; size++) {
-    for (const node of append(size, leafHash(`entry ${size}`), read)) nodes.set(`${node.level}/${node.index}`, node.hash)
+    for (const node of append(size, leafHash(`entry ${size}`), read))
+      nodes.set(`${node.level}/${node.index}`, node.hash)
     const [m, n] = [size >> 1, size + 1]
     const [rootM, rootN] = [root(m, read), root(n, read)]
     const path = inclusion(m, n, read)
@@ -122,7 +183,17 @@ function* log(): Generator<Line> {
   const note = signCheckpoint({ origin: 'countersign.example/default', size: 40, root: root(40, read) }, EDGE)
   for (const text of [note, note.replace('40', '41'), note.slice(1)])
     yield ['checkpoint', [text, verifyCheckpoint(text, 'countersign.example/default', EDGE.x)]]
-  yield ['journal', linkOf({ seq: 1, at_ms: 1_763_000_000_000, kind: 'é', call: null, body: { b: 1, a: [null] }, prev: GENESIS.hash })]
+  yield [
+    'journal',
+    linkOf({
+      seq: 1,
+      at_ms: 1_763_000_000_000,
+      kind: 'é',
+      call: null,
+      body: { b: 1, a: [null] },
+      prev: GENESIS.hash,
+    }),
+  ]
 }
 
 /** Every answer as text: the two runtimes' answers are equal if these are. */

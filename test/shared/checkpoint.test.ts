@@ -9,7 +9,8 @@ import { BASE_NONCE, chosenSignature, type Nonce, WEAK_NONCES } from './curve.ts
 
 const ORIGIN = 'countersign.example/default'
 const ROOT = '5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328'
-const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // what Node exports for this type
+const newSigner = (): Signer =>
+  signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // what Node exports for this type
 const edge = newSigner()
 const note = signCheckpoint({ origin: ORIGIN, size: 8, root: ROOT }, edge)
 
@@ -18,7 +19,11 @@ const PKCS8_PREFIX = '302e020100300506032b657004220420'
 /** The note package's published example key, which fixes how a key hash is made. */
 function exampleKey(): Signer {
   const seed = Buffer.from('AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz', 'base64').subarray(1)
-  const key = createPrivateKey({ key: Buffer.concat([Buffer.from(PKCS8_PREFIX, 'hex'), seed]), format: 'der', type: 'pkcs8' })
+  const key = createPrivateKey({
+    key: Buffer.concat([Buffer.from(PKCS8_PREFIX, 'hex'), seed]),
+    format: 'der',
+    type: 'pkcs8',
+  })
   return { kid: 'example', x: createPublicKey(key).export({ format: 'jwk' }).x ?? '', key }
 }
 
@@ -32,15 +37,21 @@ describe('a checkpoint', () => {
 
   test('names its key as the note package does', () => {
     const key = exampleKey()
-    expect(key.x).toBe(Buffer.from('ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW', 'base64').subarray(1).toString('base64url'))
-    const signature = signCheckpoint({ origin: 'PeterNeumann', size: 0, root: ROOT }, key).split(' ').at(-1) ?? ''
+    expect(key.x).toBe(
+      Buffer.from('ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW', 'base64').subarray(1).toString('base64url'),
+    )
+    const signature =
+      signCheckpoint({ origin: 'PeterNeumann', size: 0, root: ROOT }, key).split(' ').at(-1) ?? ''
     expect(Buffer.from(signature, 'base64').subarray(0, 4).toString('hex')).toBe('c74f20a3')
   })
 
   test('reads back what was signed', () => {
     for (const size of [0, 1, 8, 2 ** 40]) {
       const checkpoint = { origin: ORIGIN, size, root: ROOT }
-      expect(verifyCheckpoint(signCheckpoint(checkpoint, edge), ORIGIN, edge.x)).toEqual({ ok: true, value: checkpoint })
+      expect(verifyCheckpoint(signCheckpoint(checkpoint, edge), ORIGIN, edge.x)).toEqual({
+        ok: true,
+        value: checkpoint,
+      })
     }
   })
 
@@ -57,18 +68,24 @@ describe('a checkpoint', () => {
   })
 
   test('cut short anywhere is refused', () => {
-    for (let end = 0; end < note.length; end++) expect(verifyCheckpoint(note.slice(0, end), ORIGIN, edge.x).ok).toBe(false)
+    for (let end = 0; end < note.length; end++)
+      expect(verifyCheckpoint(note.slice(0, end), ORIGIN, edge.x).ok).toBe(false)
   })
 
   test('of another log, or by another key, is refused', () => {
     expect(verifyCheckpoint(note, 'countersign.example/other', edge.x)).toMatchObject({ ok: false })
-    expect(verifyCheckpoint(note, ORIGIN, newSigner().x)).toEqual({ ok: false, error: 'the log’s key has not signed it' })
+    expect(verifyCheckpoint(note, ORIGIN, newSigner().x)).toEqual({
+      ok: false,
+      error: 'the log’s key has not signed it',
+    })
   })
 
   test('of another log, signed by this log’s key under this log’s name, is refused', () => {
     const text = `countersign.example/other\n8\n${Buffer.from(ROOT, 'hex').toString('base64')}\n`
     const ours = Buffer.from(note.trimEnd().split(' ').at(-1) ?? '', 'base64')
-    const signature = Buffer.concat([ours.subarray(0, 4), sign(null, Buffer.from(text), edge.key)]).toString('base64')
+    const signature = Buffer.concat([ours.subarray(0, 4), sign(null, Buffer.from(text), edge.key)]).toString(
+      'base64',
+    )
     expect(verifyCheckpoint(`${text}\n— ${ORIGIN} ${signature}\n`, ORIGIN, edge.x)).toMatchObject({
       ok: false,
       error: expect.stringContaining('not of'),
@@ -81,20 +98,30 @@ describe('a checkpoint', () => {
     const respelled = (part: string) => part.replace(/(.)=$/m, (_, char: string) => `${next(char)}=`)
     for (const changed of [`${respelled(text)}\n\n${signature}`, `${text}\n\n${respelled(signature)}`]) {
       expect(changed).not.toBe(note)
-      expect(verifyCheckpoint(changed, ORIGIN, edge.x)).toMatchObject({ ok: false, error: expect.stringContaining('malformed') })
+      expect(verifyCheckpoint(changed, ORIGIN, edge.x)).toMatchObject({
+        ok: false,
+        error: expect.stringContaining('malformed'),
+      })
     }
   })
 
   test('stands beside a witness’s signature, but not on it', () => {
-    const witness = signCheckpoint({ origin: 'witness.example/w', size: 8, root: ROOT }, newSigner()).split('\n')[4] ?? ''
+    const witness =
+      signCheckpoint({ origin: 'witness.example/w', size: 8, root: ROOT }, newSigner()).split('\n')[4] ?? ''
     expect(verifyCheckpoint(`${note}${witness}\n`, ORIGIN, edge.x).ok).toBe(true)
     const [text = ''] = note.split('— ')
-    expect(verifyCheckpoint(`${text}${witness}\n`, ORIGIN, edge.x)).toEqual({ ok: false, error: 'the log’s key has not signed it' })
+    expect(verifyCheckpoint(`${text}${witness}\n`, ORIGIN, edge.x)).toEqual({
+      ok: false,
+      error: 'the log’s key has not signed it',
+    })
   })
 
   test('with two signatures of the log is refused if one of them does not fit', () => {
     const other = signCheckpoint({ origin: ORIGIN, size: 9, root: ROOT }, edge).split('\n')[4] ?? ''
-    expect(verifyCheckpoint(`${note}${other}\n`, ORIGIN, edge.x)).toEqual({ ok: false, error: 'the signature does not fit' })
+    expect(verifyCheckpoint(`${note}${other}\n`, ORIGIN, edge.x)).toEqual({
+      ok: false,
+      error: 'the signature does not fit',
+    })
   })
 
   test('D3 T02 a checkpoint whose signature has an R of small order, or R in another spelling, is refused', () => {
@@ -106,11 +133,13 @@ describe('a checkpoint', () => {
       return verifyCheckpoint(`${text}\n— ${ORIGIN} ${signature.toString('base64')}\n`, ORIGIN, edge.x)
     }
     expect(signed(BASE_NONCE)).toMatchObject({ ok: true })
-    for (const nonce of Object.values(WEAK_NONCES)) expect(signed(nonce)).toEqual({ ok: false, error: 'the signature does not fit' })
+    for (const nonce of Object.values(WEAK_NONCES))
+      expect(signed(nonce)).toEqual({ ok: false, error: 'the signature does not fit' })
   })
 
   test('in a second spelling is refused', () => {
-    const spell = (size: string, root = Buffer.from(ROOT, 'hex').toString('base64')) => `${ORIGIN}\n${size}\n${root}\n`
+    const spell = (size: string, root = Buffer.from(ROOT, 'hex').toString('base64')) =>
+      `${ORIGIN}\n${size}\n${root}\n`
     const texts = [
       spell('08'),
       spell('+8'),
@@ -130,8 +159,10 @@ describe('a checkpoint', () => {
 })
 
 test('N15 a note with more signatures than any log collects is refused before they are read', () => {
-  const witness = signCheckpoint({ origin: 'witness.example/w', size: 8, root: ROOT }, newSigner()).split('\n')[4] ?? ''
-  const withWitnesses = (count: number) => verifyCheckpoint(`${note}${`${witness}\n`.repeat(count)}`, ORIGIN, edge.x)
+  const witness =
+    signCheckpoint({ origin: 'witness.example/w', size: 8, root: ROOT }, newSigner()).split('\n')[4] ?? ''
+  const withWitnesses = (count: number) =>
+    verifyCheckpoint(`${note}${`${witness}\n`.repeat(count)}`, ORIGIN, edge.x)
   expect(withWitnesses(15)).toMatchObject({ ok: true })
   expect(withWitnesses(16)).toEqual({ ok: false, error: 'the note has too many signatures' })
 })

@@ -10,7 +10,17 @@ import { kidOf, seal } from '../../shared/evidence/dsse.ts'
 import { decidedUnder, type PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
 import { executionDigest, STATEMENT_TYPE, Statement } from '../../shared/evidence/statement.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
-import { collude, EDGE, executedBundle, KEYS, NOW, regrant, statementIn, WORKER, WORKER_ID } from './evidence.ts'
+import {
+  collude,
+  EDGE,
+  executedBundle,
+  KEYS,
+  NOW,
+  regrant,
+  statementIn,
+  WORKER,
+  WORKER_ID,
+} from './evidence.ts'
 import { type Changes, GONE, withChanges } from './tamper.ts'
 
 /** The parts of a schema that this test reads. */
@@ -28,8 +38,10 @@ type Shape = {
 
 /** Every field that a value of the schema can have, by its path; `*` stands for any item or name. */
 function fieldsOf(schema: unknown, path: readonly string[] = []): string[] {
-  const { type, shape, innerType, element, items, options, valueType } = (schema as { readonly _zod: Shape })._zod.def // as zod keeps them
-  const below = (inner: unknown, name?: string): string[] => fieldsOf(inner, name === undefined ? path : [...path, name])
+  const { type, shape, innerType, element, items, options, valueType } = (schema as { readonly _zod: Shape })
+    ._zod.def // as zod keeps them
+  const below = (inner: unknown, name?: string): string[] =>
+    fieldsOf(inner, name === undefined ? path : [...path, name])
   if (type === 'object') return Object.entries(shape ?? {}).flatMap(([name, inner]) => below(inner, name))
   if (type === 'optional' || type === 'nullable') return below(innerType)
   if (type === 'array') return below(element, '*')
@@ -60,9 +72,14 @@ const SKILL = {
 const LEFT = { files: [{ path: 'a', sha256: OTHER, bytes: 1 }], left: [{ path: 'b', why: 'name' }], more: 0 }
 const CONNECTION = `${EX}.connections.0`
 
-const set = (path: string, to: unknown): readonly [string, Bend] => [path, { to: { [path.replaceAll('*', '0')]: to } }]
-const all = (paths: readonly string[], bend: Bend): (readonly [string, Bend])[] => paths.map((path) => [path, bend])
-const moreThanDefault = (path: string): number => 1 + ((DEFAULT_LIMITS as Record<string, number>)[path.split('.').at(-1) ?? ''] ?? 0)
+const set = (path: string, to: unknown): readonly [string, Bend] => [
+  path,
+  { to: { [path.replaceAll('*', '0')]: to } },
+]
+const all = (paths: readonly string[], bend: Bend): (readonly [string, Bend])[] =>
+  paths.map((path) => [path, bend])
+const moreThanDefault = (path: string): number =>
+  1 + ((DEFAULT_LIMITS as Record<string, number>)[path.split('.').at(-1) ?? ''] ?? 0)
 const under = (path: string): string[] => FIELDS.filter((field) => field.startsWith(`${path}.`))
 
 const BENT: ReadonlyMap<string, Bend> = new Map([
@@ -128,24 +145,45 @@ const BENT: ReadonlyMap<string, Bend> = new Map([
 const WORDS: ReadonlyMap<string, Word> = new Map<string, Word>([
   [
     `${EX}.outcome.code`,
-    { to: { [`${EX}.outcome.code`]: 3, 'predicate.state': 'failed', 'predicate.error': 'runtime_failure' }, why: 'how a program ended' },
+    {
+      to: { [`${EX}.outcome.code`]: 3, 'predicate.state': 'failed', 'predicate.error': 'runtime_failure' },
+      why: 'how a program ended',
+    },
   ],
   [
     `${EX}.outcome.signal`,
     {
-      to: { [`${EX}.outcome`]: { kind: 'signal', signal: 'SIGKILL' }, 'predicate.state': 'failed', 'predicate.error': 'runtime_failure' },
+      to: {
+        [`${EX}.outcome`]: { kind: 'signal', signal: 'SIGKILL' },
+        'predicate.state': 'failed',
+        'predicate.error': 'runtime_failure',
+      },
       why: 'how a program ended',
     },
   ],
   [
     `${EX}.outcome.detail`,
     {
-      to: { [`${EX}.outcome`]: { kind: 'infra', detail: 'x' }, 'predicate.state': 'failed', 'predicate.error': 'sandbox_failed' },
+      to: {
+        [`${EX}.outcome`]: { kind: 'infra', detail: 'x' },
+        'predicate.state': 'failed',
+        'predicate.error': 'sandbox_failed',
+      },
       why: 'how it failed',
     },
   ],
-  [`${EX}.stdout.sha256`, { to: { [`${EX}.stdout.sha256`]: OTHER }, why: 'the edge has the output, a bundle has not', edgeRefuses: true }],
-  [`${EX}.connections.*.address`, { to: { [`${CONNECTION}.address`]: '192.0.2.7' }, why: 'what a name resolved to' }],
+  [
+    `${EX}.stdout.sha256`,
+    {
+      to: { [`${EX}.stdout.sha256`]: OTHER },
+      why: 'the edge has the output, a bundle has not',
+      edgeRefuses: true,
+    },
+  ],
+  [
+    `${EX}.connections.*.address`,
+    { to: { [`${CONNECTION}.address`]: '192.0.2.7' }, why: 'what a name resolved to' },
+  ],
   [`${EX}.connections.*.bytes_out`, { to: { [`${CONNECTION}.bytes_out`]: 7 }, why: 'how much was sent' }],
   [`${EX}.connections.*.bytes_in`, { to: { [`${CONNECTION}.bytes_in`]: 7 }, why: 'how much came' }],
   [`${EX}.argv_sha256`, { to: { [`${EX}.argv_sha256`]: OTHER }, why: 'it holds paths of the worker’s host' }],
@@ -169,12 +207,19 @@ function byEdge(bundle: Bundle, to: Changes): Told {
   if (grant === null) throw new Error('nothing was granted')
   const output = { stdout: Buffer.from('4\n').toString('base64'), stderr: '' }
   const worker = { id: WORKER_ID, kid: kidOf(WORKER.x), x: WORKER.x }
-  const checked = checkSettlement({ fence: 1, envelope, output }, { worker, grant, plan: call.plan, now_ms: NOW + 1_000 })
-  return checked.ok ? { ok: true, at: [] } : { ok: false, at: (checked.error.errors ?? []).map(({ at }) => at) }
+  const checked = checkSettlement(
+    { fence: 1, envelope, output },
+    { worker, grant, plan: call.plan, now_ms: NOW + 1_000 },
+  )
+  return checked.ok
+    ? { ok: true, at: [] }
+    : { ok: false, at: (checked.error.errors ?? []).map(({ at }) => at) }
 }
 
 function byAuditor(bundle: Bundle, to: Changes): Told {
-  const changes = Object.fromEntries(Object.entries(bent(to)).map(([path, value]) => [`statement.${path}`, value]))
+  const changes = Object.fromEntries(
+    Object.entries(bent(to)).map(([path, value]) => [`statement.${path}`, value]),
+  )
   const { ok, checks } = verifyBundle(collude(bundle, changes, [WORKER, EDGE]), KEYS)
   return { ok, at: checks.flatMap((check) => (check.ok || check.at === undefined ? [] : [check.at])) }
 }
@@ -201,14 +246,20 @@ describe('D4 T01 a statement that contradicts its grant or plan', () => {
   test.each([...BENT])(
     'a change of %s is refused by the edge and by offline verification, which name the field',
     (field, { to, at = field }) => {
-      for (const [by, told] of Object.entries({ edge: byEdge(executed, to), auditor: byAuditor(executed, to) }))
+      for (const [by, told] of Object.entries({
+        edge: byEdge(executed, to),
+        auditor: byAuditor(executed, to),
+      }))
         expect([by, told.ok, names(told.at, at) || told.at]).toEqual([by, false, true])
     },
   )
 
-  test.each([...WORDS])('another value of %s is accepted, because only the executor knows it', (_field, { to, edgeRefuses }) => {
-    expect([byEdge(executed, to).ok, byAuditor(executed, to).ok]).toEqual([edgeRefuses !== true, true])
-  })
+  test.each([...WORDS])(
+    'another value of %s is accepted, because only the executor knows it',
+    (_field, { to, edgeRefuses }) => {
+      expect([byEdge(executed, to).ok, byAuditor(executed, to).ok]).toEqual([edgeRefuses !== true, true])
+    },
+  )
 })
 
 /** Further changes to the same fields. */
@@ -220,7 +271,11 @@ const FURTHER: readonly (readonly [name: string, to: Changes, at: string])[] = [
   ],
   ['the isolate as executor', { [`${EX}.executor`]: 'wasm_isolate' }, `${EX}.executor`],
   ['a sandbox that there is not', { [`${EX}.executor`]: 'sandbox_tier_c_microvm' }, `${EX}.executor`],
-  ['an enforcement that the plan does not name', { [`${EX}.sandbox_enforcement`]: 'preflight' }, `${EX}.sandbox_enforcement`],
+  [
+    'an enforcement that the plan does not name',
+    { [`${EX}.sandbox_enforcement`]: 'preflight' },
+    `${EX}.sandbox_enforcement`,
+  ],
   ['an ending that skills alone have', { [`${EX}.outcome`]: { kind: 'returned' } }, `${EX}.outcome`],
   ['no outcome', { [`${EX}.outcome`]: null }, `${EX}.outcome`],
   ['the digest of nothing for its command line', { [`${EX}.argv_sha256`]: sha256('') }, `${EX}.outcome`],
@@ -230,11 +285,19 @@ const FURTHER: readonly (readonly [name: string, to: Changes, at: string])[] = [
   ['no limits', { [`${EX}.limits`]: GONE }, `${EX}.limits`],
   ['a limit of the plan’s left out', { [`${EX}.limits.net_bytes`]: GONE }, `${EX}.limits.net_bytes`],
   ['no standard output', { [`${EX}.stdout`]: null }, `${EX}.stdout`],
-  ['more kept than the plan keeps', { [`${EX}.stdout.kept`]: 65_537, [`${EX}.stdout.bytes`]: 65_537 }, `${EX}.stdout.kept`],
+  [
+    'more kept than the plan keeps',
+    { [`${EX}.stdout.kept`]: 65_537, [`${EX}.stdout.bytes`]: 65_537 },
+    `${EX}.stdout.kept`,
+  ],
   ['a start before the grant', { [`${EX}.started_at_ms`]: NOW - 60_000 }, `${EX}.started_at_ms`],
   ['no start', { [`${EX}.started_at_ms`]: null }, `${EX}.started_at_ms`],
   ['an end after the deadline', { [`${EX}.ended_at_ms`]: NOW + 60_000 }, `${EX}.ended_at_ms`],
-  ['an end before the grant', { [`${EX}.started_at_ms`]: NOW - 60_000, [`${EX}.ended_at_ms`]: NOW - 50_000 }, `${EX}.ended_at_ms`],
+  [
+    'an end before the grant',
+    { [`${EX}.started_at_ms`]: NOW - 60_000, [`${EX}.ended_at_ms`]: NOW - 50_000 },
+    `${EX}.ended_at_ms`,
+  ],
   ['a subdomain of a listed host', { [`${CONNECTION}.host`]: 'x.api.example.com' }, CONNECTION],
   ['a name that ends like a listed host', { [`${CONNECTION}.host`]: 'evilapi.example.com' }, CONNECTION],
   [
@@ -248,7 +311,11 @@ const FURTHER: readonly (readonly [name: string, to: Changes, at: string])[] = [
     `${CONNECTION}.folded`,
   ],
   ['facts without the approval', { [`${F}.approval`]: null }, `${F}.approval`],
-  ['facts with another host listed', { [`${F}.egress.hosts`]: ['api.example.com:443', 'evil.example'] }, `${F}.egress.hosts.1`],
+  [
+    'facts with another host listed',
+    { [`${F}.egress.hosts`]: ['api.example.com:443', 'evil.example'] },
+    `${F}.egress.hosts.1`,
+  ],
 ]
 
 test.each(FURTHER)('D4 T01 %s is refused by both, which name the field', (_name, to, at) => {
@@ -269,7 +336,8 @@ test.each([
   ['another profile than the proven one', { 'proven.profile_sha256': OTHER }, `${EX}.profile_sha256`],
   ['more time than the grant leaves', { issued_at_ms: NOW + 20_000 }, `${EX}.limits.timeout_ms`],
 ])('D4 T01 K04 %s is refused by both, which name the field', (_name, granted, at) => {
-  for (const told of regranted(granted, {})) expect([told.ok, names(told.at, at) || told.at]).toEqual([false, true])
+  for (const told of regranted(granted, {}))
+    expect([told.ok, names(told.at, at) || told.at]).toEqual([false, true])
 })
 
 test('D4 a statement under an earlier grant without `proven` is accepted', () => {
@@ -286,7 +354,8 @@ test('D4 T01 a statement that nothing was started is accepted without a sandbox'
     [`${EX}.connections`]: [],
     [`${EX}.started_at_ms`]: null,
   }
-  for (const name of ['stdout', 'stderr', 'profile_sha256', 'argv_sha256'] as const) unstarted[`${EX}.${name}`] = null
+  for (const name of ['stdout', 'stderr', 'profile_sha256', 'argv_sha256'] as const)
+    unstarted[`${EX}.${name}`] = null
   for (const name of ['cgroup', 'limits'] as const) unstarted[`${EX}.${name}`] = GONE
   expect(byAuditor(executed, unstarted)).toEqual({ ok: true, at: [] })
   for (const [name, value] of Object.entries({
@@ -314,8 +383,15 @@ test('D4 a policy snapshot belongs to a call only if its digest, policy set and 
     wasm_runtime: null,
   }
   const under = (changes: Changes, named = snapshot) =>
-    decidedUnder(named, withChanges(said.predicate.facts, { 'decision.snapshot': digestOf(named), ...changes }))
+    decidedUnder(
+      named,
+      withChanges(said.predicate.facts, { 'decision.snapshot': digestOf(named), ...changes }),
+    )
   expect(under({})).toBe(true)
-  for (const changes of [{ 'decision.snapshot': OTHER }, { 'decision.policy_set': OTHER }, { 'tool.name': 'other' }])
+  for (const changes of [
+    { 'decision.snapshot': OTHER },
+    { 'decision.policy_set': OTHER },
+    { 'tool.name': 'other' },
+  ])
     expect([changes, under(changes)]).toEqual([changes, false])
 })

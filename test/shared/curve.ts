@@ -75,7 +75,8 @@ function misspelled([x, y]: Point): Buffer[] {
   const spelled = ys.flatMap((one) => signs.map((sign) => one + sign * SIGN))
   return spelled.filter((one) => one !== y + (x % 2n) * SIGN).map(littleEndian)
 }
-const sha512 = (...parts: readonly Uint8Array[]): Buffer => createHash('sha512').update(Buffer.concat(parts)).digest()
+const sha512 = (...parts: readonly Uint8Array[]): Buffer =>
+  createHash('sha512').update(Buffer.concat(parts)).digest()
 const key = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64url')
 
 /** Base64url public keys for which signatures can be made without a secret: each point of small order, in each of its spellings. */
@@ -88,7 +89,9 @@ export const WEAK_KEYS: Readonly<Record<string, string>> = Object.fromEntries(
 /** Public keys that name no point in its one spelling: y of large order as y + p, and y that no point has. */
 export const NO_KEYS: Readonly<Record<string, string>> = Object.fromEntries(
   Array.from({ length: 17 }, (_, i) => BigInt(i + 2)).flatMap((y) =>
-    xFor(y) === undefined ? [[`no point has y = ${y}`, key(littleEndian(y))]] : [[`y = ${y}, written as y + p`, key(littleEndian(y + P))]],
+    xFor(y) === undefined
+      ? [[`no point has y = ${y}`, key(littleEndian(y))]]
+      : [[`y = ${y}, written as y + p`, key(littleEndian(y + P))]],
   ),
 )
 
@@ -108,7 +111,9 @@ export type Nonce = { readonly nonce: bigint; readonly R: Uint8Array }
 export const BASE_NONCE: Nonce = { nonce: 1n, R: encoded(BASE) }
 export const WEAK_NONCES: Readonly<Record<string, Nonce>> = {
   'the neutral element': { nonce: 0n, R: encoded(NEUTRAL) },
-  ...Object.fromEntries(misspelled(NEUTRAL).map((R, i) => [`the neutral element, wrong spelling ${i + 1}`, { nonce: 0n, R }])),
+  ...Object.fromEntries(
+    misspelled(NEUTRAL).map((R, i) => [`the neutral element, wrong spelling ${i + 1}`, { nonce: 0n, R }]),
+  ),
 }
 
 /**
@@ -133,13 +138,25 @@ export function malleable(signature: Uint8Array, times: bigint): Buffer | undefi
 // ── Vectors ──
 
 /** n·B + torsion·T, in one spelling. */
-type Known = { readonly name: string; readonly n: bigint; readonly torsion: number; readonly bytes: Buffer; readonly sound: boolean }
+type Known = {
+  readonly name: string
+  readonly n: bigint
+  readonly torsion: number
+  readonly bytes: Buffer
+  readonly sound: boolean
+}
 
 function spellings(name: string, n: bigint, multiples: readonly number[]): Known[] {
   const prime = times(n, BASE)
   return multiples.flatMap((torsion) => {
     const point = add(prime, TORSION[torsion] ?? NEUTRAL)
-    const wrong = misspelled(point).map((bytes) => ({ name: `${name} + ${torsion}T, misspelled`, n, torsion, bytes, sound: false }))
+    const wrong = misspelled(point).map((bytes) => ({
+      name: `${name} + ${torsion}T, misspelled`,
+      n,
+      torsion,
+      bytes,
+      sound: false,
+    }))
     return [{ name: `${name} + ${torsion}T`, n, torsion, bytes: encoded(point), sound: n !== 0n }, ...wrong]
   })
 }
@@ -172,7 +189,8 @@ function* pair(A: Known, R: Known): Generator<Vector> {
     const signature = (s: bigint): string => Buffer.concat([R.bytes, littleEndian(s)]).toString('hex')
     const name = `A = ${A.name}, R = ${R.name}, ${equation ? 'exact' : 'but for small order'}`
     yield { ...of, name, signature: signature(S), equation, holds: equation && A.sound && R.sound }
-    if (A.torsion + R.torsion === 0) yield { ...of, name: `${name}, S + L`, signature: signature(S + L), equation, holds: false }
+    if (A.torsion + R.torsion === 0)
+      yield { ...of, name: `${name}, S + L`, signature: signature(S + L), equation, holds: false }
   }
 }
 

@@ -2,7 +2,14 @@
 
 import { createPublicKey, sign, verify } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { countersign, Envelope, kidOf, seal, signedByExactly, signerFromJwk } from '../../shared/evidence/dsse.ts'
+import {
+  countersign,
+  Envelope,
+  kidOf,
+  seal,
+  signedByExactly,
+  signerFromJwk,
+} from '../../shared/evidence/dsse.ts'
 import { PublicKey } from '../../shared/evidence/ed25519.ts'
 import { BASE_NONCE, chosenSignature, malleable, WEAK_NONCES } from './curve.ts'
 import { EDGE, STRANGER, WORKER } from './evidence.ts'
@@ -19,7 +26,14 @@ const signed = Buffer.from(`DSSEv1 ${TYPE.length} ${TYPE} 7 {"a":1}`)
 
 describe('an envelope', () => {
   test('is signed over type and payload, as DSSE says', () => {
-    expect(verify(null, signed, createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: EDGE.x }, format: 'jwk' }), signature)).toBe(true)
+    expect(
+      verify(
+        null,
+        signed,
+        createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: EDGE.x }, format: 'jwk' }),
+        signature,
+      ),
+    ).toBe(true)
     expect(signedByExactly(envelope, TYPE, only(EDGE))).toBe(true)
     expect(signedByExactly(countersign(envelope, WORKER), TYPE, only(WORKER, EDGE))).toBe(true)
   })
@@ -45,13 +59,22 @@ describe('an envelope', () => {
     ['a signature by a stranger besides', countersign(envelope, STRANGER)],
     ['a signature by a stranger instead', seal(TYPE, { a: 1 }, STRANGER)],
     ['a signature by a stranger under this name', seal(TYPE, { a: 1 }, { ...STRANGER, kid: EDGE.kid })],
-    ['a signature under another name', { ...envelope, signatures: [{ keyid: kidOf(STRANGER.x), sig: envelope.signatures[0]?.sig ?? '' }] }],
+    [
+      'a signature under another name',
+      { ...envelope, signatures: [{ keyid: kidOf(STRANGER.x), sig: envelope.signatures[0]?.sig ?? '' }] },
+    ],
     ['an empty signature', sealed('')],
     ['a signature cut short', sealed(signature.subarray(0, 63))],
     ['a signature drawn out', sealed(Buffer.concat([signature, Buffer.of(0)]))],
     ['a payload spelled with padding bits', { ...envelope, payload: 'eyJhIjoxfR==' }],
   ])('T01 with %s is refused', (_name, changed) => {
-    expect(signedByExactly(changed, changed.payloadType.startsWith(`${TYPE}`) ? changed.payloadType : TYPE, only(EDGE))).toBe(false)
+    expect(
+      signedByExactly(
+        changed,
+        changed.payloadType.startsWith(`${TYPE}`) ? changed.payloadType : TYPE,
+        only(EDGE),
+      ),
+    ).toBe(false)
   })
 
   test('T01 that lacks one of its signers is refused', () => {
@@ -60,9 +83,15 @@ describe('an envelope', () => {
   })
 
   test.each<[string, Record<string, unknown>]>([
-    ['a signature spelled with padding bits', { signatures: [{ keyid: 'k', sig: `${signature.toString('base64').slice(0, -3)}B==` }] }],
+    [
+      'a signature spelled with padding bits',
+      { signatures: [{ keyid: 'k', sig: `${signature.toString('base64').slice(0, -3)}B==` }] },
+    ],
     ['a signature of 65 bytes', { signatures: [{ keyid: 'k', sig: Buffer.alloc(65).toString('base64') }] }],
-    ['a signature in base64url', { signatures: [{ keyid: 'k', sig: Buffer.alloc(64, 255).toString('base64url') }] }],
+    [
+      'a signature in base64url',
+      { signatures: [{ keyid: 'k', sig: Buffer.alloc(64, 255).toString('base64url') }] },
+    ],
     ['a payload spelled with padding bits', { payload: 'eyJhIjoxfR==' }],
     ['a payload with space', { payload: 'eyJh IjoxfQ==' }],
     ['a payload without padding', { payload: 'eyJhIjoxfQ' }],
@@ -138,8 +167,13 @@ describe('T02 keys', () => {
   })
 
   test('RFC 8032 test 2 signs as the RFC says', () => {
-    const seed = Buffer.from('4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb', 'hex').toString('base64url')
-    const x = Buffer.from('3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c', 'hex').toString('base64url')
+    const seed = Buffer.from(
+      '4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb',
+      'hex',
+    ).toString('base64url')
+    const x = Buffer.from('3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c', 'hex').toString(
+      'base64url',
+    )
     const signer = signerFromJwk({ kty: 'OKP', crv: 'Ed25519', x, d: seed })
     const expected =
       '92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00'

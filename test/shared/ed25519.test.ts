@@ -5,7 +5,19 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { isSignedBy, PublicKey, signatureIn } from '../../shared/evidence/ed25519.ts'
-import { BASE, isOnCurve, L, mod, NO_KEYS, same, TORSION, times, type Vector, vectors, WEAK_KEYS } from './curve.ts'
+import {
+  BASE,
+  isOnCurve,
+  L,
+  mod,
+  NO_KEYS,
+  same,
+  TORSION,
+  times,
+  type Vector,
+  vectors,
+  WEAK_KEYS,
+} from './curve.ts'
 import { EDGE, STRANGER, WORKER } from './evidence.ts'
 
 const isKey = (x: string): boolean => PublicKey.safeParse(x).success
@@ -47,21 +59,30 @@ describe('the arithmetic of these tests', () => {
 })
 
 describe('D2 T02 keys', () => {
-  test.each(PUBLISHED)('the point of small order %s is refused as a key, and no signature by it is accepted', (bytes) => {
-    const x = hex(bytes).toString('base64url')
-    expect(isKey(x)).toBe(false)
-    for (const signature of [Buffer.alloc(64), Buffer.concat([hex(bytes), Buffer.alloc(32)])])
-      expect(isSignedBy(x, Buffer.from('anything'), signature)).toBe(false)
-  })
+  test.each(PUBLISHED)(
+    'the point of small order %s is refused as a key, and no signature by it is accepted',
+    (bytes) => {
+      const x = hex(bytes).toString('base64url')
+      expect(isKey(x)).toBe(false)
+      for (const signature of [Buffer.alloc(64), Buffer.concat([hex(bytes), Buffer.alloc(32)])])
+        expect(isSignedBy(x, Buffer.from('anything'), signature)).toBe(false)
+    },
+  )
 
   test.each(Object.entries(NO_KEYS))('%s: no key', (_name, x) => {
     expect(isKey(x)).toBe(false)
   })
 
   test('a key is accepted only if its y is on the curve, whichever sign x has', () => {
-    const keyed = Array.from({ length: 200 }, (_, i) => hex((i + 1_000).toString(16).padStart(64, '0')).reverse())
+    const keyed = Array.from({ length: 200 }, (_, i) =>
+      hex((i + 1_000).toString(16).padStart(64, '0')).reverse(),
+    )
     const answers = keyed.map((bytes) => isKey(bytes.toString('base64url')))
-    expect(keyed.map((bytes) => isKey(Buffer.concat([bytes.subarray(0, 31), Buffer.of(0x80)]).toString('base64url')))).toEqual(answers)
+    expect(
+      keyed.map((bytes) =>
+        isKey(Buffer.concat([bytes.subarray(0, 31), Buffer.of(0x80)]).toString('base64url')),
+      ),
+    ).toEqual(answers)
     expect(answers.filter(Boolean).length).toBeGreaterThan(70)
     expect(answers.filter(Boolean).length).toBeLessThan(130)
   })
@@ -80,7 +101,14 @@ describe('D2 T02 keys', () => {
       expect(isKey(x)).toBe(true)
       const padded = `${x}=`
       const bits = `${x.slice(0, -1)}${String.fromCharCode(x.charCodeAt(42) + 1)}`
-      for (const other of [padded, bits, ` ${x}`, `${x}\n`, Buffer.from(x, 'base64url').toString('hex'), x.slice(0, 42)])
+      for (const other of [
+        padded,
+        bits,
+        ` ${x}`,
+        `${x}\n`,
+        Buffer.from(x, 'base64url').toString('hex'),
+        x.slice(0, 42),
+      ])
         expect([other, isKey(other)]).toEqual([other, false])
     }
     const dashed = Buffer.from(EDGE.x, 'base64url').toString('base64')
@@ -93,8 +121,14 @@ describe('D3 T02 signatures', () => {
   let python: string[] = []
   beforeAll(() => {
     all.push(...vectors())
-    const input = all.map(({ x, message, signature }) => `${Buffer.from(x, 'base64url').toString('hex')} ${message} ${signature}\n`)
-    const ran = spawnSync('python3', ['-I', join(import.meta.dirname, 'ed25519.py')], { input: input.join(''), encoding: 'utf8' })
+    const input = all.map(
+      ({ x, message, signature }) =>
+        `${Buffer.from(x, 'base64url').toString('hex')} ${message} ${signature}\n`,
+    )
+    const ran = spawnSync('python3', ['-I', join(import.meta.dirname, 'ed25519.py')], {
+      input: input.join(''),
+      encoding: 'utf8',
+    })
     if (ran.status !== 0) throw new Error(`python3: ${ran.error?.message ?? ran.stderr}`)
     python = ran.stdout.trim().split('\n')
   })
@@ -111,7 +145,10 @@ describe('D3 T02 signatures', () => {
   })
 
   test('our rule judges each vector as it is labelled', () => {
-    const answers = all.map(({ name, x, message, signature }) => [name, isSignedBy(x, hex(message), hex(signature))])
+    const answers = all.map(({ name, x, message, signature }) => [
+      name,
+      isSignedBy(x, hex(message), hex(signature)),
+    ])
     expect(answers).toEqual(all.map(({ name, holds }) => [name, holds]))
   })
 
@@ -119,7 +156,10 @@ describe('D3 T02 signatures', () => {
     const signature = Buffer.alloc(64, 0xfb)
     const text = signature.toString('base64')
     expect(Buffer.from(signatureIn(text) ?? [])).toEqual(signature)
-    const bits = text.replace(/(.)==$/, (_, char: string) => `${String.fromCharCode(char.charCodeAt(0) + 1)}==`)
+    const bits = text.replace(
+      /(.)==$/,
+      (_, char: string) => `${String.fromCharCode(char.charCodeAt(0) + 1)}==`,
+    )
     for (const other of [
       bits,
       text.slice(0, -2),
@@ -133,6 +173,7 @@ describe('D3 T02 signatures', () => {
   })
 
   test('a signature of another length is refused', () => {
-    for (const length of [0, 32, 63, 65, 128]) expect(isSignedBy(EDGE.x, Buffer.from('m'), Buffer.alloc(length, 1))).toBe(false)
+    for (const length of [0, 32, 63, 65, 128])
+      expect(isSignedBy(EDGE.x, Buffer.from('m'), Buffer.alloc(length, 1))).toBe(false)
   })
 })

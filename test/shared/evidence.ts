@@ -22,7 +22,9 @@ import type { Changes } from './tamper.ts'
 import { withChanges } from './tamper.ts'
 
 const jwk = (x: string, d: string): PrivateJwk => ({ kty: 'OKP', crv: 'Ed25519', x, d })
-export const EDGE: Signer = signerFromJwk(jwk('iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w', 'AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE'))
+export const EDGE: Signer = signerFromJwk(
+  jwk('iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w', 'AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE'),
+)
 export const WORKER: Signer = signerFromJwk(
   jwk('gTl3Dqh9F19Wo1Rmw0x-zMuNipG07jeiXfYPW4_Js5Q', 'AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI'),
 )
@@ -41,13 +43,27 @@ export const KEYS: Keys = {
   tenant: 'default',
   keys: [
     { kid: kidOf(EDGE.x), kty: 'OKP', crv: 'Ed25519', x: EDGE.x, role: 'edge', status: 'active' },
-    { kid: kidOf(WORKER.x), kty: 'OKP', crv: 'Ed25519', x: WORKER.x, role: 'worker', worker: WORKER_ID, status: 'active' },
+    {
+      kid: kidOf(WORKER.x),
+      kty: 'OKP',
+      crv: 'Ed25519',
+      x: WORKER.x,
+      role: 'worker',
+      worker: WORKER_ID,
+      status: 'active',
+    },
   ],
 }
 
 const PLAN: Plan = {
   tier: 'C',
-  executor: { kind: 'process', argv: ['wc', '-c'], stdin: { arg: 'text' }, env: { LANG: 'C.UTF-8' }, cwd: '.' },
+  executor: {
+    kind: 'process',
+    argv: ['wc', '-c'],
+    stdin: { arg: 'text' },
+    env: { LANG: 'C.UTF-8' },
+    cwd: '.',
+  },
   egress: { mode: 'strict', hosts: ['api.example.com:443'] },
   profile: 'own',
   secrets: ['token'],
@@ -91,13 +107,27 @@ const decision = (effect: 'allow' | 'ask' | 'deny') => ({
   policy_set: sha256('policies'),
   snapshot: sha256('snapshot'),
 })
-const stream = (text: string) => ({ bytes: text.length, sha256: sha256(text), kept: text.length, truncated: false })
+const stream = (text: string) => ({
+  bytes: text.length,
+  sha256: sha256(text),
+  kept: text.length,
+  truncated: false,
+})
 
 const EXECUTION: Execution = {
   outcome: { kind: 'exit', code: 0 },
   stdout: stream('4\n'),
   stderr: stream(''),
-  connections: [{ host: 'api.example.com', port: 443, address: '192.0.2.1', bytes_out: 10, bytes_in: 20, verdict: 'allowed' }],
+  connections: [
+    {
+      host: 'api.example.com',
+      port: 443,
+      address: '192.0.2.1',
+      bytes_out: 10,
+      bytes_in: 20,
+      verdict: 'allowed',
+    },
+  ],
   executor: 'sandbox_tier_c_linux_bubblewrap',
   sandbox_enforcement: 'strict',
   cgroup: true,
@@ -118,7 +148,14 @@ export function executedBundle(): Bundle {
   }
   const facts = factsOf(call, { decision: decision('ask'), approval })
   const proven = { cgroups: true, profile_sha256: sha256('profile') }
-  const grant: Grant = { facts, worker: WORKER_ID, fence: 1, issued_at_ms: NOW, deadline_ms: NOW + 40_000, proven }
+  const grant: Grant = {
+    facts,
+    worker: WORKER_ID,
+    fence: 1,
+    issued_at_ms: NOW,
+    deadline_ms: NOW + 40_000,
+    proven,
+  }
   const { worker, fence, deadline_ms } = grant
   const named = { sha256: digestOf(grant), worker, fence, deadline_ms }
   const statement = statementOf({
@@ -153,7 +190,14 @@ export function deniedBundle(): Bundle {
     argv_sha256: null,
     connections: [],
   }
-  const statement = statementOf({ attestation_id: `att_${ULID}_8`, state: 'denied', error: 'denied', facts, grant: null, execution })
+  const statement = statementOf({
+    attestation_id: `att_${ULID}_8`,
+    state: 'denied',
+    error: 'denied',
+    facts,
+    grant: null,
+    execution,
+  })
   return { format: BUNDLE_FORMAT, envelope: seal(STATEMENT_TYPE, statement, EDGE), grant: null, call }
 }
 
@@ -176,12 +220,18 @@ export function collude(bundle: Bundle, changes: Changes, by: readonly Signer[] 
 export function reexecuted(bundle: Bundle, changes: Changes): Changes {
   const { facts, execution } = statementIn(bundle).predicate
   const other = withChanges(execution, changes)
-  return { 'statement.predicate.execution': other, 'statement.predicate.execution_sha256': executionDigest(facts.digest, other) }
+  return {
+    'statement.predicate.execution': other,
+    'statement.predicate.execution_sha256': executionDigest(facts.digest, other),
+  }
 }
 
 /** Another grant than there was, signed by `by`, and named by the statement as if it were the right one. */
 export function regrant(bundle: Bundle, changes: Changes, by: Signer = EDGE): Bundle {
   if (bundle.grant === null) throw new Error('nothing was granted')
   const grant = withChanges(opened(bundle.grant), changes)
-  return { ...collude(bundle, { 'statement.predicate.grant.sha256': digestOf(grant) }), grant: seal(GRANT_TYPE, grant, by) }
+  return {
+    ...collude(bundle, { 'statement.predicate.grant.sha256': digestOf(grant) }),
+    grant: seal(GRANT_TYPE, grant, by),
+  }
 }

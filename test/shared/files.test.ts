@@ -5,7 +5,8 @@ import { LIMITS } from '../../shared/limits.ts'
 import { FileRefs } from '../../shared/plan/call-files.ts'
 
 const SHA = '0'.repeat(64)
-const taken = (...paths: string[]): boolean => FileRefs.safeParse(paths.map((path) => ({ path, sha256: SHA }))).success
+const taken = (...paths: string[]): boolean =>
+  FileRefs.safeParse(paths.map((path) => ({ path, sha256: SHA }))).success
 
 test.each([
   ['seed T31: a way up', ['..', '../a', 'a/../b', 'a/..', './a', 'a/./b', '.']],
@@ -18,7 +19,12 @@ test.each([
   ['S44 halves of characters, and two spellings of one', ['a\ud800', 'u\u0308']],
   [
     'S44 what is too long or too deep',
-    ['a'.repeat(256), 'ü'.repeat(128), `${'a/'.repeat(LIMITS.file_path_depth)}a`, `${'a'.repeat(200)}/`.repeat(3)],
+    [
+      'a'.repeat(256),
+      'ü'.repeat(128),
+      `${'a/'.repeat(LIMITS.file_path_depth)}a`,
+      `${'a'.repeat(200)}/`.repeat(3),
+    ],
   ],
   ['S45 what programs obey', ['.git', '.git/config', 'a/.git/hooks/pre-commit', '.GIT/config', 'sub/.Git']],
   ['no name at all', ['', '/', 'a//b', 'a/', ' /../']],
@@ -28,7 +34,18 @@ test.each([
 })
 
 test('seeds T33, T35, T38, T39: what only looks like an option, a list or code is a name', () => {
-  for (const path of ['-x', '--out=/etc/passwd', '-C/etc', 'a:/etc', '$(id)', 'a b', 'ü/é.txt', '.gitignore', '.npmrc', '日本語.csv'])
+  for (const path of [
+    '-x',
+    '--out=/etc/passwd',
+    '-C/etc',
+    'a:/etc',
+    '$(id)',
+    'a b',
+    'ü/é.txt',
+    '.gitignore',
+    '.npmrc',
+    '日本語.csv',
+  ])
     expect(taken(path), path).toBe(true)
 })
 

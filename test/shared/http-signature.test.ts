@@ -4,12 +4,22 @@
 import { createHash, createPublicKey, sign, verify } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { SignedRequest } from '../../shared/evidence/http-signature.ts'
-import { contentDigest, readSignatureInput, signatureHolds, signRequest } from '../../shared/evidence/http-signature.ts'
+import {
+  contentDigest,
+  readSignatureInput,
+  signatureHolds,
+  signRequest,
+} from '../../shared/evidence/http-signature.ts'
 import { STRANGER, WORKER, WORKER_ID } from './evidence.ts'
 
 const NOW = 1_763_000_000_123
 const body = Buffer.from('{"tiers":["C"]}')
-const request: SignedRequest = { method: 'POST', authority: 'edge.example:8787', path: '/v1/worker/claims', body }
+const request: SignedRequest = {
+  method: 'POST',
+  authority: 'edge.example:8787',
+  path: '/v1/worker/claims',
+  body,
+}
 const who = { tenant: 'default', worker: WORKER_ID, key: WORKER.key }
 type Headers = Record<string, string | undefined>
 const headers: Headers = signRequest(request, who, NOW)
@@ -17,7 +27,10 @@ const headers: Headers = signRequest(request, who, NOW)
 /** As an edge does it: read who claims to sign, then check with that worker's key. */
 function accepted(sent: Headers, as: SignedRequest = request, x: string = WORKER.x): boolean {
   const input = readSignatureInput(sent['signature-input'])
-  return input !== undefined && signatureHolds(as, input, { digest: sent['content-digest'], signature: sent['signature'] }, x)
+  return (
+    input !== undefined &&
+    signatureHolds(as, input, { digest: sent['content-digest'], signature: sent['signature'] }, x)
+  )
 }
 
 /** A signature by the worker's own key over whatever lines and parameters the test likes. */
@@ -25,9 +38,15 @@ function handmade(components: Record<string, string>, parameters: string, label 
   const list = `(${Object.keys(components)
     .map((name) => `"${name}"`)
     .join(' ')})${parameters}`
-  const lines = Object.entries({ ...components, '@signature-params': list }).map(([name, value]) => `"${name}": ${value}`)
+  const lines = Object.entries({ ...components, '@signature-params': list }).map(
+    ([name, value]) => `"${name}": ${value}`,
+  )
   const signature = sign(null, Buffer.from(lines.join('\n')), WORKER.key).toString('base64')
-  return { 'content-digest': contentDigest(body), 'signature-input': `${label}=${list}`, signature: `${label}=:${signature}:` }
+  return {
+    'content-digest': contentDigest(body),
+    'signature-input': `${label}=${list}`,
+    signature: `${label}=:${signature}:`,
+  }
 }
 
 const COMPONENTS = {
@@ -79,7 +98,10 @@ describe('a signed request', () => {
   })
 
   test('never carries the same nonce twice', () => {
-    const nonces = Array.from({ length: 1_000 }, () => readSignatureInput(signRequest(request, who, NOW)['signature-input'])?.nonce)
+    const nonces = Array.from(
+      { length: 1_000 },
+      () => readSignatureInput(signRequest(request, who, NOW)['signature-input'])?.nonce,
+    )
     expect(new Set(nonces).size).toBe(1_000)
   })
 
@@ -105,7 +127,9 @@ describe('K02 what is covered can’t be changed', () => {
 
   test('another body with its own digest', () => {
     const other = Buffer.from('{"tiers":["B"]}')
-    expect(accepted({ ...headers, 'content-digest': contentDigest(other) }, { ...request, body: other })).toBe(false)
+    expect(
+      accepted({ ...headers, 'content-digest': contentDigest(other) }, { ...request, body: other }),
+    ).toBe(false)
   })
 
   test.each(['content-digest', 'signature-input', 'signature'])('no %s', (name) => {
@@ -151,7 +175,10 @@ describe('K02 another shape is no signature, though the worker’s key made it',
         'signature-input': `w=("@method" "@method" "@authority" "@path" "content-digest")${PARAMETERS}`,
       },
     ],
-    ['components in another order', handmade({ '@authority': COMPONENTS['@authority'], ...without(COMPONENTS, '@authority') }, PARAMETERS)],
+    [
+      'components in another order',
+      handmade({ '@authority': COMPONENTS['@authority'], ...without(COMPONENTS, '@authority') }, PARAMETERS),
+    ],
     ['a parameter more', handmade(COMPONENTS, `${PARAMETERS};expires=1763000600`)],
     ['a parameter twice', handmade(COMPONENTS, `${created}${PARAMETERS}`)],
     ['parameters in another order', handmade(COMPONENTS, `${nonce}${created}${keyid}${alg}${tag}`)],
@@ -160,20 +187,42 @@ describe('K02 another shape is no signature, though the worker’s key made it',
     ['another label', handmade(COMPONENTS, PARAMETERS, 'sig1')],
     [
       'a second signature beside it',
-      { ...headers, 'signature-input': `${headers['signature-input']}, x=()`, signature: `${headers['signature']}, x=:AA==:` },
+      {
+        ...headers,
+        'signature-input': `${headers['signature-input']}, x=()`,
+        signature: `${headers['signature']}, x=:AA==:`,
+      },
     ],
     ['a time with a leading zero', handmade(COMPONENTS, `;created=01763000000${nonce}${keyid}${alg}${tag}`)],
     ['a negative time', handmade(COMPONENTS, `;created=-1763000000${nonce}${keyid}${alg}${tag}`)],
     ['a fraction of a second', handmade(COMPONENTS, `;created=1763000000.5${nonce}${keyid}${alg}${tag}`)],
     ['a short nonce', handmade(COMPONENTS, `${created};nonce="abc"${keyid}${alg}${tag}`)],
-    ['a nonce with a quote', handmade(COMPONENTS, `${created};nonce="abcdefghijklmnop\\"x"${keyid}${alg}${tag}`)],
-    ['a key id without a tenant', handmade(COMPONENTS, `${created}${nonce};keyid="${WORKER_ID}"${alg}${tag}`)],
+    [
+      'a nonce with a quote',
+      handmade(COMPONENTS, `${created};nonce="abcdefghijklmnop\\"x"${keyid}${alg}${tag}`),
+    ],
+    [
+      'a key id without a tenant',
+      handmade(COMPONENTS, `${created}${nonce};keyid="${WORKER_ID}"${alg}${tag}`),
+    ],
     ['a tenant that is none', handmade(COMPONENTS, `${created}${nonce};keyid="-x/${WORKER_ID}"${alg}${tag}`)],
-    ['a worker that is none', handmade(COMPONENTS, `${created}${nonce};keyid="default/wrk_${'U'.repeat(26)}"${alg}${tag}`)],
+    [
+      'a worker that is none',
+      handmade(COMPONENTS, `${created}${nonce};keyid="default/wrk_${'U'.repeat(26)}"${alg}${tag}`),
+    ],
     ['spaces', handmade(COMPONENTS, PARAMETERS.replaceAll(';', '; '))],
-    ['a header of a megabyte', { ...headers, 'signature-input': `${headers['signature-input']}${' '.repeat(1 << 20)}` }],
-    ['a digest by another algorithm', { ...headers, 'content-digest': `sha-512=:${createHash('sha512').update(body).digest('base64')}:` }],
-    ['a digest beside another', { ...headers, 'content-digest': `${headers['content-digest']}, sha-512=:AA==:` }],
+    [
+      'a header of a megabyte',
+      { ...headers, 'signature-input': `${headers['signature-input']}${' '.repeat(1 << 20)}` },
+    ],
+    [
+      'a digest by another algorithm',
+      { ...headers, 'content-digest': `sha-512=:${createHash('sha512').update(body).digest('base64')}:` },
+    ],
+    [
+      'a digest beside another',
+      { ...headers, 'content-digest': `${headers['content-digest']}, sha-512=:AA==:` },
+    ],
     ['a signature cut short', { ...headers, signature: 'w=:AAAA:' }],
   ])('%s', (_name, sent) => {
     expect(accepted(sent)).toBe(false)

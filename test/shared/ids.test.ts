@@ -32,12 +32,15 @@ describe('ids', () => {
   })
 
   test('a call, an approval and an attestation tell their run and number', () => {
-    for (const id of [callId(RUN, 7), approvalId(RUN, 7), attestationId(RUN, 7)]) expect(split(id)).toEqual({ run: RUN, n: 7 })
+    for (const id of [callId(RUN, 7), approvalId(RUN, 7), attestationId(RUN, 7)])
+      expect(split(id)).toEqual({ run: RUN, n: 7 })
   })
 
   test('sort by the time they were made, to the year 10889', () => {
     const times = [0, 1, 999, NOW, NOW + 1, 2 ** 48 - 1]
-    expect(times.map(ulid).toSorted()).toEqual(times.map((time) => expect.stringMatching(new RegExp(`^${ulid(time).slice(0, 10)}`))))
+    expect(times.map(ulid).toSorted()).toEqual(
+      times.map((time) => expect.stringMatching(new RegExp(`^${ulid(time).slice(0, 10)}`))),
+    )
     expect(ulid(2 ** 48 - 1).slice(0, 10)).toBe('7ZZZZZZZZZ')
     expect(ulid(0).slice(0, 10)).toBe('0000000000')
   })
@@ -79,7 +82,9 @@ describe('ids', () => {
 })
 
 describe('G07 names of tools', () => {
-  test.each(['text.stats', 'a', 'process.run', 'x-1_2.3', 'a'.repeat(64)])('%s', (name) => expect(name).toMatch(PATTERNS.tool))
+  test.each(['text.stats', 'a', 'process.run', 'x-1_2.3', 'a'.repeat(64)])('%s', (name) =>
+    expect(name).toMatch(PATTERNS.tool),
+  )
   test.each([
     '',
     '.hidden',
@@ -115,7 +120,9 @@ describe('API keys', () => {
     const secrets = Array.from({ length: 1_000 }, () => mintKey('operator', 'default', NOW).key.slice(-52))
     expect(new Set(secrets).size).toBe(1_000)
     for (let at = 0; at < 52; at++)
-      expect(new Set(secrets.map((secret) => secret[at])).size, `character ${at}`).toBeGreaterThan(at === 0 ? 1 : 8)
+      expect(new Set(secrets.map((secret) => secret[at])).size, `character ${at}`).toBeGreaterThan(
+        at === 0 ? 1 : 8,
+      )
   })
 
   test.each([

@@ -23,7 +23,11 @@ function chained(drafts: readonly Draft[], from = GENESIS): JournalEntry[] {
 
 const DRAFTS: readonly Draft[] = [
   { kind: 'run_created', call: null, body: { agent: 'dev' } },
-  { kind: 'approval_requested', call: CALL, body: { policies: ['a', 'b'], approval: 'apr_01KA5XJ3M0000000000000000A_1' } },
+  {
+    kind: 'approval_requested',
+    call: CALL,
+    body: { policies: ['a', 'b'], approval: 'apr_01KA5XJ3M0000000000000000A_1' },
+  },
   { kind: 'approved', call: CALL, body: { by: 'root', n: 1 } },
   { kind: 'claimed', call: CALL, body: { worker: 'wrk_01KA5XJ3M0000000000000000A', fence: 1 } },
   { kind: 'succeeded', call: CALL, body: {} },
@@ -58,7 +62,8 @@ describe('a journal', () => {
     for (const path of paths(journal)) {
       for (const to of others(reached(journal, path))) {
         const forged = changed(journal, path, to)
-        if (canonical(forged) !== canonical(journal) && intact(forged)) throw new Error(`believed with ${path.join('.')} = ${String(to)}`)
+        if (canonical(forged) !== canonical(journal) && intact(forged))
+          throw new Error(`believed with ${path.join('.')} = ${String(to)}`)
       }
     }
   })
@@ -74,26 +79,39 @@ describe('a journal', () => {
         } catch {
           read = undefined
         }
-        if (Array.isArray(read) && intact(read)) throw new Error(`believed with bit ${bit} of byte ${at} flipped`)
+        if (Array.isArray(read) && intact(read))
+          throw new Error(`believed with bit ${bit} of byte ${at} flipped`)
         bytes[at] = (bytes[at] ?? 0) ^ bit
       }
     }
   })
 
   test('J01 with an entry deleted, doubled, moved or inserted is refused', () => {
-    const [stranger] = chained([{ kind: 'approved', call: CALL, body: {} }], { seq: 2, hash: journal[1]?.hash ?? '' })
+    const [stranger] = chained([{ kind: 'approved', call: CALL, body: {} }], {
+      seq: 2,
+      hash: journal[1]?.hash ?? '',
+    })
     for (let i = 0; i < journal.length; i++) {
       expect(intact(journal.toSpliced(i, 1)), `without ${i}`).toBe(false)
       expect(intact(journal.toSpliced(i, 0, ...journal.slice(i, i + 1))), `${i} twice`).toBe(false)
-      expect(intact(journal.toSpliced(i, 0, ...(stranger === undefined ? [] : [stranger]))), `one more at ${i}`).toBe(false)
+      expect(
+        intact(journal.toSpliced(i, 0, ...(stranger === undefined ? [] : [stranger]))),
+        `one more at ${i}`,
+      ).toBe(false)
       for (let j = 0; j < i; j++)
-        expect(intact(journal.with(i, journal[j] as JournalEntry).with(j, journal[i] as JournalEntry)), `${i} and ${j}`).toBe(false) // both in range
+        expect(
+          intact(journal.with(i, journal[j] as JournalEntry).with(j, journal[i] as JournalEntry)),
+          `${i} and ${j}`,
+        ).toBe(false) // both in range
     }
   })
 
   test('J01 cut short, forked or rewritten from its start, it fits itself: only the head that was kept tells', () => {
     const cut = journal.slice(0, 4)
-    const forked = [...journal.slice(0, 2), ...chained(DRAFTS.slice(3), { seq: 2, hash: journal[1]?.hash ?? '' })]
+    const forked = [
+      ...journal.slice(0, 2),
+      ...chained(DRAFTS.slice(3), { seq: 2, hash: journal[1]?.hash ?? '' }),
+    ]
     const rewritten = chained(DRAFTS.with(2, { kind: 'approved', call: CALL, body: { by: 'nobody', n: 1 } }))
     for (const forged of [cut, forked, rewritten]) {
       expect(verifyChain(forged).ok).toBe(true)
@@ -102,7 +120,10 @@ describe('a journal', () => {
   })
 
   test('says where it breaks', () => {
-    expect(verifyChain(journal.toSpliced(2, 1))).toEqual({ ok: false, error: { seq: 3, reason: expect.stringContaining('missing') } })
+    expect(verifyChain(journal.toSpliced(2, 1))).toEqual({
+      ok: false,
+      error: { seq: 3, reason: expect.stringContaining('missing') },
+    })
     expect(verifyChain(journal.with(3, { ...(journal[3] as JournalEntry), kind: 'x' }))).toEqual({
       ok: false,
       error: { seq: 4, reason: '`hash` does not fit the entry' },
@@ -115,12 +136,23 @@ describe('a journal', () => {
 })
 
 test('J01 a changed verdict of a shadowing set is refused, because the entry holds its digest', () => {
-  const shadow = { version: 2, since_ms: 1, from: 'allow', to: 'deny', code: 'denied', policies: ['a'], salt: 's' } as const
+  const shadow = {
+    version: 2,
+    since_ms: 1,
+    from: 'allow',
+    to: 'deny',
+    code: 'denied',
+    policies: ['a'],
+    salt: 's',
+  } as const
   const body = { shadow_sha256: sha256(canonical(shadow)) }
   const [bound, unbound] = [body, {}].map((body) => chained([{ kind: 'allowed', call: CALL, body }]))
   const beside = (entries: JournalEntry[] = [], said: JournalEntry['shadow']) =>
     verifyChain(entries.map((entry) => ({ ...entry, shadow: said })))
   expect(beside(bound, { ...shadow, policies: ['a'] })).toMatchObject({ ok: true })
-  expect(beside(bound, { ...shadow, policies: ['a'], to: 'allow' })).toMatchObject({ ok: false, error: { seq: 1 } })
+  expect(beside(bound, { ...shadow, policies: ['a'], to: 'allow' })).toMatchObject({
+    ok: false,
+    error: { seq: 1 },
+  })
   expect(beside(unbound, { ...shadow, policies: ['a'] })).toMatchObject({ ok: false, error: { seq: 1 } })
 })

@@ -4,7 +4,11 @@
 import type { Code } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 
-export type JsonCase = { readonly name: string; readonly text: string | readonly number[]; readonly is: 'fine' | Code }
+export type JsonCase = {
+  readonly name: string
+  readonly text: string | readonly number[]
+  readonly is: 'fine' | Code
+}
 
 const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
 const nestedObjects = (depth: number) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
@@ -21,7 +25,8 @@ const SYNTAX: JsonCase[] = [
     'each kind of value': '{"a":[null,true,false,1,"x",{}]}',
     'a value alone': '1',
     'a string alone': '"x"',
-    'every kind of space': ' \t\r\n{ \t\r\n"a" \t\r\n: \t\r\n[ \t\r\n1 \t\r\n, \t\r\n2 \t\r\n] \t\r\n} \t\r\n',
+    'every kind of space':
+      ' \t\r\n{ \t\r\n"a" \t\r\n: \t\r\n[ \t\r\n1 \t\r\n, \t\r\n2 \t\r\n] \t\r\n} \t\r\n',
     'an empty name': '{"":1}',
     'every short escape': '"\\"\\\\\\/\\b\\f\\n\\r\\t"',
     'an escaped letter': '"\\u0041"',
@@ -100,8 +105,12 @@ const DEPTH: JsonCase[] = [
     'G02 a hundred thousand brackets': '['.repeat(100_000),
     'G02 a hundred thousand objects': '{"a":'.repeat(100_000),
   }),
-  ...all('fine', { 'G10 as many values as allowed': `[${Array.from({ length: LIMITS.json_nodes - 1 }, () => 1).join()}]` }),
-  ...all('json_too_many', { 'G10 one value too many': `[${Array.from({ length: LIMITS.json_nodes }, () => 1).join()}]` }),
+  ...all('fine', {
+    'G10 as many values as allowed': `[${Array.from({ length: LIMITS.json_nodes - 1 }, () => 1).join()}]`,
+  }),
+  ...all('json_too_many', {
+    'G10 one value too many': `[${Array.from({ length: LIMITS.json_nodes }, () => 1).join()}]`,
+  }),
   ...all('fine', { 'G10 as many bytes as allowed': `"${'x'.repeat(LIMITS.body_bytes - 2)}"` }),
   ...all('body_too_large', {
     'G10 one byte too many': `"${'x'.repeat(LIMITS.body_bytes - 1)}"`,
@@ -115,7 +124,10 @@ const NAMES: JsonCase[] = [
     'G01 __proto__ spelled with an escape': '{"\\u005f_proto__":1}',
     'G01 __proto__ deep inside': '[[{"a":{"__proto__":null}}]]',
   }),
-  ...all('fine', { 'G01 constructor is a name like others': '{"constructor":{"prototype":{"x":1}},"toString":1,"hasOwnProperty":2}' }),
+  ...all('fine', {
+    'G01 constructor is a name like others':
+      '{"constructor":{"prototype":{"x":1}},"toString":1,"hasOwnProperty":2}',
+  }),
   ...all('json_duplicate_key', {
     'G03 a name twice': '{"a":1,"a":2}',
     'G03 a name twice with the same value': '{"a":1,"a":1}',
@@ -126,7 +138,10 @@ const NAMES: JsonCase[] = [
     'G03 the name of an inherited method twice': '{"toString":1,"toString":2}',
     'G03 a number for a name twice': '{"1":1,"1":2}',
   }),
-  ...all('fine', { 'G03 the same name in two objects': '[{"a":1},{"a":1}]', 'G03 names that only look the same': '{"é":1,"e\u0301":2}' }),
+  ...all('fine', {
+    'G03 the same name in two objects': '[{"a":1},{"a":1}]',
+    'G03 names that only look the same': '{"é":1,"e\u0301":2}',
+  }),
 ]
 
 const NUMBERS: JsonCase[] = [
@@ -246,7 +261,11 @@ export const CANONICAL_TEXTS: readonly (readonly [name: string, value: unknown, 
     { numbers: [Number('333333333.33333329'), 1e30, 4.5, 2e-3, 1e-27], literals: [null, true, false] },
     '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27]}',
   ],
-  ['only what must be escaped is', { string: '€$\u000f\nA\'B"\\\\"/' }, '{"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}'],
+  [
+    'only what must be escaped is',
+    { string: '€$\u000f\nA\'B"\\\\"/' },
+    '{"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}',
+  ],
   [
     'names in the order of UTF-16 code units',
     {
@@ -260,7 +279,11 @@ export const CANONICAL_TEXTS: readonly (readonly [name: string, value: unknown, 
     },
     '{"\\r":"Carriage Return","1":"One","\u0080":"Control","ö":"Latin Small Letter O With Diaeresis","€":"Euro Sign","\u{1f600}":"Emoji: Grinning Face","\ufb33":"Hebrew Letter Dalet With Dagesh"}',
   ],
-  ['names that look like numbers sort as text', { '10': 1, '9': 2, a: 3, '': 4 }, '{"":4,"10":1,"9":2,"a":3}'],
+  [
+    'names that look like numbers sort as text',
+    { '10': 1, '9': 2, a: 3, '': 4 },
+    '{"":4,"10":1,"9":2,"a":3}',
+  ],
   ['order at every level', [{ b: { d: 1, c: 2 }, a: [] }], '[{"a":[],"b":{"c":2,"d":1}}]'],
   ['absent members are absent', { a: undefined, b: null }, '{"b":null}'],
   ['no normalisation of text', ['é', 'e\u0301'], '["é","e\u0301"]'],

@@ -16,19 +16,25 @@ function rationalOf(text: string): Rational {
   const exponent = Number(power) - fraction.length
   const digits = BigInt(whole.replace('-', '') + fraction)
   const over = text.startsWith('-') ? -digits : digits
-  return exponent >= 0 ? { over: over * 10n ** BigInt(exponent), under: 1n } : { over, under: 10n ** BigInt(-exponent) }
+  return exponent >= 0
+    ? { over: over * 10n ** BigInt(exponent), under: 1n }
+    : { over, under: 10n ** BigInt(-exponent) }
 }
-const areEqual = (one: Rational, other: Rational): boolean => one.over * other.under === other.over * one.under
+const areEqual = (one: Rational, other: Rational): boolean =>
+  one.over * other.under === other.over * one.under
 
 /** A number as somebody might write it: a double's own text, moved, padded, or with digits that it can't hold. */
 function spelledNumber(random: () => number): string {
   const below = (limit: number): number => Math.floor(random() * limit)
   const digits = Array.from({ length: 1 + below(22) }, () => below(10)).join('')
-  const base = random() < 0.5 ? String((random() - 0.5) * 10 ** (below(30) - 15)) : `${below(1_000)}.${digits}`
+  const base =
+    random() < 0.5 ? String((random() - 0.5) * 10 ** (below(30) - 15)) : `${below(1_000)}.${digits}`
   const [mantissa = '', power = '0'] = base.split('e')
   const padded = mantissa.includes('.') ? `${mantissa}${'0'.repeat(below(4))}` : mantissa
   const tail = random() < 0.3 && padded.includes('.') ? `${'0'.repeat(below(20))}${below(10)}` : ''
-  return random() < 0.5 && power === '0' ? `${padded}${tail}` : `${padded}${tail}e${Number(power) + below(40) - 20}`
+  return random() < 0.5 && power === '0'
+    ? `${padded}${tail}`
+    : `${padded}${tail}e${Number(power) + below(40) - 20}`
 }
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text)
@@ -40,7 +46,8 @@ describe('reading', () => {
       return read.ok ? 'read' : read.error.detail
     }
     for (const text of ['-0', '-0.0', '-0e5']) expect(said(text)).toMatch(/send `0`, or it as a string$/)
-    for (const text of ['-1e-400', '1e400', '9007199254740993', '0.10000000000000000001']) expect(said(text)).toContain('would be rounded')
+    for (const text of ['-1e-400', '1e400', '9007199254740993', '0.10000000000000000001'])
+      expect(said(text)).toContain('would be rounded')
   })
 
   test.each(JSON_CASES.map((item) => [item.name, item.is, item] as const))('%s: %s', (_name, is, item) => {
@@ -51,7 +58,8 @@ describe('reading', () => {
   test('what is read is what the engine reads', () => {
     for (const item of JSON_CASES) {
       const read = parseJson(jsonBytes(item))
-      if (read.ok) expect(read.value, item.name).toEqual(JSON.parse(new TextDecoder().decode(jsonBytes(item))))
+      if (read.ok)
+        expect(read.value, item.name).toEqual(JSON.parse(new TextDecoder().decode(jsonBytes(item))))
     }
   })
 
@@ -61,7 +69,8 @@ describe('reading', () => {
       const text = spelled(randomJson(random, 3), random)
       const at = Math.floor(random() * (text.length + 1))
       const intruder = INTRUDERS[Math.floor(random() * INTRUDERS.length)] ?? ''
-      const broken = `${text.slice(0, at)}${intruder}${text.slice(at + Math.floor(random() * 3))}`.toWellFormed()
+      const broken =
+        `${text.slice(0, at)}${intruder}${text.slice(at + Math.floor(random() * 3))}`.toWellFormed()
       const read = parseJson(utf8(broken))
       if (!read.ok) continue
       expect(read.value, JSON.stringify(broken)).toEqual(JSON.parse(broken))
@@ -76,7 +85,11 @@ describe('reading', () => {
       const text = spelledNumber(random)
       const value = Number(text)
       const integers = !Number.isInteger(value) || Number.isSafeInteger(value)
-      const expected = integers && Number.isFinite(value) && !Object.is(value, -0) && areEqual(rationalOf(text), rationalOf(String(value)))
+      const expected =
+        integers &&
+        Number.isFinite(value) &&
+        !Object.is(value, -0) &&
+        areEqual(rationalOf(text), rationalOf(String(value)))
       const read = parseJson(utf8(text))
       expect(read.ok, `seed ${seed}: ${text}`).toBe(expected)
       if (read.ok) expect(read.value).toBe(JSON.parse(text))
@@ -90,7 +103,9 @@ describe('reading', () => {
     const started = performance.now()
     expect(parseJson(utf8(`1.${zeros}`))).toEqual({ ok: true, value: 1 })
     expect(parseJson(utf8(`1.${zeros}1`))).toMatchObject({ error: { code: 'json_unsafe_number' } })
-    expect(parseJson(utf8(`1.${'01'.repeat(LIMITS.body_bytes / 2 - 8)}`))).toMatchObject({ error: { code: 'json_unsafe_number' } })
+    expect(parseJson(utf8(`1.${'01'.repeat(LIMITS.body_bytes / 2 - 8)}`))).toMatchObject({
+      error: { code: 'json_unsafe_number' },
+    })
     expect(performance.now() - started).toBeLessThan(2_000)
   })
 
@@ -118,7 +133,9 @@ describe('reading', () => {
       expect(parseJson(utf8(text), EVIDENCE).ok).toBe(true)
       if (text !== depth) expect(parseJson(utf8(text)).ok).toBe(false)
     }
-    expect(parseJson(utf8(`"${'x'.repeat(LIMITS.evidence_bytes)}"`), EVIDENCE)).toMatchObject({ error: { code: 'body_too_large' } })
+    expect(parseJson(utf8(`"${'x'.repeat(LIMITS.evidence_bytes)}"`), EVIDENCE)).toMatchObject({
+      error: { code: 'body_too_large' },
+    })
     expect(parseJson(utf8('['.repeat(10_000)), EVIDENCE)).toMatchObject({ error: { code: 'json_too_deep' } })
   })
 })

@@ -35,7 +35,8 @@ function grow(leaves: readonly string[]): Read {
 
 /** RFC 6962 §2.1, word by word, over raw entries: the definition that the incremental tree is compared with. */
 function definition(entries: readonly Buffer[]): Buffer {
-  const sha256 = (...parts: readonly Uint8Array[]) => createHash('sha256').update(Buffer.concat(parts)).digest()
+  const sha256 = (...parts: readonly Uint8Array[]) =>
+    createHash('sha256').update(Buffer.concat(parts)).digest()
   if (entries.length === 0) return sha256()
   const [only] = entries
   if (entries.length === 1 && only !== undefined) return sha256(Buffer.of(0), only)
@@ -45,7 +46,16 @@ function definition(entries: readonly Buffer[]): Buffer {
 }
 
 // The inputs and results that Certificate Transparency implementations share.
-const KNOWN_ENTRIES = ['', '00', '10', '2021', '3031', '40414243', '5051525354555657', '606162636465666768696a6b6c6d6e6f']
+const KNOWN_ENTRIES = [
+  '',
+  '00',
+  '10',
+  '2021',
+  '3031',
+  '40414243',
+  '5051525354555657',
+  '606162636465666768696a6b6c6d6e6f',
+]
 const KNOWN_ROOTS = [
   'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
   '6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d',
@@ -76,7 +86,8 @@ describe('roots', () => {
   })
 
   test('are the definition’s at every size', () => {
-    for (const [size, hash] of roots.entries()) expect(hash).toBe(definition(entries.slice(0, size)).toString('hex'))
+    for (const [size, hash] of roots.entries())
+      expect(hash).toBe(definition(entries.slice(0, size)).toString('hex'))
   })
 
   test('tell a leaf from a node: an entry that spells two hashes is not their parent', () => {
@@ -89,7 +100,13 @@ describe('inclusion', () => {
   test('every leaf of every tree is proven', () => {
     for (let size = 1; size <= SIZES; size++) {
       for (let index = 0; index < size; index++) {
-        const claim = { leaf: at(leaves, index), index, size, root: at(roots, size), proof: inclusion(index, size, read) }
+        const claim = {
+          leaf: at(leaves, index),
+          index,
+          size,
+          root: at(roots, size),
+          proof: inclusion(index, size, read),
+        }
         if (!verifyInclusion(claim)) throw new Error(`leaf ${index} of ${size} is not proven`)
       }
     }
@@ -99,7 +116,13 @@ describe('inclusion', () => {
     const other = leafHash('another')
     for (let size = 1; size <= 40; size++) {
       for (let index = 0; index < size; index++) {
-        const claim = { leaf: at(leaves, index), index, size, root: at(roots, size), proof: inclusion(index, size, read) }
+        const claim = {
+          leaf: at(leaves, index),
+          index,
+          size,
+          root: at(roots, size),
+          proof: inclusion(index, size, read),
+        }
         const { proof } = claim
         const lies = [
           { ...claim, leaf: other },
@@ -126,9 +149,16 @@ describe('inclusion', () => {
       for (let index = 0; index < size; index++) {
         for (let other = 1; other <= 40; other++) {
           if (other === size) continue
-          const claim = { leaf: at(leaves, index), index, size: other, root: at(roots, other), proof: inclusion(index, size, read) }
+          const claim = {
+            leaf: at(leaves, index),
+            index,
+            size: other,
+            root: at(roots, other),
+            proof: inclusion(index, size, read),
+          }
           const genuine = index < other && inclusion(index, other, read).join() === claim.proof.join()
-          if (verifyInclusion(claim) !== genuine) throw new Error(`leaf ${index}, proof of ${size}, tree of ${other}`)
+          if (verifyInclusion(claim) !== genuine)
+            throw new Error(`leaf ${index}, proof of ${size}, tree of ${other}`)
         }
       }
     }
@@ -161,7 +191,13 @@ describe('consistency', () => {
         const forged = grow(history)
         for (let m = 1; m <= n; m++) {
           const same = root(m, forged) === at(roots, m)
-          const claim = { m, rootM: at(roots, m), n, rootN: root(n, forged), proof: consistency(m, n, forged) }
+          const claim = {
+            m,
+            rootM: at(roots, m),
+            n,
+            rootN: root(n, forged),
+            proof: consistency(m, n, forged),
+          }
           if (verifyConsistency(claim) !== same) throw new Error(`${m} of ${n}: ${JSON.stringify(claim)}`)
         }
       }
@@ -174,11 +210,13 @@ describe('consistency', () => {
         const claim = { m, rootM: at(roots, m), n, rootN: at(roots, n), proof: consistency(m, n, read) }
         for (let other = m + 1; other <= 40; other++) {
           if (other === n) continue
-          if (verifyConsistency({ ...claim, n: other, rootN: at(roots, other) })) throw new Error(`${m} of ${n} as of ${other}`)
+          if (verifyConsistency({ ...claim, n: other, rootN: at(roots, other) }))
+            throw new Error(`${m} of ${n} as of ${other}`)
           // The size is signed with the root, so a root under another size is somebody else's lie; a deeper tree would show it all the
           // same.
           const deeper = Math.ceil(Math.log2(other)) > Math.ceil(Math.log2(n))
-          if (deeper && verifyConsistency({ ...claim, n: other })) throw new Error(`${m} of ${n} as of ${other}, with its own root`)
+          if (deeper && verifyConsistency({ ...claim, n: other }))
+            throw new Error(`${m} of ${n} as of ${other}, with its own root`)
         }
       }
     }

@@ -30,7 +30,9 @@ const ALPHABETS: readonly [string, ...string[]] = [
 ]
 
 function randomText(random: Random): string {
-  const text = Array.from({ length: below(random, 8) }, () => pick(random, [...pick(random, ALPHABETS)] as [string, ...string[]])).join('') // no alphabet is empty
+  const text = Array.from({ length: below(random, 8) }, () =>
+    pick(random, [...pick(random, ALPHABETS)] as [string, ...string[]]),
+  ).join('') // no alphabet is empty
   return text === '__proto__' ? 'proto' : text
 }
 
@@ -51,8 +53,15 @@ export function randomJson(random: Random, depth = 5): Json {
   const kind = below(random, depth > 0 ? 7 : 5)
   if (kind === 5) return Array.from({ length: below(random, 5) }, () => randomJson(random, depth - 1))
   if (kind === 6)
-    return Object.fromEntries(Array.from({ length: below(random, 5) }, () => [randomText(random), randomJson(random, depth - 1)]))
-  return pick<() => Json>(random, [() => null, () => random() < 0.5, () => randomNumber(random), () => randomText(random)])()
+    return Object.fromEntries(
+      Array.from({ length: below(random, 5) }, () => [randomText(random), randomJson(random, depth - 1)]),
+    )
+  return pick<() => Json>(random, [
+    () => null,
+    () => random() < 0.5,
+    () => randomNumber(random),
+    () => randomText(random),
+  ])()
 }
 
 /** The same value, spelled as somebody else might: space anywhere, members in any order, characters escaped at whim. */
@@ -60,9 +69,13 @@ export function spelled(value: Json, random: Random): string {
   const space = (): string => pick(random, ['', '', '', ' ', '\n', '\t', '\r\n'])
   const around = (text: string): string => `${space()}${text}${space()}`
   if (Array.isArray(value))
-    return around(`[${value.length === 0 ? space() : value.map((item): string => spelled(item, random)).join(',')}]`)
+    return around(
+      `[${value.length === 0 ? space() : value.map((item): string => spelled(item, random)).join(',')}]`,
+    )
   if (typeof value === 'object' && value !== null) {
-    const members = Object.entries(value).map(([key, member]): string => `${around(spelledText(key, random))}:${spelled(member, random)}`)
+    const members = Object.entries(value).map(
+      ([key, member]): string => `${around(spelledText(key, random))}:${spelled(member, random)}`,
+    )
     for (let i = members.length - 1; i > 0; i--) {
       const j = below(random, i + 1)
       ;[members[i], members[j]] = [members[j] ?? '', members[i] ?? '']

@@ -16,14 +16,19 @@ export const GONE = Symbol('gone')
 /** Other values of the same kind, values of other kinds, and none at all. */
 export function others(value: unknown): unknown[] {
   if (typeof value === 'string')
-    return [`${value}x`, value.slice(1), value.toUpperCase(), '', null, 0, GONE].filter((other) => other !== value)
+    return [`${value}x`, value.slice(1), value.toUpperCase(), '', null, 0, GONE].filter(
+      (other) => other !== value,
+    )
   if (typeof value === 'number') return [value + 1, value - 1, -value - 1, String(value), null, GONE]
   if (typeof value === 'boolean') return [!value, null, GONE]
   if (value === null) return [{}, 0, '', GONE]
-  return Array.isArray(value) ? [[], [...value, ...value, 0], null, GONE] : [{}, { ...value, extra: 1 }, null, GONE]
+  return Array.isArray(value)
+    ? [[], [...value, ...value, 0], null, GONE]
+    : [{}, { ...value, extra: 1 }, null, GONE]
 }
 
-export const reached = (value: unknown, path: Path): unknown => path.reduce<unknown>((inner, key) => (inner as Members)[key], value) // `paths` made it
+export const reached = (value: unknown, path: Path): unknown =>
+  path.reduce<unknown>((inner, key) => (inner as Members)[key], value) // `paths` made it
 
 /** A copy of `value` with the member at `path` replaced, or removed. It need not be a T any more: that is its use. */
 export function changed<T>(value: T, path: Path, to: unknown): T {

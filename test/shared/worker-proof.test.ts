@@ -40,7 +40,8 @@ const isRead = (change: Partial<WorkerProof>, signer: Signer = WORKER): boolean 
 
 test('K04 a proof by another signer, or for another tenant or worker, is refused', () => {
   expect(isRead({})).toBe(true)
-  for (const signer of [EDGE, STRANGER, { ...STRANGER, kid: WORKER.kid }]) expect(isRead({}, signer)).toBe(false)
+  for (const signer of [EDGE, STRANGER, { ...STRANGER, kid: WORKER.kid }])
+    expect(isRead({}, signer)).toBe(false)
   expect(isRead({ tenant: 'other' })).toBe(false)
   expect(isRead({ worker: 'wrk_01KA5XJ3M0000000000000000B' })).toBe(false)
 })
@@ -50,9 +51,15 @@ test('K04 a proof that claims more than its checks show is refused, in each of i
     { ...FAILED, ok: true },
     { ...PROVEN, checks: [] },
   ]) {
-    for (const change of [{ egress: lie }, { cgroups: lie }, { prepared: lie }, { profiles: [{ ...PROFILE, proof: lie }] }])
+    for (const change of [
+      { egress: lie },
+      { cgroups: lie },
+      { prepared: lie },
+      { profiles: [{ ...PROFILE, proof: lie }] },
+    ])
       expect([change, isRead(change)]).toEqual([change, false])
-    for (const tier of ['B', 'C'] as const) expect(isRead({ tiers: { ...proof.tiers, [tier]: lie } })).toBe(false)
+    for (const tier of ['B', 'C'] as const)
+      expect(isRead({ tiers: { ...proof.tiers, [tier]: lie } })).toBe(false)
   }
 })
 
@@ -60,15 +67,27 @@ test('K04 a tier or means that failed its canaries is not proven', () => {
   const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
   expect(provenMeans(proof)).toEqual(all)
   expect(provenMeans({ ...proof, tiers: { B: FAILED, C: PROVEN } })).toEqual({ ...all, tiers: ['C'] })
-  expect(provenMeans({ ...proof, tiers: { B: PROVEN, C: FAILED } })).toEqual({ ...all, tiers: ['B'], egress: false })
-  expect(provenMeans({ ...proof, egress: FAILED, cgroups: FAILED })).toEqual({ ...all, egress: false, cgroups: false })
-  expect(provenMeans({ ...proof, profiles: [{ ...PROFILE, proof: FAILED }] })).toEqual({ ...all, profiles: [] })
+  expect(provenMeans({ ...proof, tiers: { B: PROVEN, C: FAILED } })).toEqual({
+    ...all,
+    tiers: ['B'],
+    egress: false,
+  })
+  expect(provenMeans({ ...proof, egress: FAILED, cgroups: FAILED })).toEqual({
+    ...all,
+    egress: false,
+    cgroups: false,
+  })
+  expect(provenMeans({ ...proof, profiles: [{ ...PROFILE, proof: FAILED }] })).toEqual({
+    ...all,
+    profiles: [],
+  })
 })
 
 test('K04 a later heartbeat can narrow what a worker has proven, and never widens it', () => {
   const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
   expect(narrowed(all, all)).toEqual(all)
-  for (const one of [all, NO_MEANS]) expect([narrowed(one, NO_MEANS), narrowed(NO_MEANS, one)]).toEqual([NO_MEANS, NO_MEANS])
+  for (const one of [all, NO_MEANS])
+    expect([narrowed(one, NO_MEANS), narrowed(NO_MEANS, one)]).toEqual([NO_MEANS, NO_MEANS])
   const changed = { ...all, profiles: [{ ...PROFILE, sha256: '1'.repeat(64) }] }
   expect([narrowed(all, changed).profiles, narrowed(changed, all).profiles]).toEqual([[], []])
 })

@@ -29,8 +29,16 @@ beforeAll(async () => {
   url = `http://127.0.0.1:${port}/`
   writeFileSync(join(folder, 'entry.js'), ENTRY(join(import.meta.dirname, 'both.ts')))
   writeFileSync(join(folder, 'config.capnp'), CONFIG(port))
-  const options = ['--bundle', '--format=esm', '--platform=node', '--external:node:*', `--outfile=${join(folder, 'main.js')}`]
-  const built = spawnSync(join(ROOT, 'node_modules/.bin/esbuild'), [join(folder, 'entry.js'), ...options], { encoding: 'utf8' })
+  const options = [
+    '--bundle',
+    '--format=esm',
+    '--platform=node',
+    '--external:node:*',
+    `--outfile=${join(folder, 'main.js')}`,
+  ]
+  const built = spawnSync(join(ROOT, 'node_modules/.bin/esbuild'), [join(folder, 'entry.js'), ...options], {
+    encoding: 'utf8',
+  })
   if (built.status !== 0) throw new Error(`esbuild: ${built.error?.message ?? built.stderr}`)
   workerd = new Child(
     {

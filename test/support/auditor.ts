@@ -10,15 +10,22 @@ import type { Call } from '../../shared/wire/calls.ts'
 import { eventually, type HurtStack, insist, must } from './stack/hurt-stack.ts'
 
 /** The call's attestation, verified offline; and that it tells of this call's end. */
-export async function attested({ agent, operator }: HurtStack, { run, id, state, digest }: Call): Promise<Statement> {
+export async function attested(
+  { agent, operator }: HurtStack,
+  { run, id, state, digest }: Call,
+): Promise<Statement> {
   const bundle = must(await insist(() => agent('readAttestation', { params: { run, call: id } })))
   const keys = must(await insist(() => operator('keys', { query: {} })))
   const verdict = verifyBundle(bundle, keys)
   if (!verdict.ok || verdict.statement === undefined)
-    throw new Error(`the attestation of ${id} does not verify: ${JSON.stringify(verdict.checks.filter((check) => !check.ok))}`)
+    throw new Error(
+      `the attestation of ${id} does not verify: ${JSON.stringify(verdict.checks.filter((check) => !check.ok))}`,
+    )
   const { predicate } = verdict.statement
   if (predicate.state !== state || predicate.facts.digest !== digest || predicate.facts.call !== id)
-    throw new Error(`the attestation of ${id} tells of another end: ${predicate.state}, and the call is ${state}`)
+    throw new Error(
+      `the attestation of ${id} tells of another end: ${predicate.state}, and the call is ${state}`,
+    )
   return verdict.statement
 }
 
@@ -27,8 +34,11 @@ export async function journalOf({ agent }: HurtStack, run: string): Promise<Jour
   const entries: JournalEntry[] = []
   const { journal } = must(await insist(() => agent('readRun', { params: { run } })))
   while (entries.length < journal.seq) {
-    const page = must(await insist(() => agent('readJournal', { params: { run }, query: { after: entries.length } })))
-    if (page.items.length === 0) throw new Error(`the journal of ${run} ends at ${entries.length} of ${journal.seq}`)
+    const page = must(
+      await insist(() => agent('readJournal', { params: { run }, query: { after: entries.length } })),
+    )
+    if (page.items.length === 0)
+      throw new Error(`the journal of ${run} ends at ${entries.length} of ${journal.seq}`)
     entries.push(...page.items)
   }
   const known = entries.slice(0, journal.seq)
@@ -39,11 +49,13 @@ export async function journalOf({ agent }: HurtStack, run: string): Promise<Jour
 }
 
 /** Entries that end a call: they alone name an attestation. */
-export const endsIn = (entries: readonly JournalEntry[]): JournalEntry[] => entries.filter(({ body }) => body['attestation'] !== undefined)
+export const endsIn = (entries: readonly JournalEntry[]): JournalEntry[] =>
+  entries.filter(({ body }) => body['attestation'] !== undefined)
 
 /** The log holds each of these ends exactly once and nothing else, and its signed head is the root over its leaves. */
 export async function logHolds({ operator }: HurtStack, ends: readonly JournalEntry[]): Promise<void> {
-  const size = async (): Promise<number> => must(await insist(() => operator('logCheckpoint', { query: {} }))).size
+  const size = async (): Promise<number> =>
+    must(await insist(() => operator('logCheckpoint', { query: {} }))).size
   await eventually(`the log has ${ends.length} leaves`, async () => (await size()) >= ends.length)
   const { root: head, size: leavesSigned } = must(await operator('logCheckpoint', { query: {} }))
   const leaves: string[] = []
@@ -58,11 +70,13 @@ export async function logHolds({ operator }: HurtStack, ends: readonly JournalEn
       .toSorted()
       .join(),
   ]
-  if (have !== want) throw new Error(`the log has ${leaves.length} leaves, and ${ends.length} calls have ended`)
+  if (have !== want)
+    throw new Error(`the log has ${leaves.length} leaves, and ${ends.length} calls have ended`)
   const nodes = new Map<string, string>()
   const read = (level: number, index: number): string => nodes.get(`${level}/${index}`) ?? ''
   for (const [at, hash] of leaves.entries())
-    for (const node of append(at, leafHash(Buffer.from(hash, 'hex')), read)) nodes.set(`${node.level}/${node.index}`, node.hash)
+    for (const node of append(at, leafHash(Buffer.from(hash, 'hex')), read))
+      nodes.set(`${node.level}/${node.index}`, node.hash)
   if (leavesSigned !== leaves.length || root(leaves.length, read) !== head)
     throw new Error('the log’s head is not the root over its leaves')
 }

@@ -12,7 +12,10 @@ export class Following {
   #err = ''
 
   constructor(args: readonly string[], env: Readonly<Record<string, string>>) {
-    this.#child = spawn(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], { cwd: ROOT, env: { PATH: '/usr/bin:/bin', ...env } })
+    this.#child = spawn(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
+      cwd: ROOT,
+      env: { PATH: '/usr/bin:/bin', ...env },
+    })
     this.#closed = new Promise((done) => this.#child.once('close', done))
     this.#child.stdout?.on('data', (chunk: Buffer) => {
       this.#out += chunk.toString()
@@ -31,7 +34,11 @@ export class Following {
   }
 
   line(what: string, wanted: (line: string) => boolean): Promise<string> {
-    return eventually(`${what}; there is ${JSON.stringify(this.#out.slice(-2_000))} ${this.#err}`, () => this.lines.find(wanted), 30_000)
+    return eventually(
+      `${what}; there is ${JSON.stringify(this.#out.slice(-2_000))} ${this.#err}`,
+      () => this.lines.find(wanted),
+      30_000,
+    )
   }
 
   /** With which code it ends by itself, and that no line is cut. */

@@ -4,12 +4,24 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { ROOT } from '../../infra/state.ts'
 
-export type Ran = { readonly code: number | null; readonly out: string; readonly bytes: Buffer; readonly err: string }
-export type Surroundings = { readonly env?: Readonly<Record<string, string>>; readonly stdin?: string | Uint8Array; readonly cwd?: string }
+export type Ran = {
+  readonly code: number | null
+  readonly out: string
+  readonly bytes: Buffer
+  readonly err: string
+}
+export type Surroundings = {
+  readonly env?: Readonly<Record<string, string>>
+  readonly stdin?: string | Uint8Array
+  readonly cwd?: string
+}
 
 const LIMIT_MS = 60_000
 
-export function countersign(args: readonly string[], { env = {}, stdin = '', cwd = ROOT }: Surroundings = {}): Promise<Ran> {
+export function countersign(
+  args: readonly string[],
+  { env = {}, stdin = '', cwd = ROOT }: Surroundings = {},
+): Promise<Ran> {
   return new Promise((settle, fail) => {
     const child = spawn(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
       cwd,
@@ -25,7 +37,12 @@ export function countersign(args: readonly string[], { env = {}, stdin = '', cwd
     child.stdin.end(stdin)
     child.once('error', fail)
     child.once('close', (code) =>
-      settle({ code, out: Buffer.concat(out).toString('utf8'), bytes: Buffer.concat(out), err: Buffer.concat(err).toString('utf8') }),
+      settle({
+        code,
+        out: Buffer.concat(out).toString('utf8'),
+        bytes: Buffer.concat(out),
+        err: Buffer.concat(err).toString('utf8'),
+      }),
     )
   })
 }

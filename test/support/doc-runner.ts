@@ -55,7 +55,8 @@ class Ids {
         .join('')
     const pattern = shown.map((text) => (text === '…' ? '(?:.*\\n)*' : `${line(text)}\\n`)).join('')
     const found = new RegExp(`^${pattern}$`).exec(answer.replace(/^\n+|(?<=\n)\n+/g, ''))
-    for (const [i, id] of ids.entries()) if (found?.[i + 1] !== undefined) this.#known.set(id, found[i + 1] ?? '')
+    for (const [i, id] of ids.entries())
+      if (found?.[i + 1] !== undefined) this.#known.set(id, found[i + 1] ?? '')
     return found !== null
   }
 }

@@ -45,7 +45,14 @@ const CONTEXT = {
   plan: PLAN,
   approval: NOBODY,
   budget: {
-    run: { max_calls: 10, calls: 10, denied: 0, time_ms: 0, asks: 0, tool: { calls: 3, denied: 0, time_ms: 0, spent: 40, asks: 0 } },
+    run: {
+      max_calls: 10,
+      calls: 10,
+      denied: 0,
+      time_ms: 0,
+      asks: 0,
+      tool: { calls: 3, denied: 0, time_ms: 0, spent: 40, asks: 0 },
+    },
   },
   args: {},
 } satisfies Record<string, CedarValueJson>
@@ -71,7 +78,12 @@ function reachOf(assurance: string): ReturnType<Reader['reach']>[0] {
 }
 export const PERMIT = '@id("permit") permit (principal, action, resource);\n'
 
-export type Asked = { text: string; args?: Record<string, CedarValueJson>; context?: Record<string, CedarValueJson>; groups?: string[] }
+export type Asked = {
+  text: string
+  args?: Record<string, CedarValueJson>
+  context?: Record<string, CedarValueJson>
+  groups?: string[]
+}
 
 export function groundsOf({ text, args = {}, context = {}, groups = [] }: Asked): Grounds {
   const set = compile({ set: text })
@@ -82,17 +94,36 @@ export function groundsOf({ text, args = {}, context = {}, groups = [] }: Asked)
     resource: { type: 'Tool', id: 'pay' },
     entities: [
       { uid: { type: 'Agent', id: 'me' }, attrs: {}, parents: groups.map((id) => ({ type: 'Group', id })) },
-      { uid: { type: 'Action', id: 'tool.execute/pay' }, attrs: {}, parents: [{ type: 'Action', id: 'tool.execute' }] },
-      { uid: { type: 'Tool', id: 'pay' }, attrs: { version: 1, sensitive: true, capabilities: [] }, parents: [] },
+      {
+        uid: { type: 'Action', id: 'tool.execute/pay' },
+        attrs: {},
+        parents: [{ type: 'Action', id: 'tool.execute' }],
+      },
+      {
+        uid: { type: 'Tool', id: 'pay' },
+        attrs: { version: 1, sensitive: true, capabilities: [] },
+        parents: [],
+      },
     ],
   })
   const seen = readable(matter, { ...CONTEXT, ...context, args })
   return { matter, context: seen, verdict: ask(matter, seen), refused: [] }
 }
 
-export function explained(asked: Asked, reader = OPERATOR, fits: (args: Record<string, unknown>) => boolean = () => true): Explanation {
+export function explained(
+  asked: Asked,
+  reader = OPERATOR,
+  fits: (args: Record<string, unknown>) => boolean = () => true,
+): Explanation {
   const grounds = groundsOf(asked)
   const { policies } = grounds.verdict
-  const decision: Decision = { effect: 'deny', code: 'denied', policies: [...policies], reason: '', policy_set: '', snapshot: '' }
+  const decision: Decision = {
+    effect: 'deny',
+    code: 'denied',
+    policies: [...policies],
+    reason: '',
+    policy_set: '',
+    snapshot: '',
+  }
   return explain(decision, grounds, { args: asked.args ?? {}, fits }, reader)
 }

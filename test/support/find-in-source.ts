@@ -9,7 +9,9 @@ export type Span = { readonly at: number; readonly length: number }
 /** Where `text` is in `source`: white space between tokens and trailing commas may differ. Undefined unless there is exactly one place. */
 export function findOnce(text: string, source: string): Span | undefined {
   const tokens = text.match(TOKEN) ?? []
-  const pattern = tokens.map((token, i) => `${i > 0 && CLOSING.has(token) ? ',?\\s*' : ''}${RegExp.escape(token)}`).join('\\s*')
+  const pattern = tokens
+    .map((token, i) => `${i > 0 && CLOSING.has(token) ? ',?\\s*' : ''}${RegExp.escape(token)}`)
+    .join('\\s*')
   const [found, ...more] = source.matchAll(new RegExp(pattern, 'g'))
   return found === undefined || more.length > 0 ? undefined : { at: found.index, length: found[0].length }
 }

@@ -16,7 +16,9 @@ export function granted<T>(answer: Result<T, Problem>): T {
 
 /** The code of an answer that must be a refusal. */
 export function refusal<T>(answer: Result<T, Problem>): string {
-  return answer.ok ? `no refusal: ${JSON.stringify(answer.value)}` : `${answer.error.status} ${answer.error.code}`
+  return answer.ok
+    ? `no refusal: ${JSON.stringify(answer.value)}`
+    : `${answer.error.status} ${answer.error.code}`
 }
 
 type Principal = { readonly name: string; readonly key: string; readonly client: Client }
@@ -61,13 +63,21 @@ export class Desk {
   /** An agent that no worker of the stack serves, unless `pool` says so: its calls are claimed by the test or by nobody. */
   async agent(spec: Partial<AgentSpec> = {}): Promise<Principal> {
     const name = this.name()
-    const made = granted(await this.root('putAgent', { params: { name }, body: { tools: ['*'], pool: `${this.#prefix}-pool`, ...spec } }))
+    const made = granted(
+      await this.root('putAgent', {
+        params: { name },
+        body: { tools: ['*'], pool: `${this.#prefix}-pool`, ...spec },
+      }),
+    )
     return this.#principal(name, made.key)
   }
 
   async operator(roles: string[]): Promise<Principal> {
     const name = this.name()
-    return this.#principal(name, granted(await this.root('putOperator', { params: { name }, body: { roles } })).key)
+    return this.#principal(
+      name,
+      granted(await this.root('putOperator', { params: { name }, body: { roles } })).key,
+    )
   }
 
   #principal(name: string, key: string | undefined): Principal {
@@ -85,9 +95,14 @@ export class Desk {
   }
 
   /** A call of a tool that needs a human, waiting for one. */
-  async asked(by: Client, tool: string, args: Record<string, unknown> = {}): Promise<Call & { approval: NonNullable<Call['approval']> }> {
+  async asked(
+    by: Client,
+    tool: string,
+    args: Record<string, unknown> = {},
+  ): Promise<Call & { approval: NonNullable<Call['approval']> }> {
     const call = granted(await by('proposeCallInNewRun', { body: { tool, args } }))
-    if (call.approval === undefined || call.state !== 'awaiting_approval') throw new Error(`the call is ${call.state}`)
+    if (call.approval === undefined || call.state !== 'awaiting_approval')
+      throw new Error(`the call is ${call.state}`)
     return { ...call, approval: call.approval }
   }
 
@@ -102,10 +117,17 @@ export class Desk {
    * The tenant's own policies while `work` runs: with these beside them, and without those that are `null`. Put back after, come what
    * may.
    */
-  async withPolicies<T>(changes: Readonly<Record<string, string | null>>, work: () => Promise<T>): Promise<T> {
+  async withPolicies<T>(
+    changes: Readonly<Record<string, string | null>>,
+    work: () => Promise<T>,
+  ): Promise<T> {
     const { policies } = granted(await this.root('readPolicies', {}))
-    const changed = Object.entries({ ...policies, ...changes }).filter((entry): entry is [string, string] => entry[1] !== null)
-    granted(await this.root('putPolicies', { body: { policies: Object.fromEntries(changed), note: 'a test' } }))
+    const changed = Object.entries({ ...policies, ...changes }).filter(
+      (entry): entry is [string, string] => entry[1] !== null,
+    )
+    granted(
+      await this.root('putPolicies', { body: { policies: Object.fromEntries(changed), note: 'a test' } }),
+    )
     try {
       return await work()
     } finally {

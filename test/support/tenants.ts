@@ -95,27 +95,43 @@ export async function furnished(dev: DevInfo, name: string): Promise<Tenant> {
   const { id: run } = granted(await agent.client('createRun', { body: { session } }))
   granted(await agent.client('putFile', { params: { run, sha256: sha256(bytes) }, body: bytes }))
   const files = [{ path: 'a.txt', sha256: sha256(bytes) }]
-  const call = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files } }))
+  const call = granted(
+    await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files } }),
+  )
   const claim = granted(await peer.claim(call.id))
   granted(await peer.settle(claim))
 
   const standing = await desk.asked(agent.client, sensitive)
-  granted(await root('answerApproval', { params: { id: standing.approval.id }, body: { decision: 'approve', scope: 'session' } }))
+  granted(
+    await root('answerApproval', {
+      params: { id: standing.approval.id },
+      body: { decision: 'approve', scope: 'session' },
+    }),
+  )
   const asked = await desk.asked(agent.client, sensitive, { text: `of ${name}` })
   const link = await desk.link(approver.client, asked.approval.id)
 
   const publisher = await Publisher.listed(`${name}-publisher`, root)
   const skill = `${name}-skill`
   granted(await root('publishSkill', { body: publisher.pack(publisher.manifest(skill), await component()) }))
-  granted(await approver.client('enableSkill', { params: { id: skill, version: '1.0.0' }, body: { reason: 'a test' } }))
+  granted(
+    await approver.client('enableSkill', {
+      params: { id: skill, version: '1.0.0' },
+      body: { reason: 'a test' },
+    }),
+  )
   const channel = `${name}-channel`
   const keys = [`whsec_${Buffer.alloc(32, 7).toString('base64')}`]
   const quiet = { kind: 'webhook' as const, url: 'https://hooks.example.com/x', keys, after_s: 3_600 }
   granted(await root('putChannel', { params: { name: channel }, body: quiet }))
   const secret = `${name}-secret`
-  granted(await root('putSecret', { params: { name: secret }, body: { value: `value of ${name}`, tools: [tool] } }))
+  granted(
+    await root('putSecret', { params: { name: secret }, body: { value: `value of ${name}`, tools: [tool] } }),
+  )
   const { policies } = granted(await root('readPolicies', {}))
-  const { version } = granted(await root('putPolicies', { body: { policies: { ...policies, more: forbidNothing(name) }, note: name } }))
+  const { version } = granted(
+    await root('putPolicies', { body: { policies: { ...policies, more: forbidNothing(name) }, note: name } }),
+  )
 
   const [first] = granted(await root('listStanding', {})).items
   return {
@@ -167,7 +183,10 @@ const BY_FOLDER: Readonly<Record<string, keyof Ids>> = {
 export function pathOf(name: RouteName, ids: Ids): string {
   const route: Route = ROUTES[name]
   return route.path
-    .replace(/([\w-]+)\/\{(\w+)\}/g, (_, folder: string, param: string) => `${folder}/${idOf(folder, param, ids)}`)
+    .replace(
+      /([\w-]+)\/\{(\w+)\}/g,
+      (_, folder: string, param: string) => `${folder}/${idOf(folder, param, ids)}`,
+    )
     .replace(/\{part\}/, '0')
     .replace(/\{version\}/, '1.0.0')
 }

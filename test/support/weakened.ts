@@ -16,13 +16,17 @@ export type Weakness = readonly [file: string, from: string, to: string]
 export function weakened(...weaknesses: readonly Weakness[]): <Module>(path: string) => Promise<Module> {
   const folder = mkdtempSync(join(tmpdir(), 'weakened-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  for (const part of ['worker', 'shared', 'package.json']) cpSync(join(ROOT, part), join(folder, part), { recursive: true })
+  for (const part of ['worker', 'shared', 'package.json'])
+    cpSync(join(ROOT, part), join(folder, part), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   for (const [file, from, to] of weaknesses) {
     const source = readFileSync(join(folder, file), 'utf8')
     const span = findOnce(from, source)
     if (span === undefined) throw new Error(`${file} does not have this exactly once: ${from}`)
-    writeFileSync(join(folder, file), `${source.slice(0, span.at)}${to}${source.slice(span.at + span.length)}`)
+    writeFileSync(
+      join(folder, file),
+      `${source.slice(0, span.at)}${to}${source.slice(span.at + span.length)}`,
+    )
   }
   return (path) => import(/* @vite-ignore */ join(folder, path))
 }

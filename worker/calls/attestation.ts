@@ -3,7 +3,15 @@
 
 import { parseJson } from '../../shared/bytes/json.ts'
 import { payloadBytes, type Signer, seal } from '../../shared/evidence/dsse.ts'
-import { type Execution, endingOf, type Grant, STATEMENT_TYPE, Statement, statementOf, UNSTARTED } from '../../shared/evidence/statement.ts'
+import {
+  type Execution,
+  endingOf,
+  type Grant,
+  STATEMENT_TYPE,
+  Statement,
+  statementOf,
+  UNSTARTED,
+} from '../../shared/evidence/statement.ts'
 import { attestationId, split } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Outcome, StreamSummary } from '../../shared/plan/plan.ts'
@@ -40,12 +48,15 @@ export function inShort({ fence, envelope }: Settlement, signer: Signer): Settle
     }),
     signer,
   )
-  return short.payload === envelope.payload ? undefined : { fence, envelope: short, output: { stdout: '', stderr: '' } }
+  return short.payload === envelope.payload
+    ? undefined
+    : { fence, envelope: short, output: { stdout: '', stderr: '' } }
 }
 
 const UNTOLD = 'the edge could not read what this worker told of the end; the worker’s log says why'
 
-const leftOut = (of: StreamSummary | null): StreamSummary | null => of && { ...of, kept: 0, truncated: of.bytes > 0 }
+const leftOut = (of: StreamSummary | null): StreamSummary | null =>
+  of && { ...of, kept: 0, truncated: of.bytes > 0 }
 
 /** As the edge reads it. */
 function isReadable({ envelope }: Settlement): boolean {
@@ -58,10 +69,20 @@ function bounded(grant: Grant, grant_sha256: string, ran: Ran, signer: Signer): 
   const { envelope, output } = settlement
   const beside = envelope.payload.length + BESIDE_BYTES
   if (beside + output.stdout.length + output.stderr.length <= LIMITS.settlement_bytes) return settlement
-  return sealed(grant, grant_sha256, shortened(ran, Math.floor(((LIMITS.settlement_bytes - beside) * 3) / 4)), signer)
+  return sealed(
+    grant,
+    grant_sha256,
+    shortened(ran, Math.floor(((LIMITS.settlement_bytes - beside) * 3) / 4)),
+    signer,
+  )
 }
 
-function sealed(grant: Grant, grant_sha256: string, { execution, stdout, stderr }: Ran, signer: Signer): Settlement {
+function sealed(
+  grant: Grant,
+  grant_sha256: string,
+  { execution, stdout, stderr }: Ran,
+  signer: Signer,
+): Settlement {
   const { facts, worker, fence, deadline_ms } = grant
   if (execution.outcome === null) throw new Error('a worker always saw an outcome')
   const statement = statementOf({
@@ -71,7 +92,11 @@ function sealed(grant: Grant, grant_sha256: string, { execution, stdout, stderr 
     grant: { sha256: grant_sha256, worker, fence, deadline_ms },
     execution,
   })
-  return { fence, envelope: seal(STATEMENT_TYPE, statement, signer), output: { stdout: base64(stdout), stderr: base64(stderr) } }
+  return {
+    fence,
+    envelope: seal(STATEMENT_TYPE, statement, signer),
+    output: { stdout: base64(stdout), stderr: base64(stderr) },
+  }
 }
 
 /** What a settlement holds besides the payload and the output: names, a signature, and numbers that shortening may lengthen. */
@@ -83,24 +108,34 @@ function shortened({ execution, stdout, stderr }: Ran, room: number): Ran {
     Math.min(mine.byteLength, Math.max(Math.floor(room / 2), room - other.byteLength))
   const cut = (bytes: Uint8Array, most: number): Uint8Array => {
     const tail = Math.floor(most / 4)
-    return bytes.byteLength <= most ? bytes : Buffer.concat([bytes.subarray(0, most - tail), bytes.subarray(bytes.byteLength - tail)])
+    return bytes.byteLength <= most
+      ? bytes
+      : Buffer.concat([bytes.subarray(0, most - tail), bytes.subarray(bytes.byteLength - tail)])
   }
   const [out, error] = [cut(stdout, share(stdout, stderr)), cut(stderr, share(stderr, stdout))]
   const summary = (of: StreamSummary | null, kept: Uint8Array): StreamSummary | null =>
     of && { ...of, kept: kept.byteLength, truncated: kept.byteLength < of.bytes }
   return {
-    execution: { ...execution, stdout: summary(execution.stdout, out), stderr: summary(execution.stderr, error) },
+    execution: {
+      ...execution,
+      stdout: summary(execution.stdout, out),
+      stderr: summary(execution.stderr, error),
+    },
     stdout: out,
     stderr: error,
   }
 }
 
-const base64 = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
+const base64 = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
 
 const NOTHING = new Uint8Array()
 
 /** A call that this worker would not run, or could not begin. */
-export const unrun = (outcome: Extract<Outcome, { kind: 'refused' | 'infra' | 'cancelled' }>, now_ms: number): Ran => ({
+export const unrun = (
+  outcome: Extract<Outcome, { kind: 'refused' | 'infra' | 'cancelled' }>,
+  now_ms: number,
+): Ran => ({
   execution: {
     outcome,
     stdout: null,

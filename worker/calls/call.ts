@@ -56,7 +56,8 @@ export async function execute(doorbell: Doorbell, at: Station): Promise<void> {
 async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station, told: () => void): Promise<void> {
   const { call } = doorbell
   const { identity, link, log, spool } = at
-  const leaveAlone = (reason: string, code?: string): void => log.say('a call was left alone', { call, reason, code })
+  const leaveAlone = (reason: string, code?: string): void =>
+    log.say('a call was left alone', { call, reason, code })
   await at.settling.offered()
   if (at.draining.aborted) return leaveAlone('the worker is stopping; the edge rings again')
   if (spool.full) return leaveAlone('the spool is full')
@@ -74,7 +75,8 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station, told: (
 
   const { tenant, worker, edge } = identity
   const judged = verifyClaim(claim.value, { tenant, ...doorbell, worker, edge, now_ms: link.clock.now() })
-  if (judged.kind === 'stray') return log.warn('a claim was answered with a grant that is not for us', { call, reason: judged.reason })
+  if (judged.kind === 'stray')
+    return log.warn('a claim was answered with a grant that is not for us', { call, reason: judged.reason })
   const { grant } = judged
   const begun = spool.begin(call, grant.fence)
   if (begun.ok && !begun.value) return leaveAlone('it was begun here before') // L2: nobody saw that end, and nobody will pretend to
@@ -100,9 +102,14 @@ async function carryOut(doorbell: Doorbell, inHand: InHand, at: Station, told: (
   })
 }
 
-async function runAsJudged(judged: Exclude<Judged, { kind: 'stray' }>, inHand: InHand, at: Station): Promise<Ran> {
+async function runAsJudged(
+  judged: Exclude<Judged, { kind: 'stray' }>,
+  inHand: InHand,
+  at: Station,
+): Promise<Ran> {
   const { link, runFolders, streaming } = at
-  if (judged.kind === 'mistrusted') return unrun({ kind: 'refused', code: 'grant_invalid', detail: judged.reason }, link.clock.now())
+  if (judged.kind === 'mistrusted')
+    return unrun({ kind: 'refused', code: 'grant_invalid', detail: judged.reason }, link.clock.now())
   return perform(judged, inHand, {
     link,
     runFolders,
@@ -116,7 +123,10 @@ async function runAsJudged(judged: Exclude<Judged, { kind: 'stray' }>, inHand: I
 function failedByUs(error: unknown, call: string, { link, log }: Station): Ran {
   const fault = faultOf(error)
   log.warn('a call was failed by a fault of ours', { call, ...fault })
-  return unrun({ kind: 'infra', detail: `the worker failed (${fault.code}); its log says where` }, link.clock.now())
+  return unrun(
+    { kind: 'infra', detail: `the worker failed (${fault.code}); its log says where` },
+    link.clock.now(),
+  )
 }
 
 function endOf({ execution: { outcome } }: Ran): { state: string; code?: string } {

@@ -7,10 +7,17 @@ import type { Outcome, ProcessPlan as Plan, StreamSummary } from '../../shared/p
 import { schemaCheck } from '../../shared/schema/validate.ts'
 
 /** What the sandbox saw, or what is wrong with the result of a program that ended well. */
-export function judged(outcome: Outcome, { executor: { output } }: Plan, { truncated }: StreamSummary, stdout: Uint8Array): Outcome {
+export function judged(
+  outcome: Outcome,
+  { executor: { output } }: Plan,
+  { truncated }: StreamSummary,
+  stdout: Uint8Array,
+): Outcome {
   if (output === undefined || outcome.kind !== 'exit' || outcome.code !== 0) return outcome
   const fault = truncated ? 'it is longer than `output_bytes`, and was cut' : faultOf(output, stdout)
-  return fault === undefined ? outcome : { kind: 'invalid_output', detail: `standard output is no result: ${fault}` }
+  return fault === undefined
+    ? outcome
+    : { kind: 'invalid_output', detail: `standard output is no result: ${fault}` }
 }
 
 function faultOf(schema: NonNullable<Plan['executor']['output']>, stdout: Uint8Array): string | undefined {

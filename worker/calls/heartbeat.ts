@@ -78,14 +78,18 @@ export function startHeartbeat(parts: Parts): Heartbeat {
   let last = Promise.resolve()
   const tick = (): void => {
     if (beating) return // an edge that takes its time gets no second question
-    last = beat().catch((bug) => parts.log.warn('a heartbeat failed by a fault of ours', { reason: String(bug) }))
+    last = beat().catch((bug) =>
+      parts.log.warn('a heartbeat failed by a fault of ours', { reason: String(bug) }),
+    )
   }
   const timer = setInterval(tick, LIMITS.heartbeat_ms)
   tick()
   const stop = async (): Promise<void> => {
     clearInterval(timer)
     await last // one that arrived after the announcement would take the worker again
-    await parts.link.ask('heartbeat', { body: { tiers: [...parts.tiers()], running: [], process: parts.process, leaving: true } })
+    await parts.link.ask('heartbeat', {
+      body: { tiers: [...parts.tiers()], running: [], process: parts.process, leaving: true },
+    })
   }
   return { first, stop }
 }
@@ -95,7 +99,10 @@ function pulseAt(problem: Problem): Pulse {
   return problem.code === UNKNOWN_TO_IT ? 'unwelcome' : 'refused'
 }
 
-async function ask({ link, tiers, process }: Parts, running: { call: string; fence: number }[]): ReturnType<typeof link.ask<'heartbeat'>> {
+async function ask(
+  { link, tiers, process }: Parts,
+  running: { call: string; fence: number }[],
+): ReturnType<typeof link.ask<'heartbeat'>> {
   const asked = link.clock.mark()
   const answer = await link.ask('heartbeat', { body: { tiers: [...tiers()], running, process } })
   if (answer.ok) link.clock.learn(answer.value.now_ms, asked)
@@ -105,7 +112,12 @@ async function ask({ link, tiers, process }: Parts, running: { call: string; fen
 function tell(log: Log, before: Pulse, now: Pulse, problem?: Problem): void {
   const why = { code: problem?.code, detail: problem?.detail }
   if (now === 'away') log.warn('the edge does not answer; running calls go on, and it is asked again', why)
-  if (now === 'refused') log.warn('the edge takes no heartbeat; running calls go on, nothing new is taken, and it is asked again', why)
-  if (now === 'unwelcome') log.warn('the edge does not accept this worker; ask an operator, or enrol anew', why)
+  if (now === 'refused')
+    log.warn(
+      'the edge takes no heartbeat; running calls go on, nothing new is taken, and it is asked again',
+      why,
+    )
+  if (now === 'unwelcome')
+    log.warn('the edge does not accept this worker; ask an operator, or enrol anew', why)
   if (now === 'well' && before !== 'unknown') log.say('the edge answers again')
 }

@@ -48,7 +48,9 @@ export class Running {
 
   /** What a heartbeat speaks for. */
   spokenFor(): { call: string; fence: number }[] {
-    return [...this.#calls.values()].flatMap(({ call, fence }) => (fence === undefined ? [] : [{ call, fence }]))
+    return [...this.#calls.values()].flatMap(({ call, fence }) =>
+      fence === undefined ? [] : [{ call, fence }],
+    )
   }
 
   empty(): Promise<void> {

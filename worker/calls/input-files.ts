@@ -12,12 +12,20 @@ import { ownFolder, removeFolder } from '../host/owned-folders.ts'
 import type { Link } from '../link/client.ts'
 
 type NotRun = Extract<Outcome, { kind: 'refused' | 'infra' }>
-type From = { readonly call: string; readonly link: Link; readonly root: string; readonly signal: AbortSignal }
+type From = {
+  readonly call: string
+  readonly link: Link
+  readonly root: string
+  readonly signal: AbortSignal
+}
 
 const FETCH_PATIENCE_MS = 15_000
 
 /** The folder, which is the caller's to remove; undefined where the call brings nothing. */
-export async function layInputs(files: readonly InputFile[] | undefined, from: From): Promise<Result<string | undefined, NotRun>> {
+export async function layInputs(
+  files: readonly InputFile[] | undefined,
+  from: From,
+): Promise<Result<string | undefined, NotRun>> {
   if (files === undefined || files.length === 0) return ok(undefined)
   const folder = await ownFolder(from.root, 'input')
   for (const file of files) {
@@ -35,7 +43,11 @@ export async function layInputs(files: readonly InputFile[] | undefined, from: F
   return ok(folder)
 }
 
-async function lay({ path, sha256, bytes }: InputFile, folder: string, { call, link, signal }: From): Promise<Result<void, NotRun>> {
+async function lay(
+  { path, sha256, bytes }: InputFile,
+  folder: string,
+  { call, link, signal }: From,
+): Promise<Result<void, NotRun>> {
   const at = join(folder, path)
   await mkdir(dirname(at), { recursive: true })
   const file = await open(at, 'wx+', 0o444)
@@ -44,7 +56,11 @@ async function lay({ path, sha256, bytes }: InputFile, folder: string, { call, l
     for (let part = 0; left > 0; part++) {
       const params = { call, sha256, part: String(part) }
       const answer = await link.insist('readInput', { params }, { patience_ms: FETCH_PATIENCE_MS, signal })
-      if (!answer.ok) return err({ kind: 'infra', detail: `a file of the call could not be fetched (${answer.error.code})` })
+      if (!answer.ok)
+        return err({
+          kind: 'infra',
+          detail: `a file of the call could not be fetched (${answer.error.code})`,
+        })
       const data = Buffer.from(answer.value.data, 'base64')
       if (data.byteLength === 0 || data.byteLength > left) return err(NOT_IT)
       left -= data.byteLength
@@ -63,4 +79,8 @@ async function digestOf(file: FileHandle): Promise<string> {
   return hash.digest('hex')
 }
 
-const NOT_IT: NotRun = { kind: 'refused', code: 'grant_invalid', detail: 'a file of the call is not the one that was decided' }
+const NOT_IT: NotRun = {
+  kind: 'refused',
+  code: 'grant_invalid',
+  detail: 'a file of the call is not the one that was decided',
+}

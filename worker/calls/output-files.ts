@@ -87,7 +87,8 @@ async function take(at: string, path: string, taken: Taken, to: To): Promise<voi
   if (stats.isDirectory()) return walk({ handle, path: `${path}/` }, taken, to)
   try {
     if (!stats.isFile() || stats.nlink !== 1) return taken.leave(path, 'no_file') // S42: who has two names may be somebody else's
-    if (stats.size > LIMITS.file_bytes || taken.files.length >= LIMITS.call_files) return taken.leave(path, 'too_much')
+    if (stats.size > LIMITS.file_bytes || taken.files.length >= LIMITS.call_files)
+      return taken.leave(path, 'too_much')
     const inTime = (): boolean => !to.signal.aborted && to.link.clock.now() < to.until_ms
     if (!inTime()) return taken.leave(path, 'not_sent')
     const bytes = await handle.readFile()

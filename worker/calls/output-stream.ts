@@ -44,7 +44,11 @@ class Kept {
     this.sent += count
     let { chunk, byte } = this.#at
     byte += count
-    for (let size = this.chunks[chunk]?.byteLength; size !== undefined && byte >= size; size = this.chunks[chunk]?.byteLength) {
+    for (
+      let size = this.chunks[chunk]?.byteLength;
+      size !== undefined && byte >= size;
+      size = this.chunks[chunk]?.byteLength
+    ) {
       byte -= size
       chunk++
     }
@@ -126,7 +130,10 @@ export class CallOutput {
     void this.#sendBoth()
       .catch((bug) => {
         this.#ended = true
-        this.#log.warn('the output of a running call is not sent on, by a fault of ours', { call: this.#inHand.call, ...faultOf(bug) })
+        this.#log.warn('the output of a running call is not sent on, by a fault of ours', {
+          call: this.#inHand.call,
+          ...faultOf(bug),
+        })
       })
       .finally(() => {
         this.#sending = false

@@ -18,7 +18,12 @@ const SWEEP_MS = 60_000
 const GONE = 'gone-'
 
 /** `bytes`: of all folders together. `free_bytes`: what stays free on their disk. `rest_ms`: how long one stays, whoever needs its room. */
-type Bounds = { readonly bytes: number; readonly free_bytes: number; readonly idle_ms: number; readonly rest_ms: number }
+type Bounds = {
+  readonly bytes: number
+  readonly free_bytes: number
+  readonly idle_ms: number
+  readonly rest_ms: number
+}
 
 const BOUNDS: Bounds = {
   bytes: LIMITS.run_folders_bytes,
@@ -77,7 +82,11 @@ export class RunFolders {
   }
 
   /** The run's folder, which stays at least until `leave`. One that was `kept` for the run is not made anew. */
-  async enter(run: string, expected: Grant['folder'], limits: FolderLimits): Promise<Result<string, NoFolder>> {
+  async enter(
+    run: string,
+    expected: Grant['folder'],
+    limits: FolderLimits,
+  ): Promise<Result<string, NoFolder>> {
     const folder = join(this.#root, run)
     if (!this.#clear(run)) return err('lost')
     if (expected === 'kept' && !existsSync(folder)) return err('lost')
@@ -131,7 +140,9 @@ export class RunFolders {
 
   /** Those that were left that long ago, the longest first. */
   #resting(since_ms: number, now_ms = performance.now()): [string, RunFolder][] {
-    const resting = [...this.#runs].filter(([, { inside, left_ms }]) => inside === 0 && now_ms - left_ms >= since_ms)
+    const resting = [...this.#runs].filter(
+      ([, { inside, left_ms }]) => inside === 0 && now_ms - left_ms >= since_ms,
+    )
     return resting.sort(([, one], [, other]) => one.left_ms - other.left_ms)
   }
 
@@ -213,5 +224,8 @@ const sum = (all: readonly number[]): number => all.reduce((one, other) => one +
 
 const larger = (one: FolderLimits, other: FolderLimits): FolderLimits => ({
   workspace_bytes: Math.max(one.workspace_bytes, other.workspace_bytes),
-  workspace_inodes: Math.max(one.workspace_inodes ?? Number.POSITIVE_INFINITY, other.workspace_inodes ?? Number.POSITIVE_INFINITY),
+  workspace_inodes: Math.max(
+    one.workspace_inodes ?? Number.POSITIVE_INFINITY,
+    other.workspace_inodes ?? Number.POSITIVE_INFINITY,
+  ),
 })

@@ -34,10 +34,13 @@ export async function perform(verified: Verified, inHand: InHand, means: Means):
   const { grant, plan, args, argsText } = verified
   const { link, runFolders, output } = means
   const stdin = stdinOf(plan, args, argsText)
-  if (!stdin.ok) return unrun({ kind: 'refused', code: 'invalid_input', detail: stdin.error }, link.clock.now())
+  if (!stdin.ok)
+    return unrun({ kind: 'refused', code: 'invalid_input', detail: stdin.error }, link.clock.now())
   const { run } = grant.facts
   const runFolder =
-    plan.workspace === 'run' ? await runFolders.enter(run, grant.folder, lowered(plan.limits, means.ceilings)) : ok(undefined)
+    plan.workspace === 'run'
+      ? await runFolders.enter(run, grant.folder, lowered(plan.limits, means.ceilings))
+      : ok(undefined)
   if (!runFolder.ok) return unrun(withoutFolder(runFolder.error), link.clock.now())
   try {
     return await performIn(runFolder.value, stdin.value, verified, inHand, means)
@@ -79,7 +82,9 @@ async function performIn(
     const ended_at_ms = Math.max(started_at_ms, link.clock.now())
     const still = outputs !== undefined && seen.outcome.kind !== 'infra' && seen.outcome.kind !== 'refused'
     const until_ms = grant.deadline_ms - SETTLING_MS
-    const files = still ? await collect(outputs, { call, veil: new Veil(secrets), link, until_ms, signal }) : undefined
+    const files = still
+      ? await collect(outputs, { call, veil: new Veil(secrets), link, until_ms, signal })
+      : undefined
     const kept = output.end()
     const execution = {
       ...seen,
@@ -113,12 +118,18 @@ const FULL =
   'the disk of this worker has no room for the folder of another run; try again in some minutes, or have its operator raise `runs_bytes` or lower `free_bytes`'
 
 /** Standard input as the plan says: nothing, all arguments in the form that the digest covers, or the text of one. */
-function stdinOf({ executor: { stdin } }: Plan, args: Record<string, unknown>, argsText: string): Result<Buffer | undefined, string> {
+function stdinOf(
+  { executor: { stdin } }: Plan,
+  args: Record<string, unknown>,
+  argsText: string,
+): Result<Buffer | undefined, string> {
   if (stdin === 'none') return ok(undefined)
   if (stdin === 'args') return ok(Buffer.from(argsText))
   if (!Object.hasOwn(args, stdin.arg)) return ok(undefined) // an optional argument that was not given
   const text = args[stdin.arg]
-  return typeof text === 'string' ? ok(Buffer.from(text)) : err(`the argument \`${stdin.arg}\` is to be standard input and is no text`)
+  return typeof text === 'string'
+    ? ok(Buffer.from(text))
+    : err(`the argument \`${stdin.arg}\` is to be standard input and is no text`)
 }
 
 /**
@@ -132,7 +143,10 @@ function least(limits: Limits, ceilings: Config['limits'], left_ms: number): Lim
 
 function lowered(limits: Limits, ceilings: Config['limits']): Limits {
   const names = Object.keys(ceilings) as (keyof Limits)[] // the keys of limits
-  const least = names.map((name) => [name, Math.min(limits[name] ?? Number.POSITIVE_INFINITY, ceilings[name] ?? Number.POSITIVE_INFINITY)])
+  const least = names.map((name) => [
+    name,
+    Math.min(limits[name] ?? Number.POSITIVE_INFINITY, ceilings[name] ?? Number.POSITIVE_INFINITY),
+  ])
   return { ...limits, ...Object.fromEntries(least.filter(([, value]) => value !== Number.POSITIVE_INFINITY)) }
 }
 

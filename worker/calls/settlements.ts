@@ -46,7 +46,11 @@ export class Settling {
 
   async settle(spooled: Spooled): Promise<Sent> {
     const kept = this.#spool.keep(spooled)
-    if (!kept.ok) this.#log.warn('a result could not be spooled; it is sent all the same', { call: spooled.call, reason: kept.error })
+    if (!kept.ok)
+      this.#log.warn('a result could not be spooled; it is sent all the same', {
+        call: spooled.call,
+        reason: kept.error,
+      })
     const sent = await this.#send(spooled)
     if (sent === 'acknowledged' || sent === 'dropped') return sent
     this.#backlog.set(spooled.call, spooled)
@@ -113,7 +117,8 @@ export class Settling {
       if (this.#ended) return false
       const sent = await this.#send(spooled)
       if (sent === 'away') return false
-      if (sent !== 'waiting' && this.#backlog.get(spooled.call) === spooled) this.#backlog.delete(spooled.call) // a later one came meanwhile
+      if (sent !== 'waiting' && this.#backlog.get(spooled.call) === spooled)
+        this.#backlog.delete(spooled.call) // a later one came meanwhile
     }
     return true
   }
@@ -136,11 +141,18 @@ export class Settling {
   /** Whole, and in short where that can't be read. The whole is what the spool keeps. */
   async #tell(call: string, whole: Settlement): Promise<Result<void, Problem>> {
     const answer = await this.#ask(whole)
-    const short = answer.ok || !UNREAD.includes(answer.error.status) ? undefined : inShort(whole, this.#signer)
+    const short =
+      answer.ok || !UNREAD.includes(answer.error.status) ? undefined : inShort(whole, this.#signer)
     if (answer.ok || short === undefined) return answer
     const { status, code, detail } = answer.error
     const again = await this.#ask(short)
-    if (again.ok) this.#log.warn('the edge did not take a result as it was; it has the ending alone', { call, status, code, detail })
+    if (again.ok)
+      this.#log.warn('the edge did not take a result as it was; it has the ending alone', {
+        call,
+        status,
+        code,
+        detail,
+      })
     return again
   }
 
@@ -148,7 +160,9 @@ export class Settling {
   async #ask(settlement: Settlement): Promise<Result<void, Problem>> {
     const answer = await this.#link.ask('settle', { body: settlement })
     if (!answer.ok) return answer
-    return answer.value.attestation.payload === settlement.envelope.payload ? ok(undefined) : err(NOT_THE_EDGES)
+    return answer.value.attestation.payload === settlement.envelope.payload
+      ? ok(undefined)
+      : err(NOT_THE_EDGES)
   }
 }
 
@@ -156,4 +170,5 @@ export class Settling {
 const UNREAD: readonly number[] = [400, 413, 422]
 
 /** A revoked worker may be let in again, and a policy may change: those refusals keep the result. */
-const final = (problem: Problem): boolean => !mayChange(problem) && problem.status !== 401 && problem.status !== 403
+const final = (problem: Problem): boolean =>
+  !mayChange(problem) && problem.status !== 401 && problem.status !== 403

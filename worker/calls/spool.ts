@@ -53,7 +53,11 @@ export type SpoolBounds = {
   /** The file is written anew when it is longer, and twice as long as what matters of it. */
   readonly file_bytes: number
 }
-export const SPOOL_BOUNDS: SpoolBounds = { settlements: 1_000, bytes: 256 * 1024 * 1024, file_bytes: 64 * 1024 * 1024 }
+export const SPOOL_BOUNDS: SpoolBounds = {
+  settlements: 1_000,
+  bytes: 256 * 1024 * 1024,
+  file_bytes: 64 * 1024 * 1024,
+}
 
 /** The longest that a grant can last, and then some: what was begun before that can't be granted again. */
 const BEGUN_KEPT_MS = 2 * MAX_LIMITS.timeout_ms
@@ -113,11 +117,15 @@ export class Spool {
         if (settlement === undefined && now_ms - at_ms > BEGUN_KEPT_MS) this.#live.delete(call)
       const aside = join(this.#dir, UNREADABLE)
       if (unreadable.length > 0) appendFileSync(aside, Buffer.concat(unreadable), { mode: 0o600 })
-      const lost = [...this.#live].filter(([, { settlement, reported }]) => settlement === undefined && reported === undefined)
+      const lost = [...this.#live].filter(
+        ([, { settlement, reported }]) => settlement === undefined && reported === undefined,
+      )
       for (const [call, live] of lost) this.#live.set(call, { ...live, reported: true })
       if (this.#end > 0) this.#rewrite()
       return ok({
-        settled: [...settled].flatMap(([call, one]) => (this.#live.get(call)?.settlement?.fence === one.settlement.fence ? [one] : [])),
+        settled: [...settled].flatMap(([call, one]) =>
+          this.#live.get(call)?.settlement?.fence === one.settlement.fence ? [one] : [],
+        ),
         lost: lost.map(([call]) => call),
         unreadable: unreadable.length > 0 ? aside : undefined,
       })
@@ -130,7 +138,11 @@ export class Spool {
   look(): { readonly settlements: number; readonly bytes: number; readonly unreadable: boolean } {
     if (existsSync(this.#path)) this.#read()
     const { length: settlements } = this.#settlements
-    return { settlements, bytes: bytesOf(this.#settlements), unreadable: existsSync(join(this.#dir, UNREADABLE)) }
+    return {
+      settlements,
+      bytes: bytesOf(this.#settlements),
+      unreadable: existsSync(join(this.#dir, UNREADABLE)),
+    }
   }
 
   #read(): { readonly settled: ReadonlyMap<string, Spooled>; readonly unreadable: readonly Buffer[] } {
@@ -216,7 +228,9 @@ export class Spool {
   }
 
   get full(): boolean {
-    return this.#settlements.length >= this.#bounds.settlements || bytesOf(this.#settlements) >= this.#bounds.bytes
+    return (
+      this.#settlements.length >= this.#bounds.settlements || bytesOf(this.#settlements) >= this.#bounds.bytes
+    )
   }
 
   get #path(): string {
@@ -252,14 +266,25 @@ export class Spool {
       call,
       'begun' in line
         ? { fence: Math.max(fence, line.fence), at_ms: line.at_ms, settlement, ...reportedIn(line) }
-        : { fence: Math.max(fence, line.settled.settlement.fence), at_ms, settlement: { ...place, fence: line.settled.settlement.fence } },
+        : {
+            fence: Math.max(fence, line.settled.settlement.fence),
+            at_ms,
+            settlement: { ...place, fence: line.settled.settlement.fence },
+          },
     )
   }
 
-  #forget({ over, fence: until = Number.POSITIVE_INFINITY }: { readonly over: string; readonly fence?: number | undefined }): void {
+  #forget({
+    over,
+    fence: until = Number.POSITIVE_INFINITY,
+  }: {
+    readonly over: string
+    readonly fence?: number | undefined
+  }): void {
     const { fence = 0, at_ms = 0, settlement } = this.#live.get(over) ?? {}
     if (fence <= until) this.#live.delete(over)
-    else if (settlement !== undefined && settlement.fence <= until) this.#live.set(over, { fence, at_ms, settlement: undefined })
+    else if (settlement !== undefined && settlement.fence <= until)
+      this.#live.set(over, { fence, at_ms, settlement: undefined })
   }
 
   /** What still matters, in a file of its own: the one before is whole until that is. */
@@ -277,7 +302,10 @@ export class Spool {
       for (const [call, live] of this.#live) {
         const { fence, at_ms, settlement } = live
         add(encoded({ begun: call, fence, at_ms, ...reportedIn(live) }))
-        moved.set(call, { ...live, settlement: settlement && { ...add(contentOf(this.#fd, settlement)), fence: settlement.fence } })
+        moved.set(call, {
+          ...live,
+          settlement: settlement && { ...add(contentOf(this.#fd, settlement)), fence: settlement.fence },
+        })
       }
       renameSync(draft, this.#path)
     } catch (error) {
@@ -293,12 +321,14 @@ export class Spool {
   }
 }
 
-const reportedIn = ({ reported }: { readonly reported?: true | undefined }) => (reported === undefined ? {} : { reported })
+const reportedIn = ({ reported }: { readonly reported?: true | undefined }) =>
+  reported === undefined ? {} : { reported }
 const encoded = (line: Line): Buffer => Buffer.from(`${JSON.stringify(line)}\n`)
 const bytesOf = (places: readonly Place[]): number => places.reduce((sum, { length }) => sum + length, 0)
 
 function fill(fd: number, bytes: Buffer, position: number): void {
-  for (let done = 0; done < bytes.byteLength; ) done += writeSync(fd, bytes, done, bytes.byteLength - done, position + done)
+  for (let done = 0; done < bytes.byteLength; )
+    done += writeSync(fd, bytes, done, bytes.byteLength - done, position + done)
 }
 
 function contentOf(fd: number, { at, length }: Place): Buffer {
@@ -319,4 +349,5 @@ function parsed(text: string): Line | undefined {
   }
 }
 
-const reason = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : String(error))
+const reason = (error: unknown): string =>
+  error instanceof Error && 'code' in error ? String(error.code) : String(error)

@@ -51,17 +51,21 @@ export function verifyClaim(answer: unknown, expected: Expected): Judged {
   const grant = read.data
   const { facts, worker, deadline_ms } = grant
   const { tenant, run, call } = expected
-  if (facts.tenant !== tenant || facts.run !== run || facts.call !== call) return stray('the grant is for another call')
+  if (facts.tenant !== tenant || facts.run !== run || facts.call !== call)
+    return stray('the grant is for another call')
   if (worker !== expected.worker) return stray('the grant is for another worker')
 
   const named = { grant, grant_sha256: sha256(canonical(grant)) }
   const mistrusted = (reason: string): Judged => ({ kind: 'mistrusted', reason, ...named })
   const pinned = new Map([[expected.edge.kid, expected.edge.x]])
-  if (!signedByExactly(envelope, GRANT_TYPE, pinned)) return mistrusted('the grant is not signed by the pinned edge key alone')
+  if (!signedByExactly(envelope, GRANT_TYPE, pinned))
+    return mistrusted('the grant is not signed by the pinned edge key alone')
   if (expected.now_ms >= deadline_ms) return mistrusted('the deadline of the grant has passed')
   const argsText = canonical(args)
-  if (facts.args_sha256 !== sha256(argsText)) return mistrusted('these are not the arguments that were decided')
-  if (facts.plan_sha256 !== sha256(canonical(plan))) return mistrusted('this is not the plan that was decided')
+  if (facts.args_sha256 !== sha256(argsText))
+    return mistrusted('these are not the arguments that were decided')
+  if (facts.plan_sha256 !== sha256(canonical(plan)))
+    return mistrusted('this is not the plan that was decided')
   const digest = callDigest({ tenant, run, call, tool: facts.tool, arguments: args as Json, plan }) // args came out of a JSON text
   if (facts.digest !== digest) return mistrusted('the digest does not cover what would run')
   if (canonical(Object.keys(secrets).sort()) !== canonical(secretsOf(plan).sort()))

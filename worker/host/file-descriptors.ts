@@ -1,7 +1,16 @@
 // Owns file descriptors that pass between the worker and what it starts: files without a name, and the closing of what the worker itself
 // inherited (S21). Nothing here is ever visible in a file system.
 
-import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync, readSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  writeSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { faultOf } from './error-report.ts'
 
@@ -22,7 +31,8 @@ export function scratchFolder(): string {
       return false
     }
   })
-  if (folder === undefined) throw new Error(`none of ${FOLDERS.join(', ')} can hold a file without a name (O_TMPFILE)`)
+  if (folder === undefined)
+    throw new Error(`none of ${FOLDERS.join(', ')} can hold a file without a name (O_TMPFILE)`)
   return folder
 }
 

@@ -1,7 +1,9 @@
 // Owns what the worker says: one line for one event, for people or, with `--json`, for machines.
 // Callers pass ids, codes and numbers; arguments, output and secrets never come here (V02).
 
-export type Fields = Readonly<Record<string, string | number | boolean | null | undefined | readonly string[]>>
+export type Fields = Readonly<
+  Record<string, string | number | boolean | null | undefined | readonly string[]>
+>
 
 export type Log = {
   readonly say: (msg: string, fields?: Fields) => void
@@ -17,7 +19,9 @@ const shown = (value: unknown): string => {
 }
 
 const forPeople = (level: string, msg: string, fields: Fields): string => {
-  const told = Object.entries(fields).flatMap(([key, value]) => (value === undefined ? [] : [`  ${key}=${shown(value)}`]))
+  const told = Object.entries(fields).flatMap(([key, value]) =>
+    value === undefined ? [] : [`  ${key}=${shown(value)}`],
+  )
   return `${new Date().toISOString().slice(11, 23)} ${level === 'warn' ? '! ' : ''}${msg}${told.join('')}`
 }
 

@@ -11,7 +11,8 @@ type Kind = 'call' | 'relay' | 'canary' | 'input' | 'output' | 'countersign-pipe
 
 const LEFT_OVER = /^(?:call|relay|canary|input|output|countersign-pipes)-([0-9]+)-/
 
-export const ownFolder = (root: string, kind: Kind): Promise<string> => mkdtemp(join(root, `${kind}-${process.pid}-`))
+export const ownFolder = (root: string, kind: Kind): Promise<string> =>
+  mkdtemp(join(root, `${kind}-${process.pid}-`))
 
 /** Under a name of its own first: another worker of the same home (`doctor` beside `run`) may be executing it. */
 export function writeProgram(path: string, bytes: Buffer): void {

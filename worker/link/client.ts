@@ -8,7 +8,14 @@ import { Envelope } from '../../shared/evidence/dsse.ts'
 import { signRequest } from '../../shared/evidence/http-signature.ts'
 import { err, type Result } from '../../shared/result.ts'
 import { ROUTES, type RouteName } from '../../shared/routes/all.ts'
-import { type Client, type Credentials, client, type Input, type Output, type Problem } from '../../shared/routes/client.ts'
+import {
+  type Client,
+  type Credentials,
+  client,
+  type Input,
+  type Output,
+  type Problem,
+} from '../../shared/routes/client.ts'
 import { EdgeClock } from './edge-clock.ts'
 import type { Identity } from './identity.ts'
 import { openTransport, Unreachable } from './transport.ts'
@@ -18,16 +25,22 @@ export type Link = {
   /** Sends one request. If the edge refuses our epoch, clock or nonce, corrects it and sends the request again. */
   readonly ask: Client
   /** Asks until the answer is final, `patience_ms` is over, or `signal` says to ask no more. Only for what is safe to ask twice. */
-  readonly insist: <N extends RouteName>(name: N, input: Input<N>, patience: Patience) => Promise<Result<Output<N>, Problem>>
+  readonly insist: <N extends RouteName>(
+    name: N,
+    input: Input<N>,
+    patience: Patience,
+  ) => Promise<Result<Output<N>, Problem>>
   readonly close: () => void
 }
 
 export type Patience = { readonly patience_ms: number; readonly signal: AbortSignal }
 
 /** Nothing came back that the edge could have said. `Problem` has no word for it on the wire; status 0 is ours. */
-export const unreachable = ({ status }: Problem): boolean => status === 0 || status === 502 || status === 503 || status === 504
+export const unreachable = ({ status }: Problem): boolean =>
+  status === 0 || status === 502 || status === 503 || status === 504
 /** The edge may say otherwise later. Every other refusal is final. */
-export const mayChange = (problem: Problem): boolean => unreachable(problem) || problem.status >= 500 || problem.status === 429
+export const mayChange = (problem: Problem): boolean =>
+  unreachable(problem) || problem.status >= 500 || problem.status === 429
 
 export function openLink(
   url: string,
@@ -57,7 +70,8 @@ export function openLink(
   }
   const ask: Client = async (name, input) => {
     let answer = await once(name, input)
-    for (let again = 0; again < CORRECTIONS && !answer.ok && corrected(answer.error); again++) answer = await once(name, input)
+    for (let again = 0; again < CORRECTIONS && !answer.ok && corrected(answer.error); again++)
+      answer = await once(name, input)
     return answer
   }
 
@@ -66,7 +80,13 @@ export function openLink(
     for (const rest of backoff()) {
       if (signal.aborted) return err(UNASKED)
       const answer = await ask(name, input)
-      if (answer.ok || !mayChange(answer.error) || performance.now() + rest > until || !(await waited(rest, signal))) return answer
+      if (
+        answer.ok ||
+        !mayChange(answer.error) ||
+        performance.now() + rest > until ||
+        !(await waited(rest, signal))
+      )
+        return answer
     }
     throw new Error('the backoff never ends')
   }
@@ -94,7 +114,9 @@ function answering(call: Client): Client {
       return isOfRoute(name, answer.value) ? answer : err(NOT_THE_EDGES)
     } catch (thrown) {
       if (!(thrown instanceof Unreachable)) throw thrown
-      return thrown.stale ? attempt(name, input) : err({ status: 0, code: 'unavailable', detail: thrown.message })
+      return thrown.stale
+        ? attempt(name, input)
+        : err({ status: 0, code: 'unavailable', detail: thrown.message })
     }
   }
   return attempt
@@ -103,7 +125,11 @@ function answering(call: Client): Client {
 const UNASKED: Problem = { status: 0, code: 'unavailable', detail: 'it was not asked any more' }
 
 /** What is between the edge and us has answered in its place. */
-export const NOT_THE_EDGES: Problem = { status: 0, code: 'unavailable', detail: 'an answer that is not the edge’s' }
+export const NOT_THE_EDGES: Problem = {
+  status: 0,
+  code: 'unavailable',
+  detail: 'an answer that is not the edge’s',
+}
 
 /** Large, and read whole where it is judged (grant.ts, settling.ts). */
 const JUDGED: Partial<Record<RouteName, z.ZodType>> = {
@@ -129,8 +155,10 @@ const LONGEST_REST_MS = 2_000
 
 /** Twice as long each time, and never in step with other workers. */
 export function* backoff(longest_ms = LONGEST_REST_MS): Generator<number, never> {
-  for (let rest = FIRST_REST_MS; ; rest = Math.min(rest * 2, longest_ms)) yield rest * (0.5 + Math.random() / 2)
+  for (let rest = FIRST_REST_MS; ; rest = Math.min(rest * 2, longest_ms))
+    yield rest * (0.5 + Math.random() / 2)
 }
 
 /** Whether the whole time passed. */
-export const waited = (ms: number, signal: AbortSignal): Promise<boolean> => pause(ms, true, { signal }).catch(() => false)
+export const waited = (ms: number, signal: AbortSignal): Promise<boolean> =>
+  pause(ms, true, { signal }).catch(() => false)

@@ -39,7 +39,8 @@ export const keyPath = (home: string): string => join(home, 'key.json')
 export function readIdentity(config: Config): Result<Identity, Refusal> {
   const path = keyPath(config.home)
   const text = readPrivate(path)
-  if (!text.ok) return err(`the key \`${path}\` ${text.error}; a new worker gets one with \`countersign-worker enroll\``)
+  if (!text.ok)
+    return err(`the key \`${path}\` ${text.error}; a new worker gets one with \`countersign-worker enroll\``)
   const read = KeyFile.safeParse(parsed(text.value))
   if (!read.success) return err(`the key \`${path}\` is not whole; remove it and enrol anew`)
   const { kty, crv, x, d, worker, tenant, pool, edge } = read.data
@@ -70,14 +71,21 @@ export function makeHome(home: string): Result<void, Refusal> {
     chmodSync(home, 0o700)
     return ok(undefined)
   } catch (error) {
-    return err(`the home \`${home}\` can't be made or used (${codeOf(error)}); let it belong to the user that runs the worker`)
+    return err(
+      `the home \`${home}\` can't be made or used (${codeOf(error)}); let it belong to the user that runs the worker`,
+    )
   }
 }
 
-const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : 'unknown error')
+const codeOf = (error: unknown): string =>
+  error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
 
 /** Spends the token. The key file is taken first, so that a token is not spent on a key that can't be kept. */
-export async function enrol(config: Config, token: string, tiers: Tier[]): Promise<Result<Identity, Refusal>> {
+export async function enrol(
+  config: Config,
+  token: string,
+  tiers: Tier[],
+): Promise<Result<Identity, Refusal>> {
   const home = makeHome(config.home)
   if (!home.ok) return home
   const path = keyPath(config.home)
@@ -94,7 +102,9 @@ export async function enrol(config: Config, token: string, tiers: Tier[]): Promi
   try {
     const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // what Ed25519 keys export as
     const { ask, close } = openUnsigned(config.edge_url)
-    const answer = await ask('enroll', { body: { token, x: jwk.x, name: hostName(hostname()), tiers } }).finally(close)
+    const answer = await ask('enroll', {
+      body: { token, x: jwk.x, name: hostName(hostname()), tiers },
+    }).finally(close)
     if (!answer.ok) {
       rmSync(path, { force: true })
       return err(

@@ -30,9 +30,17 @@ export type TransportOptions = {
   readonly within_ms?: number
 }
 
-export function openTransport(base: URL, { refusedAt, within_ms = ANSWER_WITHIN_MS }: TransportOptions = {}): Transport {
+export function openTransport(
+  base: URL,
+  { refusedAt, within_ms = ANSWER_WITHIN_MS }: TransportOptions = {},
+): Transport {
   const tls = base.protocol === 'https:'
-  const options = { keepAlive: true, noDelay: true, maxFreeSockets: IDLE_SOCKETS, scheduling: 'lifo' } as const
+  const options = {
+    keepAlive: true,
+    noDelay: true,
+    maxFreeSockets: IDLE_SOCKETS,
+    scheduling: 'lifo',
+  } as const
   const agent = tls ? new TlsAgent(options) : new PlainAgent(options)
   const begin = tls ? tlsRequest : plainRequest
 
@@ -47,7 +55,10 @@ export function openTransport(base: URL, { refusedAt, within_ms = ANSWER_WITHIN_
       const fail = (error: Error): void =>
         refuse(new Unreachable(error.message, { cause: error, stale: request.reusedSocket && !answered }))
       let answered = false
-      const timer = setTimeout(() => request.destroy(new Error(`no answer within ${within_ms / 1000} s`)), within_ms)
+      const timer = setTimeout(
+        () => request.destroy(new Error(`no answer within ${within_ms / 1000} s`)),
+        within_ms,
+      )
       request.once('close', () => clearTimeout(timer))
       request.once('error', fail)
       request.once('response', (answer) => {
@@ -73,7 +84,8 @@ function collect(answer: IncomingMessage, done: (bytes: Buffer) => void, fail: (
   answer.on('data', (chunk: Buffer) => {
     chunks.push(chunk)
     bytes += chunk.byteLength
-    if (bytes > ANSWER_MAX_BYTES) answer.destroy(new Error(`the answer is longer than ${ANSWER_MAX_BYTES} bytes`))
+    if (bytes > ANSWER_MAX_BYTES)
+      answer.destroy(new Error(`the answer is longer than ${ANSWER_MAX_BYTES} bytes`))
   })
   answer.once('error', fail)
   answer.once('end', () => done(Buffer.concat(chunks)))

@@ -3,7 +3,14 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
-import { type Means, type Part, provenMeans, SEEN_CHARS, sealProof, type WorkerProof } from '../../shared/evidence/worker-proof.ts'
+import {
+  type Means,
+  type Part,
+  provenMeans,
+  SEEN_CHARS,
+  sealProof,
+  type WorkerProof,
+} from '../../shared/evidence/worker-proof.ts'
 import { Tier } from '../../shared/plan/plan.ts'
 import { err } from '../../shared/result.ts'
 import type { Config } from '../config.ts'
@@ -33,7 +40,9 @@ export const signedProof = (proven: Proven, { tenant, worker, signer }: Identity
 /** What the edge will make of it. */
 export const meansOf = (proven: Proven): Means => provenMeans(toldOf(proven))
 
-function toldOf({ sandbox: { facts, equipment } }: Proven): Omit<WorkerProof, 'format' | 'tenant' | 'worker' | 'at_ms'> {
+function toldOf({
+  sandbox: { facts, equipment },
+}: Proven): Omit<WorkerProof, 'format' | 'tenant' | 'worker' | 'at_ms'> {
   const { tiers, egress, cgroups, prepared, versions, took_ms } = facts
   const profiles = Object.entries(equipment.profiles).map(([name, own]) => ({
     name,
@@ -55,7 +64,10 @@ function toldOf({ sandbox: { facts, equipment } }: Proven): Omit<WorkerProof, 'f
 const FAILURES_TOLD = 2
 function failures(told: Part): Part {
   const first = told.checks.filter(({ ok }) => !ok).slice(0, FAILURES_TOLD)
-  return { ...told, checks: told.checks.map((check) => (first.includes(check) ? check : { ...check, seen: '' })) }
+  return {
+    ...told,
+    checks: told.checks.map((check) => (first.includes(check) ? check : { ...check, seen: '' })),
+  }
 }
 
 const part = ({ ok, checks, lack }: Proof): Part => ({
@@ -75,11 +87,19 @@ const told = (seen: string): string =>
 async function openEquipment({ home, private_hosts, ca_file, profiles }: Config): Promise<Equipment> {
   const authorities = ca_file === undefined ? undefined : readAuthorities(ca_file)
   if (authorities?.ok === false) throw new Error(authorities.error) // the configuration has been read: it was there a moment ago
-  return equip(await findHost(), { folder: join(home, 'sandbox'), privateHosts: private_hosts, authorities: authorities?.value, profiles })
+  return equip(await findHost(), {
+    folder: join(home, 'sandbox'),
+    privateHosts: private_hosts,
+    authorities: authorities?.value,
+    profiles,
+  })
 }
 
 /** Runs `work`, then always ends the processes that wait for calls and removes their folders (D15). */
-export async function withEquipment<T>(config: Config, work: (equipment: Equipment) => Promise<T>): Promise<T> {
+export async function withEquipment<T>(
+  config: Config,
+  work: (equipment: Equipment) => Promise<T>,
+): Promise<T> {
   const equipment = await openEquipment(config)
   try {
     return await work(equipment)
@@ -95,7 +115,11 @@ function withStandingGroups(equipment: Equipment): Equipment {
   return fault === undefined ? equipment : { ...equipment, groups: err(fault) }
 }
 
-export async function prove(equipment: Equipment, offered: readonly Tier[], prepared?: PreparedStock): Promise<Proven> {
+export async function prove(
+  equipment: Equipment,
+  offered: readonly Tier[],
+  prepared?: PreparedStock,
+): Promise<Proven> {
   const standing = withStandingGroups(equipment)
   const facts = await probe(standing, offered, prepared)
   const tiers = Tier.options.filter((tier) => facts.tiers[tier].ok)
@@ -104,7 +128,12 @@ export async function prove(equipment: Equipment, offered: readonly Tier[], prep
     return lack === undefined ? [] : checks.map(({ detail }) => `tier ${tier}: ${detail}`)
   })
   const stock = facts.prepared.ok ? prepared : undefined
-  return { sandbox: { equipment: standing, facts, prepared: stock }, tiers, findings: findingsOf(facts), lacking }
+  return {
+    sandbox: { equipment: standing, facts, prepared: stock },
+    tiers,
+    findings: findingsOf(facts),
+    lacking,
+  }
 }
 
 /** Where it could not be tried, nothing of what was before counts. */
@@ -128,5 +157,9 @@ const findingsOf = ({ tiers, egress, cgroups, prepared, profiles }: Facts): Find
     ...Object.entries(profiles).map(([name, proof]) => [`profile ${name}`, proof] as const),
   ].flatMap(([part, { checks, lack }]) =>
     // What the operator switched off is as it should be.
-    checks.map(({ name, ok, detail }) => ({ check: `${part}: ${name}`, ok: ok || lack === 'disabled', found: detail })),
+    checks.map(({ name, ok, detail }) => ({
+      check: `${part}: ${name}`,
+      ok: ok || lack === 'disabled',
+      found: detail,
+    })),
   )

@@ -66,8 +66,13 @@ export class Proving {
       this.#proven = await prove()
     } catch (error) {
       const fault = faultOf(error)
-      log.warn('proving broke off by a fault of ours; nothing counts as proven until it succeeds', { ...fault })
-      this.#proven = nothingProven(this.#proven, `it could not be tried (${fault.code}); the worker’s log says where`)
+      log.warn('proving broke off by a fault of ours; nothing counts as proven until it succeeds', {
+        ...fault,
+      })
+      this.#proven = nothingProven(
+        this.#proven,
+        `it could not be tried (${fault.code}); the worker’s log says where`,
+      )
     }
     const failed = failuresIn(this.#proven)
     this.#fell = failed === 0 ? 0 : failed > this.#failed ? 1 : this.#fell + 1
@@ -76,7 +81,8 @@ export class Proving {
   }
 
   #rest(): void {
-    const ms = this.#fell === 0 ? LIMITS.proof_every_ms : Math.min(LIMITS.proof_every_ms, AGAIN_MS * 2 ** this.#fell)
+    const ms =
+      this.#fell === 0 ? LIMITS.proof_every_ms : Math.min(LIMITS.proof_every_ms, AGAIN_MS * 2 ** this.#fell)
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.anew(), ms).unref()
   }

@@ -64,7 +64,9 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
   const hear = async ({ data }: { data: unknown }): Promise<void> => {
     const doorbell = readDoorbell(data, tenant)
     if (!doorbell.ok) return log.warn('a doorbell was dropped', { reason: doorbell.error })
-    await ring(doorbell.value).catch((error) => log.warn('a call was left by a fault of ours', faultOf(error)))
+    await ring(doorbell.value).catch((error) =>
+      log.warn('a call was left by a fault of ours', faultOf(error)),
+    )
   }
   const lines = [pool, self].map((name) => {
     const line = new Worker(doorbellQueue(tenant, name), null, {
@@ -106,7 +108,9 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
   const hush = async (): Promise<void> => {
     gate.end()
     places.end()
-    hushed ??= Promise.all(lines.map(({ line }) => line.close(true))).then(() => Promise.race([Promise.all(ears), sleep(REST_MS)]))
+    hushed ??= Promise.all(lines.map(({ line }) => line.close(true))).then(() =>
+      Promise.race([Promise.all(ears), sleep(REST_MS)]),
+    )
     await hushed
   }
   return {
@@ -137,7 +141,8 @@ const REST_MS = 500
  * asked for, and none while one is waited for. Undefined after a while without one, and where the gate was shut meanwhile.
  */
 async function nextOf({ line, one }: Line, places: Places, gate: Gate): Promise<Job | undefined> {
-  const ask = async (block: boolean): Promise<Job | undefined> => (gate.isOpen ? line.getNextJob(line.id, { block }) : undefined)
+  const ask = async (block: boolean): Promise<Job | undefined> =>
+    gate.isOpen ? line.getNextJob(line.id, { block }) : undefined
   await places.take()
   const waiting = await ask(false).catch(() => undefined)
   if (waiting !== undefined && gate.isOpen) return waiting
@@ -188,7 +193,12 @@ type Examined = {
 }
 
 export async function examineRedis(redis_url: string): Promise<Examined> {
-  const redis = new Redis(redis_url, { lazyConnect: true, maxRetriesPerRequest: 1, retryStrategy: () => null, connectTimeout: 3_000 })
+  const redis = new Redis(redis_url, {
+    lazyConnect: true,
+    maxRetriesPerRequest: 1,
+    retryStrategy: () => null,
+    connectTimeout: 3_000,
+  })
   let why = 'no answer'
   redis.on('error', (error: Error) => {
     why = error.message

@@ -39,7 +39,11 @@ type Given = {
 
 const nothing = (): readonly [] => []
 
-export async function settle(equipment: Equipment, admitted: Admitted, given: Given): Promise<Result<Setting, NotRun>> {
+export async function settle(
+  equipment: Equipment,
+  admitted: Admitted,
+  given: Given,
+): Promise<Result<Setting, NotRun>> {
   const setting = await placeFor(equipment, admitted, given)
   if (!setting.ok || !equipment.groups.ok) return setting
   const { place, hangUp, leave } = setting.value
@@ -55,7 +59,9 @@ export async function settle(equipment: Equipment, admitted: Admitted, given: Gi
   } catch (error) {
     hangUp()
     await leave()
-    return err(infra(`the call's cgroup could not be made: ${error instanceof Error ? error.message : error}`))
+    return err(
+      infra(`the call's cgroup could not be made: ${error instanceof Error ? error.message : error}`),
+    )
   }
 }
 
@@ -68,9 +74,12 @@ async function placeFor(
   { runFolder, inputs, outputs, secrets }: Given,
 ): Promise<Result<Setting, NotRun>> {
   const { plan, profile } = admitted
-  if ((plan.workspace === 'run') !== (runFolder !== undefined)) throw new Error('a folder is for the plan that shares one')
-  if ((plan.files !== undefined) !== (inputs !== undefined)) throw new Error('files are for the plan that names them')
-  if ((plan.outputs !== undefined) !== (outputs !== undefined)) throw new Error('what is left is for the plan that keeps it')
+  if ((plan.workspace === 'run') !== (runFolder !== undefined))
+    throw new Error('a folder is for the plan that shares one')
+  if ((plan.files !== undefined) !== (inputs !== undefined))
+    throw new Error('files are for the plan that names them')
+  if ((plan.outputs !== undefined) !== (outputs !== undefined))
+    throw new Error('what is left is for the plan that keeps it')
   if (profile === 'b_host') return onHost(equipment, admitted)
   const folder = {
     ...(runFolder === undefined ? {} : { folder: runFolder }),
@@ -81,8 +90,14 @@ async function placeFor(
   return withRelay(equipment, plan, folder, secrets)
 }
 
-async function onHost({ folder: root, fence, privateHosts }: Equipment, { plan, cwd }: Admitted): Promise<Result<Setting, NotRun>> {
-  if (fence === undefined) return err(refused('sandbox_unavailable', 'what tier B needs is missing; run `countersign-worker doctor`'))
+async function onHost(
+  { folder: root, fence, privateHosts }: Equipment,
+  { plan, cwd }: Admitted,
+): Promise<Result<Setting, NotRun>> {
+  if (fence === undefined)
+    return err(
+      refused('sandbox_unavailable', 'what tier B needs is missing; run `countersign-worker doctor`'),
+    )
   const unreachable = await preflight(plan, privateHosts)
   if (unreachable !== undefined) return err(refused('egress_denied', unreachable))
   let folder: string
@@ -115,7 +130,10 @@ async function preflight({ egress }: Plan, privateHosts: ReadonlySet<string>): P
   return found.flat()[0]
 }
 
-function interceptionFor({ credentials = [] }: Plan, authorities: string | undefined): Interception | undefined {
+function interceptionFor(
+  { credentials = [] }: Plan,
+  authorities: string | undefined,
+): Interception | undefined {
   if (!credentials.some(({ tls }) => tls === 'intercept')) return undefined
   return { authority: new CallAuthority(), trust: trusted(authorities) }
 }
@@ -126,7 +144,10 @@ async function withRelay(
   place: Place,
   secrets: Given['secrets'],
 ): Promise<Result<Setting, NotRun>> {
-  if (relays === undefined) return err(refused('sandbox_unavailable', 'what egress needs is missing; run `countersign-worker doctor`'))
+  if (relays === undefined)
+    return err(
+      refused('sandbox_unavailable', 'what egress needs is missing; run `countersign-worker doctor`'),
+    )
   let relay: Awaited<ReturnType<typeof relays.take>>
   try {
     relay = await relays.take()
@@ -142,7 +163,9 @@ async function withRelay(
   const egress = new Egress({ hosts, additions: additionsOf(plan, secrets), privateHosts, token, limits })
   const interception = interceptionFor(plan, authorities)
   const known =
-    interception === undefined ? authorities : await relay.keep('authorities.pem', `${interception.trust}\n${interception.authority.pem}`)
+    interception === undefined
+      ? authorities
+      : await relay.keep('authorities.pem', `${interception.trust}\n${interception.authority.pem}`)
   const hangUp = serveProxy(relay.server, egress, interception)
   return ok({
     place: { ...place, relay: { pid: relay.pid, proxyUrl: proxyUrl(token), authorities: known } },

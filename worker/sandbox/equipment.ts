@@ -63,7 +63,10 @@ export type Equipment = {
 export type Filled = { readonly bytes: Buffer; readonly fd: number }
 
 /** Works on any host: what is lacking shows in the proof, and is refused. */
-export async function equip(host: Host, { folder, privateHosts = [], authorities, profiles = {} }: SandboxOptions): Promise<Equipment> {
+export async function equip(
+  host: Host,
+  { folder, privateHosts = [], authorities, profiles = {} }: SandboxOptions,
+): Promise<Equipment> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const scratch = scratchFolder()
   const orphans = await endOrphans() // before their folders are removed or entered
@@ -79,7 +82,10 @@ export async function equip(host: Host, { folder, privateHosts = [], authorities
     scratch,
     devNull: openSync('/dev/null', 'r'),
     pipes: PipeStock.open(host.programs.mkfifo, scratch),
-    spawner: host.machine === undefined || obstacles(host, 'prepared').length > 0 ? undefined : new Spawner(host, host.machine),
+    spawner:
+      host.machine === undefined || obstacles(host, 'prepared').length > 0
+        ? undefined
+        : new Spawner(host, host.machine),
     filters,
     fence: fenceFor(host, filters, folder),
     init,

@@ -2,7 +2,13 @@
 // process → verdict. Whether the call may run was decided before. A call may find a sandbox that was set up in advance; from there on its
 // way is the same.
 
-import type { Connection, EgressMode, Outcome, ProcessPlan as Plan, StreamSummary } from '../../shared/plan/plan.ts'
+import type {
+  Connection,
+  EgressMode,
+  Outcome,
+  ProcessPlan as Plan,
+  StreamSummary,
+} from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { type Setting, settle } from './call-setup.ts'
 import type { Equipment } from './equipment.ts'
@@ -14,7 +20,16 @@ import { type Admitted, admit, argvDigest, commandFor, type Place } from './plan
 import { ownDigest } from './plan/operator-profiles.ts'
 import { PROFILES, type ProfileName } from './plan/profiles.ts'
 import { type Facts, unproven } from './plan/proven.ts'
-import { endedItself, infra, type NotRun, outcomeOf, parseStatus, refused, type Status, type Stop } from './plan/verdict.ts'
+import {
+  endedItself,
+  infra,
+  type NotRun,
+  outcomeOf,
+  parseStatus,
+  refused,
+  type Status,
+  type Stop,
+} from './plan/verdict.ts'
 import { endMarked, endSandbox, killGroup, killInit } from './process/process-tree.ts'
 import { type Started, start } from './process/start.ts'
 import { drained, follow, type Wiring } from './process/stdio.ts'
@@ -88,7 +103,9 @@ export async function launch({ equipment, facts, prepared }: Sandbox, call: Call
 
 /** What the plan wants counted together can't be where rlimits stand alone. */
 const ungrouped = ({ cgroups }: Facts, { cgroup }: Plan): NotRun | undefined =>
-  cgroup === true && !cgroups.ok ? refused('sandbox_unavailable', cgroups.checks.find(({ ok }) => !ok)?.detail ?? 'no cgroup') : undefined
+  cgroup === true && !cgroups.ok
+    ? refused('sandbox_unavailable', cgroups.checks.find(({ ok }) => !ok)?.detail ?? 'no cgroup')
+    : undefined
 
 /** The same for what is not proven yet: for probe.ts alone. */
 export async function attempt(
@@ -135,7 +152,8 @@ async function begin(
   const cancelled = (): boolean => signal?.aborted === true
   if (cancelled()) return err({ kind: 'cancelled' })
   const released = prepared?.take(admitted, stdin)
-  if (released !== undefined) return ok({ ...released, argv_sha256: argvDigest(released.started.command, released.delivery) })
+  if (released !== undefined)
+    return ok({ ...released, argv_sha256: argvDigest(released.started.command, released.delivery) })
   const settled = await settle(equipment, admitted, { runFolder, inputs, outputs, secrets })
   if (!settled.ok) return settled
   const setting = settled.value
@@ -147,16 +165,29 @@ async function begin(
   if (cancelled()) return unused({ kind: 'cancelled' })
   const command = commandFor(admitted, equipment.host, setting.place)
   try {
-    return ok({ setting, started: await start(equipment, command, { gated: false, stdin, secrets }), argv_sha256: argvDigest(command) })
+    return ok({
+      setting,
+      started: await start(equipment, command, { gated: false, stdin, secrets }),
+      argv_sha256: argvDigest(command),
+    })
   } catch (error) {
-    return unused(infra(`this worker could not open the call's descriptors: ${error instanceof Error ? error.message : error}`))
+    return unused(
+      infra(
+        `this worker could not open the call's descriptors: ${error instanceof Error ? error.message : error}`,
+      ),
+    )
   }
 }
 
 const ignore = (): void => undefined
 const NOTHING = new OutputCapture('stdout', 1, ignore, ignore).finish()
 
-function notRun(plan: Plan, profile: ProfileName | undefined, outcome: Outcome, started_at_ms: number): Execution {
+function notRun(
+  plan: Plan,
+  profile: ProfileName | undefined,
+  outcome: Outcome,
+  started_at_ms: number,
+): Execution {
   return {
     outcome,
     stdout: NOTHING,
@@ -173,11 +204,16 @@ function notRun(plan: Plan, profile: ProfileName | undefined, outcome: Outcome, 
 
 type Ran = { readonly outcome: Outcome; readonly stdout: StreamSummary; readonly stderr: StreamSummary }
 
-async function followed({ command, wired, pid, ended }: Started, { folder, outputs, mark, group }: Place, call: Veiled): Promise<Ran> {
+async function followed(
+  { command, wired, pid, ended }: Started,
+  { folder, outputs, mark, group }: Place,
+  call: Veiled,
+): Promise<Ran> {
   const stopper = new Stopper(group, wired)
   let complaint = ''
   const keep = (chunk: OutputChunk): void => {
-    if (chunk.stream === 'stderr' && complaint.length < COMPLAINT_CHARS) complaint += Buffer.from(chunk.bytes).toString('latin1')
+    if (chunk.stream === 'stderr' && complaint.length < COMPLAINT_CHARS)
+      complaint += Buffer.from(chunk.bytes).toString('latin1')
     call.onOutput?.(chunk)
   }
   const capture = (name: StreamName): OutputCapture =>
@@ -194,7 +230,8 @@ async function followed({ command, wired, pid, ended }: Started, { folder, outpu
   const watches = onDisk.map((one) => {
     // Of the host's disk, a call of tier B may have removed what is no business of its folder; one of tier C has nothing but that.
     const sight = tier === 'B' ? { below: `${one}/`, strict: false } : { below: '/', strict: true }
-    const unlinked = group === undefined ? undefined : new Unlinked({ folder: one, threads: group.threads, init, ...sight })
+    const unlinked =
+      group === undefined ? undefined : new Unlinked({ folder: one, threads: group.threads, init, ...sight })
     return watchFolder(one, limits, unlinked, () => stopper.stop('workspace_cap'))
   })
   const stopCounting = watchCpu(group, limits.cpu_ms, () => stopper.stop('cpu_cap'))
@@ -213,7 +250,15 @@ async function followed({ command, wired, pid, ended }: Started, { folder, outpu
 
   const spawnError = code ?? (pid === undefined ? 'unknown' : undefined)
   const outOfMemory = group?.outOfMemory() ?? false
-  const told = { spawnError, code: exitCode, stop: stopper.why, outOfMemory, survivors: !gone, status, complaint }
+  const told = {
+    spawnError,
+    code: exitCode,
+    stop: stopper.why,
+    outOfMemory,
+    survivors: !gone,
+    status,
+    complaint,
+  }
   const outcome = outcomeOf({ ...told, signal: lost && status === undefined ? undefined : signal }) // tier B: no signal of the tool's (S49)
   return { outcome, stdout: stdout.finish(), stderr: stderr.finish() }
 }

@@ -61,7 +61,12 @@ exit($missing ? 127 : 126);
 `.trim()
 
 /** Without site files and without modules: what is in this text is all that it does. */
-export const gate = (perl: string, machine: Machine): string[] => [perl, '-f', '-e', programOf(machine, CALLS[machine])]
+export const gate = (perl: string, machine: Machine): string[] => [
+  perl,
+  '-f',
+  '-e',
+  programOf(machine, CALLS[machine]),
+]
 
 /** Whether there is standard input, and the length of the text before it. */
 const HEAD_BYTES = 16
@@ -76,10 +81,18 @@ export function packed(delivery: Buffer, stdin: Uint8Array | undefined): Buffer 
 }
 
 /** Lists with their lengths before them, each element ended by NUL; none has one inside (argv.ts refuses it). */
-export function deliveryOf(limits: readonly Rlimit[], env: Readonly<Record<string, string>>, argv: readonly string[]): Buffer {
+export function deliveryOf(
+  limits: readonly Rlimit[],
+  env: Readonly<Record<string, string>>,
+  argv: readonly string[],
+): Buffer {
   const settings = limits.map(({ flag, soft, hard }) => `${resourceOf(flag)}:${soft}:${hard}`)
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
-  return Buffer.from([settings.length, ...settings, variables.length, ...variables, ...argv].map((element) => `${element}\0`).join(''))
+  return Buffer.from(
+    [settings.length, ...settings, variables.length, ...variables, ...argv]
+      .map((element) => `${element}\0`)
+      .join(''),
+  )
 }
 
 function resourceOf(flag: string): number {

@@ -51,7 +51,10 @@ export class PreparedStock {
     const { host } = equipment
     this.#equipment = equipment
     this.#stale_ms = stale_ms
-    this.#gate = host.machine === undefined || obstacles(host, 'prepared').length > 0 ? undefined : gate(host.programs.perl, host.machine)
+    this.#gate =
+      host.machine === undefined || obstacles(host, 'prepared').length > 0
+        ? undefined
+        : gate(host.programs.perl, host.machine)
   }
 
   /** One that becomes this call, running already; none where none is ready, or where the call is of no shape that can wait. */
@@ -174,7 +177,8 @@ export class PreparedStock {
     if (this.#making !== undefined || this.#closed) return
     const now = performance.now()
     for (const [key, shape] of this.#shapes) {
-      while (shape.waiting[0] !== undefined && now - shape.waiting[0].since > this.#stale_ms) void discard(shape.waiting.shift())
+      while (shape.waiting[0] !== undefined && now - shape.waiting[0].since > this.#stale_ms)
+        void discard(shape.waiting.shift())
       const last = shape.asked.at(-1) ?? 0
       shape.asked = shape.asked.filter((at) => now - at < DEMAND_MS || at === last)
       if (now - last <= this.#stale_ms) continue
@@ -186,7 +190,8 @@ export class PreparedStock {
       .filter(({ asked, waiting }) => waiting.length < Math.min(asked.length, READY_MAX))
       .toSorted((a, b) => lastAsked(b) - lastAsked(a))
     const idle = lacking === undefined || all < READY_MAX ? undefined : this.#leastWanted(now)
-    const room = all < READY_MAX || (idle !== undefined && lacking !== undefined && lastAsked(idle) < lastAsked(lacking))
+    const room =
+      all < READY_MAX || (idle !== undefined && lacking !== undefined && lastAsked(idle) < lastAsked(lacking))
     if (lacking !== undefined && room) {
       void discard(idle?.waiting.shift())
       this.#making = this.#prepare(lacking).finally(() => {
@@ -223,9 +228,18 @@ export class PreparedStock {
 const lastAsked = ({ asked }: Shape): number => asked.at(-1) ?? Number.POSITIVE_INFINITY
 
 /** What a plan may hold beyond this is nothing that a gate could be handed; a field that is not known here is no exception. */
-function isPlain({ tier: _tier, executor: _executor, egress: _egress, limits: _limits, cgroup: _cgroup, ...other }: Plan): boolean {
+function isPlain({
+  tier: _tier,
+  executor: _executor,
+  egress: _egress,
+  limits: _limits,
+  cgroup: _cgroup,
+  ...other
+}: Plan): boolean {
   const { workspace, secrets, ...more } = other
-  return workspace === 'call' && secrets.length === 0 && Object.values(more).every((value) => value === undefined)
+  return (
+    workspace === 'call' && secrets.length === 0 && Object.values(more).every((value) => value === undefined)
+  )
 }
 
 async function discard(one: Waiting | undefined): Promise<void> {

@@ -19,7 +19,8 @@ const FUNCTIONS = [
 ] as const satisfies readonly { of: SkillCapability; name: string; words: number }[]
 
 /** In the order in which the glue knows them. */
-export const importsOf = (granted: readonly SkillCapability[]): string[] => those(granted).map(({ of, name }) => `${of}.${name}`)
+export const importsOf = (granted: readonly SkillCapability[]): string[] =>
+  those(granted).map(({ of, name }) => `${of}.${name}`)
 
 const those = (granted: readonly SkillCapability[]) => FUNCTIONS.filter(({ of }) => granted.includes(of))
 

@@ -13,7 +13,11 @@ const [I32, MUTABLE, I32_CONST, END] = [0x7f, 1, 0x41, 0x0b]
 /** `stack`: where its stack begins, and grows down from; below it is nothing that lives. */
 export type Snapshot = { readonly memory: Uint8Array; readonly stack: number }
 
-export function withImage(engine: Uint8Array, { memory, stack }: Snapshot, used: readonly string[]): Uint8Array {
+export function withImage(
+  engine: Uint8Array,
+  { memory, stack }: Snapshot,
+  used: readonly string[],
+): Uint8Array {
   const all = new Bytes(engine)
   const out = new Writer()
   all.skip(HEADER_BYTES)
@@ -36,7 +40,8 @@ export function withImage(engine: Uint8Array, { memory, stack }: Snapshot, used:
 /** All that it keeps outside of its memory is where its stack is, which is where it was before anything ran. */
 function onlyStack(globals: Bytes, stack: number): void {
   const expected = new Writer().u8(1, I32, MUTABLE, I32_CONST).s64(stack).u8(END).bytes()
-  if (Buffer.compare(globals.slice(globals.at, globals.end), expected) !== 0) throw new Error('the engine keeps more than it did')
+  if (Buffer.compare(globals.slice(globals.at, globals.end), expected) !== 0)
+    throw new Error('the engine keeps more than it did')
 }
 
 function exported(engine: Uint8Array, section: Bytes, used: readonly string[]): Writer {

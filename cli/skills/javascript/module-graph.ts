@@ -32,8 +32,10 @@ export class Sources implements Modules {
 
   named(importer: string, specifier: string): string {
     const from = this.#modules.get(importer)
-    if (from === undefined) throw new Unfit(`\`${importer}\` imports \`${specifier}\`, and is none of the skill’s modules`)
-    const why = (what: string): Unfit => new Unfit(`${this.placeOf(importer, specifier)}: \`${importer}\` imports \`${specifier}\`${what}`)
+    if (from === undefined)
+      throw new Unfit(`\`${importer}\` imports \`${specifier}\`, and is none of the skill’s modules`)
+    const why = (what: string): Unfit =>
+      new Unfit(`${this.placeOf(importer, specifier)}: \`${importer}\` imports \`${specifier}\`${what}`)
     if (/^\.\.?\//.test(specifier)) return this.#file(resolve(dirname(from.file), specifier), from.root, why)
     if (specifier.startsWith('/') || /^[a-z]+:/.test(specifier))
       throw why(', and has files of its own, packages and `countersign:skill/…` to import')
@@ -59,19 +61,27 @@ export class Sources implements Modules {
     if (module === undefined) throw new Unfit(`there is no module \`${name}\``)
     const bytes = bytesOf(name, module.file)
     const { folder, about } = module.root
-    this.#read.set(name, { path: relative(folder, module.file), sha256: sha256(bytes), ...(about === undefined ? {} : { of: about }) })
+    this.#read.set(name, {
+      path: relative(folder, module.file),
+      sha256: sha256(bytes),
+      ...(about === undefined ? {} : { of: about }),
+    })
     const text = bytes.toString('utf8')
     if (name.endsWith('.json')) return `export default ${text}`
     return name.endsWith('.ts') ? withoutTypes(name, text) : text
   }
 
   #file(path: string, root: Root, why: (what: string) => Unfit): string {
-    const found = [path, path.replace(/\.js$/, '.ts')].find((one) => statSync(one, { throwIfNoEntry: false })?.isFile())
+    const found = [path, path.replace(/\.js$/, '.ts')].find((one) =>
+      statSync(one, { throwIfNoEntry: false })?.isFile(),
+    )
     if (found === undefined) throw why(', and there is no such file')
     const file = realpathSync(found)
     const within = relative(root.folder, file)
-    if (within.startsWith('..')) throw why(`, which lies outside of its ${root.about === undefined ? 'folder' : 'package'}`)
-    if (root.about !== undefined && !isModule(file, root.about)) throw why(', which is CommonJS; bundle it into a module of your own')
+    if (within.startsWith('..'))
+      throw why(`, which lies outside of its ${root.about === undefined ? 'folder' : 'package'}`)
+    if (root.about !== undefined && !isModule(file, root.about))
+      throw why(', which is CommonJS; bundle it into a module of your own')
     const name = root.about === undefined ? within : `${root.about.name}@${root.about.version}/${within}`
     this.#modules.set(name, { file, root })
     return name
@@ -101,7 +111,9 @@ function withoutTypes(name: string, text: string): string {
     const lines = thrown instanceof Error ? (thrown.stack ?? '').split('\n') : []
     const line = /:(\d+)$/.exec(lines[0] ?? '')?.[1] ?? '1'
     const column = (lines.find((one) => /^ *\^+$/.test(one)) ?? '').indexOf('^') + 1
-    throw new Unfit(`${name}:${line}:${column}: ${thrown instanceof Error ? thrown.message : thrown}`, { cause: thrown })
+    throw new Unfit(`${name}:${line}:${column}: ${thrown instanceof Error ? thrown.message : thrown}`, {
+      cause: thrown,
+    })
   } finally {
     process.emitWarning = emitWarning
   }

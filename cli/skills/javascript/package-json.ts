@@ -6,7 +6,9 @@ import { z } from 'zod'
 import { Unfit } from './quickjs.ts'
 
 type Target = string | null | readonly Target[] | { readonly [condition: string]: Target }
-const Target: z.ZodType<Target> = z.lazy(() => z.union([z.string(), z.null(), z.array(Target), z.record(z.string(), Target)]))
+const Target: z.ZodType<Target> = z.lazy(() =>
+  z.union([z.string(), z.null(), z.array(Target), z.record(z.string(), Target)]),
+)
 const PackageJson = z.object({
   name: z.string().min(1),
   version: z.string().min(1),

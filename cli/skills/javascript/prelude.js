@@ -62,7 +62,11 @@ function sentence(thrown) {
 }
 
 const said = (value) =>
-  typeof value === 'string' ? value : value instanceof Error ? String(value) : (JSON.stringify(value) ?? String(value))
+  typeof value === 'string'
+    ? value
+    : value instanceof Error
+      ? String(value)
+      : (JSON.stringify(value) ?? String(value))
 
 // ── The world, by the canonical ABI ──
 
@@ -73,7 +77,8 @@ const textAt = (at) => native.text(bytesAt(at))
 /** A list of so many texts each. */
 function textsAt(at, each) {
   const list = new DataView(native.take(word(at), word(at + 4) * each * 8).buffer)
-  const text = (_, i) => native.text(native.take(list.getUint32(i * 8, true), list.getUint32(i * 8 + 4, true)))
+  const text = (_, i) =>
+    native.text(native.take(list.getUint32(i * 8, true), list.getUint32(i * 8 + 4, true)))
   return Array.from({ length: list.byteLength / 8 }, text)
 }
 
@@ -86,8 +91,12 @@ function bytesOf(value) {
 /** Texts and bytes go by address and length, and live until it is over. */
 function ask(name, method, ...values) {
   if (!granted.includes(name)) throw new Error(`\`${name}\` is not under [capabilities] in skill.toml`)
-  if (!running) throw new Error(`\`countersign:skill/${name}\` can only be used in \`run\`: the rest runs while the skill is built`)
-  const given = (value) => (typeof value === 'number' ? value : [native.address(value), ...(value === answer ? [] : [value.length])])
+  if (!running)
+    throw new Error(
+      `\`countersign:skill/${name}\` can only be used in \`run\`: the rest runs while the skill is built`,
+    )
+  const given = (value) =>
+    typeof value === 'number' ? value : [native.address(value), ...(value === answer ? [] : [value.length])]
   words.set(values.flatMap(given))
   native.call(imports.indexOf(`${name}.${method}`), wordBytes)
 }
@@ -119,7 +128,11 @@ const http = {
     asked('http', 'request', textOf(method), textOf(url), textOf(headers), bytesOf(body))
     const lines = textsAt(8, 2)
     const pair = (_, i) => [lines[i * 2], lines[i * 2 + 1]]
-    return { status: answered.getUint16(4, true), headers: Array.from({ length: lines.length / 2 }, pair), body: bytesAt(16) }
+    return {
+      status: answered.getUint16(4, true),
+      headers: Array.from({ length: lines.length / 2 }, pair),
+      body: bytesAt(16),
+    }
   },
 }
 
@@ -151,7 +164,8 @@ function asExpected() {
   const now = () => Number(clock.now())
   globalThis.Date = new Proxy(SystemDate, {
     apply: () => new SystemDate(now()).toString(),
-    construct: (target, values, made) => Reflect.construct(target, values.length === 0 ? [now()] : values, made),
+    construct: (target, values, made) =>
+      Reflect.construct(target, values.length === 0 ? [now()] : values, made),
   })
   SystemDate.prototype.constructor = globalThis.Date
   SystemDate.now = now
@@ -161,7 +175,13 @@ function asExpected() {
     (level) =>
     (...values) =>
       log.write(level, values.map(said).join(' '))
-  globalThis.console = { debug: line('debug'), log: line('info'), info: line('info'), warn: line('warn'), error: line('error') }
+  globalThis.console = {
+    debug: line('debug'),
+    log: line('info'),
+    info: line('info'),
+    warn: line('warn'),
+    error: line('error'),
+  }
   globalThis.TextEncoder = class TextEncoder {
     encode(value = '') {
       return textOf(value)

@@ -43,10 +43,15 @@ const still = (memory: { readonly buffer: ArrayBuffer }) => ({
 })
 
 /** The engine's own module, as its package has it. */
-export const engineModule = (): Uint8Array => readFileSync(createRequire(import.meta.url).resolve('quickjs-wasi/quickjs.wasm'))
+export const engineModule = (): Uint8Array =>
+  readFileSync(createRequire(import.meta.url).resolve('quickjs-wasi/quickjs.wasm'))
 
 /** Evaluates the module `main` and all that it imports. What is wrong is told to the author in a sentence, with its place. */
-export async function evaluated(main: string, modules: Modules, granted: readonly SkillCapability[]): Promise<Result<Evaluated, string>> {
+export async function evaluated(
+  main: string,
+  modules: Modules,
+  granted: readonly SkillCapability[],
+): Promise<Result<Evaluated, string>> {
   const vm = await QuickJS.create({
     wasm: new Uint8Array(engineModule()),
     wasi: still,
@@ -70,8 +75,17 @@ export async function evaluated(main: string, modules: Modules, granted: readonl
   }
 }
 
-async function imaged(vm: QuickJS, main: string, modules: Modules, granted: readonly SkillCapability[]): Promise<Evaluated> {
-  const prelude = await moduleOf(vm, 'prelude.js', readFileSync(join(import.meta.dirname, 'prelude.js'), 'utf8'))
+async function imaged(
+  vm: QuickJS,
+  main: string,
+  modules: Modules,
+  granted: readonly SkillCapability[],
+): Promise<Evaluated> {
+  const prelude = await moduleOf(
+    vm,
+    'prelude.js',
+    readFileSync(join(import.meta.dirname, 'prelude.js'), 'utf8'),
+  )
   const of = (object: JSValueHandle, name: string): JSValueHandle => vm.getProp(object, vm.newString(name))
   const lists = [granted, importsOf(granted)].map((list) => vm.hostToHandle(list))
   const symbol = vm.newSymbolFor(WORLD)
@@ -109,7 +123,8 @@ function natives(vm: QuickJS): JSValueHandle {
     call: nobody,
   }
   const made = vm.newObject()
-  for (const [name, does] of Object.entries(functions)) vm.setProp(made, name, vm.newFunction(NATIVE[name as keyof typeof NATIVE], does)) // the keys of the record above
+  for (const [name, does] of Object.entries(functions))
+    vm.setProp(made, name, vm.newFunction(NATIVE[name as keyof typeof NATIVE], does)) // the keys of the record above
   return made
 }
 

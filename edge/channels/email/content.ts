@@ -7,7 +7,13 @@ import { cut, written } from '../../platform/visible-text.ts'
 import type { Message, Noted } from '../medium.ts'
 
 /** The same at each attempt: a provider that knows a repetition by its key wants the same content under it. */
-export type Mail = { readonly id: string; readonly at_ms: number; readonly subject: string; readonly text: string; readonly html: string }
+export type Mail = {
+  readonly id: string
+  readonly at_ms: number
+  readonly subject: string
+  readonly text: string
+  readonly html: string
+}
 
 /** What a mail program shows of it; the whole title is in the mail. */
 const SUBJECT_CHARS = 200
@@ -34,7 +40,9 @@ export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, a
     ? `Answer as ${recipient ?? 'yourself'} until ${until}. No answer is a denial.${instead} To open the page decides nothing; it shows what has become of the request.`
     : 'There is nothing to answer.'
   const whose = link === null ? 'Sign in there to answer.' : 'The link is yours alone: do not forward it.'
-  const warning = asks ? `${whose} Below is what the agent asks for; if there are links in it, they are the agent’s.` : ''
+  const warning = asks
+    ? `${whose} Below is what the agent asks for; if there are links in it, they are the agent’s.`
+    : ''
   const to = asks ? (link ?? page) : null
   return {
     id,
@@ -57,7 +65,13 @@ export function noticeMail({ id, at_ms, notice }: Noted): Mail {
     ['Called by the agent', agent],
     ['Call', call],
   ] as const
-  return { id, at_ms, subject: title, text: textOf([title, request], facts), html: pageOf(title, request, null, '', facts) }
+  return {
+    id,
+    at_ms,
+    subject: title,
+    text: textOf([title, request], facts),
+    html: pageOf(title, request, null, '', facts),
+  }
 }
 
 const textOf = (ours: readonly string[], facts: readonly (readonly [string, string])[]): string =>

@@ -14,7 +14,10 @@ type EmailSpec = Extract<ChannelSpec, { kind: 'email' }>
 type Via<P extends EmailSpec['via']['provider']> = Extract<EmailSpec['via'], { provider: P }>
 
 /** Two providers behind it: what is asked of each, and which member of its refusals is its code for what is wrong. */
-type Provider = { readonly posted: (mail: Mail, envelope: Envelope) => Posted; readonly code: 'name' | 'ErrorCode' }
+type Provider = {
+  readonly posted: (mail: Mail, envelope: Envelope) => Posted
+  readonly code: 'name' | 'ErrorCode'
+}
 
 export function email({ from, addresses, via, recipients, kind, ...use }: EmailSpec): Medium {
   const asked = recipients ?? { roles: [], operators: Object.keys(addresses) }
@@ -25,7 +28,8 @@ export function email({ from, addresses, via, recipients, kind, ...use }: EmailS
       const to = addressOf(addresses, message)
       return to.ok ? ok(rfc5322(mailFor(message), { from, to: to.value })) : to
     }
-    const deliver = async (): Promise<Sent> => err({ again: false, why: 'nothing is sent from here: mails wait to be collected' })
+    const deliver = async (): Promise<Sent> =>
+      err({ again: false, why: 'nothing is sent from here: mails wait to be collected' })
     return { ...medium, deliver, tell: deliver, collected }
   }
   const { posted, code } = providerOf(via)
@@ -38,13 +42,18 @@ export function email({ from, addresses, via, recipients, kind, ...use }: EmailS
   return { ...medium, deliver, tell: deliver }
 }
 
-const mailFor = (message: Message | Noted): Mail => ('notice' in message ? noticeMail(message) : mailOf(message))
+const mailFor = (message: Message | Noted): Mail =>
+  'notice' in message ? noticeMail(message) : mailOf(message)
 
 /** A link goes to its recipient's address and to no other; a test without a recipient to the first there is. */
 function addressOf(addresses: EmailSpec['addresses'], message: Message | Noted): Result<string, Undelivered> {
-  const whose = message.recipient ?? ('kind' in message && message.kind === 'test' ? Object.keys(addresses)[0] : undefined)
+  const whose =
+    message.recipient ??
+    ('kind' in message && message.kind === 'test' ? Object.keys(addresses)[0] : undefined)
   const address = whose !== undefined && Object.hasOwn(addresses, whose) ? addresses[whose] : undefined
-  return address === undefined ? err({ again: false, why: 'the channel has no address for the recipient' }) : ok(address)
+  return address === undefined
+    ? err({ again: false, why: 'the channel has no address for the recipient' })
+    : ok(address)
 }
 
 function providerOf(via: Exclude<EmailSpec['via'], { provider: 'outbox' }>): Provider {
@@ -64,8 +73,20 @@ const resend = ({ token }: Via<'resend'>): Provider => ({
   posted: ({ id, subject, text, html }, { from, to }) => ({
     to: 'https://api.resend.com/emails',
     // Sends nothing twice under one key, for a day.
-    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'user-agent': 'countersign', 'idempotency-key': id },
-    body: JSON.stringify({ from: `Countersign <${from}>`, to: [to], subject, text, html, headers: Object.fromEntries([AUTOMATIC]) }),
+    headers: {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      'user-agent': 'countersign',
+      'idempotency-key': id,
+    },
+    body: JSON.stringify({
+      from: `Countersign <${from}>`,
+      to: [to],
+      subject,
+      text,
+      html,
+      headers: Object.fromEntries([AUTOMATIC]),
+    }),
   }),
 })
 
@@ -107,7 +128,8 @@ function taken(provider: string, member: Provider['code'], { status, pause_ms, t
 /** A provider's own word for what is wrong; nothing else that it says is shown. */
 function codeIn(text: string, member: Provider['code']): string | undefined {
   const read = parseJson(Buffer.from(text))
-  if (!read.ok || typeof read.value !== 'object' || read.value === null || Array.isArray(read.value)) return undefined
+  if (!read.ok || typeof read.value !== 'object' || read.value === null || Array.isArray(read.value))
+    return undefined
   const code = read.value[member]
   if (typeof code === 'number') return String(code)
   return typeof code === 'string' && /^[a-z_]{1,64}$/.test(code) ? code : undefined

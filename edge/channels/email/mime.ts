@@ -48,5 +48,7 @@ function words(subject: string): string[] {
     if (Buffer.byteLength(last + char) > WORD_BYTES) chunks.push(char)
     else chunks[chunks.length - 1] = last + char
   }
-  return chunks.map((chunk, i) => `${i === 0 ? 'Subject:' : ''} =?utf-8?B?${Buffer.from(chunk).toString('base64')}?=`)
+  return chunks.map(
+    (chunk, i) => `${i === 0 ? 'Subject:' : ''} =?utf-8?B?${Buffer.from(chunk).toString('base64')}?=`,
+  )
 }

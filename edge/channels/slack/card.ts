@@ -29,7 +29,8 @@ export const askedCard = (message: Message): Card =>
   ])
 
 /** For whoever reads along: who they are is not known, so they sign in to answer. */
-export const readersCard = (message: Message): Card => question(message, [actions([leading('Sign in to answer', message.page)])])
+export const readersCard = (message: Message): Card =>
+  question(message, [actions([leading('Sign in to answer', message.page)])])
 
 function question({ approval, insteadOf }: Message, answer: Block[]): Card {
   const { prompt, expires_at } = approval
@@ -47,7 +48,9 @@ export function endedCard(approval: Approval): Card {
   const { status, prompt, answers } = approval
   const said = answers.slice(-MOST_ANSWERS).map(({ by, decision, channel, scope, reason, at_ms }) => {
     const who = `\n${decision === 'approve' ? 'Approved' : 'Denied'} by ${by} through ${channel}, ${utc(at_ms)}`
-    return text(`${who}${scope === 'once' ? '' : ', for more calls of its kind'}${reason === '' ? '' : `: ${inert(reason, REASON_CHARS)}`}`)
+    return text(
+      `${who}${scope === 'once' ? '' : ', for more calls of its kind'}${reason === '' ? '' : `: ${inert(reason, REASON_CHARS)}`}`,
+    )
   })
   const blocks = [
     header(prompt.title),
@@ -57,7 +60,10 @@ export function endedCard(approval: Approval): Card {
   return { text: escaped(`${OUTCOME[status]}: ${prompt.title}`), blocks }
 }
 
-export const testCard = ({ approval: { prompt } }: Message): Card => ({ text: prompt.title, blocks: [header(prompt.title)] })
+export const testCard = ({ approval: { prompt } }: Message): Card => ({
+  text: prompt.title,
+  blocks: [header(prompt.title)],
+})
 
 /** Whose words they are stands before and behind them; nothing on it can be pressed. */
 export function noticeCard({ skill, version, tool, agent, call, text: said }: Notice): Card {
@@ -82,9 +88,14 @@ function facts({ prompt, digest, call, edits = [] }: Approval): Block[] {
     ...(prompt.command === '' ? [] : [code(prompt.command)]),
     words(text('Arguments', 'bold')),
     code(prompt.arguments),
-    ...edits.slice(-1).map(({ by, channel, at_ms }) => words(text(`Changed by ${by} through ${channel}, ${utc(at_ms)}`))),
+    ...edits
+      .slice(-1)
+      .map(({ by, channel, at_ms }) => words(text(`Changed by ${by} through ${channel}, ${utc(at_ms)}`))),
     words(text('Why a human is asked\n', 'bold'), ...prose(prompt.reason)),
-    words(text(`${prompt.tool} version ${prompt.tool_version}, for agent ${prompt.agent}; call `), text(call, 'code')),
+    words(
+      text(`${prompt.tool} version ${prompt.tool_version}, for agent ${prompt.agent}; call `),
+      text(call, 'code'),
+    ),
     words(text('Digest of exactly this call '), text(digest, 'code')),
   ]
 }
@@ -97,7 +108,10 @@ type Said = Pick<Answer, 'decision' | 'scope'> & { ttl_s?: number }
 /** `state`: which approval it is about, sealed; it comes back as it is. */
 export function form({ prompt, options }: Approval, state: string): Block {
   const choices = options.map(choiceOf)
-  const covers = prompt.standing === undefined ? [] : [words(text('More than this call\n', 'bold'), ...prose(prompt.standing.covers))]
+  const covers =
+    prompt.standing === undefined
+      ? []
+      : [words(text('More than this call\n', 'bold'), ...prose(prompt.standing.covers))]
   const once = prompt.standing?.most_s === 0 ? [words(text('Policy wants a yes for each call.'))] : []
   return {
     type: 'modal',
@@ -112,12 +126,20 @@ export function form({ prompt, options }: Approval, state: string): Block {
       code(prompt.arguments),
       ...covers,
       ...once,
-      { ...field(FIELDS.answer, 'Answer'), element: { type: 'static_select', action_id: FIELDS.answer, options: choices } },
+      {
+        ...field(FIELDS.answer, 'Answer'),
+        element: { type: 'static_select', action_id: FIELDS.answer, options: choices },
+      },
       {
         ...field(FIELDS.reason, 'Reason'),
         optional: true,
         hint: plain('It is kept on record, and a denial’s is told to the agent.'),
-        element: { type: 'plain_text_input', action_id: FIELDS.reason, multiline: true, max_length: LIMITS.reason_chars },
+        element: {
+          type: 'plain_text_input',
+          action_id: FIELDS.reason,
+          multiline: true,
+          max_length: LIMITS.reason_chars,
+        },
       },
     ],
   }
@@ -133,7 +155,10 @@ export const notice = (sentence: string): Block => ({
 const field = (name: string, label: string) => ({ type: 'input', block_id: name, label: plain(label) })
 
 /** As it is offered, and as it comes back. */
-function choiceOf({ decision, scope, ttl_s = 0 }: Approval['options'][number]): { text: object; value: string } {
+function choiceOf({ decision, scope, ttl_s = 0 }: Approval['options'][number]): {
+  text: object
+  value: string
+} {
   const word = decision === 'approve' ? 'Approve' : 'Deny'
   if (scope === 'once') return { text: plain(`${word} this call alone`), value: decision }
   if (scope === 'session') return { text: plain(`${word} for the session`), value: `${decision} session` }
@@ -145,7 +170,9 @@ export function saidIn(value: string): Said | undefined {
   const [, decision, , span] = /^(approve|deny)( (session|[1-9][0-9]{0,4}))?$/.exec(value) ?? []
   if (decision !== 'approve' && decision !== 'deny') return undefined
   if (span === undefined) return { decision, scope: 'once' }
-  return span === 'session' ? { decision, scope: 'session' } : { decision, scope: 'timeboxed', ttl_s: Number(span) }
+  return span === 'session'
+    ? { decision, scope: 'session' }
+    : { decision, scope: 'timeboxed', ttl_s: Number(span) }
 }
 
 // ── Pieces ──
@@ -166,14 +193,22 @@ function buttons({ approval: { id, prompt }, seal }: Message): Block[] {
     style: 'danger',
   }
   return [
-    button('approve', 'Approve once', { style: 'primary', ...(prompt.risk === 'critical' ? { confirm } : {}) }),
+    button('approve', 'Approve once', {
+      style: 'primary',
+      ...(prompt.risk === 'critical' ? { confirm } : {}),
+    }),
     button('deny', 'Deny', { style: 'danger' }),
     button('more', 'Reason or scope …'),
   ]
 }
 
 const actions = (elements: Block[]): Block => ({ type: 'actions', block_id: 'answer', elements })
-const leading = (label: string, url: string): Block => ({ type: 'button', action_id: 'page', text: plain(label), url })
+const leading = (label: string, url: string): Block => ({
+  type: 'button',
+  action_id: 'page',
+  text: plain(label),
+  url,
+})
 /** Names and words of ours alone: what others wrote is rich text. */
 const plain = (said: string) => ({ type: 'plain_text', text: said, emoji: false })
 const header = (title: string): Block => ({ type: 'header', text: plain(inert(title).slice(0, 150)) })
@@ -188,7 +223,11 @@ const code = (said: string): Block => ({
 const text = (said: string, style?: 'bold' | 'code'): Piece => ({
   type: 'text',
   text: said,
-  ...(style === 'bold' ? { style: { bold: true as const } } : style === 'code' ? { style: { code: true as const } } : {}),
+  ...(style === 'bold'
+    ? { style: { bold: true as const } }
+    : style === 'code'
+      ? { style: { code: true as const } }
+      : {}),
 })
 
 /** A sentence of ours or of a policy; what stands between backticks is code. */
@@ -198,9 +237,11 @@ const prose = (sentence: string): Piece[] =>
     .map((part, i) => text(part, i % 2 === 1 ? 'code' : undefined))
 
 /** As it is: what would not show is written out, and what is left out says so. A cut goes through no character. */
-const inert = (said: string, length: number = LIMITS.slack_chars): string => cut(written(said), length).toWellFormed()
+const inert = (said: string, length: number = LIMITS.slack_chars): string =>
+  cut(written(said), length).toWellFormed()
 
 /** Where mark-up is read, there is none. */
-export const escaped = (said: string): string => said.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+export const escaped = (said: string): string =>
+  said.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 
 const utc = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')} UTC`

@@ -22,7 +22,9 @@ import { FORGED, isFresh, readInteraction, signers } from './request.ts'
 import type { SlackSpec } from './slack.ts'
 import { openForm, reply } from './slack.ts'
 
-const ELSEWHERE = err(failure('slack_refused', 'the request is of another Slack app, or of another workspace'))
+const ELSEWHERE = err(
+  failure('slack_refused', 'the request is of another Slack app, or of another workspace'),
+)
 const NO_CARD = err(failure('slack_refused', 'this button is of no approval that waits here'))
 const BROKEN = 'something of ours broke; whether you have answered is shown on the page'
 
@@ -77,14 +79,27 @@ export class SlackDesk {
   }
 
   /** A card is known by its seal: of this approval, in this channel, for this use. */
-  #cardOf(tenant: string, apps: { name: string; spec: SlackSpec }[], { approval: id, use, seal }: About): Card | undefined {
+  #cardOf(
+    tenant: string,
+    apps: { name: string; spec: SlackSpec }[],
+    { approval: id, use, seal }: About,
+  ): Card | undefined {
     const approval = this.#store.approval(id)?.approval
-    const app = approval === undefined ? undefined : apps.find(({ name }) => sameText(this.#seal(tenant, approval, name, use), seal))
+    const app =
+      approval === undefined
+        ? undefined
+        : apps.find(({ name }) => sameText(this.#seal(tenant, approval, name, use), seal))
     return approval === undefined || app === undefined ? undefined : { ...app, approval }
   }
 
   #seal(tenant: string, { id, digest, expires_at }: Approval, channel: string, use: About['use']): string {
-    return sealFor(identityOf(this.#env).linkKey, sealUse(use), { tenant, approval: id, digest, expiresAt: expires_at, channel })
+    return sealFor(identityOf(this.#env).linkKey, sealUse(use), {
+      tenant,
+      approval: id,
+      digest,
+      expiresAt: expires_at,
+      channel,
+    })
   }
 
   // ── A button ──
@@ -93,14 +108,23 @@ export class SlackDesk {
     const operator = await this.#operatorOf(tenant, card.spec, user)
     if (!operator.ok) return this.#alone(to, operator.error.detail)
     if (about.use === 'more') return this.#openForm(tenant, card, trigger, to)
-    const answered = await this.#answer(tenant, card.approval, operator.value, { decision: about.use, scope: 'once', reason: '' })
+    const answered = await this.#answer(tenant, card.approval, operator.value, {
+      decision: about.use,
+      scope: 'once',
+      reason: '',
+    })
     if (!answered.ok) await this.#alone(to, answered.error.detail)
     const present = answered.ok ? answered : await this.#present(tenant, card.approval)
     if (present.ok && present.value.status !== 'pending') return this.#over(to, present.value)
     return answered.ok ? this.#alone(to, 'your answer is recorded; others are still asked') : ''
   }
 
-  async #openForm(tenant: string, { name, spec, approval }: Card, trigger: string, to: string | null): Promise<string> {
+  async #openForm(
+    tenant: string,
+    { name, spec, approval }: Card,
+    trigger: string,
+    to: string | null,
+  ): Promise<string> {
     const present = await this.#present(tenant, approval)
     if (!present.ok) return this.#alone(to, present.error.detail)
     if (present.value.status !== 'pending') return this.#over(to, present.value)
@@ -124,16 +148,24 @@ export class SlackDesk {
   // ── The form ──
 
   async #sent(tenant: string, { spec, approval }: Card, { user, answer, reason }: Sent): Promise<string> {
-    const refused = (sentence: string): string => JSON.stringify({ response_action: 'errors', errors: { [FIELDS.answer]: sentence } })
+    const refused = (sentence: string): string =>
+      JSON.stringify({ response_action: 'errors', errors: { [FIELDS.answer]: sentence } })
     const said = saidIn(answer)
     if (said === undefined) return refused('choose an answer')
     const work = async (): Promise<string> => {
       const operator = await this.#operatorOf(tenant, spec, user)
-      const answered = operator.ok ? await this.#answer(tenant, approval, operator.value, { ...said, reason }) : operator
+      const answered = operator.ok
+        ? await this.#answer(tenant, approval, operator.value, { ...said, reason })
+        : operator
       return answered.ok ? '' : refused(answered.error.detail)
     }
-    const instead = (sentence: string): string => JSON.stringify({ response_action: 'update', view: notice(sentence) })
-    return this.#soon(work(), instead('your answer is under way; the message shows what comes of it'), instead(BROKEN))
+    const instead = (sentence: string): string =>
+      JSON.stringify({ response_action: 'update', view: notice(sentence) })
+    return this.#soon(
+      work(),
+      instead('your answer is under way; the message shows what comes of it'),
+      instead(BROKEN),
+    )
   }
 
   // ── Both ──
@@ -142,7 +174,12 @@ export class SlackDesk {
   async #operatorOf(tenant: string, { users }: SlackSpec, user: string): Promise<Result<string>> {
     const name = Object.hasOwn(users, user) ? users[user] : undefined
     if (name === undefined)
-      return err(failure('forbidden', `you are not among the people who may answer here: the channel’s \`users\` do not name ${user}`))
+      return err(
+        failure(
+          'forbidden',
+          `you are not among the people who may answer here: the channel’s \`users\` do not name ${user}`,
+        ),
+      )
     const directory = await directoryOf(this.#env, tenant)
     if (directory.state === 'suspended') return err(SUSPENDED)
     const operator = directory.operators.get(name)
@@ -151,7 +188,10 @@ export class SlackDesk {
   }
 
   #answer(tenant: string, approval: Approval, by: string, answer: Answer): Promise<Result<Approval>> {
-    return this.#run(tenant, approval).answer(split(approval.id).n, by, 'slack', { ...answer, digest: approval.digest }) // L3: what the seal holds
+    return this.#run(tenant, approval).answer(split(approval.id).n, by, 'slack', {
+      ...answer,
+      digest: approval.digest,
+    }) // L3: what the seal holds
   }
 
   #present(tenant: string, approval: Approval): Promise<Result<Approval>> {

@@ -19,10 +19,13 @@ export type Signed = { readonly timestamp: string; readonly signature: string; r
 const signatureOf = (secret: string, { timestamp, body }: Omit<Signed, 'signature'>): string =>
   `v0=${createHmac('sha256', secret).update(`v0:${timestamp}:${body}`).digest('hex')}`
 
-export const signatureHolds = (secret: string, signed: Signed): boolean => sameText(signatureOf(secret, signed), signed.signature)
+export const signatureHolds = (secret: string, signed: Signed): boolean =>
+  sameText(signatureOf(secret, signed), signed.signature)
 
 /** Of whatever is not signed as Slack signs. */
-export const FORGED = err(failure('slack_refused', 'no Slack app of this tenant signed this request in the last five minutes'))
+export const FORGED = err(
+  failure('slack_refused', 'no Slack app of this tenant signed this request in the last five minutes'),
+)
 
 /** Whether it could be Slack's, before a byte of its body is read: what could not costs nothing. */
 export const looksSigned = ({ timestamp, signature }: Omit<Signed, 'body'>, now: number): boolean =>
@@ -63,8 +66,12 @@ const Sent = z.object({
     private_metadata: z.string().max(3_000),
     state: z.object({
       values: z.object({
-        [FIELDS.answer]: z.object({ [FIELDS.answer]: z.object({ selected_option: z.object({ value: z.string().max(150) }).nullish() }) }),
-        [FIELDS.reason]: z.object({ [FIELDS.reason]: z.object({ value: z.string().max(LIMITS.reason_chars).nullish() }) }),
+        [FIELDS.answer]: z.object({
+          [FIELDS.answer]: z.object({ selected_option: z.object({ value: z.string().max(150) }).nullish() }),
+        }),
+        [FIELDS.reason]: z.object({
+          [FIELDS.reason]: z.object({ value: z.string().max(LIMITS.reason_chars).nullish() }),
+        }),
       }),
     }),
   }),
@@ -94,10 +101,17 @@ function aboutIn(text: string | undefined): About | undefined {
 export function readInteraction(body: string): Result<Interaction> {
   const form = parseForm(body)
   if (!form.ok) return form
-  const parsed = parseJson(Buffer.from(form.value.get('payload') ?? ''), { ...BODY, bytes: LIMITS.body_bytes })
-  if (!parsed.ok) return err(failure('not_json', 'the body is a form with one field `payload`, which is JSON'))
+  const parsed = parseJson(Buffer.from(form.value.get('payload') ?? ''), {
+    ...BODY,
+    bytes: LIMITS.body_bytes,
+  })
+  if (!parsed.ok)
+    return err(failure('not_json', 'the body is a form with one field `payload`, which is JSON'))
   const read = Interaction.safeParse(parsed.value)
-  if (!read.success) return err(failure('invalid_request', 'the payload is neither `block_actions` nor `view_submission` of ours'))
+  if (!read.success)
+    return err(
+      failure('invalid_request', 'the payload is neither `block_actions` nor `view_submission` of ours'),
+    )
   const { data } = read
   // Somebody of another workspace, in a conversation that two share, is not one of ours.
   const team = data.user.team_id === undefined || data.user.team_id === data.team.id ? data.team.id : ''
@@ -116,5 +130,11 @@ export function readInteraction(body: string): Result<Interaction> {
   const about = aboutIn(data.view.private_metadata)
   if (about?.use !== 'form') return err(failure('invalid_request', 'the form is not one of ours'))
   const { answer, reason } = data.view.state.values
-  return ok({ ...person, kind: 'sent', about, answer: answer.answer.selected_option?.value ?? '', reason: reason.reason.value ?? '' })
+  return ok({
+    ...person,
+    kind: 'sent',
+    about,
+    answer: answer.answer.selected_option?.value ?? '',
+    reason: reason.reason.value ?? '',
+  })
 }

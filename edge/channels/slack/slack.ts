@@ -40,7 +40,9 @@ export function slack(spec: SlackSpec): Medium {
       const [channel, ts] = ref?.split(' ') ?? []
       // Whether the question arrived is not known where nobody said so; then the end is told by itself.
       if (channel === undefined || ts === undefined) return deliver(message, post)
-      const updated = called(await call(spec, 'chat.update', { channel, ts, ...AS_IT_IS, ...cardOf(message) }, post))
+      const updated = called(
+        await call(spec, 'chat.update', { channel, ts, ...AS_IT_IS, ...cardOf(message) }, post),
+      )
       return updated.ok ? ok({ ref }) : updated
     },
     tell: (noted, post) => send(noted, noticeCard(noted.notice), post),
@@ -66,25 +68,39 @@ export function slackWebhook(spec: Extract<ChannelSpec, { kind: 'slack-webhook' 
 }
 
 const cardOf = (message: Message): Card =>
-  message.kind === 'asked' ? askedCard(message) : message.kind === 'ended' ? endedCard(message.approval) : testCard(message)
+  message.kind === 'asked'
+    ? askedCard(message)
+    : message.kind === 'ended'
+      ? endedCard(message.approval)
+      : testCard(message)
 
 /** A test goes to the first there is. */
 function whereFor({ channel, users }: SlackSpec, message: Message | Noted): string | undefined {
   const { recipient } = message
-  if (recipient === null) return channel ?? ('kind' in message && message.kind === 'test' ? Object.keys(users)[0] : undefined)
+  if (recipient === null)
+    return channel ?? ('kind' in message && message.kind === 'test' ? Object.keys(users)[0] : undefined)
   return Object.keys(users).find((user) => users[user] === recipient)
 }
 
 // ── What people do ──
 
 /** The form, for whoever pressed the button that wants it; Slack allows it for three seconds after. */
-export async function openForm(spec: SlackSpec, trigger_id: string, view: object, post: Post): Promise<Result<true, Undelivered>> {
+export async function openForm(
+  spec: SlackSpec,
+  trigger_id: string,
+  view: object,
+  post: Post,
+): Promise<Result<true, Undelivered>> {
   const opened = called(await call(spec, 'views.open', { trigger_id, view }, post))
   return opened.ok ? ok(true) : opened
 }
 
 /** To whoever did something: a word for them alone, or what the message is from now on. */
-export async function reply(to: string | null, said: { alone: string } | { instead: Card }, post: Post): Promise<void> {
+export async function reply(
+  to: string | null,
+  said: { alone: string } | { instead: Card },
+  post: Post,
+): Promise<void> {
   if (to === null || !to.startsWith(REPLIES)) return
   const body =
     'alone' in said
@@ -128,7 +144,8 @@ const FINAL: ReadonlySet<string> = new Set([
 
 function called(answer: Result<Answered, Undelivered>): Sent {
   const through = answer.ok ? taken(answer.value) : answer
-  if (!through.ok || !answer.ok) return err(through.ok ? { again: true, why: 'it did not answer' } : through.error)
+  if (!through.ok || !answer.ok)
+    return err(through.ok ? { again: true, why: 'it did not answer' } : through.error)
   const parsed = parseJson(Buffer.from(answer.value.text))
   const read = Said.safeParse(parsed.ok ? parsed.value : undefined)
   if (!read.success) return err({ again: true, why: 'what it answered is not what Slack answers' })

@@ -38,7 +38,11 @@ export function spend(at: Search, items: number): boolean {
 
 /** A value, once what it takes to look at it as often as its length tells is paid for. */
 export function paidFor(at: Search, value: CedarValueJson | undefined): CedarValueJson | undefined {
-  const items = Array.isArray(value) ? value.length : typeof value === 'string' ? value.length / CHARS_AN_ITEM : 0
+  const items = Array.isArray(value)
+    ? value.length
+    : typeof value === 'string'
+      ? value.length / CHARS_AN_ITEM
+      : 0
   return spend(at, 1 + items) ? value : undefined
 }
 
@@ -49,7 +53,8 @@ export function bySize(all: Ways): Ways {
 }
 const smallest = (all: Ways): Ways => (all.length < 2 ? all : bySize(all).slice(0, LIMITS.explanation_width))
 
-export const either = (one: Ways, other: Ways): Ways => (isDone(one) || isDone(other) ? DONE : smallest([...one, ...other]))
+export const either = (one: Ways, other: Ways): Ways =>
+  isDone(one) || isDone(other) ? DONE : smallest([...one, ...other])
 
 export function both(at: Search, one: Ways, other: Ways): Ways {
   at.steps -= one.length * other.length

@@ -12,7 +12,12 @@ export type Question = Subject & { readonly context: Record<string, CedarValueJs
 /** A way into the context, as `['args', 'amount']`; what the agent belongs to is `['agent', 'groups']`. */
 export type Fact = readonly string[]
 /** One fact other than it is: what it needs to be, and a value that is so (`undefined`: it is left out). */
-export type Flip = { readonly fact: Fact; readonly op: Op; readonly value?: CedarValueJson; readonly sample: CedarValueJson | undefined }
+export type Flip = {
+  readonly fact: Fact
+  readonly op: Op
+  readonly value?: CedarValueJson
+  readonly sample: CedarValueJson | undefined
+}
 
 type Values = Readonly<Record<string, CedarValueJson>>
 
@@ -37,10 +42,15 @@ const CHANGED_BY: Readonly<Record<string, By>> = {
   now: 'time',
   weekday: 'time',
 }
-export const changedBy = ([first = '']: Fact): By | null => (Object.hasOwn(CHANGED_BY, first) ? (CHANGED_BY[first] ?? null) : null)
+export const changedBy = ([first = '']: Fact): By | null =>
+  Object.hasOwn(CHANGED_BY, first) ? (CHANGED_BY[first] ?? null) : null
 
 const isRecord = (value: unknown): value is Values =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && !('__extn' in value) && !('__entity' in value)
+  typeof value === 'object' &&
+  value !== null &&
+  !Array.isArray(value) &&
+  !('__extn' in value) &&
+  !('__entity' in value)
 
 /** What is there; `undefined` where nothing is. */
 export function valueAt(values: Values, fact: Fact): CedarValueJson | undefined {
@@ -57,10 +67,18 @@ const LOWER: readonly Op[] = ['>', '>=']
 /** A value that has an order, as a number. */
 export function rank(value: CedarValueJson | undefined): number | undefined {
   if (typeof value === 'number') return value
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || !('__extn' in value)) return undefined
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || !('__extn' in value))
+    return undefined
   const { __extn: call } = value
-  if (typeof call !== 'object' || call === null || !('fn' in call && 'arg' in call) || typeof call.arg !== 'string') return undefined
-  const number = call.fn === 'decimal' ? Number(call.arg) : call.fn === 'datetime' ? Date.parse(call.arg) : Number.NaN
+  if (
+    typeof call !== 'object' ||
+    call === null ||
+    !('fn' in call && 'arg' in call) ||
+    typeof call.arg !== 'string'
+  )
+    return undefined
+  const number =
+    call.fn === 'decimal' ? Number(call.arg) : call.fn === 'datetime' ? Date.parse(call.arg) : Number.NaN
   return Number.isNaN(number) ? undefined : number
 }
 
@@ -85,7 +103,8 @@ export function fuse(flips: readonly Flip[]): readonly Flip[] | undefined {
 function entails(one: Flip, other: Flip): boolean {
   if (nameOf(other.fact) === 'approval.count' && other.sample === 1) return one.fact[0] === 'approval'
   if (other.op === 'not empty' && one.op === 'has') return sameFact(one.fact, other.fact)
-  if (other.op === 'present') return one.op !== 'absent' && nameOf(one.fact).startsWith(`${nameOf(other.fact)}.`)
+  if (other.op === 'present')
+    return one.op !== 'absent' && nameOf(one.fact).startsWith(`${nameOf(other.fact)}.`)
   if (one.op !== other.op || !sameFact(one.fact, other.fact)) return false
   const [a, b] = [rank(one.sample), rank(other.sample)]
   if (UPPER.includes(one.op)) return a !== undefined && b !== undefined && a <= b
@@ -98,14 +117,17 @@ export const asksAsMuch = (one: readonly Flip[], other: readonly Flip[]): boolea
   other.every((flip) => one.some((mine) => entails(mine, flip)))
 
 function fuseOne(group: readonly Flip[]): readonly Flip[] | undefined {
-  const distinct = group.filter((flip, i) => !group.slice(i + 1).some(({ op, value }) => op === flip.op && same(value, flip.value)))
+  const distinct = group.filter(
+    (flip, i) => !group.slice(i + 1).some(({ op, value }) => op === flip.op && same(value, flip.value)),
+  )
   const exact = distinct.filter(({ op }) => op === '==')
   if (exact.length > 1) return undefined
   if (exact.length === 1) return exact
   if (distinct.some(({ op }) => op === 'absent')) return distinct.length === 1 ? distinct : undefined
   const upper = tightest(distinct, UPPER, -1)
   const lower = tightest(distinct, LOWER, 1)
-  if (upper !== undefined && lower !== undefined && (rank(lower.sample) ?? 0) > (rank(upper.sample) ?? 0)) return undefined
+  if (upper !== undefined && lower !== undefined && (rank(lower.sample) ?? 0) > (rank(upper.sample) ?? 0))
+    return undefined
   const bounds = [upper, lower].filter((flip) => flip !== undefined)
   const rest = distinct.filter(({ op }) => !UPPER.includes(op) && !LOWER.includes(op))
   const telling = rest.filter(({ op }) => op !== 'present')
@@ -123,7 +145,8 @@ const tightest = (flips: readonly Flip[], ops: readonly Op[], sign: 1 | -1): Fli
 /** The question as it would be. */
 export function applied(question: Question, flips: readonly Flip[]): Question {
   const given = flips.filter(({ fact }) => fact[0] === 'approval')
-  let { context, entities } = given.length === 0 ? question : { ...question, context: approved(question.context, given) }
+  let { context, entities } =
+    given.length === 0 ? question : { ...question, context: approved(question.context, given) }
   for (const flip of flips) {
     if (flip.fact[0] === 'approval') continue
     if (sameFact(flip.fact, GROUPS)) entities = regrouped(question.principal.id, entities, flip)
@@ -145,12 +168,14 @@ type Value = CedarValueJson | undefined
 export function same(one: Value, other: Value): boolean {
   if (one === other) return true
   if (typeof one !== 'object' || typeof other !== 'object') return false
-  if (Array.isArray(one) && Array.isArray(other)) return one.length === other.length && one.every((item, i) => same(item, other[i]))
+  if (Array.isArray(one) && Array.isArray(other))
+    return one.length === other.length && one.every((item, i) => same(item, other[i]))
   return keyOf(one) === keyOf(other)
 }
 
 /** Equal for what is the same, among values of one type, as those of a list are. */
-const keyOf = (value: Value): unknown => (typeof value === 'object' ? (rank(value) ?? JSON.stringify(value)) : value)
+const keyOf = (value: Value): unknown =>
+  typeof value === 'object' ? (rank(value) ?? JSON.stringify(value)) : value
 
 /** Whether a list holds a value, for many values: each is looked for once, not held against each item. */
 export function membership(list: readonly CedarValueJson[]): (value: CedarValueJson) => boolean {
@@ -170,23 +195,40 @@ function put(
 }
 
 /** The same for arguments as they came, in plain JSON. */
-export function appliedTo(args: Readonly<Record<string, unknown>>, flips: readonly Flip[]): Record<string, unknown> {
+export function appliedTo(
+  args: Readonly<Record<string, unknown>>,
+  flips: readonly Flip[],
+): Record<string, unknown> {
   const plain = (value: CedarValueJson | undefined): CedarValueJson | undefined =>
     typeof value === 'number' ? value : (rank(value) ?? value)
   let context: Record<string, CedarValueJson> = { args: args as Record<string, CedarValueJson> } // JSON, which Cedar's values are too
-  for (const flip of flips) context = put(context, flip.fact, (before) => plain(changed(before, { ...flip, sample: plain(flip.sample) })))
+  for (const flip of flips)
+    context = put(context, flip.fact, (before) =>
+      plain(changed(before, { ...flip, sample: plain(flip.sample) })),
+    )
   return context['args'] as Record<string, unknown> // put there above
 }
 
 /** What one more answer, or several, make of the approvals: only attributes that are read are there to be changed. */
-function approved(context: Record<string, CedarValueJson>, flips: readonly Flip[]): Record<string, CedarValueJson> {
+function approved(
+  context: Record<string, CedarValueJson>,
+  flips: readonly Flip[],
+): Record<string, CedarValueJson> {
   const before: Values = isRecord(context['approval']) ? context['approval'] : {}
   let next: Values = before
   for (const flip of flips) next = put(next, flip.fact.slice(1), (value) => changed(value, flip))
   const apart = isRecord(next['independent']) ? yesOf(next['independent'], {}) : {}
   const all = yesOf(next, apart)
-  const assurance = next['assurance'] === undefined || next['assurance'] === 'none' ? 'key' : next['assurance']
-  const told: Values = { ...next, ...all, independent: apart, granted: true, count: Math.max(1, rank(all['count']) ?? 0), assurance }
+  const assurance =
+    next['assurance'] === undefined || next['assurance'] === 'none' ? 'key' : next['assurance']
+  const told: Values = {
+    ...next,
+    ...all,
+    independent: apart,
+    granted: true,
+    count: Math.max(1, rank(all['count']) ?? 0),
+    assurance,
+  }
   return {
     ...context,
     ...('approval' in context ? { approval: asRead(told, before) } : {}),
@@ -199,7 +241,8 @@ const MOST = 32
 
 /** Who has a role has said yes, and two of a role are two; what some said, `others` of them included, all have said. */
 function yesOf(yes: Values, others: Values): Record<string, CedarValueJson> {
-  const texts = (name: string): string[] => [yes[name], others[name]].flat().filter((item) => typeof item === 'string')
+  const texts = (name: string): string[] =>
+    [yes[name], others[name]].flat().filter((item) => typeof item === 'string')
   const most = new Map(texts('roles').map((role) => [role, 1]))
   for (const voices of texts('quorum')) {
     const [, n = '1', role = ''] = /^(\d+) of (.*)$/.exec(voices) ?? []
@@ -209,7 +252,9 @@ function yesOf(yes: Values, others: Values): Record<string, CedarValueJson> {
   return {
     count: Math.max(rank(yes['count']) ?? 0, rank(others['count']) ?? 0, named, ...most.values()),
     roles: [...most.keys()],
-    quorum: [...most].flatMap(([role, n]) => Array.from({ length: Math.min(n, MOST) }, (_, i) => `${i + 1} of ${role}`)),
+    quorum: [...most].flatMap(([role, n]) =>
+      Array.from({ length: Math.min(n, MOST) }, (_, i) => `${i + 1} of ${role}`),
+    ),
   }
 }
 
@@ -230,8 +275,12 @@ function regrouped(agent: string, entities: readonly EntityJson[], { op, sample 
 }
 
 /** What each entity of a question is in, itself included; found once for each. */
-export function ancestorsIn({ entities }: Question): (self: { type: string; id: string }) => ReadonlySet<string> {
-  const parents = new Map(entities.map(({ uid, parents }) => [textOf(idOf(uid)), parents.map((parent) => textOf(idOf(parent)))]))
+export function ancestorsIn({
+  entities,
+}: Question): (self: { type: string; id: string }) => ReadonlySet<string> {
+  const parents = new Map(
+    entities.map(({ uid, parents }) => [textOf(idOf(uid)), parents.map((parent) => textOf(idOf(parent)))]),
+  )
   const found = new Map<string, ReadonlySet<string>>()
   return (self) => {
     const name = textOf(self)

@@ -12,8 +12,22 @@ import { changedBy, GROUPS, membership, nameOf, rank, same, textOf, valueAt } fr
 
 type Value = CedarValueJson | undefined
 type Relation = '<' | '<=' | '>' | '>=' | '==' | '!='
-const NEGATED: Readonly<Record<Relation, Relation>> = { '<': '>=', '<=': '>', '>': '<=', '>=': '<', '==': '!=', '!=': '==' }
-const MIRRORED: Readonly<Record<Relation, Relation>> = { '<': '>', '<=': '>=', '>': '<', '>=': '<=', '==': '==', '!=': '!=' }
+const NEGATED: Readonly<Record<Relation, Relation>> = {
+  '<': '>=',
+  '<=': '>',
+  '>': '<=',
+  '>=': '<',
+  '==': '!=',
+  '!=': '==',
+}
+const MIRRORED: Readonly<Record<Relation, Relation>> = {
+  '<': '>',
+  '<=': '>=',
+  '>': '<',
+  '>=': '<=',
+  '==': '==',
+  '!=': '!=',
+}
 /** Decimals are compared by functions, all else by signs. */
 const RELATIONS: Readonly<Record<string, Relation>> = {
   '<': '<',
@@ -30,7 +44,12 @@ const RELATIONS: Readonly<Record<string, Relation>> = {
 const CONSTRUCTORS = ['decimal', 'datetime', 'ip', 'duration']
 
 /** `a < b` and its kin, and what they are for decimals: `a.lessThan(b)`. */
-export function waysOfComparison(at: Search, op: string, [left, right]: readonly Expr[], target: boolean): Ways {
+export function waysOfComparison(
+  at: Search,
+  op: string,
+  [left, right]: readonly Expr[],
+  target: boolean,
+): Ways {
   const relation = Object.hasOwn(RELATIONS, op) ? RELATIONS[op] : undefined
   if (relation === undefined || left === undefined || right === undefined) return NONE
   return compared(at, target ? relation : NEGATED[relation], left, right)
@@ -136,7 +155,8 @@ function boolean(at: Search, expr: Expr, target: boolean): Ways {
     if (fact === undefined) noteEntity(at, expr)
     return NONE
   }
-  if (nameOf(fact) === 'allow_sensitive_tools' || nameOf(fact) === 'approval.granted') return target ? one(ONE_APPROVAL) : NONE // nobody takes a yes back
+  if (nameOf(fact) === 'allow_sensitive_tools' || nameOf(fact) === 'approval.granted')
+    return target ? one(ONE_APPROVAL) : NONE // nobody takes a yes back
   return typeof value === 'boolean' || (value === undefined && fact[0] === 'args')
     ? one({ fact, op: '==', value: target, sample: target })
     : NONE
@@ -180,7 +200,8 @@ function moved(at: Search, expr: Expr, relation: Relation, bound: Value): Ways {
   }
   const fact = factOf(expr)
   if (!changeable(at, fact)) return NONE
-  const flip = relation === '==' || relation === '!=' ? equal(at, fact, relation, bound) : bounded(fact, relation, bound)
+  const flip =
+    relation === '==' || relation === '!=' ? equal(at, fact, relation, bound) : bounded(fact, relation, bound)
   if (flip === undefined || (fact[0] === 'approval' && !givable(at, flip))) return NONE
   return one(flip)
 }
@@ -192,7 +213,8 @@ const givable = ({ question }: Search, { fact, sample }: Flip): boolean => {
 }
 
 function equal(at: Search, fact: Fact, relation: '==' | '!=', value: CedarValueJson): Flip | undefined {
-  if (nameOf(fact) === 'approval.granted') return (value === true) === (relation === '==') ? ONE_APPROVAL : undefined
+  if (nameOf(fact) === 'approval.granted')
+    return (value === true) === (relation === '==') ? ONE_APPROVAL : undefined
   if (relation === '==') return { fact, op: '==', value, sample: value }
   if (nameOf(fact) === 'approval.count') return bounded(fact, '>', value) // what was said stays said
   const present = valueAt(at.question.context, fact)
@@ -209,10 +231,19 @@ function bounded(fact: Fact, relation: '<' | '<=' | '>' | '>=', bound: CedarValu
   const step = strict ? (relation === '<' ? -1 : 1) : 0
   if (typeof bound === 'number') {
     const value = bound + step
-    return Number.isSafeInteger(value) ? { fact, op: relation === '<' || relation === '<=' ? '<=' : '>=', value, sample: value } : undefined
+    return Number.isSafeInteger(value)
+      ? { fact, op: relation === '<' || relation === '<=' ? '<=' : '>=', value, sample: value }
+      : undefined
   }
   const at = rank(bound)
-  if (at === undefined || typeof bound !== 'object' || bound === null || Array.isArray(bound) || !('__extn' in bound)) return undefined
+  if (
+    at === undefined ||
+    typeof bound !== 'object' ||
+    bound === null ||
+    Array.isArray(bound) ||
+    !('__extn' in bound)
+  )
+    return undefined
   const { fn } = bound.__extn as { fn: string } // `rank` has read it
   const arg = fn === 'decimal' ? (at + step * DECIMAL_STEP).toFixed(4) : new Date(at + step).toISOString()
   return { fact, op: relation, value: bound, sample: strict ? { __extn: { fn, arg } } : bound }
@@ -227,11 +258,18 @@ function has(at: Search, expr: Expr, target: boolean): Ways {
   if ((valueAt(at.question.context, fact) !== undefined) === target) return DONE
   if (!changeable(at, fact) || fact[0] !== 'args') return NONE
   // What it would hold is open: a text or a number stands for it.
-  return target ? ['x', 1].map((sample) => [{ fact, op: 'present', sample }]) : one({ fact, op: 'absent', sample: undefined })
+  return target
+    ? ['x', 1].map((sample) => [{ fact, op: 'present', sample }])
+    : one({ fact, op: 'absent', sample: undefined })
 }
 
 /** `principal in Group::"x"`, `principal is Agent`, `principal is Agent in Group::"x"`: only groups can be changed. */
-function belongs(at: Search, op: 'in' | 'is', { left, right, entity_type, in: within }: Operands, target: boolean): Ways {
+function belongs(
+  at: Search,
+  op: 'in' | 'is',
+  { left, right, entity_type, in: within }: Operands,
+  target: boolean,
+): Ways {
   const [kind, operand] = read(left)
   const name: unknown = operand // a variable's operand is its name
   if (kind !== 'Var' || (name !== 'principal' && name !== 'resource')) return NONE
@@ -244,16 +282,24 @@ function belongs(at: Search, op: 'in' | 'is', { left, right, entity_type, in: wi
   }
   if (op === 'is') {
     const is = self.type === entity_type
-    return is && within !== undefined ? belongs(at, 'in', { left, right: within } as Operands, target) : fixed(is)
+    return is && within !== undefined
+      ? belongs(at, 'in', { left, right: within } as Operands, target)
+      : fixed(is)
   }
   const wanted = [resolve(at, right)].flat().flatMap((value) => (isEntity(value) ? [value.__entity] : []))
   if (at.steps < 0) return NONE
   const mine = at.ancestors(self)
   const held = wanted.filter((entity) => mine.has(textOf(entity)))
   if (held.length > 0 === target) return DONE
-  if (name !== 'principal' || self.type !== 'Agent' || (target ? wanted : held).some(({ type }) => type !== 'Group'))
+  if (
+    name !== 'principal' ||
+    self.type !== 'Agent' ||
+    (target ? wanted : held).some(({ type }) => type !== 'Group')
+  )
     return fixed(held.length > 0)
-  const flips = (target ? wanted : held).map(({ id }): Flip => ({ fact: GROUPS, op: target ? 'has' : 'lacks', value: id, sample: id }))
+  const flips = (target ? wanted : held).map(
+    ({ id }): Flip => ({ fact: GROUPS, op: target ? 'has' : 'lacks', value: id, sample: id }),
+  )
   if (target) return flips.slice(0, LIMITS.explanation_members).map((flip) => [flip])
   return flips.length > LIMITS.explanation_members ? NONE : [flips]
 }
@@ -264,7 +310,8 @@ const isEntity = (value: Value): value is { __entity: { type: string; id: string
 /** `list.contains(value)`: the list is a fact, or the value is. */
 function contained(at: Search, { left, right }: Operands, target: boolean): Ways {
   const [list, value] = [resolve(at, left), resolve(at, right)]
-  if (Array.isArray(list) && value !== undefined && list.some((item) => same(item, value)) === target) return DONE
+  if (Array.isArray(list) && value !== undefined && list.some((item) => same(item, value)) === target)
+    return DONE
   const [ofList, ofValue] = [factOf(left), factOf(right)]
   const ways: (readonly Flip[])[] = []
   if (value !== undefined && changeable(at, ofList)) {
@@ -275,7 +322,8 @@ function contained(at: Search, { left, right }: Operands, target: boolean): Ways
     if (target)
       for (const member of list.slice(0, LIMITS.explanation_members))
         ways.push([{ fact: ofValue, op: '==', value: member, sample: member }])
-    else if (value !== undefined) ways.push(...[equal(at, ofValue, '!=', value)].flatMap((flip) => (flip === undefined ? [] : [[flip]])))
+    else if (value !== undefined)
+      ways.push(...[equal(at, ofValue, '!=', value)].flatMap((flip) => (flip === undefined ? [] : [[flip]])))
   }
   return ways
 }
@@ -291,8 +339,10 @@ function containedMany(at: Search, all: boolean, { left, right }: Operands, targ
   const [holder, asker] = [factOf(left), factOf(right)]
   const each = (fact: Fact, op: Op, items: readonly CedarValueJson[]): readonly Flip[] =>
     items.map((value) => ({ fact, op, value, sample: value }))
-  const alternatives = (flips: readonly Flip[]): Ways => flips.slice(0, LIMITS.explanation_members).map((flip) => [flip])
-  const together = (flips: readonly Flip[]): Ways => (flips.length > LIMITS.explanation_members ? NONE : [flips])
+  const alternatives = (flips: readonly Flip[]): Ways =>
+    flips.slice(0, LIMITS.explanation_members).map((flip) => [flip])
+  const together = (flips: readonly Flip[]): Ways =>
+    flips.length > LIMITS.explanation_members ? NONE : [flips]
   const ways: (readonly Flip[])[] = []
   if (changeable(at, holder) && (target || holder[0] !== 'approval')) {
     if (target) ways.push(...(all ? together : alternatives)(each(holder, 'has', missing)))
@@ -300,7 +350,8 @@ function containedMany(at: Search, all: boolean, { left, right }: Operands, targ
   }
   if (changeable(at, asker) && asker[0] !== 'approval') {
     if (all) ways.push(...(target ? together(each(asker, 'lacks', missing)) : NONE))
-    else ways.push(...(target ? alternatives(each(asker, 'has', held)) : together(each(asker, 'lacks', there))))
+    else
+      ways.push(...(target ? alternatives(each(asker, 'has', held)) : together(each(asker, 'lacks', there))))
   }
   return ways
 }
@@ -322,7 +373,9 @@ function like(at: Search, { left, pattern }: Operands, target: boolean): Ways {
   if (typeof value === 'string' && matches(value, parts) === target) return DONE
   if (!changeable(at, fact) || fact[0] === 'approval') return NONE
   const text = parts.map((part) => part ?? '*').join('')
-  return matches(sample, parts) === target ? one({ fact, op: target ? 'like' : 'not like', value: text, sample }) : NONE
+  return matches(sample, parts) === target
+    ? one({ fact, op: target ? 'like' : 'not like', value: text, sample })
+    : NONE
 }
 
 /** `null` is the wildcard. The engine takes texts apart into characters; what is searched for is the whole. */

@@ -11,15 +11,23 @@ type Applies = Rule['applies']
 
 /** How the forbids could cease to hold while a permit holds. */
 export function waysToAllow(at: Search, forbids: readonly Applies[], permits: readonly Applies[]): Ways {
-  const lifted = forbids.reduce<Ways>((ways, forbid) => (ways.length === 0 ? NONE : both(at, ways, waysOfPolicy(at, forbid, false))), DONE)
+  const lifted = forbids.reduce<Ways>(
+    (ways, forbid) => (ways.length === 0 ? NONE : both(at, ways, waysOfPolicy(at, forbid, false))),
+    DONE,
+  )
   if (lifted.length === 0) return NONE
-  const permitted = permits.reduce<Ways>((ways, permit) => (isDone(ways) ? ways : either(ways, waysOfPolicy(at, permit, true))), NONE)
+  const permitted = permits.reduce<Ways>(
+    (ways, permit) => (isDone(ways) ? ways : either(ways, waysOfPolicy(at, permit, true))),
+    NONE,
+  )
   return both(at, lifted, permitted)
 }
 
 /** How a policy, scope and conditions, could come to hold or cease to. */
 function waysOfPolicy(at: Search, { principal, resource, conditions }: Applies, target: boolean): Ways {
-  const scopes = [scoped('principal', principal), scoped('resource', resource)].filter((scope) => scope !== undefined)
+  const scopes = [scoped('principal', principal), scoped('resource', resource)].filter(
+    (scope) => scope !== undefined,
+  )
   const parts = [
     ...scopes.map((scope) => [scope, target] as const),
     ...conditions.map(({ kind, body }) => [body, (kind === 'when') === target] as const),
@@ -50,16 +58,22 @@ function waysTo(at: Search, expr: Expr, target: boolean): Ways {
     case '&&':
     case '||': {
       const first = to(operands.left, target)
-      if ((op === '&&') === target) return first.length === 0 ? NONE : both(at, first, to(operands.right, target))
+      if ((op === '&&') === target)
+        return first.length === 0 ? NONE : both(at, first, to(operands.right, target))
       return isDone(first) ? DONE : either(first, to(operands.right, target))
     }
     case '!':
       return to(operands.arg, !target)
     case 'if-then-else': {
       const { if: condition, then: yes, else: no } = operands
-      return either(both(at, to(condition, true), to(yes, target)), both(at, to(condition, false), to(no, target)))
+      return either(
+        both(at, to(condition, true), to(yes, target)),
+        both(at, to(condition, false), to(no, target)),
+      )
     }
     default:
-      return items.length === 2 ? waysOfComparison(at, op, items, target) : waysOfAtom(at, op, operands, expr, target)
+      return items.length === 2
+        ? waysOfComparison(at, op, items, target)
+        : waysOfAtom(at, op, operands, expr, target)
   }
 }

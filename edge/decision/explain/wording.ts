@@ -10,7 +10,13 @@ import type { Fact, Flip, Question } from './facts.ts'
 import { changedBy, GROUPS, nameOf, rank, sameFact, valueAt } from './facts.ts'
 
 type Yes = { count: number; roles: string[]; quorum: string[] }
-type Reach = Yes & { granted: boolean; approvers: string[]; assurance: string; standing_s: number; independent: Yes }
+type Reach = Yes & {
+  granted: boolean
+  approvers: string[]
+  assurance: string
+  standing_s: number
+  independent: Yes
+}
 export type Reader = {
   readonly kind: 'agent' | 'operator'
   /** In what is told nothing tells one secret from another; an agent is not even told that there is one. */
@@ -29,25 +35,37 @@ export function tell(question: Question, flip: Flip, reader: Reader): Change {
     const value = whole === undefined ? undefined : shortened(whole)
     const one = value === undefined ? undefined : told(fact, value, reader.redaction)
     const untold =
-      reader.kind === 'agent' && value !== undefined && (isHidden(fact, value, reader.redaction) || !harmless(fact, one, reader.names))
+      reader.kind === 'agent' &&
+      value !== undefined &&
+      (isHidden(fact, value, reader.redaction) || !harmless(fact, one, reader.names))
     return one === undefined || untold ? {} : { value: one }
   }
   const knows = reader.kind === 'agent' && fact[0] === 'args' // an agent knows what it sent
   const { value: is } = knows ? {} : shown(presentOf(question, fact))
   const needs = { op, ...shown(flip.value) }
-  return { fact: nameOf(fact), ...(is === undefined ? {} : { is }), needs, by: byWhom(flip, reader), words: words(fact, op, needs.value) }
+  return {
+    fact: nameOf(fact),
+    ...(is === undefined ? {} : { is }),
+    needs,
+    by: byWhom(flip, reader),
+    words: words(fact, op, needs.value),
+  }
 }
 
 const presentOf = ({ context, entities, principal }: Question, fact: Fact): CedarValueJson | undefined =>
   sameFact(fact, GROUPS)
-    ? entities.filter(({ uid }) => idOf(uid).id === principal.id).flatMap(({ parents }) => parents.map((parent) => idOf(parent).id))
+    ? entities
+        .filter(({ uid }) => idOf(uid).id === principal.id)
+        .flatMap(({ parents }) => parents.map((parent) => idOf(parent).id))
     : valueAt(context, fact)
 
 export function byWhom({ fact, sample }: Flip, { byArguments, reach }: Reader): Change['by'] {
   if (byArguments.includes(nameOf(fact))) return 'agent'
   if (fact[0] !== 'approval') return changedBy(fact) ?? 'operator'
   const most = valueAt(reach()[0], fact.slice(1))
-  const within = Array.isArray(most) ? most.some((item) => item === sample) : typeof sample !== 'number' || sample <= (rank(most) ?? sample)
+  const within = Array.isArray(most)
+    ? most.some((item) => item === sample)
+    : typeof sample !== 'number' || sample <= (rank(most) ?? sample)
   return within ? 'human' : 'operator'
 }
 
@@ -69,20 +87,33 @@ const LISTED = 12
 /** What is not told need not be searched for secrets; and a part of a text can't be, for a secret might be cut in two. */
 function shortened(value: CedarValueJson): CedarValueJson {
   if (Array.isArray(value)) return value.slice(0, LISTED).map(shortened)
-  const chars = typeof value === 'string' ? value.length : typeof value === 'object' ? JSON.stringify(value).length : 0
+  const chars =
+    typeof value === 'string' ? value.length : typeof value === 'object' ? JSON.stringify(value).length : 0
   return chars > LIMITS.explanation_read_chars ? `«${chars} characters»` : value
 }
 
 function told(fact: Fact, value: CedarValueJson, redaction: Redaction): Told {
   const plain = rank(value) === undefined || isTime(value) ? value : rank(value)
-  const shown = secretNames(fact).reduce<unknown>((rest, name) => (rest === plain ? redaction.of(plain, name) : rest), plain)
+  const shown = secretNames(fact).reduce<unknown>(
+    (rest, name) => (rest === plain ? redaction.of(plain, name) : rest),
+    plain,
+  )
   const short = (text: string): string =>
-    text.length <= LIMITS.explanation_chars ? text : `${text.slice(0, LIMITS.explanation_chars).toWellFormed()}…`
+    text.length <= LIMITS.explanation_chars
+      ? text
+      : `${text.slice(0, LIMITS.explanation_chars).toWellFormed()}…`
   const scalar = (item: unknown): Told | undefined =>
-    typeof item === 'string' ? short(item) : typeof item === 'number' || typeof item === 'boolean' ? item : undefined
+    typeof item === 'string'
+      ? short(item)
+      : typeof item === 'number' || typeof item === 'boolean'
+        ? item
+        : undefined
   if (Array.isArray(shown)) {
     const items = shown.map(scalar)
-    if (items.every((item) => typeof item === 'string' || typeof item === 'number' || typeof item === 'boolean')) return items
+    if (
+      items.every((item) => typeof item === 'string' || typeof item === 'number' || typeof item === 'boolean')
+    )
+      return items
   }
   return scalar(shown) ?? (isTime(value) ? timeOf(value) : short(JSON.stringify(shown)))
 }
@@ -115,7 +146,9 @@ function words(fact: Fact, op: Op, value: Told | undefined): string {
   const others = name.startsWith('approval.independent') ? ', without the agent’s owners' : ''
   switch (name) {
     case 'approval.count':
-      return value === 1 ? 'an approval' : `approval.count ${SIGNS[op]} ${shown}: ${shown} different approvers`
+      return value === 1
+        ? 'an approval'
+        : `approval.count ${SIGNS[op]} ${shown}: ${shown} different approvers`
     case 'approval.independent.count':
       return `${value === 1 ? 'an approval' : `${shown} approvals`} by others than the agent’s owners`
     case 'approval.roles':

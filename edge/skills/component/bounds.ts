@@ -21,13 +21,21 @@ export type Component = {
   readonly capabilities: readonly SkillCapability[]
 }
 
-type Found = { readonly modules: Uint8Array[]; described: number; memories: number; tables: number; exports: number; elements: number }
+type Found = {
+  readonly modules: Uint8Array[]
+  described: number
+  memories: number
+  tables: number
+  exports: number
+  elements: number
+}
 
 export function readComponent(component: Uint8Array): Result<Component> {
   const found: Found = { modules: [], described: 0, memories: 0, tables: 0, exports: 0, elements: 0 }
   const types = new Types()
   try {
-    if (component.byteLength > LIMITS.skill_component_bytes) throw new Malformed(`it is larger than ${LIMITS.skill_component_bytes} bytes`)
+    if (component.byteLength > LIMITS.skill_component_bytes)
+      throw new Malformed(`it is larger than ${LIMITS.skill_component_bytes} bytes`)
     const bytes = walk(new Bytes(component), found, types).bytes()
     if (found.memories > 1) throw new Malformed('it has more than one memory')
     return ok({ bytes, modules: found.modules, capabilities: worldly(types) })
@@ -61,7 +69,8 @@ function walk(all: Bytes, found: Found, types: Types): Writer {
 
 function core(module: Bytes, found: Found): void {
   found.modules.push(module.slice(module.at, module.end))
-  if (found.modules.length > LIMITS.skill_modules) throw new Malformed(`it holds more than ${LIMITS.skill_modules} modules`)
+  if (found.modules.length > LIMITS.skill_modules)
+    throw new Malformed(`it holds more than ${LIMITS.skill_modules} modules`)
   const all = new Bytes(module.slice(0, module.end), module.at)
   all.skip(CORE.header) // whose it is, metering sees
   while (!all.done) {
@@ -71,9 +80,11 @@ function core(module: Bytes, found: Found): void {
     if (id === CORE.table) found.tables += section.u32()
     if (id === CORE.element) found.elements += section.end - section.at
     if (id === CORE.export) found.exports += section.u32()
-    if (found.exports > LIMITS.skill_exports) throw new Malformed(`its modules export more than ${LIMITS.skill_exports} things`)
+    if (found.exports > LIMITS.skill_exports)
+      throw new Malformed(`its modules export more than ${LIMITS.skill_exports} things`)
     if (found.elements > LIMITS.skill_element_bytes)
       throw new Malformed(`what it lays out in tables is longer than ${LIMITS.skill_element_bytes} bytes`)
-    if (found.tables > LIMITS.skill_tables) throw new Malformed(`it has more than ${LIMITS.skill_tables} tables`)
+    if (found.tables > LIMITS.skill_tables)
+      throw new Malformed(`it has more than ${LIMITS.skill_tables} tables`)
   }
 }

@@ -5,9 +5,31 @@
 import { type Bytes, Malformed } from '../../../shared/bytes/wasm-binary.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 
-const PLAIN = ['string', 'char', 'f64', 'f32', 'u64', 's64', 'u32', 's32', 'u16', 's16', 'u8', 's8', 'bool'] as const
+const PLAIN = [
+  'string',
+  'char',
+  'f64',
+  'f32',
+  'u64',
+  's64',
+  'u32',
+  's32',
+  'u16',
+  's16',
+  'u8',
+  's8',
+  'bool',
+] as const
 const FIRST_PLAIN = 0x73
-const TYPE = { instance: 0x42, function: 0x40, record: 0x72, list: 0x70, tuple: 0x6f, option: 0x6b, result: 0x6a } as const
+const TYPE = {
+  instance: 0x42,
+  function: 0x40,
+  record: 0x72,
+  list: 0x70,
+  tuple: 0x6f,
+  option: 0x6b,
+  result: 0x6a,
+} as const
 const DECLARES = { type: 0x01, alias: 0x02, export: 0x04 } as const
 const SORT = { core: 0, function: 1, value: 2, type: 3, component: 4, instance: 5 } as const
 /** Of something that is another component's, or nobody's: no type of the world is made of it. */
@@ -70,8 +92,10 @@ function ended(section: Bytes): void {
 
 function definition(code: Bytes, known: readonly string[]): string {
   const kind = code.u8()
-  const text = kind >= FIRST_PLAIN ? plain(kind) : kind === TYPE.instance ? instance(code) : made(kind, code, known)
-  if (text.length > LIMITS.skill_type_chars) throw new Malformed(`a type of it is longer than ${LIMITS.skill_type_chars} characters`)
+  const text =
+    kind >= FIRST_PLAIN ? plain(kind) : kind === TYPE.instance ? instance(code) : made(kind, code, known)
+  if (text.length > LIMITS.skill_type_chars)
+    throw new Malformed(`a type of it is longer than ${LIMITS.skill_type_chars} characters`)
   return text
 }
 
@@ -135,7 +159,8 @@ function alias(code: Bytes): number {
 function described(code: Bytes, known: readonly string[]): string {
   const sort = code.u8()
   if (sort === SORT.type && code.u8() !== 0) throw new Malformed('it has resources, which no skill has')
-  if (sort !== SORT.function && sort !== SORT.type && sort !== SORT.instance) throw new Malformed('it declares what no skill has')
+  if (sort !== SORT.function && sort !== SORT.type && sort !== SORT.instance)
+    throw new Malformed('it declares what no skill has')
   return known[code.u32()] ?? FOREIGN
 }
 
@@ -145,7 +170,8 @@ function all(code: Bytes, read: () => string): string {
   code.times(() => {
     const part = read()
     length += part.length
-    if (length > LIMITS.skill_type_chars) throw new Malformed(`a type of it is longer than ${LIMITS.skill_type_chars} characters`)
+    if (length > LIMITS.skill_type_chars)
+      throw new Malformed(`a type of it is longer than ${LIMITS.skill_type_chars} characters`)
     parts.push(part)
   })
   return parts.join(',')
@@ -155,7 +181,8 @@ function all(code: Bytes, read: () => string): string {
 function nameOf(code: Bytes, how: 'plain' | 'extern' = 'extern'): string {
   if (how === 'extern' && code.u8() > 1) throw new Malformed('a name of a kind that the world does not have')
   const bytes = code.part(code.u32())
-  if (bytes.end - bytes.at > LIMITS.skill_name_bytes) throw new Malformed(`a name of it is longer than ${LIMITS.skill_name_bytes} bytes`)
+  if (bytes.end - bytes.at > LIMITS.skill_name_bytes)
+    throw new Malformed(`a name of it is longer than ${LIMITS.skill_name_bytes} bytes`)
   return new TextDecoder().decode(bytes.slice(bytes.at, bytes.end))
 }
 

@@ -15,7 +15,10 @@ const INTERFACES: Readonly<Record<SkillCapability, readonly string[]>> = {
   log: ['write:func(level:string,text:string)'],
   clock: ['now:func()->u64'],
   random: ['bytes:func(count:u32)->list<u8>'],
-  http: [`response:${RESPONSE}`, `request:func(method:string,url:string,headers:string,body:list<u8>)->result<${RESPONSE},${ERROR}>`],
+  http: [
+    `response:${RESPONSE}`,
+    `request:func(method:string,url:string,headers:string,body:list<u8>)->result<${RESPONSE},${ERROR}>`,
+  ],
   secrets: [`get:func(name:string)->result<string,${ERROR}>`],
   kv: [
     `get:func(key:string)->result<option<list<u8>>,${ERROR}>`,
@@ -34,7 +37,9 @@ export const askingFunctions = (capabilities: readonly SkillCapability[]): strin
   capabilities
     .filter((name) => ASKING.has(name))
     .flatMap((name) =>
-      INTERFACES[name].filter((one) => one.includes(':func(')).map((one) => `${PACKAGE}${name}${VERSION}#${one.split(':')[0]}`),
+      INTERFACES[name]
+        .filter((one) => one.includes(':func('))
+        .map((one) => `${PACKAGE}${name}${VERSION}#${one.split(':')[0]}`),
     )
 
 /** What a component of the world imports; what is not of the world is told by its name. */

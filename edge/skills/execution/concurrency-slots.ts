@@ -56,7 +56,11 @@ export class Places {
   full([tenant, who]: Caller): boolean {
     const { all, tenant: ofTenant, who: ofWho } = this.#bounds
     const own = this.#root.next.get(tenant)
-    return (own?.next.get(who)?.waits ?? 0) >= ofWho || isFull(own, who, ofTenant) || isFull(this.#root, tenant, all)
+    return (
+      (own?.next.get(who)?.waits ?? 0) >= ofWho ||
+      isFull(own, who, ofTenant) ||
+      isFull(this.#root, tenant, all)
+    )
   }
 
   /** The same, and undefined where it would have to wait and too many do. */
@@ -126,7 +130,8 @@ export class Places {
     const lines = this.#taken.end(own)
     if (lines === undefined) return
     for (const line of lines) line.held -= 1
-    for (const [above, line] of [2, 1, 0].map((index) => [lines[index], lines[index + 1]])) if (line?.isOver) above?.next.delete(line.name)
+    for (const [above, line] of [2, 1, 0].map((index) => [lines[index], lines[index + 1]]))
+      if (line?.isOver) above?.next.delete(line.name)
     while (this.#admits([this.#root]));
   }
 

@@ -15,7 +15,11 @@ export class Waiting {
   isCalled = false
 
   /** Looks after so many milliseconds each time; `false` where it is late before anybody called. */
-  async isHeard(pause_ms: () => number, look: () => void, until = Number.POSITIVE_INFINITY): Promise<boolean> {
+  async isHeard(
+    pause_ms: () => number,
+    look: () => void,
+    until = Number.POSITIVE_INFINITY,
+  ): Promise<boolean> {
     while (!this.isCalled) {
       if (Date.now() >= until) return false
       const [pause, begun] = [pause_ms(), Date.now()]
@@ -165,7 +169,11 @@ class Held implements Turn {
   readonly #leave: (own: Waiting) => void
   #ended = false
 
-  constructor(own: Waiting | undefined, enter: () => Promise<Waiting | undefined>, leave: (own: Waiting) => void) {
+  constructor(
+    own: Waiting | undefined,
+    enter: () => Promise<Waiting | undefined>,
+    leave: (own: Waiting) => void,
+  ) {
     this.#own = own
     this.#enter = enter
     this.#leave = leave

@@ -10,7 +10,12 @@ import { faultInAddress } from '../../platform/outbound-fetch.ts'
 import { covers } from '../../tools/planner.ts'
 
 /** As an isolate sends it. */
-export const Asked = z.strictObject({ method: z.string(), url: z.string(), headers: z.string(), body: z.instanceof(Uint8Array) })
+export const Asked = z.strictObject({
+  method: z.string(),
+  url: z.string(),
+  headers: z.string(),
+  body: z.instanceof(Uint8Array),
+})
 export type Asked = z.infer<typeof Asked>
 export type Request = {
   readonly host: string
@@ -23,7 +28,12 @@ export type Request = {
   readonly credentials: readonly string[]
 }
 /** denied: it was not granted, and ends the call. failed: it is no request, and the skill is told. */
-export type Unsent = { readonly kind: 'denied' | 'failed'; readonly why: string; readonly host: string; readonly port: number }
+export type Unsent = {
+  readonly kind: 'denied' | 'failed'
+  readonly why: string
+  readonly host: string
+  readonly port: number
+}
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const VALUE = /^[\x20-\x7e\t]*$/
@@ -41,7 +51,10 @@ export function judged(
   const unsent = (kind: Unsent['kind'], why: string, host = '', port = 0) => err({ kind, why, host, port })
   // N05: as one writes it; parsers differ in what they make of anything else.
   if (text.length > LIMITS.skill_url_chars || !/^https?:\/\/[^\s\\/?#][^\s\\\p{Cc}]*$/iu.test(text))
-    return unsent('failed', `\`url\` is none: write \`https://host/path\`, ${LIMITS.skill_url_chars} characters at the most`)
+    return unsent(
+      'failed',
+      `\`url\` is none: write \`https://host/path\`, ${LIMITS.skill_url_chars} characters at the most`,
+    )
   const fault = faultInAddress(text, loopback)
   if (fault !== undefined) return unsent('denied', fault)
   const url = new URL(text)
@@ -50,12 +63,18 @@ export function judged(
   if (!plan.egress.hosts.some((pattern) => covers(pattern, `${host}:${port}`)))
     return unsent('denied', `\`${host}:${port}\` is not among the hosts that its manifest names`, host, port)
   if (!(plan.executor.methods ?? []).some((granted) => granted === method))
-    return unsent('denied', `\`${method.slice(0, 16)}\` is not among the methods that its manifest names`, host, port)
+    return unsent(
+      'denied',
+      `\`${method.slice(0, 16)}\` is not among the methods that its manifest names`,
+      host,
+      port,
+    )
   const headers = headersOf(asked.headers)
   if (!headers.ok) return unsent('failed', headers.error, host, port)
   const added = (plan.credentials ?? []).filter((one) => one.host === `${host}:${port}`)
   const twice = added.find(({ header }) => headers.value.has(header))
-  if (twice !== undefined) return unsent('failed', `the header \`${twice.header}\` is added by the edge; leave it out`, host, port)
+  if (twice !== undefined)
+    return unsent('failed', `the header \`${twice.header}\` is added by the edge; leave it out`, host, port)
   for (const credential of added) headers.value.set(credential.header, credentialOf(credential, secrets))
   const bare = method === 'GET' || method === 'HEAD'
   if (bare && asked.body.byteLength > 0) return unsent('failed', `a ${method} has no body`, host, port)
@@ -70,17 +89,21 @@ export function judged(
   })
 }
 
-const credentialOf = ({ secret, format = '{}' }: Credential, secrets: Readonly<Record<string, string>>): string =>
-  format.replace('{}', () => (secrets[secret] ?? '').trim())
+const credentialOf = (
+  { secret, format = '{}' }: Credential,
+  secrets: Readonly<Record<string, string>>,
+): string => format.replace('{}', () => (secrets[secret] ?? '').trim())
 
 function headersOf(text: string): Result<Headers, string> {
   const headers = new Headers()
-  if (text.length > LIMITS.skill_header_chars) return err(`its headers are longer than ${LIMITS.skill_header_chars} characters`)
+  if (text.length > LIMITS.skill_header_chars)
+    return err(`its headers are longer than ${LIMITS.skill_header_chars} characters`)
   for (const line of text.split(/\r?\n/)) {
     if (line === '') continue
     const at = line.indexOf(':')
     const [name, value] = [line.slice(0, Math.max(at, 0)).toLowerCase(), line.slice(at + 1).trim()]
-    if (!TOKEN.test(name) || !VALUE.test(value)) return err('a header is no line `name: value` of plain characters')
+    if (!TOKEN.test(name) || !VALUE.test(value))
+      return err('a header is no line `name: value` of plain characters')
     if (NOT_ITS_OWN.test(name)) return err(`the header \`${name}\` is not the skill’s to set`)
     headers.append(name, value)
   }

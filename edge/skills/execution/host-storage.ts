@@ -48,7 +48,8 @@ export class Keeping {
 
   async keys(beginning: unknown): Promise<Answer<string[]>> {
     if (typeof beginning !== 'string') return MALFORMED
-    if (!listable(this.#prefixes, beginning)) return { denied: `kv: the keys that begin with ${named(beginning)}` }
+    if (!listable(this.#prefixes, beginning))
+      return { denied: `kv: the keys that begin with ${named(beginning)}` }
     return told(this.#kept.storage.keys(beginning))
   }
 

@@ -13,7 +13,11 @@ import type { Request } from './host-http.ts'
 import { Asked, judged } from './host-http.ts'
 import { Keeping, type Kept } from './host-storage.ts'
 
-export type Response = { readonly status: number; readonly headers: readonly (readonly [string, string])[]; readonly body: Uint8Array }
+export type Response = {
+  readonly status: number
+  readonly headers: readonly (readonly [string, string])[]
+  readonly body: Uint8Array
+}
 
 export type Means = {
   readonly plan: SkillPlan
@@ -142,13 +146,25 @@ export class HostSide {
     this.#underWay ??= new AbortController()
     try {
       const to = stoodInFor(url, standIns ?? {})
-      const init = { method, headers, body: body as BodyInit | null, redirect: 'manual', signal: this.#underWay.signal } as const // bytes are one
+      const init = {
+        method,
+        headers,
+        body: body as BodyInit | null,
+        redirect: 'manual',
+        signal: this.#underWay.signal,
+      } as const // bytes are one
       const answer = await outside.fetch(to, init)
       got.bytes = sizeOf(answer.headers)
       verdict = (await read(answer, got, most - sent)) ? 'allowed' : 'cap'
       return verdict === 'cap'
         ? { error: 'there is more than the call may receive' }
-        : { value: { status: answer.status, headers: headersOf(answer.headers), body: Buffer.concat(got.chunks) } }
+        : {
+            value: {
+              status: answer.status,
+              headers: headersOf(answer.headers),
+              body: Buffer.concat(got.chunks),
+            },
+          }
     } catch {
       // What the runtime says of a connection tells what lies behind a name.
       return this.#isShut ? OVER : { error: 'the host could not be reached' }
@@ -162,7 +178,9 @@ export class HostSide {
     if (this.#isShut) return OVER
     const count = (this.#calls[name] ?? 0) + 1
     this.#calls[name] = count
-    return count > LIMITS.skill_host_calls ? { error: `the call may use \`${name}\` ${LIMITS.skill_host_calls} times` } : undefined
+    return count > LIMITS.skill_host_calls
+      ? { error: `the call may use \`${name}\` ${LIMITS.skill_host_calls} times` }
+      : undefined
   }
 
   #record(
@@ -186,7 +204,8 @@ function headersOf(headers: Headers): (readonly [string, string])[] {
   })
 }
 
-const sizeOf = (headers: Headers): number => [...headers].reduce((sum, [name, value]) => sum + name.length + value.length, 0)
+const sizeOf = (headers: Headers): number =>
+  [...headers].reduce((sum, [name, value]) => sum + name.length + value.length, 0)
 
 /** What came, counted as it comes: who breaks off has sent it all the same. */
 type Got = { bytes: number; readonly chunks: Uint8Array[] }

@@ -160,7 +160,9 @@ export const HARNESS_SHA256 = sha256(harness([]))
 export function isolateOf(files: readonly CodeFile[]): WorkerLoaderWorkerCode {
   const modules: Record<string, { js: string } | { wasm: ArrayBuffer }> = {}
   for (const [name, bytes] of files)
-    modules[name] = name.endsWith('.wasm') ? { wasm: Uint8Array.from(bytes).buffer } : { js: new TextDecoder().decode(bytes) }
+    modules[name] = name.endsWith('.wasm')
+      ? { wasm: Uint8Array.from(bytes).buffer }
+      : { js: new TextDecoder().decode(bytes) }
   const core = Object.keys(modules).filter((name) => name.startsWith('component.') && name.endsWith('.wasm'))
   return {
     compatibilityDate: '2026-11-01',

@@ -12,7 +12,9 @@ export function promised(outcome: Outcome, { executor: { output } }: SkillPlan, 
   if (!parsed.ok) return { kind: 'invalid_output', detail: `the result is not JSON: ${parsed.error.detail}` }
   const faults = output === undefined ? [] : schemaCheck(output)(parsed.value)
   const told = faults.map(({ at, message }) => `\`${at}\`: ${message}`).join('; ')
-  return faults.length === 0 ? outcome : { kind: 'invalid_output', detail: `the result does not fit: ${told}` }
+  return faults.length === 0
+    ? outcome
+    : { kind: 'invalid_output', detail: `the result does not fit: ${told}` }
 }
 
 /** What a skill says of its end is cut last: where a secret is to be hidden in it, a part of one would be left. */
@@ -21,4 +23,6 @@ export const told = (outcome: Outcome, shown: (text: string) => string): Outcome
 
 /** What came of it, or what it failed with: a mistake of ours is no reason to leave a call without an end. */
 export const endedAnyway = <T>(work: Promise<T>, failed: (outcome: Outcome) => T): Promise<T> =>
-  work.catch((thrown: unknown) => failed({ kind: 'infra', detail: asTold(`the edge failed: ${String(thrown)}`, TOLD_CHARS.detail) }))
+  work.catch((thrown: unknown) =>
+    failed({ kind: 'infra', detail: asTold(`the edge failed: ${String(thrown)}`, TOLD_CHARS.detail) }),
+  )

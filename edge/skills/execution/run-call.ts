@@ -17,7 +17,11 @@ export type Performed = {
   readonly outcome: Outcome
   readonly stdout: Buffer
   readonly stderr: Buffer
-  readonly used: { readonly fuel_used: number; readonly memory_bytes: number; readonly host_calls: Record<string, number> }
+  readonly used: {
+    readonly fuel_used: number
+    readonly memory_bytes: number
+    readonly host_calls: Record<string, number>
+  }
 }
 type Asked = {
   readonly tool: string
@@ -48,12 +52,20 @@ type Answer = z.infer<typeof Answer>
 
 const NOTHING = { fuel_used: 0, memory_bytes: 0, host_calls: {} }
 /** Of what never began, or whose end nobody saw. */
-export const unseen = (outcome: Outcome): Performed => ({ outcome, stdout: Buffer.alloc(0), stderr: Buffer.alloc(0), used: NOTHING })
+export const unseen = (outcome: Outcome): Performed => ({
+  outcome,
+  stdout: Buffer.alloc(0),
+  stderr: Buffer.alloc(0),
+  used: NOTHING,
+})
 const infra = (why: unknown): Performed =>
   unseen({ kind: 'infra', detail: asTold(`the isolate failed: ${String(why)}`, TOLD_CHARS.detail) })
 
 /** `ends`: by our clock, when its time is over. `signal`: somebody wants it ended before. */
-type Begun = Pick<Asked, 'input' | 'now' | 'random'> & { readonly ends: number; readonly signal?: AbortSignal }
+type Begun = Pick<Asked, 'input' | 'now' | 'random'> & {
+  readonly ends: number
+  readonly signal?: AbortSignal
+}
 
 export async function perform(
   env: Env,
@@ -101,7 +113,11 @@ export async function performIn(
 }
 
 /** It hears so when it asks for its next slice of fuel, or for anything, and may still say what it has burnt. */
-async function farewell(kind: 'timeout' | 'cancelled', answering: Promise<unknown>, host: HostSide): Promise<Performed> {
+async function farewell(
+  kind: 'timeout' | 'cancelled',
+  answering: Promise<unknown>,
+  host: HostSide,
+): Promise<Performed> {
   host.shut()
   const patience = Promise.withResolvers<undefined>()
   const timer = setTimeout(() => patience.resolve(undefined), LIMITS.skill_farewell_ms)
@@ -134,7 +150,10 @@ function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, go
       return fail('the skill is not enabled any more')
     }
     // W14: what runs is what was made when it was published, and what will be attested.
-    if (canonical(files.map(([name, bytes]) => [name, sha256(bytes)])) !== canonical(modules.map(({ name, sha256 }) => [name, sha256])))
+    if (
+      canonical(files.map(([name, bytes]) => [name, sha256(bytes)])) !==
+      canonical(modules.map(({ name, sha256 }) => [name, sha256]))
+    )
       return fail('its code is not what was published')
     return isolateOf(files)
   }

@@ -22,7 +22,10 @@ export class Effort {
 
   spend(values: number): void {
     this.#left -= values
-    if (this.#left < 0) throw new Malformed('it would take an engine too long to compile: fewer locals, values or jumps in one function')
+    if (this.#left < 0)
+      throw new Malformed(
+        'it would take an engine too long to compile: fewer locals, values or jumps in one function',
+      )
   }
 }
 
@@ -86,7 +89,11 @@ export class Stack {
         return this.#left(base)
       case OP.call:
       case OP.return_call:
-        return this.#call(op === OP.return_call, this.#type(this.#signatures.functions[operands().u32()]), base)
+        return this.#call(
+          op === OP.return_call,
+          this.#type(this.#signatures.functions[operands().u32()]),
+          base,
+        )
       case OP.call_indirect:
       case OP.return_call_indirect:
         return this.#call(op === OP.return_call_indirect, this.#type(operands().u32()), base)
@@ -113,7 +120,8 @@ export class Stack {
 
   #type(number: number | undefined): Arity {
     const arity = number === undefined ? undefined : this.#signatures.types[number]
-    if (arity === undefined) throw new Malformed('an instruction names a type or a function that is not there')
+    if (arity === undefined)
+      throw new Malformed('an instruction names a type or a function that is not there')
     return arity
   }
 

@@ -8,7 +8,12 @@ import { type Effort, type Signatures, Stack } from './compile-cost.ts'
 import { BULK, type Instruction, OP, step, valueType } from './instructions.ts'
 import { Spliced } from './splice.ts'
 
-const CALLS: ReadonlySet<number> = new Set([OP.call, OP.call_indirect, OP.return_call, OP.return_call_indirect])
+const CALLS: ReadonlySet<number> = new Set([
+  OP.call,
+  OP.call_indirect,
+  OP.return_call,
+  OP.return_call_indirect,
+])
 /** Each is set to zero when its function is entered; or moved, when another is called. */
 const LOCALS_A_UNIT = 8
 const MOVED_A_UNIT = 4
@@ -96,7 +101,8 @@ export function metered(body: Bytes, parameters: number, around: Around): Writer
       case OP.block:
       case OP.loop:
       case OP.if:
-        if (frames.length >= NESTED_MAX) throw new Malformed(`blocks stand inside each other more than ${NESTED_MAX} deep`)
+        if (frames.length >= NESTED_MAX)
+          throw new Malformed(`blocks stand inside each other more than ${NESTED_MAX} deep`)
         if (op === OP.loop) {
           const isTight = tight.next().value === true
           if (isTight) tightAt = frames.length
@@ -195,7 +201,8 @@ function localsOf(body: Bytes): number {
 }
 
 const SIZED: ReadonlySet<number> = new Set(Object.values(BULK))
-const isSized = ({ op, sub }: Instruction): boolean => op === OP.memory_grow || (op === OP.bulk && SIZED.has(sub))
+const isSized = ({ op, sub }: Instruction): boolean =>
+  op === OP.memory_grow || (op === OP.bulk && SIZED.has(sub))
 
 /**
  * Of each loop, in order: whether nothing in it loops or calls. Engines unroll such a loop, but not one that has a call in it, and to ask for
@@ -241,7 +248,8 @@ function pay(out: Writer, { counter }: Meter, cost: number): void {
   out.u8(OP.global_get).u32(counter).u8(OP.i64_const).s64(cost).u8(OP.i64_sub).u8(OP.global_set).u32(counter)
 }
 
-const isBelow = (out: Writer, { counter }: Meter): Writer => out.u8(OP.global_get).u32(counter).u8(OP.i64_const, 0, OP.i64_lt_s)
+const isBelow = (out: Writer, { counter }: Meter): Writer =>
+  out.u8(OP.global_get).u32(counter).u8(OP.i64_const, 0, OP.i64_lt_s)
 
 /** A counter below zero asks for more, and who gets none comes back no more. */
 function look(out: Writer, meter: Meter): Writer {
@@ -261,7 +269,8 @@ export type By = ({ readonly times: number } | { readonly shift: number }) & { r
 /** A function that pays by what its parameter `size` counts, then does the instruction with all its parameters. */
 export function paying(meter: Meter, parameters: number, size: number, by: By, does: Uint8Array): Writer {
   const out = new Writer().u32(0).u8(OP.global_get).u32(meter.counter).u8(OP.local_get).u32(size)
-  if (by.most !== undefined) out.u8(OP.i32_const, 0, OP.local_get).u32(size).u8(OP.i32_const).s64(by.most).u8(OP.i32_le_u, OP.select)
+  if (by.most !== undefined)
+    out.u8(OP.i32_const, 0, OP.local_get).u32(size).u8(OP.i32_const).s64(by.most).u8(OP.i32_le_u, OP.select)
   out.u8(OP.i64_extend_i32_u)
   if ('times' in by) out.u8(OP.i64_const).s64(by.times).u8(OP.i64_mul)
   else out.u8(OP.i64_const).s64(by.shift).u8(OP.i64_shr_u)

@@ -54,7 +54,8 @@ export const VALUE_TYPES: ReadonlySet<number> = new Set([0x7f, 0x7e, 0x7d, 0x7c,
 /** In one byte: behind one of several an engine would see other instructions than we do. */
 export function valueType(code: Bytes): number {
   const type = code.u8()
-  if (!VALUE_TYPES.has(type)) throw new Malformed(`the type 0x${type.toString(16)} is not among those that a skill may have`)
+  if (!VALUE_TYPES.has(type))
+    throw new Malformed(`the type 0x${type.toString(16)} is not among those that a skill may have`)
   return type
 }
 
@@ -92,7 +93,17 @@ const labels: Follows = (code) => {
  * Fuel is one unit for what is done within a nanosecond or so. What takes longer costs more, by the worst that it can be made to take:
  * memory that lies in no cache (a chase through 64 MiB takes 100 to 250 ns a load), an element of a table of functions, a root.
  */
-const PRICE = { memory: 8, bulk: 64, grow: 128, element: 16, division: 8, conversion: 4, root: 16, rounding: 2, vector: 2 } as const
+const PRICE = {
+  memory: 8,
+  bulk: 64,
+  grow: 128,
+  element: 16,
+  division: 8,
+  conversion: 4,
+  root: 16,
+  rounding: 2,
+  vector: 2,
+} as const
 
 /** From, to, what follows; how many more values lie on the stack behind it; what it costs. */
 type Row = readonly [from: number, to: number, follows: Follows, leaves: number, price: number]
@@ -222,8 +233,12 @@ export function step(code: Bytes): Instruction {
   const kind = prefixed === undefined ? PLAIN[op] : prefixed[sub]
   const operands = code.at
   if (kind === undefined) {
-    const name = [op, ...(prefixed === undefined ? [] : [sub])].map((number) => `0x${number.toString(16)}`).join(' ')
-    throw new Malformed(`the instruction \`${name}\` at byte ${from} is not among those that a skill may have`)
+    const name = [op, ...(prefixed === undefined ? [] : [sub])]
+      .map((number) => `0x${number.toString(16)}`)
+      .join(' ')
+    throw new Malformed(
+      `the instruction \`${name}\` at byte ${from} is not among those that a skill may have`,
+    )
   }
   kind.follows(code)
   return { op, sub, from, operands, leaves: kind.leaves, price: kind.price }

@@ -70,9 +70,14 @@ class Metering {
     const types = this.#read(SECTION.type, (section) => this.#countTypes(section))
     const imports = this.#imports()
     this.#more = this.#functions.length
-    const declared = this.#read(SECTION.function, (section) => void section.times(() => this.#functions.push(section.u32())))
+    const declared = this.#read(
+      SECTION.function,
+      (section) => void section.times(() => this.#functions.push(section.u32())),
+    )
     const tables = this.#limited(SECTION.table, (section, out) => this.#table(section, out))
-    const memories = this.#limited(SECTION.memory, (section, out) => limits(section, out, this.#room.pages, 'pages of memory'))
+    const memories = this.#limited(SECTION.memory, (section, out) =>
+      limits(section, out, this.#room.pages, 'pages of memory'),
+    )
     const globals = this.#spliced(SECTION.global, (section, spliced) => {
       valueType(section)
       section.u8()
@@ -148,7 +153,10 @@ class Metering {
   #countTypes(section: Bytes): void {
     section.times(() => {
       if (section.u8() !== FUNCTION_TYPE) throw new Malformed('a type that is none of a function')
-      this.#types.push({ takes: section.times(() => valueType(section)), gives: section.times(() => valueType(section)) })
+      this.#types.push({
+        takes: section.times(() => valueType(section)),
+        gives: section.times(() => valueType(section)),
+      })
     })
   }
 
@@ -217,7 +225,9 @@ class Metering {
       if (op === OP.end) return
       if (op !== OP.global_get && op !== OP.ref_func) continue
       const number = new Bytes(section.slice(0, section.at), operands).u32()
-      spliced.replace(from, section.at, (out) => out.u8(op).u32(moved(number, op === OP.ref_func ? this.#more : this.#counter)))
+      spliced.replace(from, section.at, (out) =>
+        out.u8(op).u32(moved(number, op === OP.ref_func ? this.#more : this.#counter)),
+      )
     }
   }
 
@@ -249,9 +259,13 @@ class Metering {
       payingFor: (instruction: Instruction, operands: Bytes) => this.#helper(instruction, operands),
     }
     const defined = this.#functions.slice(this.#more).map((type) => this.#types[type]?.takes ?? 0)
-    const count = section?.times((index) => bodies.sized(metered(section.part(section.u32()), defined[index] ?? 0, around))) ?? 0
+    const count =
+      section?.times((index) =>
+        bodies.sized(metered(section.part(section.u32()), defined[index] ?? 0, around)),
+      ) ?? 0
     if (section !== undefined) atEnd(section, SECTION.code)
-    if (count !== defined.length) throw new Malformed(`${defined.length} functions are declared and ${count} are there`)
+    if (count !== defined.length)
+      throw new Malformed(`${defined.length} functions are declared and ${count} are there`)
     if (count === 0) return undefined
     const out = new Writer().u32(count + this.#helpers.size).raw(bodies.bytes())
     for (const { body } of this.#helpers.values()) out.sized(body)
@@ -274,7 +288,8 @@ class Metering {
   #sized(op: number, sub: number, operands: Bytes): Sized {
     const bytes = { shift: BYTES_A_UNIT_LOG2 }
     const each = { times: ELEMENT_UNITS }
-    if (op === OP.memory_grow) return { parameters: [I32], results: [I32], size: 0, by: { times: PAGE_UNITS, most: this.#room.pages } }
+    if (op === OP.memory_grow)
+      return { parameters: [I32], results: [I32], size: 0, by: { times: PAGE_UNITS, most: this.#room.pages } }
     const three = { parameters: [I32, I32, I32], results: [], size: 2 }
     switch (sub) {
       case BULK.memory_init:
@@ -328,7 +343,9 @@ function nameIn(section: Bytes): string {
   const bytes = section.part(section.u32())
   const name = new TextDecoder().decode(bytes.slice(bytes.at, bytes.end))
   if (!NAME.test(name) || name === '__proto__')
-    throw new Malformed(`it imports or exports ${JSON.stringify(name.slice(0, 100))}, which is no name for that`)
+    throw new Malformed(
+      `it imports or exports ${JSON.stringify(name.slice(0, 100))}, which is no name for that`,
+    )
   return name
 }
 
@@ -337,7 +354,9 @@ const REFERENCE_TYPES: ReadonlySet<number> = new Set([0x70, 0x6f])
 function referenceType(code: Bytes): number {
   const type = code.u8()
   if (!REFERENCE_TYPES.has(type))
-    throw new Malformed(`references of the type 0x${type.toString(16)} are not among those that a skill may have`)
+    throw new Malformed(
+      `references of the type 0x${type.toString(16)} are not among those that a skill may have`,
+    )
   return type
 }
 

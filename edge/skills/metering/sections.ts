@@ -33,7 +33,8 @@ const ORDER: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8, 9, DATA_COUNT, 10, DAT
 /** By their numbers. Custom ones are left out: names and the like change nothing. */
 export function sectionsOf(module: Uint8Array): Map<number, Bytes> {
   const all = new Bytes(module)
-  if (HEADER.some((byte) => all.u8() !== byte)) throw new Malformed('it is no core module of WebAssembly, version 1')
+  if (HEADER.some((byte) => all.u8() !== byte))
+    throw new Malformed('it is no core module of WebAssembly, version 1')
   const sections = new Map<number, Bytes>()
   let last = -1
   while (!all.done) {
@@ -41,11 +42,13 @@ export function sectionsOf(module: Uint8Array): Map<number, Bytes> {
     const section = all.part(all.u32())
     if (id === SECTION.custom) continue
     const place = ORDER.indexOf(id)
-    if (place === -1) throw new Malformed(`a section of the kind ${id} is not among those that a skill may have`)
+    if (place === -1)
+      throw new Malformed(`a section of the kind ${id} is not among those that a skill may have`)
     if (place <= last) throw new Malformed('its sections are not in order')
     last = place
     const most = MOST.get(id) ?? Number.POSITIVE_INFINITY
-    if (new Bytes(module, section.at, section.end).u32() > most) throw new Malformed(`more than ${most} parts are in its section ${id}`)
+    if (new Bytes(module, section.at, section.end).u32() > most)
+      throw new Malformed(`more than ${most} parts are in its section ${id}`)
     sections.set(id, section)
   }
   return sections

@@ -19,14 +19,22 @@ type Audited = Needs & { readonly contents: SkillContents }
 export function audit(audited: Audited): Result<SkillWarning[]> {
   const held = holding(audited)
   return held.ok
-    ? ok([...unused(audited), ...wide(audited.manifest), ...bare(audited.manifest), ...high(audited.manifest), ...untold(audited)])
+    ? ok([
+        ...unused(audited),
+        ...wide(audited.manifest),
+        ...bare(audited.manifest),
+        ...high(audited.manifest),
+        ...untold(audited),
+      ])
     : held
 }
 
 /** A manifest that says of its component what is so. */
 export function holding(needs: Needs): Result<true> {
   const faults = [...undeclared(needs), ...unnamed(needs.manifest), ...unfounded(needs.manifest)]
-  return faults.length > 0 ? err(failure('invalid_skill', 'the manifest does not hold', faults.slice(0, LIMITS.skill_faults))) : ok(true)
+  return faults.length > 0
+    ? err(failure('invalid_skill', 'the manifest does not hold', faults.slice(0, LIMITS.skill_faults)))
+    : ok(true)
 }
 
 // ── What is refused ──
@@ -51,7 +59,10 @@ const unnamed = (manifest: UnboundManifest): FieldError[] =>
 
 const isWild = { http: (host: string) => host.startsWith('.'), kv: (prefix: string) => prefix === '' }
 
-function unfounded({ capabilities: { http, kv = [], credentials = [] }, wildcards = [] }: UnboundManifest): FieldError[] {
+function unfounded({
+  capabilities: { http, kv = [], credentials = [] },
+  wildcards = [],
+}: UnboundManifest): FieldError[] {
   const hosts = http?.hosts ?? []
   const optIn = (name: 'http' | 'kv', what: string) => ({
     at: `/manifest/capabilities/${name}`,
@@ -60,12 +71,16 @@ function unfounded({ capabilities: { http, kv = [], credentials = [] }, wildcard
   return [
     ...hosts.flatMap((host) => {
       const fault = faultInPattern(host)
-      return fault === undefined ? [] : [{ at: '/manifest/capabilities/http', message: `\`${host}\` can never be reached: ${fault}` }]
+      return fault === undefined
+        ? []
+        : [{ at: '/manifest/capabilities/http', message: `\`${host}\` can never be reached: ${fault}` }]
     }),
     ...(wildcards.includes('http')
       ? []
       : hosts.filter(isWild.http).map((host) => optIn('http', `\`${host}\` means hosts that nobody listed`))),
-    ...(wildcards.includes('kv') ? [] : kv.filter(isWild.kv).map(() => optIn('kv', 'an empty prefix means all keys'))),
+    ...(wildcards.includes('kv')
+      ? []
+      : kv.filter(isWild.kv).map(() => optIn('kv', 'an empty prefix means all keys'))),
     ...credentials
       .filter(({ host }) => !hosts.some((pattern) => covers(pattern, host)))
       .map(({ host }) => ({
@@ -73,7 +88,10 @@ function unfounded({ capabilities: { http, kv = [], credentials = [] }, wildcard
         message: `\`${host}\` is none of the hosts of \`http\`; list it there, or leave the credential out`,
       })),
     ...credentials
-      .filter((one, index) => credentials.findIndex(({ host, header }) => host === one.host && header === one.header) < index)
+      .filter(
+        (one, index) =>
+          credentials.findIndex(({ host, header }) => host === one.host && header === one.header) < index,
+      )
       .map(({ host, header }) => ({
         at: '/manifest/capabilities/credentials',
         message: `\`${host}\` is told \`${header}\` twice; name each header of a host once`,
@@ -102,12 +120,19 @@ function wide({ capabilities: { http, kv = [] }, wildcards = [] }: UnboundManife
       }),
     ),
     ...(all ? [{ code: 'wildcard_kv' as const, detail: 'it may use all keys of its storage' }] : []),
-    ...idle.map((name): SkillWarning => ({ code: 'wildcard_idle', detail: `it opts in to wildcards of \`${name}\`, and has none` })),
+    ...idle.map(
+      (name): SkillWarning => ({
+        code: 'wildcard_idle',
+        detail: `it opts in to wildcards of \`${name}\`, and has none`,
+      }),
+    ),
   ]
 }
 
 function bare({ capabilities: { secrets = [] }, tools }: UnboundManifest): SkillWarning[] {
-  const untyped = tools.filter(({ output_schema }) => output_schema === undefined).map(({ name }) => `\`${name}\``)
+  const untyped = tools
+    .filter(({ output_schema }) => output_schema === undefined)
+    .map(({ name }) => `\`${name}\``)
   return [
     ...secrets.map(
       (name): SkillWarning => ({
@@ -141,6 +166,7 @@ const untold = ({ contents }: Audited): SkillWarning[] =>
     : [
         {
           code: 'empty_sbom',
-          detail: 'its bill of materials lists nothing: what is linked in is not known, and no list of vulnerable components can name it',
+          detail:
+            'its bill of materials lists nothing: what is linked in is not known, and no list of vulnerable components can name it',
         },
       ]

@@ -37,7 +37,11 @@ const Bill = z.looseObject({
 const Part = z.looseObject({
   name: text('give each component its `name`'),
   version: text('give each component its `version`'),
-  purl: z.string().startsWith('pkg:', 'write a `purl` as `pkg:type/name@version`').max(LIMITS.skill_told_chars).optional(),
+  purl: z
+    .string()
+    .startsWith('pkg:', 'write a `purl` as `pkg:type/name@version`')
+    .max(LIMITS.skill_told_chars)
+    .optional(),
   components: z.array(z.unknown()).optional(),
 })
 
@@ -48,22 +52,39 @@ const Provenance = z.looseObject({
     'write the provenance as an in-toto statement: `"_type": "https://in-toto.io/Statement/v1"`',
   ),
   subject: z
-    .array(z.looseObject({ digest: z.record(z.string(), z.string()) }, 'give each subject its `digest`'), 'name the component as `subject`')
+    .array(
+      z.looseObject({ digest: z.record(z.string(), z.string()) }, 'give each subject its `digest`'),
+      'name the component as `subject`',
+    )
     .min(1, 'name the component as `subject`')
     .max(16, 'name the component as `subject`, and no more than 16 in all'),
-  predicateType: z.literal('https://slsa.dev/provenance/v1', 'use `"predicateType": "https://slsa.dev/provenance/v1"`'),
+  predicateType: z.literal(
+    'https://slsa.dev/provenance/v1',
+    'use `"predicateType": "https://slsa.dev/provenance/v1"`',
+  ),
   predicate: z.looseObject({
-    buildDefinition: z.looseObject({ buildType: text('say how it was built in `buildDefinition.buildType`') }),
-    runDetails: z.looseObject({ builder: z.looseObject({ id: text('say what built it in `runDetails.builder.id`') }) }),
+    buildDefinition: z.looseObject({
+      buildType: text('say how it was built in `buildDefinition.buildType`'),
+    }),
+    runDetails: z.looseObject({
+      builder: z.looseObject({ id: text('say what built it in `runDetails.builder.id`') }),
+    }),
   }),
 })
 
 /** The payload has the shape of one; `component` is its bytes. */
-export function checkContents({ manifest, sbom, provenance }: SkillPayload, component: Uint8Array): Result<SkillContents> {
+export function checkContents(
+  { manifest, sbom, provenance }: SkillPayload,
+  component: Uint8Array,
+): Result<SkillContents> {
   const [billText, toldText] = [canonical(sbom), canonical(provenance)]
   const of = sha256(component)
   const faults = [
-    ...bound(manifest.integrity, { component_sha256: of, sbom_sha256: sha256(billText), provenance_sha256: sha256(toldText) }),
+    ...bound(manifest.integrity, {
+      component_sha256: of,
+      sbom_sha256: sha256(billText),
+      provenance_sha256: sha256(toldText),
+    }),
     ...tooLong('/sbom', billText, LIMITS.skill_sbom_bytes),
     ...tooLong('/provenance', toldText, LIMITS.skill_provenance_bytes),
   ]
@@ -92,7 +113,13 @@ export function checkContents({ manifest, sbom, provenance }: SkillPayload, comp
 }
 
 const refused = (faults: readonly FieldError[]) =>
-  err(failure('invalid_skill', 'what the package tells of its component does not hold', faults.slice(0, LIMITS.skill_faults)))
+  err(
+    failure(
+      'invalid_skill',
+      'what the package tells of its component does not hold',
+      faults.slice(0, LIMITS.skill_faults),
+    ),
+  )
 
 const faultsOf = ({ issues }: z.ZodError, under: string): FieldError[] =>
   issues.map(({ path, message }) => ({ at: [under, ...path.map(String)].join('/'), message }))
@@ -101,7 +128,10 @@ type Digests = SkillPayload['manifest']['integrity']
 const bound = (said: Digests, is: Digests): FieldError[] =>
   (Object.keys(is) as (keyof Digests)[]) // its own
     .filter((name) => said[name] !== is[name])
-    .map((name) => ({ at: `/manifest/integrity/${name}`, message: `it is \`${is[name]}\`; pack what was built, and sign anew` }))
+    .map((name) => ({
+      at: `/manifest/integrity/${name}`,
+      message: `it is \`${is[name]}\`; pack what was built, and sign anew`,
+    }))
 
 const tooLong = (at: string, { length }: string, most: number): FieldError[] =>
   length > most ? [{ at, message: `it has ${length} characters; say it in ${most}` }] : []
@@ -109,18 +139,35 @@ const tooLong = (at: string, { length }: string, most: number): FieldError[] =>
 const differs = (hashes: readonly { alg: string; content: string }[], of: string): FieldError[] =>
   hashes.some(({ alg, content }) => alg === 'SHA-256' && content.toLowerCase() === of)
     ? []
-    : [{ at: '/sbom/metadata/component/hashes', message: `none is the component’s SHA-256, \`${of}\`; make the bill from what was built` }]
+    : [
+        {
+          at: '/sbom/metadata/component/hashes',
+          message: `none is the component’s SHA-256, \`${of}\`; make the bill from what was built`,
+        },
+      ]
 
 const strays = (subjects: readonly { digest: Record<string, string> }[], of: string): FieldError[] =>
   subjects.some(({ digest }) => digest['sha256'] === of)
     ? []
-    : [{ at: '/provenance/subject', message: `none has the component’s SHA-256, \`${of}\`; take the provenance of this very build` }]
+    : [
+        {
+          at: '/provenance/subject',
+          message: `none has the component’s SHA-256, \`${of}\`; take the provenance of this very build`,
+        },
+      ]
 
 /** Components hold components; what is listed is all of them. */
-function partsIn(lists: readonly (readonly unknown[])[], at: string): { found: SkillPart[]; faults: FieldError[] } {
+function partsIn(
+  lists: readonly (readonly unknown[])[],
+  at: string,
+): { found: SkillPart[]; faults: FieldError[] } {
   const [found, faults]: [SkillPart[], FieldError[]] = [[], []]
   const waiting = lists.flat()
-  for (let one = waiting.shift(); one !== undefined && faults.length <= LIMITS.skill_faults; one = waiting.shift()) {
+  for (
+    let one = waiting.shift();
+    one !== undefined && faults.length <= LIMITS.skill_faults;
+    one = waiting.shift()
+  ) {
     const read = Part.safeParse(one)
     if (!read.success) faults.push(...faultsOf(read.error, at))
     else {
@@ -129,7 +176,10 @@ function partsIn(lists: readonly (readonly unknown[])[], at: string): { found: S
       waiting.push(...components)
     }
     if (found.length > LIMITS.skill_parts) {
-      faults.push({ at, message: `there are more than ${LIMITS.skill_parts} components; list what is linked in` })
+      faults.push({
+        at,
+        message: `there are more than ${LIMITS.skill_parts} components; list what is linked in`,
+      })
       break
     }
   }

@@ -17,13 +17,19 @@ import { audit } from './audit.ts'
 import type { Opened } from './package.ts'
 
 type Prepared = {
-  readonly about: Omit<Skill, 'state' | 'changes' | 'denied' | 'published_by' | 'published_at_ms' | 'pinned_by'>
+  readonly about: Omit<
+    Skill,
+    'state' | 'changes' | 'denied' | 'published_by' | 'published_at_ms' | 'pinned_by'
+  >
   /** What was signed. */
   readonly payload: Uint8Array
   readonly files: readonly CodeFile[]
 }
 
-export async function prepare(env: Env, { manifest, component, contents, payload, digest, key, sig }: Opened): Promise<Result<Prepared>> {
+export async function prepare(
+  env: Env,
+  { manifest, component, contents, payload, digest, key, sig }: Opened,
+): Promise<Result<Prepared>> {
   const made = await transpiled(env, manifest, component)
   if (!made.ok) return made
   const { files, capabilities: imports } = made.value
@@ -46,14 +52,21 @@ export async function prepare(env: Env, { manifest, component, contents, payload
 }
 
 /** What an isolate runs, and what it imports. */
-export async function transpiled(env: Env, { tools, limits }: UnboundManifest, component: Uint8Array): Promise<Result<Transpiled>> {
+export async function transpiled(
+  env: Env,
+  { tools, limits }: UnboundManifest,
+  component: Uint8Array,
+): Promise<Result<Transpiled>> {
   for (const { input_schema, output_schema } of tools) {
     for (const schema of [input_schema, output_schema]) {
       const checked = schema === undefined ? ok(schema) : checkSchema(schema)
       if (!checked.ok) return checked
     }
   }
-  const { memory_bytes = DEFAULT_SKILL_LIMITS.memory_bytes, table_elements = DEFAULT_SKILL_LIMITS.table_elements } = limits
+  const {
+    memory_bytes = DEFAULT_SKILL_LIMITS.memory_bytes,
+    table_elements = DEFAULT_SKILL_LIMITS.table_elements,
+  } = limits
   const room = { pages: Math.floor(memory_bytes / 65_536), elements: table_elements }
   return transpiler(env)
     .transpile(component, room)

@@ -13,7 +13,8 @@ const climbs = (text: string): boolean => text.split('/').includes('..')
 export function faultInKey(key: string): string | undefined {
   if (key === '') return 'a key is empty'
   if (key.length > LIMITS.skill_key_chars) return `a key is longer than ${LIMITS.skill_key_chars} characters`
-  if (!KEY.test(key)) return 'a key begins with a letter or digit and holds nothing but these, `_`, `.`, `/` and `-`'
+  if (!KEY.test(key))
+    return 'a key begins with a letter or digit and holds nothing but these, `_`, `.`, `/` and `-`'
   return climbs(key) ? 'a segment of a key is `..`' : undefined
 }
 

@@ -27,4 +27,7 @@ export function generate(component: Uint8Array, asking: readonly string[]): Resu
   }
 }
 
-const waiting = (imports: readonly string[]): bindgen.AsyncMode => ({ tag: 'jspi', val: { imports: [...imports], exports: ['run'] } })
+const waiting = (imports: readonly string[]): bindgen.AsyncMode => ({
+  tag: 'jspi',
+  val: { imports: [...imports], exports: ['run'] },
+})

@@ -47,7 +47,12 @@ function transpile(component: Uint8Array, room: Room): Result<Transpiled> {
   for (const [name, bytes] of files) {
     if (name.endsWith('.d.ts')) continue
     if (!name.endsWith('.wasm'))
-      made.push(...lift(name, new TextDecoder().decode(bytes)).map(([file, from]): [string, Uint8Array] => [file, from]))
+      made.push(
+        ...lift(name, new TextDecoder().decode(bytes)).map(([file, from]): [string, Uint8Array] => [
+          file,
+          from,
+        ]),
+      )
     else {
       const metered = known.get(sha256(bytes))
       if (metered === undefined) return refused('the engine made a module of its own')

@@ -14,7 +14,8 @@ const absent = (name: string) => (): never => {
 class Nothing {}
 
 export const random = {
-  getRandomBytes: (count: bigint): Uint8Array => Uint8Array.from({ length: Number(count) }, (_, index) => seed[index % seed.length] ?? 0),
+  getRandomBytes: (count: bigint): Uint8Array =>
+    Uint8Array.from({ length: Number(count) }, (_, index) => seed[index % seed.length] ?? 0),
 }
 export const environment = { getEnvironment: (): [] => [] }
 export const exit = { exit: absent('way to exit') }
@@ -27,6 +28,10 @@ export const terminalStdin = { getTerminalStdin: (): undefined => undefined }
 export const terminalStdout = { getTerminalStdout: (): undefined => undefined }
 export const terminalStderr = { getTerminalStderr: (): undefined => undefined }
 export const preopens = { getDirectories: (): [] => [] }
-export const types = { Descriptor: Nothing, DirectoryEntryStream: Nothing, filesystemErrorCode: (): undefined => undefined }
+export const types = {
+  Descriptor: Nothing,
+  DirectoryEntryStream: Nothing,
+  filesystemErrorCode: (): undefined => undefined,
+}
 export const error = { Error: Nothing }
 export const streams = { InputStream: Nothing, OutputStream: Nothing }

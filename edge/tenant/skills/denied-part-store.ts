@@ -39,7 +39,11 @@ export class DeniedParts {
           .values({ pattern, reason, ...same })
           .run()
       }
-      this.#journal.append('parts.denied', { publisher: '' }, { patterns: wanted.map(({ pattern }) => pattern), by })
+      this.#journal.append(
+        'parts.denied',
+        { publisher: '' },
+        { patterns: wanted.map(({ pattern }) => pattern), by },
+      )
     })
     return ok(this.all())
   }
@@ -48,10 +52,14 @@ export class DeniedParts {
   among(parts: readonly SkillPart[], denied = this.all()): string[] {
     return parts.flatMap((part) => {
       const hit = denied.find(({ pattern }) => means(pattern, part))
-      return hit === undefined ? [] : [`it contains \`${written(`${part.name}@${part.version}`)}\`: ${written(hit.reason)}`]
+      return hit === undefined
+        ? []
+        : [`it contains \`${written(`${part.name}@${part.version}`)}\`: ${written(hit.reason)}`]
     })
   }
 }
 
 const means = (pattern: string, { name, version, purl = '' }: SkillPart): boolean =>
-  [`${name}@${version}`, purl].some((said) => (pattern.endsWith('*') ? said.startsWith(pattern.slice(0, -1)) : said === pattern))
+  [`${name}@${version}`, purl].some((said) =>
+    pattern.endsWith('*') ? said.startsWith(pattern.slice(0, -1)) : said === pattern,
+  )

@@ -11,7 +11,9 @@ import type { Database } from '../../platform/database.ts'
 import { skillJournal } from '../tables.ts'
 
 /** What an entry is about; a change of a version's state says from what to what. */
-export type About = { readonly publisher: string } & Partial<Pick<Skill, 'version'>> & { readonly skill?: string }
+export type About = { readonly publisher: string } & Partial<Pick<Skill, 'version'>> & {
+    readonly skill?: string
+  }
 type Row = typeof skillJournal.$inferSelect
 
 export class SkillJournal {
@@ -23,7 +25,8 @@ export class SkillJournal {
 
   /** Within the transaction of what it tells. */
   append(kind: SkillEntry, about: About, said: Record<string, unknown>): void {
-    const last = this.#db.select().from(skillJournal).orderBy(desc(skillJournal.seq)).limit(1).get() ?? GENESIS
+    const last =
+      this.#db.select().from(skillJournal).orderBy(desc(skillJournal.seq)).limit(1).get() ?? GENESIS
     const [seq, at, body] = [last.seq + 1, Date.now(), { ...about, ...said }]
     const hash = linkOf({ seq, at_ms: at, kind, call: null, body, prev: last.hash })
     this.#db
@@ -46,8 +49,18 @@ export class SkillJournal {
 
   /** Changes of a version's state, the latest first. */
   changesOf(id: string, version: string): SkillChange[] {
-    const of = and(eq(skillJournal.skill, id), eq(skillJournal.version, version), inArray(skillJournal.kind, MOVES))
-    const rows = this.#db.select().from(skillJournal).where(of).orderBy(desc(skillJournal.seq)).limit(LIMITS.page).all()
+    const of = and(
+      eq(skillJournal.skill, id),
+      eq(skillJournal.version, version),
+      inArray(skillJournal.kind, MOVES),
+    )
+    const rows = this.#db
+      .select()
+      .from(skillJournal)
+      .where(of)
+      .orderBy(desc(skillJournal.seq))
+      .limit(LIMITS.page)
+      .all()
     return rows.map(({ at, body }) => {
       const { from, to, by, reason } = body as Omit<SkillChange, 'at_ms'> // as the store of skills appends these kinds
       return { from, to, by, at_ms: at, reason }
@@ -56,8 +69,17 @@ export class SkillJournal {
 
   /** The versions of a skill in the order in which they were enabled, each as often as it was. */
   enabledOf(id: string): string[] {
-    const of = and(eq(skillJournal.skill, id), eq(skillJournal.kind, 'skill.enabled'), isNotNull(skillJournal.version))
-    const rows = this.#db.select({ version: skillJournal.version }).from(skillJournal).where(of).orderBy(asc(skillJournal.seq)).all()
+    const of = and(
+      eq(skillJournal.skill, id),
+      eq(skillJournal.kind, 'skill.enabled'),
+      isNotNull(skillJournal.version),
+    )
+    const rows = this.#db
+      .select({ version: skillJournal.version })
+      .from(skillJournal)
+      .where(of)
+      .orderBy(asc(skillJournal.seq))
+      .all()
     return rows.flatMap(({ version }) => version ?? [])
   }
 
@@ -69,7 +91,10 @@ export class SkillJournal {
 
   /** Whether anything was ever done with a publisher of this name. */
   knows(publisher: string): boolean {
-    return this.#db.select().from(skillJournal).where(eq(skillJournal.publisher, publisher)).limit(1).get() !== undefined
+    return (
+      this.#db.select().from(skillJournal).where(eq(skillJournal.publisher, publisher)).limit(1).get() !==
+      undefined
+    )
   }
 
   /** What the log has not been told yet, in order. */

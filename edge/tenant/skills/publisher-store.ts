@@ -32,11 +32,18 @@ export class PublisherStore {
   /** Those that are on the list, and those that were and had a key revoked. */
   all(): Publisher[] {
     const keys = Map.groupBy(this.#keys(), ({ publisher }) => publisher)
-    const revoked = Map.groupBy(this.#db.select().from(revokedKeys).orderBy(asc(revokedKeys.at)).all(), ({ publisher }) => publisher)
+    const revoked = Map.groupBy(
+      this.#db.select().from(revokedKeys).orderBy(asc(revokedKeys.at)).all(),
+      ({ publisher }) => publisher,
+    )
     return [...new Set([...keys.keys(), ...revoked.keys()])].sort().map((name) => ({
       name,
-      keys: (keys.get(name) ?? []).map(({ kid, x, pinned, by, at }): PublisherKey => ({ kid, x, pinned, by, at_ms: at })),
-      revoked: (revoked.get(name) ?? []).map(({ kid, by, at, reason }): RevokedKey => ({ kid, by, at_ms: at, reason })),
+      keys: (keys.get(name) ?? []).map(
+        ({ kid, x, pinned, by, at }): PublisherKey => ({ kid, x, pinned, by, at_ms: at }),
+      ),
+      revoked: (revoked.get(name) ?? []).map(
+        ({ kid, by, at, reason }): RevokedKey => ({ kid, by, at_ms: at, reason }),
+      ),
     }))
   }
 
@@ -74,7 +81,8 @@ export class PublisherStore {
     const free = this.#free(name, x)
     if (!free.ok) return free
     if (this.has(x)) return ok(true)
-    if (!pin) return err(failure('publisher_unknown', `no key of the publisher \`${name}\` on the list signed this`))
+    if (!pin)
+      return err(failure('publisher_unknown', `no key of the publisher \`${name}\` on the list signed this`))
     return this.#journal.knows(name)
       ? err(
           failure(
@@ -100,9 +108,11 @@ export class PublisherStore {
 
   /** Together with what `beside` writes of all that the key has signed. A key that was taken from the list may still be revoked. */
   revoke(name: string, kid: string, by: string, reason: string, beside: () => void): Result<Publisher> {
-    if (this.#db.select().from(revokedKeys).where(eq(revokedKeys.kid, kid)).get()?.publisher === name) return ok(this.#read(name))
+    if (this.#db.select().from(revokedKeys).where(eq(revokedKeys.kid, kid)).get()?.publisher === name)
+      return ok(this.#read(name))
     const isListed = this.#keys().some((key) => key.publisher === name && key.kid === kid)
-    if (!isListed && !this.#hasSigned(name, kid)) return err(failure('not_found', `no key \`${kid}\` of the publisher \`${name}\``))
+    if (!isListed && !this.#hasSigned(name, kid))
+      return err(failure('not_found', `no key \`${kid}\` of the publisher \`${name}\``))
     this.#change(() => {
       this.#delete(kid)
       this.#db.insert(revokedKeys).values({ kid, publisher: name, at: Date.now(), by, reason }).run()
@@ -116,9 +126,12 @@ export class PublisherStore {
   #free(name: string, x: string): Result<true> {
     const kid = kidOf(x)
     const revoked = this.#db.select().from(revokedKeys).where(eq(revokedKeys.kid, kid)).get()
-    if (revoked !== undefined) return err(failure('key_revoked', `the key \`${kid}\` was revoked: ${revoked.reason}`))
+    if (revoked !== undefined)
+      return err(failure('key_revoked', `the key \`${kid}\` was revoked: ${revoked.reason}`))
     const other = this.#keys().find((key) => key.kid === kid && (key.publisher !== name || key.x !== x))
-    return other === undefined ? ok(true) : err(failure('conflict', `the key \`${kid}\` is the publisher \`${other.publisher}\`’s`))
+    return other === undefined
+      ? ok(true)
+      : err(failure('conflict', `the key \`${kid}\` is the publisher \`${other.publisher}\`’s`))
   }
 
   #hasSigned(name: string, kid: string): boolean {
@@ -127,7 +140,11 @@ export class PublisherStore {
   }
 
   #keys() {
-    return this.#db.select().from(publisherKeys).orderBy(asc(publisherKeys.publisher), asc(publisherKeys.at), asc(publisherKeys.kid)).all()
+    return this.#db
+      .select()
+      .from(publisherKeys)
+      .orderBy(asc(publisherKeys.publisher), asc(publisherKeys.at), asc(publisherKeys.kid))
+      .all()
   }
 
   #read(name: string): Publisher {

@@ -7,7 +7,14 @@ import { failure } from '../../../shared/failures.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err } from '../../../shared/result.ts'
 import type { Publisher } from '../../../shared/wire/publishers.ts'
-import type { DeniedPart, DeniedPartSpec, RollBack, Skill, SkillManifest, SkillPackage } from '../../../shared/wire/skills.ts'
+import type {
+  DeniedPart,
+  DeniedPartSpec,
+  RollBack,
+  Skill,
+  SkillManifest,
+  SkillPackage,
+} from '../../../shared/wire/skills.ts'
 import type { Env } from '../../bindings.ts'
 import { logObject } from '../../bindings.ts'
 import type { EnabledSkill } from '../../directory/enabled-skill.ts'
@@ -57,7 +64,11 @@ export class SkillDesk extends RpcTarget {
   // ── Versions ──
 
   /** Whether it may be published, and what it is already. */
-  async known(manifest: SkillManifest, digest: string, { x, pin }: Signed): Promise<Result<Skill | undefined>> {
+  async known(
+    manifest: SkillManifest,
+    digest: string,
+    { x, pin }: Signed,
+  ): Promise<Result<Skill | undefined>> {
     const counts = this.#publishers.counts(manifest.publisher, x, pin)
     return counts.ok ? this.#skills.taken(manifest, digest) : counts
   }
@@ -69,7 +80,9 @@ export class SkillDesk extends RpcTarget {
     if (!counts.ok) return counts
     if (this.#publishers.has(x)) return this.#told(this.#skills.publish(published, () => undefined))
     const about = { ...published.about, pinned_by: by }
-    return this.#told(this.#skills.publish({ ...published, about }, () => this.#publishers.pin(publisher, x, by)))
+    return this.#told(
+      this.#skills.publish({ ...published, about }, () => this.#publishers.pin(publisher, x, by)),
+    )
   }
 
   /** A page of them, behind `skill@version`. */

@@ -7,7 +7,14 @@ import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
-import type { RollBack, Skill, SkillEntry, SkillManifest, SkillPackage, SkillState } from '../../../shared/wire/skills.ts'
+import type {
+  RollBack,
+  Skill,
+  SkillEntry,
+  SkillManifest,
+  SkillPackage,
+  SkillState,
+} from '../../../shared/wire/skills.ts'
 import { SKILL_TYPE, toolNames } from '../../../shared/wire/skills.ts'
 import type { EnabledSkill } from '../../directory/enabled-skill.ts'
 import type { Change, Database } from '../../platform/database.ts'
@@ -34,8 +41,10 @@ export type StateChange = { readonly to: Moved; readonly by: string; readonly re
 
 /** Nothing leaves `revoked`. */
 function mayMove({ state }: Skill, to: Moved): Result<true> {
-  if (state === 'revoked' && to !== 'revoked') return err(failure('conflict', 'the version was revoked; publish another one'))
-  if (to === 'disabled' && state === 'quarantined') return err(failure('conflict', 'the version is not enabled'))
+  if (state === 'revoked' && to !== 'revoked')
+    return err(failure('conflict', 'the version was revoked; publish another one'))
+  if (to === 'disabled' && state === 'quarantined')
+    return err(failure('conflict', 'the version is not enabled'))
   return ok(true)
 }
 
@@ -55,7 +64,10 @@ function inLine(enabled: readonly string[]): string[] {
   return line
 }
 
-const [COMPONENT, MODULES] = [sql<string>`${skills.about} -> '$.component'`, sql<string>`${skills.about} -> '$.modules'`]
+const [COMPONENT, MODULES] = [
+  sql<string>`${skills.about} -> '$.component'`,
+  sql<string>`${skills.about} -> '$.modules'`,
+]
 
 const ofVersion = (id: string, version: string) => and(eq(skills.id, id), eq(skills.version, version))
 
@@ -66,7 +78,12 @@ export class SkillStore {
   readonly #journal: SkillJournal
   readonly #denied: DeniedParts
 
-  constructor(db: Database, change: Change, tools: ToolStore, { journal, denied }: { journal: SkillJournal; denied: DeniedParts }) {
+  constructor(
+    db: Database,
+    change: Change,
+    tools: ToolStore,
+    { journal, denied }: { journal: SkillJournal; denied: DeniedParts },
+  ) {
     this.#db = db
     this.#change = change
     this.#tools = tools
@@ -87,9 +104,11 @@ export class SkillStore {
       const { publisher } = manifest
       beside()
       this.#db.insert(skills).values({ id, version, publisher, digest, state: 'quarantined', about }).run()
-      for (const name of toolNames(manifest)) this.#db.insert(skillTools).values({ name, skill: id }).onConflictDoNothing().run()
+      for (const name of toolNames(manifest))
+        this.#db.insert(skillTools).values({ name, skill: id }).onConflictDoNothing().run()
       this.#keep(digest, payload)
-      for (const { name, sha256 } of about.modules) this.#keep(sha256, files.find(([file]) => file === name)?.[1] ?? new Uint8Array())
+      for (const { name, sha256 } of about.modules)
+        this.#keep(sha256, files.find(([file]) => file === name)?.[1] ?? new Uint8Array())
       const said = { digest, component: about.component.sha256, key: about.signed_by, by: about.published_by }
       this.#journal.append('skill.published', { publisher, skill: id, version }, said)
     })
@@ -101,15 +120,24 @@ export class SkillStore {
     const { id, version, publisher } = manifest
     const versions = this.#versions(id)
     const owner = versions.find((row) => row.publisher !== publisher)?.publisher
-    if (owner !== undefined) return err(failure('skill_conflict', `the skill \`${id}\` is the publisher \`${owner}\`’s`))
+    if (owner !== undefined)
+      return err(failure('skill_conflict', `the skill \`${id}\` is the publisher \`${owner}\`’s`))
     const known = versions.find((row) => row.version === version)
     if (known !== undefined)
       return known.digest === digest
         ? ok(this.read(id, version))
-        : err(failure('skill_conflict', `version ${version} of \`${id}\` is another package; publish this one under the next version`))
+        : err(
+            failure(
+              'skill_conflict',
+              `version ${version} of \`${id}\` is another package; publish this one under the next version`,
+            ),
+          )
     const those = and(inArray(skillTools.name, toolNames(manifest)), ne(skillTools.skill, id))
     const claimed = this.#db.select().from(skillTools).where(those).limit(1).get()
-    if (claimed !== undefined) return err(failure('skill_conflict', `the tool \`${claimed.name}\` is the skill \`${claimed.skill}\`’s`))
+    if (claimed !== undefined)
+      return err(
+        failure('skill_conflict', `the tool \`${claimed.name}\` is the skill \`${claimed.skill}\`’s`),
+      )
     if (versions.length >= LIMITS.skill_versions)
       return err(failure('limit_reached', `a skill has ${LIMITS.skill_versions} versions at the most`))
     const all = this.#db.selectDistinct({ id: skills.id }).from(skills).all().length
@@ -135,7 +163,13 @@ export class SkillStore {
     const [id = '', version = ''] = after.split('@')
     const behind = or(gt(skills.id, id), and(eq(skills.id, id), gt(skills.version, version)))
     const wanted = and(behind, of === undefined ? undefined : eq(skills.id, of))
-    const rows = this.#db.select().from(skills).where(wanted).orderBy(asc(skills.id), asc(skills.version)).limit(LIMITS.page).all()
+    const rows = this.#db
+      .select()
+      .from(skills)
+      .where(wanted)
+      .orderBy(asc(skills.id), asc(skills.version))
+      .limit(LIMITS.page)
+      .all()
     const unwanted = this.#denied.all()
     return rows.map(({ about: { manifest, modules: _, contents, ...about }, state }) => ({
       ...about,
@@ -149,7 +183,12 @@ export class SkillStore {
     const row = this.#db.select().from(skills).where(ofVersion(id, version)).get()
     if (row === undefined) return undefined
     const { about, state } = row
-    return { ...about, state, changes: this.#journal.changesOf(id, version), denied: this.#denied.among(about.contents.parts) }
+    return {
+      ...about,
+      state,
+      changes: this.#journal.changesOf(id, version),
+      denied: this.#denied.among(about.contents.parts),
+    }
   }
 
   /** Read from where they lie: what else is told of a version may be long, and this is asked with each change of the directory. */
@@ -159,9 +198,11 @@ export class SkillStore {
       .select({ id, version, digest, component: COMPONENT, modules: MODULES })
       .from(skills)
       .where(eq(skills.state, 'enabled'))
-    return rows
-      .all()
-      .map(({ component, modules, ...skill }) => ({ ...skill, component: JSON.parse(component), modules: JSON.parse(modules) }))
+    return rows.all().map(({ component, modules, ...skill }) => ({
+      ...skill,
+      component: JSON.parse(component),
+      modules: JSON.parse(modules),
+    }))
   }
 
   /** Enabled, its tools are those that the skill has. */
@@ -170,16 +211,25 @@ export class SkillStore {
     if (skill === undefined) return err(failure('not_found', 'no such version of a skill'))
     const may = mayMove(skill, change.to)
     if (!may.ok || skill.state === change.to) return may.ok ? ok(skill) : may
-    if (change.to === 'enabled' && skill.denied.length > 0) return err(failure('part_denied', skill.denied.join('; ')))
+    if (change.to === 'enabled' && skill.denied.length > 0)
+      return err(failure('part_denied', skill.denied.join('; ')))
     const write = () => this.#move(id, version, change)
-    const done = change.to === 'enabled' ? this.#tools.enable(skill.manifest, skill.digest, change.by, write) : ok(this.#change(write))
+    const done =
+      change.to === 'enabled'
+        ? this.#tools.enable(skill.manifest, skill.digest, change.by, write)
+        : ok(this.#change(write))
     return done.ok ? ok(this.read(id, version) ?? skill) : done
   }
 
   /** One version is enabled at a time: the one before is disabled in the same moment. */
   #move(id: string, version: string, { to, by, reason }: StateChange): void {
-    const others = to === 'enabled' ? and(eq(skills.id, id), ne(skills.version, version), eq(skills.state, 'enabled')) : undefined
-    for (const { version: other } of others === undefined ? [] : this.#db.select().from(skills).where(others).all())
+    const others =
+      to === 'enabled'
+        ? and(eq(skills.id, id), ne(skills.version, version), eq(skills.state, 'enabled'))
+        : undefined
+    for (const { version: other } of others === undefined
+      ? []
+      : this.#db.select().from(skills).where(others).all())
       this.#moved(id, other, { to: 'disabled', by, reason: `version ${version} was enabled` })
     this.#moved(id, version, { to, by, reason })
   }
@@ -195,7 +245,11 @@ export class SkillStore {
   /** Within the transaction that revokes the key: whatever it signed, and for whomever. */
   revokeSigned(kid: string, change: Omit<StateChange, 'to'>): void {
     const signed = eq(sql`${skills.about} ->> '$.signed_by'`, kid)
-    for (const { id, version } of this.#db.select({ id: skills.id, version: skills.version }).from(skills).where(signed).all())
+    for (const { id, version } of this.#db
+      .select({ id: skills.id, version: skills.version })
+      .from(skills)
+      .where(signed)
+      .all())
       this.#moved(id, version, { ...change, to: 'revoked' })
   }
 
@@ -204,7 +258,9 @@ export class SkillStore {
     const versions = this.#versions(id)
     if (versions.length === 0) return err(failure('not_found', `no skill \`${id}\``))
     const line = inLine(this.#journal.enabledOf(id)).slice(0, -1)
-    const earlier = line.findLast((version) => versions.some((row) => row.version === version && row.state !== 'revoked'))
+    const earlier = line.findLast((version) =>
+      versions.some((row) => row.version === version && row.state !== 'revoked'),
+    )
     const from = versions.find(({ state }) => state === 'enabled')?.version ?? null
     return earlier === undefined
       ? err(failure('conflict', `no version of \`${id}\` was enabled before that could be again`))
@@ -231,7 +287,11 @@ export class SkillStore {
     const skill = this.read(id, version)
     if (skill === undefined) return undefined
     const payload = Buffer.from(this.#whole(skill.digest)).toString('base64')
-    return { payloadType: SKILL_TYPE, payload, signatures: [{ keyid: skill.signed_by, sig: skill.signature }] }
+    return {
+      payloadType: SKILL_TYPE,
+      payload,
+      signatures: [{ keyid: skill.signed_by, sig: skill.signature }],
+    }
   }
 
   /** The code of an enabled skill; undefined where none has this digest. */
@@ -256,7 +316,12 @@ export class SkillStore {
   }
 
   #whole(sha256: string): Uint8Array {
-    const parts = this.#db.select().from(skillParts).where(eq(skillParts.sha256, sha256)).orderBy(asc(skillParts.part)).all()
+    const parts = this.#db
+      .select()
+      .from(skillParts)
+      .where(eq(skillParts.sha256, sha256))
+      .orderBy(asc(skillParts.part))
+      .all()
     return Buffer.concat(parts.map(({ bytes }) => bytes))
   }
 }

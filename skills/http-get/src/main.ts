@@ -22,7 +22,10 @@ export function run(tool: string, input: string): string {
 
 function get(path: string): { status: number; json: unknown; unchanged?: true } {
   const kept = read(path)
-  const answer = following(`${HOST}${path}`, kept === undefined ? HEADERS : `${HEADERS}\nif-none-match: ${kept.etag}`)
+  const answer = following(
+    `${HOST}${path}`,
+    kept === undefined ? HEADERS : `${HEADERS}\nif-none-match: ${kept.etag}`,
+  )
   if (answer.status === 304 && kept !== undefined) return { status: 200, json: kept.json, unchanged: true }
   const json = jsonOf(answer)
   const etag = header(answer, 'etag')
@@ -34,14 +37,18 @@ function following(url: string, headers: string): Response {
   let at = url
   for (let left = REDIRECTS_MAX; ; left--) {
     const answer = request('GET', at, headers)
-    const to = answer.status >= 301 && answer.status <= 308 && answer.status !== 304 ? header(answer, 'location') : undefined
+    const to =
+      answer.status >= 301 && answer.status <= 308 && answer.status !== 304
+        ? header(answer, 'location')
+        : undefined
     if (to === undefined) return answer
     if (left === 0) throw new Error(`${HOST} redirects too often`)
     at = to.startsWith('/') ? `${HOST}${to}` : to
   }
 }
 
-const header = ({ headers }: Response, name: string): string | undefined => headers.find(([one]) => one.toLowerCase() === name)?.[1]
+const header = ({ headers }: Response, name: string): string | undefined =>
+  headers.find(([one]) => one.toLowerCase() === name)?.[1]
 
 function jsonOf({ status, body }: Response): unknown {
   const text = new TextDecoder().decode(body)

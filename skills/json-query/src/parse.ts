@@ -4,7 +4,11 @@ import type { Json, Operand, Operator, Path, Segment, Selector, Test } from './p
 
 const NESTED_MAX = 16
 const OPERATORS: readonly Operator[] = ['==', '!=', '<=', '>=', '<', '>']
-const FUNCTIONS: Readonly<Record<string, 'length' | 'count' | 'value-of'>> = { length: 'length', count: 'count', value: 'value-of' }
+const FUNCTIONS: Readonly<Record<string, 'length' | 'count' | 'value-of'>> = {
+  length: 'length',
+  count: 'count',
+  value: 'value-of',
+}
 
 export function parse(text: string, from: '$' | '@'): Path {
   const reader = new Reader(text)
@@ -34,7 +38,8 @@ class Reader {
     if (from !== '$' && from !== '@') throw this.#unexpected()
     this.#at++
     const segments: Segment[] = []
-    for (let segment = this.#segment(depth); segment !== undefined; segment = this.#segment(depth)) segments.push(segment)
+    for (let segment = this.#segment(depth); segment !== undefined; segment = this.#segment(depth))
+      segments.push(segment)
     return { from, segments }
   }
 
@@ -43,7 +48,11 @@ class Reader {
     this.#space()
     const deep = this.#take('..')
     if (this.#take('[')) return { deep, selectors: this.#selectors(depth) }
-    if (deep || this.#take('.')) return { deep, selectors: [this.#take('*') ? { kind: 'all' } : { kind: 'name', name: this.#shorthand() }] }
+    if (deep || this.#take('.'))
+      return {
+        deep,
+        selectors: [this.#take('*') ? { kind: 'all' } : { kind: 'name', name: this.#shorthand() }],
+      }
     this.#at = before
     return undefined
   }
@@ -107,7 +116,8 @@ class Reader {
     if (first === '"' || first === "'") return { kind: 'value', value: this.#quoted(first) }
     const [word] = /^[a-z]+/.exec(this.#text.slice(this.#at)) ?? []
     if (word !== undefined) return this.#word(word, depth)
-    const [number] = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/.exec(this.#text.slice(this.#at)) ?? []
+    const [number] =
+      /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/.exec(this.#text.slice(this.#at)) ?? []
     if (number === undefined) throw this.#unexpected()
     this.#at += number.length
     return { kind: 'value', value: Number(number) }
@@ -120,7 +130,8 @@ class Reader {
       return { kind: 'value', value: words[word] ?? null }
     }
     const kind = FUNCTIONS[word]
-    if (kind === undefined) throw new Error(`there is no function \`${word}\`; there are ${Object.keys(FUNCTIONS).join(', ')}`)
+    if (kind === undefined)
+      throw new Error(`there is no function \`${word}\`; there are ${Object.keys(FUNCTIONS).join(', ')}`)
     this.#at += word.length
     this.#expect('(')
     const path = this.path(depth + 1)
@@ -129,7 +140,8 @@ class Reader {
   }
 
   #shorthand(): string {
-    const [name] = /^[A-Za-z_\u0080-\u{10ffff}][A-Za-z0-9_\u0080-\u{10ffff}]*/u.exec(this.#text.slice(this.#at)) ?? []
+    const [name] =
+      /^[A-Za-z_\u0080-\u{10ffff}][A-Za-z0-9_\u0080-\u{10ffff}]*/u.exec(this.#text.slice(this.#at)) ?? []
     if (name === undefined) throw this.#unexpected()
     this.#at += name.length
     return name
@@ -175,6 +187,10 @@ class Reader {
 
   #unexpected(): Error {
     const rest = this.#text.slice(this.#at, this.#at + 20)
-    return new Error(rest === '' ? 'the path ends too early' : `the path can’t be read at \`${rest}\`, character ${this.#at + 1}`)
+    return new Error(
+      rest === ''
+        ? 'the path ends too early'
+        : `the path can’t be read at \`${rest}\`, character ${this.#at + 1}`,
+    )
   }
 }

@@ -8,7 +8,12 @@ export type Segment = { readonly deep: boolean; readonly selectors: readonly Sel
 export type Selector =
   | { readonly kind: 'name'; readonly name: string }
   | { readonly kind: 'index'; readonly index: number }
-  | { readonly kind: 'slice'; readonly start: number | undefined; readonly end: number | undefined; readonly step: number }
+  | {
+      readonly kind: 'slice'
+      readonly start: number | undefined
+      readonly end: number | undefined
+      readonly step: number
+    }
   | { readonly kind: 'all' }
   | { readonly kind: 'filter'; readonly test: Test }
 

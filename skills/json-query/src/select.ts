@@ -4,7 +4,10 @@ import type { Json, Operand, Operator, Path, Segment, Selector, Test } from './p
 
 /** `root` is what `$` means within filters, and `value` what `@` does. */
 export function select({ from, segments }: Path, value: Json, root: Json): Json[] {
-  return segments.reduce((values, segment) => values.flatMap((one) => children(segment, one, root)), [from === '$' ? root : value])
+  return segments.reduce(
+    (values, segment) => values.flatMap((one) => children(segment, one, root)),
+    [from === '$' ? root : value],
+  )
 }
 
 function children({ deep, selectors }: Segment, value: Json, root: Json): Json[] {
@@ -34,9 +37,13 @@ function chosen(selector: Selector, value: Json, root: Json): Json[] {
   }
 }
 
-const isObject = (value: Json): value is { [name: string]: Json } => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isObject = (value: Json): value is { [name: string]: Json } =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
-function sliced(list: Json[], { start, end, step }: { start: number | undefined; end: number | undefined; step: number }): Json[] {
+function sliced(
+  list: Json[],
+  { start, end, step }: { start: number | undefined; end: number | undefined; step: number },
+): Json[] {
   if (step === 0) return []
   const within = (at: number): number => (at < 0 ? list.length + at : at)
   const up = step > 0
@@ -72,7 +79,11 @@ function operandOf(operand: Operand, value: Json, root: Json): Json | undefined 
   const [only, other] = found
   const single = other === undefined ? only : undefined
   if (operand.kind !== 'length' || single === undefined) return single
-  return typeof single === 'string' ? [...single].length : typeof single === 'object' && single !== null ? inside(single).length : undefined
+  return typeof single === 'string'
+    ? [...single].length
+    : typeof single === 'object' && single !== null
+      ? inside(single).length
+      : undefined
 }
 
 function compares(operator: Operator, left: Json | undefined, right: Json | undefined): boolean {
@@ -97,7 +108,8 @@ const less = (left: Json | undefined, right: Json | undefined): boolean =>
   (typeof left === 'string' && typeof right === 'string' && left < right)
 
 function equal(left: Json | undefined, right: Json | undefined): boolean {
-  if (typeof left !== 'object' || typeof right !== 'object' || left === null || right === null) return left === right
+  if (typeof left !== 'object' || typeof right !== 'object' || left === null || right === null)
+    return left === right
   if (Array.isArray(left) !== Array.isArray(right)) return false
   const [a, b] = [Object.entries(left), new Map(Object.entries(right))]
   return a.length === b.size && a.every(([name, value]) => b.has(name) && equal(value, b.get(name)))

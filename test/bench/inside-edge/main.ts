@@ -47,12 +47,14 @@ const rule = (i: number): string => {
   return `${notes} forbid (principal, action == Action::"tool.execute/${tool}", resource) when { ${CONDITIONS[i % CONDITIONS.length]?.(i)} };`
 }
 /** Else nobody could agree, and a denial were not asked about a second time. */
-const APPROVERS = '@id("approvers") permit (principal is Operator, action == Action::"approval.decide", resource);'
+const APPROVERS =
+  '@id("approvers") permit (principal is Operator, action == Action::"approval.decide", resource);'
 const rules = (count: number): string[] => Array.from({ length: count }, (_, i) => rule(i))
 
 const COMMON = Array.from(
   { length: 100 },
-  (_, i) => `@id("common ${i}") forbid (principal, action in Action::"tool.execute", resource) when { context.run_id == "none ${i}" };`,
+  (_, i) =>
+    `@id("common ${i}") forbid (principal, action in Action::"tool.execute", resource) when { context.run_id == "none ${i}" };`,
 )
 const AGENTS = Array.from({ length: 98 }, (_, i) => `agent-${i}`)
 const PERSONAL = AGENTS.map(
@@ -60,7 +62,11 @@ const PERSONAL = AGENTS.map(
     `@id("of ${name}") forbid (principal == Agent::"${name}", action in Action::"tool.execute", resource) when { context.session_id == "none" };`,
 )
 
-function directoryWith(tenant: string, policies: readonly string[], names: readonly string[] = ['bench']): Loaded {
+function directoryWith(
+  tenant: string,
+  policies: readonly string[],
+  names: readonly string[] = ['bench'],
+): Loaded {
   return directoryFrom({ markKey: Buffer.alloc(32), vaultKey: Buffer.alloc(32) }, tenant, {
     tenant,
     version: 1,
@@ -89,7 +95,17 @@ function situationIn(directory: Loaded, amount: number, name = 'bench'): Situati
   const [agent, tool] = [directory.agents.get(name), directory.tools.get(TOOL.name)]
   if (agent === undefined || tool === undefined) throw new Error('the directory lacks what it was given')
   const run = { id: 'run_bench', session: 'bench', channel: null, device: null, budget }
-  return { agent, tool, args: { amount, to: 'account-x' }, files: [], run, answers: [], folderMetSecret: false, used: null, now: 0 }
+  return {
+    agent,
+    tool,
+    args: { amount, to: 'account-x' },
+    files: [],
+    run,
+    answers: [],
+    folderMetSecret: false,
+    used: null,
+    now: 0,
+  }
 }
 
 function decided(directory: Loaded, amount: number, name?: string): string {
@@ -107,12 +123,22 @@ function bareEngine(directory: Loaded): (amount: number) => string {
     entities: [...agent.entities, tool.action],
   })
   const plan = { tier: 'C', egress_mode: 'strict' }
-  const flags = { is_allowlisted_tool: true, is_allowed_channel: true, is_sensitive_action: false, allow_sensitive_tools: false }
+  const flags = {
+    is_allowlisted_tool: true,
+    is_allowed_channel: true,
+    is_sensitive_action: false,
+    allow_sensitive_tools: false,
+  }
   const context = (amount: number) => ({ ...flags, plan, args: { amount, to: 'account-x' } })
   const { subject, slice } = matter
   preparsePolicySet('bare', { staticPolicies: slice.texts })
   const action = { type: 'Action', id: subject.action }
-  const fixed = { principal: subject.principal, action, resource: subject.resource, entities: [...subject.entities] }
+  const fixed = {
+    principal: subject.principal,
+    action,
+    resource: subject.resource,
+    entities: [...subject.entities],
+  }
   return (amount) => {
     const answer = statefulIsAuthorized({ ...fixed, context: context(amount), preparsedPolicySetId: 'bare' })
     return answer.type === 'success' ? answer.response.decision : answer.type
@@ -135,10 +161,14 @@ const WORK: Readonly<Record<string, () => string>> = {
   denied_of_10: () => decided(ten, -1 - next++),
   asked_before: () => decided(thousand, 7),
   /** Against the schemas of all tools, as when a set is put. */
-  checked_1000: () => (checkPolicies({ rules: rules(1_000).join('\n'), APPROVERS }, TOOLS).ok ? 'holds' : 'refused'),
+  checked_1000: () =>
+    checkPolicies({ rules: rules(1_000).join('\n'), APPROVERS }, TOOLS).ok ? 'holds' : 'refused',
   /** A set that this isolate has not seen. */
   set_of_1000: () =>
-    compile({ rules: rules(1_000).join('\n'), fresh: `permit (principal, action, resource) when { context.n == ${sets++} };` }).ok
+    compile({
+      rules: rules(1_000).join('\n'),
+      fresh: `permit (principal, action, resource) when { context.n == ${sets++} };`,
+    }).ok
       ? 'made'
       : 'refused',
 }

@@ -2,7 +2,18 @@
 // bytes wherever it is built, says what it is made of, and nothing of it is signed with a key that others could read.
 
 import { spawnSync } from 'node:child_process'
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -61,7 +72,10 @@ describe('a publisher’s key', () => {
 
   test('that others may read signs nothing', async () => {
     chmodSync(keyFile, 0o640)
-    expect(await run('skill', 'build', 'hello')).toMatchObject({ code: 1, err: expect.stringContaining('chmod 600') })
+    expect(await run('skill', 'build', 'hello')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('chmod 600'),
+    })
     chmodSync(keyFile, 0o600)
   })
 
@@ -69,8 +83,14 @@ describe('a publisher’s key', () => {
     await run('skill', 'new', 'foreign', '--publisher', 'root')
     const told =
       'skill.toml says the publisher is `root`, whose key is not here; name there whose is (`acme`), or make theirs: `countersign skill keygen root`'
-    expect(await run('skill', 'build', 'foreign')).toMatchObject({ code: 2, err: `countersign: ${told}; see --help\n` })
-    const nobody = await countersign(['skill', 'build', 'foreign'], { cwd: folder, env: { XDG_CONFIG_HOME: join(folder, 'none') } })
+    expect(await run('skill', 'build', 'foreign')).toMatchObject({
+      code: 2,
+      err: `countersign: ${told}; see --help\n`,
+    })
+    const nobody = await countersign(['skill', 'build', 'foreign'], {
+      cwd: folder,
+      env: { XDG_CONFIG_HOME: join(folder, 'none') },
+    })
     expect(nobody).toMatchObject({
       code: 2,
       err: expect.stringMatching(/publishers\/root\.json`; `countersign skill keygen root` makes it/),
@@ -100,13 +120,21 @@ describe('skill.toml', () => {
       (toml) => toml.replace('log = true', 'http = { hosts = ["a.example"], verbs = ["GET"] }'),
       /skill\.toml:\d+: capabilities\.http\.verbs/,
     ],
-    ['a value of another type', (toml) => toml.replace('version = "1.0.0"', 'version = 1'), /skill\.toml:4: version/],
+    [
+      'a value of another type',
+      (toml) => toml.replace('version = "1.0.0"', 'version = 1'),
+      /skill\.toml:4: version/,
+    ],
     [
       'a field of a tool',
       (toml) => toml.replace('description = "Greets somebody by name."', 'title = "Greets"'),
       /tools\.0\.(?:title|description)/,
     ],
-    ['a date', (toml) => `${toml}\n[tools.input_schema.properties.day]\ndefault = 2026-11-19\n`, /default: a date is no JSON/],
+    [
+      'a date',
+      (toml) => `${toml}\n[tools.input_schema.properties.day]\ndefault = 2026-11-19\n`,
+      /default: a date is no JSON/,
+    ],
     ['what is no TOML', (toml) => toml.replace('[capabilities]', '[capabilities'), /skill\.toml:\d+:\d+/],
   ])('%s is told with its line', async (_, change, told) => {
     write('broken/skill.toml', change(TOML()))
@@ -117,12 +145,21 @@ describe('skill.toml', () => {
   })
 
   test('is needed, and so is code in one language', async () => {
-    expect(await run('skill', 'build', 'nowhere')).toMatchObject({ code: 2, err: expect.stringContaining('countersign skill new') })
+    expect(await run('skill', 'build', 'nowhere')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('countersign skill new'),
+    })
     write('empty/skill.toml', TOML())
-    expect(await run('skill', 'build', 'empty')).toMatchObject({ code: 2, err: expect.stringContaining('src/main.ts') })
+    expect(await run('skill', 'build', 'empty')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('src/main.ts'),
+    })
     write('empty/src/main.js', '')
     write('empty/src/main.ts', '')
-    expect(await run('skill', 'build', 'empty')).toMatchObject({ code: 2, err: expect.stringContaining('has both') })
+    expect(await run('skill', 'build', 'empty')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('has both'),
+    })
   })
 })
 
@@ -169,7 +206,13 @@ describe('what is built', () => {
       ],
     })
     const materials = JSON.stringify(provenance)
-    for (const uri of ['file:skill.toml', 'file:src/main.ts', 'file:src/say.ts', 'file:src/words.json', 'pkg:npm/%40acme/shout@2.1.0'])
+    for (const uri of [
+      'file:skill.toml',
+      'file:src/main.ts',
+      'file:src/say.ts',
+      'file:src/words.json',
+      'pkg:npm/%40acme/shout@2.1.0',
+    ])
       expect(materials).toContain(`"${uri}"`)
   })
 
@@ -179,15 +222,27 @@ describe('what is built', () => {
       "import './gone.ts'",
       /^countersign: src\/main\.ts:1:1: `src\/main\.ts` imports `\.\/gone\.ts`, and there is no such file/,
     ],
-    ['a file of somebody else', "import '../../hello/src/main.ts'", /^countersign: src\/main\.ts:1:1: .*lies outside of its folder/],
+    [
+      'a file of somebody else',
+      "import '../../hello/src/main.ts'",
+      /^countersign: src\/main\.ts:1:1: .*lies outside of its folder/,
+    ],
     ['a part of Node', "import 'node:fs'", /^countersign: src\/main\.ts:1:1: .*`node:fs`/],
-    ['a package that is not installed', "import 'left-pad'", /^countersign: src\/main\.ts:1:1: .*`left-pad`, which is not installed/],
+    [
+      'a package that is not installed',
+      "import 'left-pad'",
+      /^countersign: src\/main\.ts:1:1: .*`left-pad`, which is not installed/,
+    ],
     [
       'a package further down',
       "\n  import {\n    pad,\n  } from 'left-pad'",
       /^countersign: src\/main\.ts:2:3: .*`left-pad`, which is not installed/,
     ],
-    ['a package that is waited for', "await import('left-pad')", /^countersign: src\/main\.ts:1:7: .*`left-pad`, which is not installed/],
+    [
+      'a package that is waited for',
+      "await import('left-pad')",
+      /^countersign: src\/main\.ts:1:7: .*`left-pad`, which is not installed/,
+    ],
     ['a package that is no module', "import 'old'", /CommonJS/],
     ['what a package does not export', "import 'neat/inside'", /does not export/],
     [
@@ -200,7 +255,10 @@ describe('what is built', () => {
   ])('refuses %s, with its place', async (_, line, told) => {
     write('odd/node_modules/old/package.json', '{"name":"old","version":"1.0.0","main":"index.js"}')
     write('odd/node_modules/old/index.js', 'module.exports = 1')
-    write('odd/node_modules/neat/package.json', '{"name":"neat","version":"1.0.0","type":"module","exports":"./neat.js"}')
+    write(
+      'odd/node_modules/neat/package.json',
+      '{"name":"neat","version":"1.0.0","type":"module","exports":"./neat.js"}',
+    )
     write('odd/node_modules/neat/neat.js', 'export const neat = 1')
     write('odd/skill.toml', readFileSync(join(folder, 'hello/skill.toml'), 'utf8'))
     write('odd/src/main.ts', `${line}\nexport const run = () => 'x'`)
@@ -252,7 +310,9 @@ test('what is in the way of what is built, and a package that does not say what 
 })
 
 describe('a template', () => {
-  const rust = spawnSync('rustc', ['--print', 'target-libdir', '--target', 'wasm32-unknown-unknown'], { encoding: 'utf8' })
+  const rust = spawnSync('rustc', ['--print', 'target-libdir', '--target', 'wasm32-unknown-unknown'], {
+    encoding: 'utf8',
+  })
   const hasRust = rust.status === 0 && existsSync(rust.stdout.trim())
 
   test('in JavaScript and one in AssemblyScript build as they are', async () => {
@@ -260,50 +320,80 @@ describe('a template', () => {
       ['js', 'quickjs-wasi'],
       ['assemblyscript', 'assemblyscript'],
     ] as const) {
-      expect(await run('skill', 'new', `new-${template}`, '--template', template)).toMatchObject({ code: 0, err: '' })
+      expect(await run('skill', 'new', `new-${template}`, '--template', template)).toMatchObject({
+        code: 0,
+        err: '',
+      })
       expect((await built(`new-${template}`)).sbom).toMatchObject({ components: [{ name: part }] })
     }
   })
 
   test('in Rust builds where Rust can, and elsewhere says what is missing and how to get it', async () => {
     expect(await run('skill', 'new', 'new-rust', '--template', 'rust')).toMatchObject({ code: 0, err: '' })
-    const without = await countersign(['skill', 'build', 'new-rust'], { cwd: folder, env: { ...env, PATH: '/nowhere' } })
+    const without = await countersign(['skill', 'build', 'new-rust'], {
+      cwd: folder,
+      env: { ...env, PATH: '/nowhere' },
+    })
     expect(without).toMatchObject({
       code: 1,
-      err: expect.stringMatching(/rustup target add wasm32-unknown-unknown.*apt install cargo libstd-rust-dev-wasm32/),
+      err: expect.stringMatching(
+        /rustup target add wasm32-unknown-unknown.*apt install cargo libstd-rust-dev-wasm32/,
+      ),
     })
     const PATH = process.env['PATH'] ?? ''
     const HOME = process.env['HOME'] ?? ''
-    const here = await countersign(['skill', 'build', 'new-rust'], { cwd: folder, env: { ...env, PATH, HOME } })
-    expect(here).toMatchObject(hasRust ? { code: 0, err: '' } : { code: 1, err: expect.stringContaining('rustup target add') })
+    const here = await countersign(['skill', 'build', 'new-rust'], {
+      cwd: folder,
+      env: { ...env, PATH, HOME },
+    })
+    expect(here).toMatchObject(
+      hasRust ? { code: 0, err: '' } : { code: 1, err: expect.stringContaining('rustup target add') },
+    )
   })
 
   test('in TypeScript holds against its own types', () => {
     const checked = (name: string) =>
-      spawnSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(folder, name)], { encoding: 'utf8' })
+      spawnSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(folder, name)], {
+        encoding: 'utf8',
+      })
     expect(checked('hello')).toMatchObject({ status: 0, stdout: '' })
     cpSync(join(folder, 'hello'), join(folder, 'untyped'), { recursive: true })
-    write('untyped/src/main.ts', "import { write } from 'countersign:skill/log'\nexport const run = (): string => write('info', 7)")
+    write(
+      'untyped/src/main.ts',
+      "import { write } from 'countersign:skill/log'\nexport const run = (): string => write('info', 7)",
+    )
     expect(checked('untyped').stdout).toContain('src/main.ts')
   })
 
   test('is not written over what is there, nor under a name that no skill has', async () => {
-    expect(await run('skill', 'new', 'hello')).toMatchObject({ code: 1, err: expect.stringContaining('there already') })
+    expect(await run('skill', 'new', 'hello')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('there already'),
+    })
     expect(await run('skill', 'new', 'Hello')).toMatchObject({ code: 2 })
     expect(await run('skill', 'new', '../hello')).toMatchObject({ code: 2 })
-    expect(await run('skill', 'new', 'x', '--template', 'cobol')).toMatchObject({ code: 2, err: expect.stringContaining('assemblyscript') })
+    expect(await run('skill', 'new', 'x', '--template', 'cobol')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('assemblyscript'),
+    })
   })
 })
 
 /** The functions of each interface, in one spelling. */
 function functionsIn(text: string): string[] {
   const functions = [...text.matchAll(/(?:export )?function (\w+)\(([^)]*)\): ([^;\n]+)/g)]
-  return functions.map(([, name, parameters = '', result = '']) => `${name}(${parameters.replaceAll('?:', ':')}): ${result}`).sort()
+  return functions
+    .map(
+      ([, name, parameters = '', result = '']) => `${name}(${parameters.replaceAll('?:', ':')}): ${result}`,
+    )
+    .sort()
 }
 
 test('the types that authors get are those that jco makes of the world', async () => {
   const types = readFileSync(join(ROOT, 'cli/skills/templates/countersign-skill.d.ts'), 'utf8')
-  const declared = await generatedOf(await javaScriptSkill(`export const run = () => ''`, SkillCapability.options))
+  const declared = await generatedOf(
+    await javaScriptSkill(`export const run = () => ''`, SkillCapability.options),
+  )
   for (const capability of SkillCapability.options) {
     const ours = types.split(`declare module 'countersign:skill/${capability}' {`)[1]?.split('\n}')[0] ?? ''
     const theirs = declared.get(`interfaces/countersign-skill-${capability}.d.ts`) ?? ''

@@ -191,7 +191,9 @@ pub fn run(_tool: &str, input: &str) -> Result<String, String> {
     .to_string())
 }`
 
-const rust = spawnSync('rustc', ['--print', 'target-libdir', '--target', 'wasm32-unknown-unknown'], { encoding: 'utf8' })
+const rust = spawnSync('rustc', ['--print', 'target-libdir', '--target', 'wasm32-unknown-unknown'], {
+  encoding: 'utf8',
+})
 const hasRust = rust.status === 0 && existsSync(rust.stdout.trim())
 
 test.each([
@@ -201,7 +203,10 @@ test.each([
   ['rust', 'src/lib.rs', RUST, hasRust],
 ])('%s', async (template, main, code, canBuild) => {
   const id = `all-${template}`
-  expect(await run('skill', 'new', id, '--template', template, '--publisher', 'anybody')).toMatchObject({ code: 0, err: '' })
+  expect(await run('skill', 'new', id, '--template', template, '--publisher', 'anybody')).toMatchObject({
+    code: 0,
+    err: '',
+  })
   for (const [path, text] of [
     ['skill.toml', TOML(id)],
     [main, code],

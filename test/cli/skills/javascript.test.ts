@@ -26,11 +26,16 @@ beforeAll(async () => {
 })
 
 /** A tool whose code is `source`, enabled. */
-async function tool(source: string, capabilities: readonly ('log' | 'clock' | 'random')[] = []): Promise<string> {
+async function tool(
+  source: string,
+  capabilities: readonly ('log' | 'clock' | 'random')[] = [],
+): Promise<string> {
   const id = desk.name()
   const said = Object.fromEntries(capabilities.map((name) => [name, true as const]))
   const code = await javaScriptSkill(source, capabilities)
-  granted(await maker.client('publishSkill', { body: acme.pack(acme.manifest(id, { capabilities: said }), code) }))
+  granted(
+    await maker.client('publishSkill', { body: acme.pack(acme.manifest(id, { capabilities: said }), code) }),
+  )
   granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   return `${id}.run`
 }
@@ -59,12 +64,19 @@ describe('what is built', () => {
     const sources = [HELLO, HELLO, HELLO.replace('Hello', 'Hallo')]
     const digests: string[] = []
     for (const source of sources) {
-      const code = await fromJavaScript('skill.js', { named: (_, name) => name, placeOf: () => 'skill.js', source: () => source }, ['log'])
+      const code = await fromJavaScript(
+        'skill.js',
+        { named: (_, name) => name, placeOf: () => 'skill.js', source: () => source },
+        ['log'],
+      )
       digests.push(code.ok ? sha256(code.value) : code.error)
     }
     expect(digests[1]).toBe(digests[0])
     expect(digests[2]).not.toBe(digests[0])
-    expect(readComponent(await javaScriptSkill(HELLO))).toMatchObject({ ok: true, value: { capabilities: [] } })
+    expect(readComponent(await javaScriptSkill(HELLO))).toMatchObject({
+      ok: true,
+      value: { capabilities: [] },
+    })
   })
 })
 
@@ -102,20 +114,38 @@ describe('what runs', () => {
   test.each([
     ['an error of its author is what they wrote', `throw new Error('no such order')`, 'no such order'],
     ['a thrown text is that text', `throw 'no such order'`, 'no such order'],
-    ['an error of the engine has its place', 'null.x', `TypeError: cannot read property 'x' of null (skill.js:2:1)`],
+    [
+      'an error of the engine has its place',
+      'null.x',
+      `TypeError: cannot read property 'x' of null (skill.js:2:1)`,
+    ],
     [
       'a recursion without end has its place too',
       'const f = () => f() + 1; f()',
       /^RangeError: Maximum call stack size exceeded \(skill\.js:2:/,
     ],
     ['what is no text is no result', 'return 7', /`run` is to return a string of JSON/],
-    ['a promise that nothing settles is no end', 'return new Promise(() => {})', /promise that nothing settles/],
-    ['the time is not told without a clock', 'return String(Date.now())', '`clock` is not under [capabilities] in skill.toml'],
-    ['nothing is drawn without leave', 'return String(Math.random())', '`random` is not under [capabilities] in skill.toml'],
+    [
+      'a promise that nothing settles is no end',
+      'return new Promise(() => {})',
+      /promise that nothing settles/,
+    ],
+    [
+      'the time is not told without a clock',
+      'return String(Date.now())',
+      '`clock` is not under [capabilities] in skill.toml',
+    ],
+    [
+      'nothing is drawn without leave',
+      'return String(Math.random())',
+      '`random` is not under [capabilities] in skill.toml',
+    ],
   ])('%s', async (_, body, detail) => {
     const { state, result } = await called(await tool(`export function run() {\n${body}\n}`))
     expect({ state, error: result?.error?.code }).toEqual({ state: 'failed', error: 'skill_error' })
-    expect(result?.error?.detail).toMatch(typeof detail === 'string' ? new RegExp(RegExp.escape(detail)) : detail)
+    expect(result?.error?.detail).toMatch(
+      typeof detail === 'string' ? new RegExp(RegExp.escape(detail)) : detail,
+    )
   })
 })
 
@@ -124,15 +154,27 @@ describe('what is wrong in a source is told to its author', () => {
     ['a mistake in the language', 'export const run = (', /^skill\.js:1:\d+: SyntaxError: /],
     ['what is thrown while it is built', '\nnull.x\nexport const run = 1', /^skill\.js:2:\d+: TypeError: /],
     ['no `run`', 'export const ran = 1', 'TypeError: it does not export the function `run`'],
-    ['an interface that is not granted', `import { get } from 'countersign:skill/kv'\nexport const run = get`, 'skill.toml has no `kv`'],
+    [
+      'an interface that is not granted',
+      `import { get } from 'countersign:skill/kv'\nexport const run = get`,
+      'skill.toml has no `kv`',
+    ],
     [
       'one that there is not',
       `import { get } from 'countersign:skill/disk'\nexport const run = get`,
       'there is no `countersign:skill/disk`',
     ],
     ['a module that is not there', `import x from './x.js'\nexport const run = x`, 'imports `./x.js`'],
-    ['the world before there is a call', `console.log('x')\nexport const run = 1`, 'can only be used in `run`'],
-    ['waiting for what never comes', 'await new Promise(() => {})\nexport const run = 1', 'waits for something that never happens'],
+    [
+      'the world before there is a call',
+      `console.log('x')\nexport const run = 1`,
+      'can only be used in `run`',
+    ],
+    [
+      'waiting for what never comes',
+      'await new Promise(() => {})\nexport const run = 1',
+      'waits for something that never happens',
+    ],
   ])('%s', async (_, source, told) => {
     const granted = source.includes('console') ? (['log'] as const) : []
     await expect(javaScriptSkill(source, granted)).rejects.toThrow(told)

@@ -4,7 +4,8 @@ import { type Ask, type Check, type Settings, stillPending } from './check.ts'
 import { counted, type Form, formOf, Visitor } from './visitor.ts'
 
 const NO_FORM = ['the page has no form']
-const formFor = async (visitor: Visitor, { link }: Ask): Promise<Form | undefined> => formOf(await visitor.open(link))
+const formFor = async (visitor: Visitor, { link }: Ask): Promise<Form | undefined> =>
+  formOf(await visitor.open(link))
 
 /** Sends what must be refused; each that was not is told. */
 async function refused(
@@ -28,7 +29,9 @@ async function rush(ask: Ask, { approve, deny }: Settings, times: number): Promi
   const visitor = new Visitor()
   const form = await formFor(visitor, ask)
   if (form === undefined) return NO_FORM
-  const replies = await Promise.all(Array.from({ length: times }, (_, i) => visitor.submit(form, i % 2 === 0 ? approve : deny)))
+  const replies = await Promise.all(
+    Array.from({ length: times }, (_, i) => visitor.submit(form, i % 2 === 0 ? approve : deny)),
+  )
   const broken = replies.filter(({ status }) => status >= 500).length
   const { status, answers } = await ask.look()
   return [
@@ -48,14 +51,16 @@ async function over(ask: Ask, visitor: Visitor, form: Form, { approve, deny }: S
     if (status < 400) faults.push(`\`${answer[1]}\` is answered ${status} again`)
   }
   const after = await ask.look()
-  if (after.status !== before.status || after.answers !== before.answers) faults.push(`${before.status} has become ${after.status}`)
+  if (after.status !== before.status || after.answers !== before.answers)
+    faults.push(`${before.status} has become ${after.status}`)
   return faults
 }
 
 export const ANSWERING: readonly Check[] = [
   {
     name: 'no-nonce',
-    promise: 'a POST without what the page’s form carries is refused, and so is one with something else in its place',
+    promise:
+      'a POST without what the page’s form carries is refused, and so is one with something else in its place',
     needs: 'one',
     async run(ask, { approve }) {
       const visitor = new Visitor()
@@ -67,7 +72,10 @@ export const ANSWERING: readonly Check[] = [
       return refused(ask, [
         ['a post without the form’s fields', () => new Visitor().submit(without, approve)],
         ['a post with a made-up nonce', () => new Visitor().submit(wrong, approve)],
-        ['an empty post', () => visitor.send('POST', form.action, { headers: { origin: new URL(form.page).origin } })],
+        [
+          'an empty post',
+          () => visitor.send('POST', form.action, { headers: { origin: new URL(form.page).origin } }),
+        ],
       ])
     },
   },
@@ -87,27 +95,33 @@ export const ANSWERING: readonly Check[] = [
   },
   {
     name: 'foreign-origin',
-    promise: 'a form on another site, or of a program that is no browser, is refused though it carries the right nonce',
+    promise:
+      'a form on another site, or of a program that is no browser, is refused though it carries the right nonce',
     needs: 'one',
     async run(ask, { approve }) {
       const visitor = new Visitor()
       const form = await formFor(visitor, ask)
       if (form === undefined) return NO_FORM
       const { origin } = new URL(form.page)
-      const by = (headers: Readonly<Record<string, string>>) => () => visitor.submit(form, approve, { headers })
+      const by = (headers: Readonly<Record<string, string>>) => () =>
+        visitor.submit(form, approve, { headers })
       return refused(ask, [
         ['another origin', by({ origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' })],
         ['another origin, from a browser that says no more', by({ origin: 'https://evil.example' })],
         ['an origin that begins like ours', by({ origin: `${origin}.evil.example` })],
         ['an opaque origin', by({ origin: 'null' })],
         ['a post across sites', by({ origin, 'sec-fetch-site': 'cross-site' })],
-        ['a scanner that sends forms', by({ 'user-agent': 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) SafeLinks' })],
+        [
+          'a scanner that sends forms',
+          by({ 'user-agent': 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) SafeLinks' }),
+        ],
       ])
     },
   },
   {
     name: 'disguises',
-    promise: 'a body that another site may send without asking (plain text, multipart), or JSON, is no answer',
+    promise:
+      'a body that another site may send without asking (plain text, multipart), or JSON, is no answer',
     needs: 'one',
     async run(ask, { approve }) {
       const visitor = new Visitor()
@@ -115,7 +129,9 @@ export const ANSWERING: readonly Check[] = [
       if (form === undefined) return NO_FORM
       const fields = new URLSearchParams(form.fields)
       fields.set(...approve)
-      const parts = [...fields].map(([name, value]) => `--x\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`)
+      const parts = [...fields].map(
+        ([name, value]) => `--x\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
+      )
       const as = (type: string, body: string) => () =>
         visitor.submit(form, approve, { type, body, headers: { origin: 'https://evil.example' } })
       return refused(ask, [
@@ -127,7 +143,8 @@ export const ANSWERING: readonly Check[] = [
   },
   {
     name: 'once',
-    promise: 'an answer from the page counts; then the page is over, and the same answer and the other are refused',
+    promise:
+      'an answer from the page counts; then the page is over, and the same answer and the other are refused',
     needs: 'one',
     async run(ask, settings) {
       const visitor = new Visitor()
@@ -145,7 +162,8 @@ export const ANSWERING: readonly Check[] = [
   },
   {
     name: 'forward',
-    promise: 'of two browsers that have the page open, the first to answer does; the other is refused, and shown what is',
+    promise:
+      'of two browsers that have the page open, the first to answer does; the other is refused, and shown what is',
     needs: 'one',
     async run(ask, settings) {
       const [mine, theirs] = [new Visitor(), new Visitor()]

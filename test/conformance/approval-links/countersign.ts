@@ -53,8 +53,16 @@ export function countersign(where: Where): Target {
 }
 
 if (import.meta.main) {
-  const { COUNTERSIGN_URL: url = '', COUNTERSIGN_KEY: operatorKey = '', COUNTERSIGN_AGENT_KEY: agentKey = '' } = process.env
+  const {
+    COUNTERSIGN_URL: url = '',
+    COUNTERSIGN_KEY: operatorKey = '',
+    COUNTERSIGN_AGENT_KEY: agentKey = '',
+  } = process.env
   const { open, look } = desk({ url, operatorKey, agentKey })
   const [verb, text] = process.argv.slice(2)
-  console.log(JSON.stringify(verb === 'look' ? await look(text ?? '') : await open(text === undefined ? undefined : Number(text))))
+  console.log(
+    JSON.stringify(
+      verb === 'look' ? await look(text ?? '') : await open(text === undefined ? undefined : Number(text)),
+    ),
+  )
 }

@@ -45,7 +45,8 @@ function readArguments(args: string[]): Asked | undefined {
   })
   if (values.help === true) return undefined
   const links = values.url ?? []
-  if ((links.length === 0) === (positionals.length === 0)) throw new TypeError('name a program after `--`, or links by `--url`')
+  if ((links.length === 0) === (positionals.length === 0))
+    throw new TypeError('name a program after `--`, or links by `--url`')
   const settings: Settings = {
     approve: pair(values.approve) ?? DEFAULTS.approve,
     deny: pair(values.deny) ?? DEFAULTS.deny,
@@ -54,12 +55,17 @@ function readArguments(args: string[]): Asked | undefined {
     seed: count(values.seed) ?? DEFAULTS.seed,
     life_s: count(values.life) ?? DEFAULTS.life_s,
   }
-  return { target: links.length > 0 ? byLinks(links) : byProgram(positionals), settings, json: values.json === true }
+  return {
+    target: links.length > 0 ? byLinks(links) : byProgram(positionals),
+    settings,
+    json: values.json === true,
+  }
 }
 
 async function report({ target, settings, json }: Asked): Promise<number> {
   const findings = await conform(target, settings, json ? undefined : (finding) => console.log(row(finding)))
-  const tally = (outcome: Finding['outcome']): number => findings.filter((finding) => finding.outcome === outcome).length
+  const tally = (outcome: Finding['outcome']): number =>
+    findings.filter((finding) => finding.outcome === outcome).length
   if (json) console.log(JSON.stringify({ settings, findings }, null, 2))
   else console.log(`\n${tally('kept')} kept, ${tally('broken')} broken, ${tally('not run')} not run`)
   return tally('broken') > 0 ? OUTCOMES.broken : tally('not run') > 0 ? OUTCOMES['not run'] : OUTCOMES.kept

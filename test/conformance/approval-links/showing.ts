@@ -44,7 +44,9 @@ export const SHOWING: readonly Check[] = [
     async run(ask) {
       const forms = []
       for (let i = 0; i < 3; i++) forms.push(formOf(await new Visitor().open(ask.link)))
-      const missing = forms.some((form) => form === undefined) ? ['a page without a form that is sent by POST'] : []
+      const missing = forms.some((form) => form === undefined)
+        ? ['a page without a form that is sent by POST']
+        : []
       return [...missing, ...(await stillPending(ask, 'GET'))]
     },
   },
@@ -53,7 +55,10 @@ export const SHOWING: readonly Check[] = [
     promise: 'HEAD is answered like GET, without the page, and decides nothing',
     needs: 'one',
     async run(ask) {
-      const [get, head] = [await new Visitor().send('GET', ask.link), await new Visitor().send('HEAD', ask.link)]
+      const [get, head] = [
+        await new Visitor().send('GET', ask.link),
+        await new Visitor().send('HEAD', ask.link),
+      ]
       const differs = get.status === head.status ? [] : [`HEAD is answered ${head.status}, GET ${get.status}`]
       return [...differs, ...(await stillPending(ask, 'HEAD'))]
     },
@@ -64,7 +69,11 @@ export const SHOWING: readonly Check[] = [
     needs: 'one',
     async run(ask, { approve: [name, value] }) {
       const body = new URLSearchParams([[name, value]]).toString()
-      const disguised = { 'x-http-method-override': 'POST', 'x-method-override': 'POST', 'x-http-method': 'POST' }
+      const disguised = {
+        'x-http-method-override': 'POST',
+        'x-method-override': 'POST',
+        'x-http-method': 'POST',
+      }
       await new Visitor().send('OPTIONS', ask.link)
       for (const method of ['PUT', 'PATCH', 'DELETE']) await new Visitor().send(method, ask.link, { body })
       await new Visitor().send('GET', ask.link, { headers: disguised })
@@ -105,13 +114,15 @@ export const SHOWING: readonly Check[] = [
       const form = formOf(page)
       const query = new URLSearchParams(form?.fields)
       query.set(name, value)
-      for (const to of new Set([ask.link, form?.action ?? ask.link])) await visitor.send('GET', `${to}?${query}`)
+      for (const to of new Set([ask.link, form?.action ?? ask.link]))
+        await visitor.send('GET', `${to}?${query}`)
       return stillPending(ask, 'crawling')
     },
   },
   {
     name: 'headers',
-    promise: 'the page can’t be framed, is not kept by caches or search engines, and does not tell where it was',
+    promise:
+      'the page can’t be framed, is not kept by caches or search engines, and does not tell where it was',
     needs: 'one',
     async run(ask) {
       const { headers } = await new Visitor().open(ask.link)

@@ -8,7 +8,12 @@ import { TAMPERING } from './tampering.ts'
 export const CHECKS: readonly Check[] = [...SHOWING, ...TAMPERING, ...ANSWERING]
 
 type Outcome = 'kept' | 'broken' | 'not run'
-export type Finding = { readonly name: string; readonly promise: string; readonly outcome: Outcome; readonly saw: readonly string[] }
+export type Finding = {
+  readonly name: string
+  readonly promise: string
+  readonly outcome: Outcome
+  readonly saw: readonly string[]
+}
 
 export const DEFAULTS: Settings = {
   approve: ['decision', 'approve'],
@@ -19,12 +24,17 @@ export const DEFAULTS: Settings = {
   life_s: 2,
 }
 
-export async function conform(target: Target, settings: Settings, heard: (finding: Finding) => void = () => undefined): Promise<Finding[]> {
+export async function conform(
+  target: Target,
+  settings: Settings,
+  heard: (finding: Finding) => void = () => undefined,
+): Promise<Finding[]> {
   const waiting: Ask[] = []
   const findings: Finding[] = []
   /** One that still waits, or a new one. */
   const next = async (): Promise<Ask | undefined> => {
-    for (let ask = waiting.pop(); ask !== undefined; ask = waiting.pop()) if ((await ask.look()).status === 'pending') return ask
+    for (let ask = waiting.pop(); ask !== undefined; ask = waiting.pop())
+      if ((await ask.look()).status === 'pending') return ask
     return target.open()
   }
   for (const check of CHECKS) {
@@ -38,15 +48,28 @@ export async function conform(target: Target, settings: Settings, heard: (findin
   return findings
 }
 
-async function judged(check: Check, settings: Settings, ask: Ask | undefined, other: Ask | undefined): Promise<Finding> {
+async function judged(
+  check: Check,
+  settings: Settings,
+  ask: Ask | undefined,
+  other: Ask | undefined,
+): Promise<Finding> {
   const { name, promise } = check
   if (ask === undefined || (check.needs === 'two' && other === undefined))
     return { name, promise, outcome: 'not run', saw: ['there was no approval left to try it on'] }
   try {
-    const saw = check.needs === 'two' && other !== undefined ? await check.run(ask, settings, other) : await check.run(ask, settings, ask)
+    const saw =
+      check.needs === 'two' && other !== undefined
+        ? await check.run(ask, settings, other)
+        : await check.run(ask, settings, ask)
     return { name, promise, outcome: saw.length === 0 ? 'kept' : 'broken', saw }
   } catch (error) {
     // A server that hangs or breaks the connection keeps no promise.
-    return { name, promise, outcome: 'broken', saw: [`no answer: ${error instanceof Error ? error.message : String(error)}`] }
+    return {
+      name,
+      promise,
+      outcome: 'broken',
+      saw: [`no answer: ${error instanceof Error ? error.message : String(error)}`],
+    }
   }
 }

@@ -42,7 +42,12 @@ function mutated(token: string, below: (limit: number) => number): string {
 }
 
 /** Opens each token, and sends the approval's own form to some: those that are taken are told. */
-async function taken(ask: Ask, tokens: readonly string[], settings: Settings, posts: (i: number) => boolean): Promise<string[]> {
+async function taken(
+  ask: Ask,
+  tokens: readonly string[],
+  settings: Settings,
+  posts: (i: number) => boolean,
+): Promise<string[]> {
   const visitor = new Visitor()
   const form = formOf(await visitor.open(ask.link))
   if (form === undefined) return ['the page has no form']
@@ -66,14 +71,16 @@ async function taken(ask: Ask, tokens: readonly string[], settings: Settings, po
 export const TAMPERING: readonly Check[] = [
   {
     name: 'each-character',
-    promise: 'each character of the token changed to several others, the last to every other: none is accepted',
+    promise:
+      'each character of the token changed to several others, the last to every other: none is accepted',
     needs: 'one',
     run(ask, settings) {
       const [, token] = halves(ask.link)
       const tokens = [...token].flatMap((char, at) => {
         const place = ALPHABET.indexOf(char)
         const near = [1, 2, 13, 26, 32].map((step) => ALPHABET[(place + step) % ALPHABET.length] ?? 'A')
-        const others = at === token.length - 1 ? [...ALPHABET] : [...near, char.toUpperCase(), char.toLowerCase()]
+        const others =
+          at === token.length - 1 ? [...ALPHABET] : [...near, char.toUpperCase(), char.toLowerCase()]
         return others.map((other) => token.slice(0, at) + other + token.slice(at + 1))
       })
       return taken(ask, tokens, settings, () => true)
@@ -86,7 +93,10 @@ export const TAMPERING: readonly Check[] = [
     async run(ask, settings, other) {
       const [[, mine], [, theirs]] = [halves(ask.link), halves(other.link)]
       const cuts = Array.from({ length: Math.min(mine.length, theirs.length) - 1 }, (_, i) => i + 1)
-      const tokens = cuts.flatMap((at) => [mine.slice(0, at) + theirs.slice(at), theirs.slice(0, at) + mine.slice(at)])
+      const tokens = cuts.flatMap((at) => [
+        mine.slice(0, at) + theirs.slice(at),
+        theirs.slice(0, at) + mine.slice(at),
+      ])
       const faults = await taken(
         ask,
         tokens.filter((token) => token !== theirs),
@@ -102,11 +112,29 @@ export const TAMPERING: readonly Check[] = [
     needs: 'one',
     run(ask, settings) {
       const [, token] = halves(ask.link)
-      const whole = [token.toUpperCase(), token.toLowerCase(), [...token].reverse().join(''), `${token}=`, `${token}%00`, `${token}%20`]
+      const whole = [
+        token.toUpperCase(),
+        token.toLowerCase(),
+        [...token].reverse().join(''),
+        `${token}=`,
+        `${token}%00`,
+        `${token}%20`,
+      ]
       const cut = Array.from({ length: token.length - 1 }, (_, i) => token.slice(0, i + 1))
       return taken(
         ask,
-        [...whole, ...cut, `${token}A`, `A${token}`, token + token, 'null', 'undefined', '0', '%00', 'x'.repeat(10_000)],
+        [
+          ...whole,
+          ...cut,
+          `${token}A`,
+          `A${token}`,
+          token + token,
+          'null',
+          'undefined',
+          '0',
+          '%00',
+          'x'.repeat(10_000),
+        ],
         settings,
         () => true,
       )

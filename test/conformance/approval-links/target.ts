@@ -6,7 +6,14 @@ import type { Ask, Seen, Target } from './check.ts'
 import { formOf, Visitor } from './visitor.ts'
 
 const run = promisify(execFile)
-const STATUSES: readonly string[] = ['pending', 'approved', 'denied', 'expired', 'cancelled', 'ended'] satisfies Seen['status'][]
+const STATUSES: readonly string[] = [
+  'pending',
+  'approved',
+  'denied',
+  'expired',
+  'cancelled',
+  'ended',
+] satisfies Seen['status'][]
 
 const isSeen = (value: unknown): value is Seen =>
   typeof value === 'object' && value !== null && 'status' in value && STATUSES.includes(String(value.status))
@@ -16,18 +23,24 @@ const isSeen = (value: unknown): value is Seen =>
  * product keeps the truth, so what a page only claims is found out.
  */
 export function byProgram([program = '', ...args]: readonly string[]): Target {
-  const asked = async (...verb: string[]): Promise<unknown> => JSON.parse((await run(program, [...args, ...verb])).stdout)
+  const asked = async (...verb: string[]): Promise<unknown> =>
+    JSON.parse((await run(program, [...args, ...verb])).stdout)
   return {
     async open(seconds) {
-      const made = (await asked('open', ...(seconds === undefined ? [] : [String(seconds)]))) as { id?: unknown; link?: unknown } | null // what it is, is looked at next
+      const made = (await asked('open', ...(seconds === undefined ? [] : [String(seconds)]))) as {
+        id?: unknown
+        link?: unknown
+      } | null // what it is, is looked at next
       if (made === null) return undefined
       const { id, link } = made
-      if (typeof id !== 'string' || typeof link !== 'string') throw new Error(`\`${program} open\` is to print {"id", "link"}`)
+      if (typeof id !== 'string' || typeof link !== 'string')
+        throw new Error(`\`${program} open\` is to print {"id", "link"}`)
       return {
         link,
         async look() {
           const seen = await asked('look', id)
-          if (!isSeen(seen)) throw new Error(`\`${program} look\` is to print {"status"}, one of ${STATUSES.join(', ')}`)
+          if (!isSeen(seen))
+            throw new Error(`\`${program} look\` is to print {"status"}, one of ${STATUSES.join(', ')}`)
           return seen
         },
       }
@@ -38,7 +51,12 @@ export function byProgram([program = '', ...args]: readonly string[]): Target {
 /** Links alone: whether an approval waits is judged by its page. Nothing is known of how many answers are on record. */
 export function byLinks(links: readonly string[]): Target {
   const left = links.map(
-    (link): Ask => ({ link, look: async () => ({ status: formOf(await new Visitor().open(link)) === undefined ? 'ended' : 'pending' }) }),
+    (link): Ask => ({
+      link,
+      look: async () => ({
+        status: formOf(await new Visitor().open(link)) === undefined ? 'ended' : 'pending',
+      }),
+    }),
   )
   return { open: async (seconds) => (seconds === undefined ? left.shift() : undefined) }
 }

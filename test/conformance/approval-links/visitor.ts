@@ -1,34 +1,58 @@
 // A browser as far as links need one: cookies, redirects, the form of a page. It runs no script. Each visitor is another person's.
 
-type Reply = { readonly url: string; readonly status: number; readonly headers: Headers; readonly text: string }
+type Reply = {
+  readonly url: string
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+}
 export type Form = { readonly page: string; readonly action: string; readonly fields: URLSearchParams }
-type Sent = { readonly headers?: Readonly<Record<string, string>>; readonly body?: string; readonly type?: string }
+type Sent = {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+  readonly type?: string
+}
 
 const PATIENCE_MS = 60_000
 const HOPS = 5
 const BROWSER = {
-  'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36',
+  'user-agent':
+    'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36',
   accept: 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.8',
 }
 
 /** A form that is sent by POST, and that has a button. */
 const FORM = /<form\b([^>]*)>([\s\S]*?)<\/form>/gi
-const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'", '#x27': "'", '#x2F': '/' }
+const ENTITIES: Readonly<Record<string, string>> = {
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  '#39': "'",
+  '#x27': "'",
+  '#x2F': '/',
+}
 
 function attribute(tag: string, name: string): string | undefined {
-  const [, double, single, bare] = new RegExp(`(?:^|\\s)${name}\\s*=\\s*(?:"([^"]*)"|'([^']*)'|([^\\s"'>]+))`, 'i').exec(tag) ?? []
-  return (double ?? single ?? bare)?.replace(/&([^;\s]+);/g, (whole, entity: string) => ENTITIES[entity] ?? whole)
+  const [, double, single, bare] =
+    new RegExp(`(?:^|\\s)${name}\\s*=\\s*(?:"([^"]*)"|'([^']*)'|([^\\s"'>]+))`, 'i').exec(tag) ?? []
+  return (double ?? single ?? bare)?.replace(
+    /&([^;\s]+);/g,
+    (whole, entity: string) => ENTITIES[entity] ?? whole,
+  )
 }
 
 /** The form that a page answers by, with what it sends unasked. */
 export function formOf({ url, status, text }: Reply): Form | undefined {
   if (status >= 300) return undefined
   for (const [, tag = '', inside = ''] of text.matchAll(FORM)) {
-    if (attribute(tag, 'method')?.toLowerCase() !== 'post' || !/<button\b|type=["']?submit/i.test(inside)) continue
+    if (attribute(tag, 'method')?.toLowerCase() !== 'post' || !/<button\b|type=["']?submit/i.test(inside))
+      continue
     const fields = new URLSearchParams()
     for (const [input] of inside.matchAll(/<input\b[^>]*>/gi)) {
       const name = attribute(input, 'name')
-      if (name !== undefined && attribute(input, 'type')?.toLowerCase() === 'hidden') fields.append(name, attribute(input, 'value') ?? '')
+      if (name !== undefined && attribute(input, 'type')?.toLowerCase() === 'hidden')
+        fields.append(name, attribute(input, 'value') ?? '')
     }
     return { page: url, action: new URL(attribute(tag, 'action') || url, url).href, fields }
   }
@@ -38,7 +62,9 @@ export function formOf({ url, status, text }: Reply): Form | undefined {
 /** All that a page leads to on its own site. */
 export function leadsTo({ url, text }: Reply): string[] {
   const found = [...text.matchAll(/<[a-z][^>]*>/gi)].flatMap(([tag]) =>
-    ['href', 'src', 'action', 'formaction'].map((name) => attribute(tag, name)).filter((to): to is string => to !== undefined),
+    ['href', 'src', 'action', 'formaction']
+      .map((name) => attribute(tag, name))
+      .filter((to): to is string => to !== undefined),
   )
   const here = new URL(url)
   return [
@@ -61,7 +87,12 @@ export class Visitor {
       method,
       redirect: 'manual',
       signal: AbortSignal.timeout(PATIENCE_MS),
-      headers: { ...BROWSER, ...(cookie === '' ? {} : { cookie }), ...(type === undefined ? {} : { 'content-type': type }), ...headers },
+      headers: {
+        ...BROWSER,
+        ...(cookie === '' ? {} : { cookie }),
+        ...(type === undefined ? {} : { 'content-type': type }),
+        ...headers,
+      },
       ...(body === undefined ? {} : { body }),
     })
     for (const line of answer.headers.getSetCookie()) {
@@ -83,14 +114,22 @@ export class Visitor {
   }
 
   /** Presses a button of the form, as a browser that is on its page; `change` says what differs from that. */
-  submit({ page, action, fields }: Form, [name, value]: readonly [string, string], { headers, ...sent }: Sent = {}): Promise<Reply> {
+  submit(
+    { page, action, fields }: Form,
+    [name, value]: readonly [string, string],
+    { headers, ...sent }: Sent = {},
+  ): Promise<Reply> {
     const all = new URLSearchParams(fields)
     all.set(name, value)
     return this.send('POST', action, {
       body: all.toString(),
       type: 'application/x-www-form-urlencoded',
       ...sent,
-      headers: headers ?? { origin: new URL(page).origin, 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'navigate' },
+      headers: headers ?? {
+        origin: new URL(page).origin,
+        'sec-fetch-site': 'same-origin',
+        'sec-fetch-mode': 'navigate',
+      },
     })
   }
 }

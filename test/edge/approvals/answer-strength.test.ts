@@ -9,14 +9,24 @@ const desk = new Desk('assurance', sharedStack())
 
 /** What the link's page sends when its button is pressed. */
 async function press(link: string, decision: 'approve' | 'deny'): Promise<{ status: number; page: string }> {
-  const nonce = /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? expect.fail('the page has no form')
+  const nonce =
+    /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ??
+    expect.fail('the page has no form')
   const headers = { origin: new URL(desk.url).origin, 'content-type': 'application/x-www-form-urlencoded' }
-  const answer = await fetch(link, { method: 'POST', headers, body: new URLSearchParams({ nonce, decision, reason: '' }).toString() })
+  const answer = await fetch(link, {
+    method: 'POST',
+    headers,
+    body: new URLSearchParams({ nonce, decision, reason: '' }).toString(),
+  })
   return { status: answer.status, page: await answer.text() }
 }
 
 test('where policy wants a key, a yes through a link is refused and the question stays; a no counts', async () => {
-  const [agent, tool, surely] = [await desk.agent(), await desk.tool({ capabilities: ['network'] }), desk.name()]
+  const [agent, tool, surely] = [
+    await desk.agent(),
+    await desk.tool({ capabilities: ['network'] }),
+    desk.name(),
+  ]
   const rule = `@id("${surely}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { context.approval.granted && context.approval.assurance != "key" };`
   await desk.withPolicies({ [surely]: rule }, async () => {
     const { approval } = await desk.asked(agent.client, tool)

@@ -8,7 +8,9 @@ import { ROOT } from '../../../infra/state.ts'
 type Approvers = ReadonlyMap<string, readonly string[]>
 type Context = Record<string, unknown>
 /** By its path: its types lead to those of workerd, which tests are not checked with. */
-const { given, supposed } = (await import(/* @vite-ignore */ join(ROOT, 'edge/decision/approval-context.ts'))) as {
+const { given, supposed } = (await import(
+  /* @vite-ignore */ join(ROOT, 'edge/decision/approval-context.ts')
+)) as {
   given: (approvers: Approvers, owners: readonly string[], answers: readonly Answered[]) => Context
   supposed: (approvers: Approvers, owners: readonly string[], answers: readonly Answered[]) => Context[]
 }
@@ -30,28 +32,54 @@ const said = (by: string, decision: Answered['decision'] = 'approve', channel = 
 
 test('P09 a yes by an operator who may no longer answer does not count', () => {
   const context = given(APPROVERS, [], [said('ann'), said('eve')])
-  expect(context).toMatchObject({ granted: true, count: 1, approvers: ['ann'], quorum: ['1 of finance', '1 of lead'] })
-  expect(given(APPROVERS, [], [said('eve')])).toMatchObject({ granted: false, count: 0, approvers: [], assurance: 'none' })
+  expect(context).toMatchObject({
+    granted: true,
+    count: 1,
+    approvers: ['ann'],
+    quorum: ['1 of finance', '1 of lead'],
+  })
+  expect(given(APPROVERS, [], [said('eve')])).toMatchObject({
+    granted: false,
+    count: 0,
+    approvers: [],
+    assurance: 'none',
+  })
 })
 
 test('a denial never counts as a yes', () => {
-  expect(given(APPROVERS, [], [said('ann', 'deny'), said('bob')])).toMatchObject({ count: 1, approvers: ['bob'] })
+  expect(given(APPROVERS, [], [said('ann', 'deny'), said('bob')])).toMatchObject({
+    count: 1,
+    approvers: ['bob'],
+  })
   expect(given(APPROVERS, [], [said('ann', 'deny')])).toMatchObject({ granted: false, count: 0 })
 })
 
 test('P09 the yes of an agent’s owner counts, but not as an independent one', () => {
   const context = given(APPROVERS, ['ann'], [said('ann'), said('bob')])
-  expect(context).toMatchObject({ count: 2, independent: { count: 1, roles: ['finance'], quorum: ['1 of finance'] } })
-  expect(given(APPROVERS, ['ann'], [said('ann')])).toMatchObject({ independent: { count: 0, roles: [], quorum: [] } })
+  expect(context).toMatchObject({
+    count: 2,
+    independent: { count: 1, roles: ['finance'], quorum: ['1 of finance'] },
+  })
+  expect(given(APPROVERS, ['ann'], [said('ann')])).toMatchObject({
+    independent: { count: 0, roles: [], quorum: [] },
+  })
 })
 
 test('an approval is as sure as the least sure yes in it', () => {
-  expect(given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'slack')])).toMatchObject({ assurance: 'slack' })
-  expect(given(APPROVERS, [], [said('ann', 'approve', 'link'), said('bob')])).toMatchObject({ assurance: 'link' })
-  expect(given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'a way that nobody knows')])).toMatchObject({ assurance: 'link' })
+  expect(given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'slack')])).toMatchObject({
+    assurance: 'slack',
+  })
+  expect(given(APPROVERS, [], [said('ann', 'approve', 'link'), said('bob')])).toMatchObject({
+    assurance: 'link',
+  })
+  expect(
+    given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'a way that nobody knows')]),
+  ).toMatchObject({ assurance: 'link' })
 })
 
 test('no supposed further answer makes an approval surer than the yes that was already given', () => {
-  const ways = supposed(APPROVERS, [], [said('ann', 'approve', 'link')]).map((context) => context['assurance'])
+  const ways = supposed(APPROVERS, [], [said('ann', 'approve', 'link')]).map(
+    (context) => context['assurance'],
+  )
   expect([...new Set(ways)]).toEqual(['link'])
 })

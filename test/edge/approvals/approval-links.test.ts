@@ -21,7 +21,14 @@ async function nonceOf(link: string): Promise<string> {
   return nonce ?? expect.fail('the page has no form')
 }
 
-type Post = { decision?: string; nonce?: string; headers?: Record<string, string>; reason?: string; type?: string; body?: string }
+type Post = {
+  decision?: string
+  nonce?: string
+  headers?: Record<string, string>
+  reason?: string
+  type?: string
+  body?: string
+}
 async function post(
   link: string,
   { decision = 'approve', nonce = '', headers = { origin }, reason = '', type, body }: Post,
@@ -53,7 +60,9 @@ test('P01 a hundred scanners follow the link: each sees the page, nothing is dec
   const { approval } = await asked()
   const link = await desk.link(desk.root, approval.id)
   const pages = await Promise.all(
-    Array.from({ length: 100 }, (_, i) => fetch(link, { headers: { 'user-agent': SCANNERS[i % SCANNERS.length] ?? '' } })),
+    Array.from({ length: 100 }, (_, i) =>
+      fetch(link, { headers: { 'user-agent': SCANNERS[i % SCANNERS.length] ?? '' } }),
+    ),
   )
   for (const page of pages) {
     expect(page.status).toBe(200)
@@ -82,7 +91,9 @@ test('P02 HEAD, OPTIONS and every kind of prefetch change nothing', async () => 
   for (const request of requests) await (await fetch(link, request)).arrayBuffer()
   for (const query of ['?decision=approve', '?_method=POST&decision=approve', '#approve'])
     expect((await fetch(`${link}${query}`)).status).toBe(200)
-  expect((await fetch(link, { method: 'GET', headers: { 'x-http-method-override': 'POST' } })).status).toBe(200)
+  expect((await fetch(link, { method: 'GET', headers: { 'x-http-method-override': 'POST' } })).status).toBe(
+    200,
+  )
   expect(await statusOf(approval.id)).toBe('pending')
 })
 
@@ -97,19 +108,26 @@ test('P03 the page can’t be framed, kept, or made to tell where it was', async
   const { approval } = await asked()
   const page = await fetch(await desk.link(desk.root, approval.id))
   const csp = page.headers.get('content-security-policy') ?? ''
-  for (const part of ["default-src 'none'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'"]) expect(csp).toContain(part)
+  for (const part of [
+    "default-src 'none'",
+    "frame-ancestors 'none'",
+    "form-action 'self'",
+    "base-uri 'none'",
+  ])
+    expect(csp).toContain(part)
   const text = await page.text()
-  const [script = '', ...more] = [...text.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(([, inside]) => inside)
+  const [script = '', ...more] = [...text.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
+    ([, inside]) => inside,
+  )
   const digest = createHash('sha256').update(script).digest('base64')
   expect([csp.match(/script-src[^;]*/g), more]).toEqual([[`script-src 'sha256-${digest}'`], []])
   expect(csp).toContain("connect-src 'self'")
   expect(csp).not.toMatch(/unsafe-eval|\*/)
   expect(
     Object.fromEntries(
-      ['referrer-policy', 'cache-control', 'x-content-type-options', 'x-frame-options', 'x-robots-tag'].map((name) => [
-        name,
-        page.headers.get(name),
-      ]),
+      ['referrer-policy', 'cache-control', 'x-content-type-options', 'x-frame-options', 'x-robots-tag'].map(
+        (name) => [name, page.headers.get(name)],
+      ),
     ),
   ).toEqual({
     'referrer-policy': 'no-referrer',
@@ -119,7 +137,9 @@ test('P03 the page can’t be framed, kept, or made to tell where it was', async
     'x-robots-tag': 'noindex',
   })
   expect(page.headers.get('set-cookie')).toBeNull()
-  expect(text.replace(`<script>${script}</script>`, '')).not.toMatch(/<script|\son\w+=|https?:\/\/(?!127\.0\.0\.1)/i)
+  expect(text.replace(`<script>${script}</script>`, '')).not.toMatch(
+    /<script|\son\w+=|https?:\/\/(?!127\.0\.0\.1)/i,
+  )
 })
 
 test('P03 a form from elsewhere, or without the page’s nonce, decides nothing', async () => {
@@ -134,7 +154,10 @@ test('P03 a form from elsewhere, or without the page’s nonce, decides nothing'
     ['another port', { nonce, headers: { origin: origin.replace(/:\d+$/, ':1') } }],
     ['another scheme', { nonce, headers: { origin: origin.replace('http:', 'https:') } }],
     ['an opaque origin', { nonce, headers: { origin: 'null' } }],
-    ['an opaque origin, sent across sites', { nonce, headers: { origin: 'null', 'sec-fetch-site': 'cross-site' } }],
+    [
+      'an opaque origin, sent across sites',
+      { nonce, headers: { origin: 'null', 'sec-fetch-site': 'cross-site' } },
+    ],
     ['no origin', { nonce, headers: {} }],
     ['no origin, and a referrer', { nonce, headers: { referer: link } }],
     ['a fetch across sites', { nonce, headers: { origin, 'sec-fetch-site': 'cross-site' } }],
@@ -147,7 +170,10 @@ test('P03 a form from elsewhere, or without the page’s nonce, decides nothing'
     ['the nonce in plain text', { type: 'text/plain', body: `nonce=${nonce}&decision=approve` }],
     [
       'the nonce in a multipart form',
-      { type: 'multipart/form-data; boundary=x', body: `--x\r\ncontent-disposition: form-data; name="nonce"\r\n\r\n${nonce}\r\n--x--` },
+      {
+        type: 'multipart/form-data; boundary=x',
+        body: `--x\r\ncontent-disposition: form-data; name="nonce"\r\n\r\n${nonce}\r\n--x--`,
+      },
     ],
     ['a body beyond any form', { body: `nonce=${nonce}&decision=approve&reason=${'x'.repeat(100_000)}` }],
   ] as const) {
@@ -163,21 +189,34 @@ test('P03 a form from elsewhere, or without the page’s nonce, decides nothing'
 test('P03 a browser that hides its origin, because we ask it to, is believed that it is on our page', async () => {
   const { approval } = await asked()
   const link = await desk.link(desk.root, approval.id)
-  expect(await post(link, { nonce: await nonceOf(link), headers: { origin: 'null', 'sec-fetch-site': 'same-origin' } })).toBe(200)
+  expect(
+    await post(link, {
+      nonce: await nonceOf(link),
+      headers: { origin: 'null', 'sec-fetch-site': 'same-origin' },
+    }),
+  ).toBe(200)
 })
 
-test('P04 a thousand answers at once: one decides, all the others are told so, and the journal has one', { timeout: 120_000 }, async () => {
+test('P04 a thousand answers at once: one decides, all the others are told so, and the journal has one', {
+  timeout: 120_000,
+}, async () => {
   const call = await asked()
   const link = await desk.link(desk.root, call.approval.id)
   const nonce = await nonceOf(link)
   const statuses = await Promise.all(
-    Array.from({ length: 1_000 }, (_, i) => post(link, { nonce, decision: i % 2 === 0 ? 'approve' : 'deny' })),
+    Array.from({ length: 1_000 }, (_, i) =>
+      post(link, { nonce, decision: i % 2 === 0 ? 'approve' : 'deny' }),
+    ),
   )
   expect(statuses.filter((status) => status === 200)).toHaveLength(1)
   expect(statuses.filter((status) => status === 409)).toHaveLength(999)
-  const kinds = granted(await agent.client('readJournal', { params: { run: call.run } })).items.map(({ kind }) => kind)
+  const kinds = granted(await agent.client('readJournal', { params: { run: call.run } })).items.map(
+    ({ kind }) => kind,
+  )
   expect(kinds.filter((kind) => kind === 'approved' || kind === 'rejected')).toHaveLength(1)
-  expect(granted(await desk.root('readApproval', { params: { id: call.approval.id } })).answers).toHaveLength(1)
+  expect(granted(await desk.root('readApproval', { params: { id: call.approval.id } })).answers).toHaveLength(
+    1,
+  )
 })
 
 test('P04 a used link is used up, for the same answer and for the other', async () => {
@@ -202,17 +241,23 @@ test('P05 an expired link is gone, by every way, and says so', { timeout: 30_000
   expect(call.approval.expires_at - call.created_at_ms).toBe(2_000)
   await eventually('the clock is past the expiry', () => Date.now() > call.approval.expires_at)
   expect(await post(link, { nonce })).toBe(410) // whether or not the alarm has gone off
-  expect(refusal(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))).toBe(
-    '410 approval_expired',
-  )
+  expect(
+    refusal(
+      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+    ),
+  ).toBe('410 approval_expired')
   await eventually(
     'the call has expired',
-    async () => granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state === 'expired',
+    async () =>
+      granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state ===
+      'expired',
   )
   for (const decision of ['approve', 'deny']) expect(await post(link, { nonce, decision })).toBe(410)
-  expect(refusal(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'deny' } }))).toBe(
-    '410 approval_expired',
-  )
+  expect(
+    refusal(
+      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'deny' } }),
+    ),
+  ).toBe('410 approval_expired')
   const page = await fetch(link)
   const text = await page.text()
   expect([page.status, text.includes('<form'), /expired/i.test(text)]).toEqual([410, false, true])
@@ -229,19 +274,36 @@ test('P06 a link with one character changed is none, and shows nothing of the ca
     const text = await page.text()
     expect([at, page.status, text.includes(sensitive)]).toEqual([at, 401, false])
   }
-  for (const token of ['', 'x', '..', `${link.slice(start)}x`, link.slice(start, -1), '%2e%2e%2f', 'a.b.c.d.e', 'null'])
+  for (const token of [
+    '',
+    'x',
+    '..',
+    `${link.slice(start)}x`,
+    link.slice(start, -1),
+    '%2e%2e%2f',
+    'a.b.c.d.e',
+    'null',
+  ])
     expect([401, 404]).toContain((await fetch(`${origin}/approve/${token}`)).status)
 })
 
 test('P07 the link of one call does not answer another, and an answer can’t be turned around', async () => {
   const [one, two] = [await asked(), await asked()]
-  const [first, second] = [await desk.link(desk.root, one.approval.id), await desk.link(desk.root, two.approval.id)]
+  const [first, second] = [
+    await desk.link(desk.root, one.approval.id),
+    await desk.link(desk.root, two.approval.id),
+  ]
   const swapped = second.replace(two.approval.id, one.approval.id)
   expect((await fetch(swapped)).status).toBe(401)
   expect(await post(swapped, { nonce: await nonceOf(second) })).toBe(401)
   expect(await post(first, { nonce: await nonceOf(second) })).toBe(403)
   expect([await statusOf(one.approval.id), await statusOf(two.approval.id)]).toEqual(['pending', 'pending'])
-  expect(await post(first, { nonce: await nonceOf(first), body: `nonce=${await nonceOf(first)}&decision=deny&decision=approve` })).toBe(400)
+  expect(
+    await post(first, {
+      nonce: await nonceOf(first),
+      body: `nonce=${await nonceOf(first)}&decision=deny&decision=approve`,
+    }),
+  ).toBe(400)
   expect(await statusOf(one.approval.id)).toBe('pending') // neither the first nor the last of two counts
 })
 
@@ -273,21 +335,27 @@ test('P09 an answer counts for who was given the link, and only while they may a
 test('P09 who may not answer is given no link, and no way around it', async () => {
   const auditor = await desk.operator(['auditor'])
   const { approval } = await asked()
-  expect(granted(await auditor.client('readApproval', { params: { id: approval.id } }))).not.toHaveProperty('url')
+  expect(granted(await auditor.client('readApproval', { params: { id: approval.id } }))).not.toHaveProperty(
+    'url',
+  )
   await eventually('it is listed, without a link', async () => {
     const listed = granted(await auditor.client('listApprovals', { query: {} })).items
     expect(listed.filter(({ url }) => url !== undefined)).toEqual([])
     return listed.some(({ id }) => id === approval.id)
   })
-  expect(refusal(await auditor.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))).toBe(
-    '403 forbidden',
-  )
+  expect(
+    refusal(
+      await auditor.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
+    ),
+  ).toBe('403 forbidden')
   const none = await desk.operator([])
   expect(refusal(await none.client('readApproval', { params: { id: approval.id } }))).toBe('403 forbidden')
   expect(refusal(await agent.client('readApproval', { params: { id: approval.id } }))).toBe('403 forbidden')
-  expect(refusal(await agent.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))).toBe(
-    '403 forbidden',
-  )
+  expect(
+    refusal(
+      await agent.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
+    ),
+  ).toBe('403 forbidden')
   expect(await statusOf(approval.id)).toBe('pending')
 })
 
@@ -297,35 +365,47 @@ test('a link that was taken back shows nothing and decides nothing; the question
   const params = { id: call.approval.id }
   const [link, theirs] = [await desk.link(holder.client, params.id), await desk.link(other.client, params.id)]
   const nonce = await nonceOf(link)
-  const revoke = (of?: string) => other.client('revokeLinks', { params, query: of === undefined ? {} : { of } })
+  const revoke = (of?: string) =>
+    other.client('revokeLinks', { params, query: of === undefined ? {} : { of } })
   expect(refusal(await revoke('nobody-of-that-name'))).toBe('404 not_found')
   for (let again = 0; again < 2; again++)
-    expect(granted(await revoke(holder.name))).toMatchObject({ status: 'pending', links_revoked: [holder.name] })
+    expect(granted(await revoke(holder.name))).toMatchObject({
+      status: 'pending',
+      links_revoked: [holder.name],
+    })
   const page = await fetch(link)
   const text = await page.text()
-  expect([page.status, /<form|<button|<script/.test(text), text.includes(sensitive), text.includes('taken back')]).toEqual([
-    410,
-    false,
-    false,
-    true,
-  ])
+  expect([
+    page.status,
+    /<form|<button|<script/.test(text),
+    text.includes(sensitive),
+    text.includes('taken back'),
+  ]).toEqual([410, false, false, true])
   expect([await post(link, { nonce }), (await fetch(`${link}/events`)).status]).toEqual([410, 410])
   expect(granted(await holder.client('readApproval', { params })).url).toBeUndefined()
   expect((await fetch(theirs)).status).toBe(200)
   expect(granted(await revoke())).toMatchObject({ status: 'pending', links_revoked: 'all' })
-  expect([(await fetch(theirs)).status, await desk.root('readApproval', { params }).then((one) => granted(one).url)]).toEqual([
-    410,
-    undefined,
-  ])
-  expect(refusal(await (await desk.operator(['auditor'])).client('revokeLinks', { params, query: {} }))).toBe('403 forbidden')
+  expect([
+    (await fetch(theirs)).status,
+    await desk.root('readApproval', { params }).then((one) => granted(one).url),
+  ]).toEqual([410, undefined])
+  expect(refusal(await (await desk.operator(['auditor'])).client('revokeLinks', { params, query: {} }))).toBe(
+    '403 forbidden',
+  )
   // Whose link it was may still answer otherwise; what was told of the rest stays untold.
   granted(await holder.client('answerApproval', { params, body: { decision: 'approve' } }))
   expect([(await fetch(link)).status, await statusOf(params.id)]).toEqual([410, 'approved'])
   const ended = await asked()
-  granted(await desk.root('answerApproval', { params: { id: ended.approval.id }, body: { decision: 'deny' } }))
-  expect(refusal(await desk.root('revokeLinks', { params: { id: ended.approval.id }, query: {} }))).toBe('409 already_ended')
+  granted(
+    await desk.root('answerApproval', { params: { id: ended.approval.id }, body: { decision: 'deny' } }),
+  )
+  expect(refusal(await desk.root('revokeLinks', { params: { id: ended.approval.id }, query: {} }))).toBe(
+    '409 already_ended',
+  )
   const journal = granted(await agent.client('readJournal', { params: { run: call.run } })).items
-  expect(journal.filter(({ kind }) => kind === 'links_revoked').map(({ body }) => [body['by'], body['of']])).toEqual([
+  expect(
+    journal.filter(({ kind }) => kind === 'links_revoked').map(({ body }) => [body['by'], body['of']]),
+  ).toEqual([
     [other.name, holder.name],
     [other.name, null],
   ])

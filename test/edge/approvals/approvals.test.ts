@@ -15,7 +15,14 @@ const sensitive = await desk.tool({ capabilities: ['network'] })
 const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 1 })
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 const approver = await desk.operator(['approver'])
-const SAID = { by: 'ann', decision: 'deny', channel: 'api', assurance: 'key', scope: 'once', at_ms: 0 } as const
+const SAID = {
+  by: 'ann',
+  decision: 'deny',
+  channel: 'api',
+  assurance: 'key',
+  scope: 'once',
+  at_ms: 0,
+} as const
 
 const read = async ({ run, id }: { run: string; id: string }): Promise<Call> =>
   granted(await agent.client('readCall', { params: { run, call: id } }))
@@ -30,7 +37,16 @@ test('yes: the call is granted, run once, and the inbox says who said so', async
     status: 'approved',
     digest: call.digest,
     call: call.id,
-    answers: [{ by: approver.name, decision: 'approve', channel: 'api', assurance: 'key', scope: 'once', reason: 'looks right' }],
+    answers: [
+      {
+        by: approver.name,
+        decision: 'approve',
+        channel: 'api',
+        assurance: 'key',
+        scope: 'once',
+        reason: 'looks right',
+      },
+    ],
   })
   expect(await read(call)).toMatchObject({ state: 'granted', approval: { status: 'approved' } })
   await peer.run(call.id)
@@ -41,8 +57,12 @@ test('yes: the call is granted, run once, and the inbox says who said so', async
 test('V02 G09 a reason is kept without secrets and in characters that show: the inbox, the journal and the agent get it so', async () => {
   const call = await desk.asked(agent.client, sensitive)
   const token = `ghp_${'a'.repeat(36)}`
-  const { answers } = granted(await answer(call.approval.id, 'deny', approver, `use ${token}\u202e, not \u200bthat\nplease`))
-  const kept = expect.stringMatching(/^use «redacted, mark [0-9a-f]{16}»\\u\{202e\}, not \\u\{200b\}that\nplease$/)
+  const { answers } = granted(
+    await answer(call.approval.id, 'deny', approver, `use ${token}\u202e, not \u200bthat\nplease`),
+  )
+  const kept = expect.stringMatching(
+    /^use «redacted, mark [0-9a-f]{16}»\\u\{202e\}, not \\u\{200b\}that\nplease$/,
+  )
   expect(answers).toMatchObject([{ reason: kept }])
   const told = await read(call)
   expect(told).toMatchObject({ state: 'rejected', result: { error: { detail: kept } } })
@@ -64,19 +84,29 @@ test('a yes that is not enough is no approval: cancelled or expired, the card sa
   })
   const rule = `@id("two-above-ten") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.args.sum > 10 } unless { context.approval.count >= 2 };`
   await desk.withPolicies({ 'two-above-ten': rule }, async () => {
-    const [stopped, late] = [await desk.asked(agent.client, name, { sum: 11 }), await desk.asked(agent.client, name, { sum: 12 })]
+    const [stopped, late] = [
+      await desk.asked(agent.client, name, { sum: 11 }),
+      await desk.asked(agent.client, name, { sum: 12 }),
+    ]
     for (const call of [stopped, late]) {
       const pending = granted(await answer(call.approval.id, 'approve'))
       expect(pending).toMatchObject({ status: 'pending' })
-      expect(pending.prompt.on_yes).toMatch(/^policy wants approval\.count ≥ 2.*any other yes does not let it run$/)
+      expect(pending.prompt.on_yes).toMatch(
+        /^policy wants approval\.count ≥ 2.*any other yes does not let it run$/,
+      )
     }
-    const cancelled = granted(await agent.client('cancelCall', { params: { run: stopped.run, call: stopped.id } }))
+    const cancelled = granted(
+      await agent.client('cancelCall', { params: { run: stopped.run, call: stopped.id } }),
+    )
     expect(cancelled).toMatchObject({ state: 'cancelled', approval: { status: 'cancelled' } })
     const expired = await eventually('it expires', async () => {
       const call = await read(late)
       return call.state === 'expired' && call
     })
-    expect(expired).toMatchObject({ approval: { status: 'expired' }, result: { error: { detail: 'not enough people answered in time' } } })
+    expect(expired).toMatchObject({
+      approval: { status: 'expired' },
+      result: { error: { detail: 'not enough people answered in time' } },
+    })
   })
 })
 
@@ -97,7 +127,9 @@ test('seed T28: the record says what it is about and what may be answered: no co
   ])
   // Where policy wants each call looked at, no further yes is offered.
   const each = await record(await desk.tool({ capabilities: ['secrets_read'] }))
-  expect(each.options.filter(({ decision }) => decision === 'approve')).toEqual([{ decision: 'approve', scope: 'once' }])
+  expect(each.options.filter(({ decision }) => decision === 'approve')).toEqual([
+    { decision: 'approve', scope: 'once' },
+  ])
 })
 
 test('no: the call is rejected with the reason, and nothing runs', async () => {
@@ -124,11 +156,14 @@ test('the inbox lists what waits, newest first, and what has ended; each with a 
   ]
   const ids = calls.map(({ approval }) => approval.id)
   const listed = (status: 'pending' | 'ended' | 'all', by = approver) =>
-    by.client('listApprovals', { query: { status } }).then((list) => granted(list).items.filter(({ id }) => ids.includes(id)))
+    by
+      .client('listApprovals', { query: { status } })
+      .then((list) => granted(list).items.filter(({ id }) => ids.includes(id)))
   await eventually('all three are listed', async () => (await listed('pending')).length === 3)
   expect((await listed('pending')).map(({ id }) => id)).toEqual(ids.toReversed())
   const [mine, theirs] = [await listed('pending'), await listed('pending', await desk.operator(['approver']))]
-  for (const [i, { url }] of mine.entries()) expect([typeof url, url === theirs[i]?.url]).toEqual(['string', false])
+  for (const [i, { url }] of mine.entries())
+    expect([typeof url, url === theirs[i]?.url]).toEqual(['string', false])
   granted(await answer(ids[0] ?? '', 'deny'))
   await eventually('one has ended', async () => (await listed('ended')).length === 1)
   expect((await listed('ended'))[0]).toMatchObject({ id: ids[0], status: 'denied' })
@@ -139,7 +174,9 @@ test('the inbox lists what waits, newest first, and what has ended; each with a 
 test('the list and the approval itself say the same', async () => {
   const call = await desk.asked(agent.client, sensitive, { text: 'hello' })
   const item = await eventually('it is listed', async () =>
-    granted(await approver.client('listApprovals', { query: {} })).items.find(({ id }) => id === call.approval.id),
+    granted(await approver.client('listApprovals', { query: {} })).items.find(
+      ({ id }) => id === call.approval.id,
+    ),
   )
   expect(granted(await approver.client('readApproval', { params: { id: call.approval.id } }))).toEqual(item)
   expect(item.prompt).toMatchObject({ agent: agent.name, tool: sensitive, tool_version: 1, risk: 'medium' })
@@ -224,7 +261,9 @@ test('P11 yes, no, cancel and expiry at the same moment, eighty times: one wins,
         'approval_requested expired → expired, expired',
       ]).toContain(told)
       expect(ended.attestation?.executor).toBe('edge')
-      expect(refusal(await answer(call.approval.id, 'approve'))).toMatch(/^4(09 already_answered|10 approval_expired)$/)
+      expect(refusal(await answer(call.approval.id, 'approve'))).toMatch(
+        /^4(09 already_answered|10 approval_expired)$/,
+      )
     }
   }
   expect(seen.size).toBeGreaterThan(1)
@@ -236,7 +275,9 @@ test('P12 forty questions of one agent in forty runs are each answered by itself
   const [first, ...rest] = calls
   granted(await answer(first?.approval.id ?? '', 'approve'))
   for (const call of rest)
-    expect(granted(await flood.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe('awaiting_approval')
+    expect(granted(await flood.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
+      'awaiting_approval',
+    )
   await Promise.all(rest.map((call) => answer(call.approval.id, 'deny')))
 })
 
@@ -248,7 +289,10 @@ test.each([
   ['a reason beyond the limit', { decision: 'approve', reason: 'x'.repeat(1_001) }],
 ])('an answer that is none is refused: %s', async (_name, body) => {
   const call = await desk.asked(agent.client, sensitive)
-  const answered = await approver.client('answerApproval', { params: { id: call.approval.id }, body: body as { decision: 'approve' } }) // wrong on purpose
+  const answered = await approver.client('answerApproval', {
+    params: { id: call.approval.id },
+    body: body as { decision: 'approve' },
+  }) // wrong on purpose
   expect(refusal(answered)).toBe('400 invalid_request')
   expect((await read(call)).state).toBe('awaiting_approval')
 })

@@ -35,19 +35,29 @@ const tool = await desk.tool({
 })
 
 type Asked = Awaited<ReturnType<typeof ask>>
-const ARGS = { words: ['rm', '-r', 'all'], amount: 10, timeout: 5_000, hosts: ['a.example.com:443'], password: 'hunter2-hunter2' }
+const ARGS = {
+  words: ['rm', '-r', 'all'],
+  amount: 10,
+  timeout: 5_000,
+  hosts: ['a.example.com:443'],
+  password: 'hunter2-hunter2',
+}
 const ask = (args: Record<string, unknown> = ARGS, name = tool) => desk.asked(agent.client, name, args)
 const idOf = ({ approval }: Asked) => ({ id: approval.id })
-const startFrom = async (call: Asked) => granted(await ann.client('readArguments', { params: idOf(call) })).arguments
+const startFrom = async (call: Asked) =>
+  granted(await ann.client('readArguments', { params: idOf(call) })).arguments
 const yes = (call: Asked, args: Record<string, unknown>, more: Record<string, unknown> = {}, by = ann) =>
   by.client('answerApproval', { params: idOf(call), body: { decision: 'approve', arguments: args, ...more } })
-const read = async ({ run, id }: Call) => granted(await agent.client('readCall', { params: { run, call: id } }))
+const read = async ({ run, id }: Call) =>
+  granted(await agent.client('readCall', { params: { run, call: id } }))
 const approvalOf = async (call: Asked) => granted(await ann.client('readApproval', { params: idOf(call) }))
 
 test('a yes to fewer arguments: they run, they are attested, and their agent is told', async () => {
   const call = await ask()
   const narrowed = { ...(await startFrom(call)), words: ['rm', 'one'], amount: 5 }
-  const preview = granted(await ann.client('previewAnswer', { params: idOf(call), body: { arguments: narrowed } }))
+  const preview = granted(
+    await ann.client('previewAnswer', { params: idOf(call), body: { arguments: narrowed } }),
+  )
   expect(preview).toMatchObject({ digest: call.digest, effect: 'allow', more: 0 })
   expect(preview.changes).toEqual([
     { at: '/words/1', from: '"-r"', to: '"one"' },
@@ -55,21 +65,42 @@ test('a yes to fewer arguments: they run, they are attested, and their agent is 
     { at: '/amount', from: '10', to: '5' },
   ])
   expect((await approvalOf(call)).digest).toBe(call.digest) // nothing came of looking
-  const approved = granted(await yes(call, narrowed, { digest: call.digest, becomes: preview.becomes, reason: 'one is enough' }))
-  expect(approved).toMatchObject({ status: 'approved', digest: preview.becomes, prompt: { command: '["echo","rm","one"]' } })
-  expect(approved.edits).toMatchObject([{ by: ann.name, channel: 'api', from: call.digest, changes: preview.changes }])
+  const approved = granted(
+    await yes(call, narrowed, { digest: call.digest, becomes: preview.becomes, reason: 'one is enough' }),
+  )
+  expect(approved).toMatchObject({
+    status: 'approved',
+    digest: preview.becomes,
+    prompt: { command: '["echo","rm","one"]' },
+  })
+  expect(approved.edits).toMatchObject([
+    { by: ann.name, channel: 'api', from: call.digest, changes: preview.changes },
+  ])
   // The worker gets what was said yes to, the hidden value among it, and signs for it.
   const claim = granted(await peer.claim(call.id))
   const meant = { ...ARGS, words: ['rm', 'one'], amount: 5 }
-  expect([claim.args, claim.plan.executor.argv, claim.facts_digest]).toEqual([meant, ['echo', 'rm', 'one'], preview.becomes])
+  expect([claim.args, claim.plan.executor.argv, claim.facts_digest]).toEqual([
+    meant,
+    ['echo', 'rm', 'one'],
+    preview.becomes,
+  ])
   granted(await peer.settle(claim))
   const told = await read(call)
-  expect(told).toMatchObject({ state: 'succeeded', digest: preview.becomes, edited: { arguments: meant, from: call.digest } })
+  expect(told).toMatchObject({
+    state: 'succeeded',
+    digest: preview.becomes,
+    edited: { arguments: meant, from: call.digest },
+  })
   const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
   expect([bundle.call.arguments, digestOf(bundle.call)]).toEqual([meant, preview.becomes])
   const journal = granted(await agent.client('readJournal', { params: { run: call.run } })).items
   expect(journal.map(({ kind }) => kind)).toEqual(['approval_requested', 'edited', 'claimed', 'succeeded'])
-  expect(journal[1]?.body).toMatchObject({ by: ann.name, from: call.digest, digest: preview.becomes, args_sha256: digestOf(meant) })
+  expect(journal[1]?.body).toMatchObject({
+    by: ann.name,
+    from: call.digest,
+    digest: preview.becomes,
+    args_sha256: digestOf(meant),
+  })
   expect(JSON.stringify([journal, approved])).not.toContain('hunter2')
 })
 
@@ -82,7 +113,10 @@ test('the same proposal once more is still that call, by what its agent sent', a
     id: call.id,
     edited: { from: call.digest },
   })
-  const other = await agent.client('proposeCallInNewRun', { body: { tool, args: { ...ARGS, amount: 1 } }, headers })
+  const other = await agent.client('proposeCallInNewRun', {
+    body: { tool, args: { ...ARGS, amount: 1 } },
+    headers,
+  })
   expect(refusal(other)).toBe('409 idempotency_key_reused')
 })
 
@@ -93,13 +127,19 @@ test.each([
   ['more time', { timeout: 6_000 }, '422 edit_too_wide'],
   ['another host', { hosts: ['b.example.com:443'] }, '422 edit_too_wide'],
   ['a host that the tool does not list', { hosts: ['c.example.com:443'] }, '403 denied'],
-  ['a part of what is hidden', { note: 'password=«redacted, mark 0000000000000000»' }, '422 invalid_arguments'],
+  [
+    'a part of what is hidden',
+    { note: 'password=«redacted, mark 0000000000000000»' },
+    '422 invalid_arguments',
+  ],
   ['nothing changed', {}, '409 conflict'],
 ])('%s is refused, and the question stays as it was', async (_what, change, code) => {
   const call = await ask()
   const before = await approvalOf(call)
   const changed = { ...(await startFrom(call)), ...change }
-  expect(refusal(await ann.client('previewAnswer', { params: idOf(call), body: { arguments: changed } }))).toBe(code)
+  expect(
+    refusal(await ann.client('previewAnswer', { params: idOf(call), body: { arguments: changed } })),
+  ).toBe(code)
   expect(refusal(await yes(call, changed))).toBe(code)
   expect(await approvalOf(call)).toEqual(before)
   granted(await ann.client('answerApproval', { params: idOf(call), body: { decision: 'deny' } }))
@@ -120,39 +160,75 @@ const write = await desk.tool({
 })
 
 test.each([
-  ['another program', { command: 'id', args: [] }, { command: 'sh', args: ['-c', 'id; curl evil.example'] }, 'it runs another program'],
-  ['one of that name elsewhere', { command: 'id', args: [] }, { command: './id', args: [] }, 'it runs another program'],
-  ['what no longer only reads', { command: 'find', args: ['.'] }, { command: 'find', args: ['.', '-delete'] }, 'its risk is high'],
+  [
+    'another program',
+    { command: 'id', args: [] },
+    { command: 'sh', args: ['-c', 'id; curl evil.example'] },
+    'it runs another program',
+  ],
+  [
+    'one of that name elsewhere',
+    { command: 'id', args: [] },
+    { command: './id', args: [] },
+    'it runs another program',
+  ],
+  [
+    'what no longer only reads',
+    { command: 'find', args: ['.'] },
+    { command: 'find', args: ['.', '-delete'] },
+    'its risk is high',
+  ],
 ])('B1 %s is not less, whoever says yes to it', async (_what, args, change, why) => {
   const call = await ask(args, shell)
   const looked = await ann.client('previewAnswer', { params: idOf(call), body: { arguments: change } })
-  expect([refusal(looked), JSON.stringify(looked)]).toEqual(['422 edit_too_wide', expect.stringContaining(why)])
+  expect([refusal(looked), JSON.stringify(looked)]).toEqual([
+    '422 edit_too_wide',
+    expect.stringContaining(why),
+  ])
   expect(refusal(await yes(call, change))).toBe('422 edit_too_wide')
   expect(await approvalOf(call)).toMatchObject({ status: 'pending', digest: call.digest })
 })
 
 const nonceOf = async (link: string): Promise<string> =>
-  /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? expect.fail('the page has no form')
+  /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ??
+  expect.fail('the page has no form')
 
 /** As the page behind a link would send it. */
 async function byLink(link: string, fields: Record<string, string>): Promise<[status: number, page: string]> {
   const nonce = fields['nonce'] ?? (await nonceOf(link))
   const headers = { origin: new URL(link).origin, 'content-type': 'application/x-www-form-urlencoded' }
-  const answer = await fetch(link, { method: 'POST', headers, body: new URLSearchParams({ nonce, ...fields }).toString() })
+  const answer = await fetch(link, {
+    method: 'POST',
+    headers,
+    body: new URLSearchParams({ nonce, ...fields }).toString(),
+  })
   return [answer.status, await answer.text()]
 }
 
 test.each([
   ['another program', shell, { command: 'id', args: [] }, { command: 'sh', args: ['-c', 'id'] }],
-  ['other words for the same program', shell, { command: 'sh', args: ['-c', 'ls'] }, { command: 'sh', args: ['-c', 'rm -r .'] }],
+  [
+    'other words for the same program',
+    shell,
+    { command: 'sh', args: ['-c', 'ls'] },
+    { command: 'sh', args: ['-c', 'rm -r .'] },
+  ],
   ['another path and text', write, { path: 'notes', text: 'hello' }, { path: '.profile', text: 'evil' }],
-  ['the same in another order', shell, { command: 'cp', args: ['a', 'b'] }, { command: 'cp', args: ['b', 'a'] }],
+  [
+    'the same in another order',
+    shell,
+    { command: 'cp', args: ['a', 'b'] },
+    { command: 'cp', args: ['b', 'a'] },
+  ],
   ['a member more', write, { path: 'notes' }, { path: 'notes', mode: 'append' }],
 ])('B1 whoever holds a link writes nothing: %s', async (_what, name, args, change) => {
   const call = await ask(args, name)
   const link = await desk.link(bob.client, call.approval.id)
   const fields = { arguments: JSON.stringify(change) }
-  expect(await byLink(link, { ...fields, step: 'change' })).toEqual([422, expect.stringContaining('This change can’t be made')])
+  expect(await byLink(link, { ...fields, step: 'change' })).toEqual([
+    422,
+    expect.stringContaining('This change can’t be made'),
+  ])
   // Who knows what it would become does no better.
   const known = await ann.client('previewAnswer', { params: idOf(call), body: { arguments: change } })
   const becomes = known.ok ? known.value.becomes : 'f'.repeat(64)
@@ -166,10 +242,15 @@ test('B1 over a link things are left out, and less is spent', async () => {
   const text = JSON.stringify({ path: 'notes', tags: [{ c: 2 }], bytes: 5 })
   const [status, page] = await byLink(link, { arguments: text, step: 'change' })
   expect([status, page]).toEqual([200, expect.stringContaining('<span class="tag high">high risk</span>')])
-  const becomes = /name="becomes" value="([0-9a-f]{64})"/.exec(page)?.[1] ?? expect.fail('the page offers nothing')
+  const becomes =
+    /name="becomes" value="([0-9a-f]{64})"/.exec(page)?.[1] ?? expect.fail('the page offers nothing')
   const nonce = await nonceOf(link)
   expect((await byLink(link, { arguments: text, becomes, decision: 'approve' }))[0]).toBe(200)
-  expect(await approvalOf(call)).toMatchObject({ status: 'approved', digest: becomes, edits: [{ by: bob.name, channel: 'link' }] })
+  expect(await approvalOf(call)).toMatchObject({
+    status: 'approved',
+    digest: becomes,
+    edits: [{ by: bob.name, channel: 'link' }],
+  })
   // B12: afterwards the link says what became of it; what else is sent from a page of before changes nothing.
   const over = expect.stringMatching(/<h1>Approved<\/h1>[\s\S]*has changed the arguments/)
   expect([(await fetch(link)).status, await (await fetch(link)).text()]).toEqual([200, over])
@@ -183,14 +264,24 @@ test('B5 the change and the call as it would be are there whole, on both pages',
   const link = await desk.link(bob.client, call.approval.id)
   const out = { path: 'notes', tags: [long('KEPT')] }
   const [status, page] = await byLink(link, { step: 'change', arguments: JSON.stringify(out) })
-  expect([status, page]).toEqual([200, expect.stringMatching(/The whole change[\s\S]*BEFORE[\s\S]*The whole arguments[\s\S]*KEPT/)])
+  expect([status, page]).toEqual([
+    200,
+    expect.stringMatching(/The whole change[\s\S]*BEFORE[\s\S]*The whole arguments[\s\S]*KEPT/),
+  ])
   const signedIn = await ConsoleSession.open(desk.url, bob.key)
   const path = `/console/approvals/${call.approval.id}`
-  const fields = { ...(await signedIn.fields(path)), step: 'change', arguments: JSON.stringify({ ...out, text: long('AFTER') }) }
+  const fields = {
+    ...(await signedIn.fields(path)),
+    step: 'change',
+    arguments: JSON.stringify({ ...out, text: long('AFTER') }),
+  }
   const shown = await (await signedIn.post(path, fields)).text()
   expect(shown).toMatch(/The whole change[\s\S]*BEFORE[\s\S]*AFTER[\s\S]*The whole arguments[\s\S]*KEPT/)
   const little = await ask({ path: 'notes', text: 'hello' }, write)
-  const [, brief] = await byLink(await desk.link(bob.client, little.approval.id), { step: 'change', arguments: '{"path":"notes"}' })
+  const [, brief] = await byLink(await desk.link(bob.client, little.approval.id), {
+    step: 'change',
+    arguments: '{"path":"notes"}',
+  })
   expect(brief).not.toContain('The whole')
 })
 
@@ -215,10 +306,16 @@ test('B10 a yes beside a text that was changed is no yes to what the agent asked
     expect((await by({ decision: 'approve', arguments: '{"command":"sh","args":[]}' }))[0]).toBe(422)
   expect(await approvalOf(call)).toMatchObject({ status: 'pending', digest: call.digest, answers: [] })
   // As it was offered, however it is spaced, it is the agent's; and no is no.
-  expect((await byLink(link, { decision: 'approve', arguments: '{"args":["one","two"],\r\n"command":"echo"}' }))[0]).toBe(200)
+  expect(
+    (
+      await byLink(link, { decision: 'approve', arguments: '{"args":["one","two"],\r\n"command":"echo"}' })
+    )[0],
+  ).toBe(200)
   expect(await approvalOf(call)).toMatchObject({ status: 'approved', digest: call.digest })
   const other = await ask({ command: 'echo', args: ['one', 'two'] }, shell)
-  expect((await byLink(await desk.link(bob.client, other.approval.id), { ...less, decision: 'deny' }))[0]).toBe(200)
+  expect(
+    (await byLink(await desk.link(bob.client, other.approval.id), { ...less, decision: 'deny' }))[0],
+  ).toBe(200)
   expect((await approvalOf(other)).status).toBe('denied')
 })
 
@@ -238,10 +335,17 @@ test('policy decides the changed call: what it denies is refused, what it wants 
   await desk.withPolicies(policies, async () => {
     const call = await ask({ words: ['pay'], amount: 10 }, name)
     const link = await desk.link(bob.client, call.approval.id)
-    expect(granted(await bob.client('answerApproval', { params: idOf(call), body: { decision: 'approve' } })).status).toBe('pending')
+    expect(
+      granted(await bob.client('answerApproval', { params: idOf(call), body: { decision: 'approve' } }))
+        .status,
+    ).toBe('pending')
     expect(refusal(await yes(call, { words: ['pay'], amount: 7 }))).toBe('403 denied')
     const edited = granted(await yes(call, { words: ['pay'], amount: 8 }))
-    expect(edited).toMatchObject({ status: 'pending', answers: [{ by: ann.name }], edits: [{ by: ann.name, from: call.digest }] })
+    expect(edited).toMatchObject({
+      status: 'pending',
+      answers: [{ by: ann.name }],
+      edits: [{ by: ann.name, from: call.digest }],
+    })
     expect(edited.digest).not.toBe(call.digest)
     // L3: who was shown the former can't say yes to this: neither by the link, nor by not saying to what.
     expect([(await fetch(link)).status, await fetch(link).then((page) => page.text())]).toEqual([
@@ -252,9 +356,14 @@ test('policy decides the changed call: what it denies is refused, what it wants 
       bob.client('answerApproval', { params: idOf(call), body: { decision: 'approve', ...body } })
     expect(refusal(await answer({}))).toBe('409 outdated')
     expect(refusal(await answer({ digest: call.digest }))).toBe('409 outdated')
-    expect(refusal(await ann.client('answerApproval', { params: idOf(call), body: { decision: 'approve', digest: edited.digest } }))).toBe(
-      '409 already_answered',
-    )
+    expect(
+      refusal(
+        await ann.client('answerApproval', {
+          params: idOf(call),
+          body: { decision: 'approve', digest: edited.digest },
+        }),
+      ),
+    ).toBe('409 already_answered')
     expect(granted(await answer({ digest: edited.digest }))).toMatchObject({
       status: 'approved',
       answers: [{ by: ann.name }, { by: bob.name }],
@@ -267,10 +376,18 @@ test('policy decides the changed call: what it denies is refused, what it wants 
 })
 
 test('of several that ask the same, the changed one asks something else: each is listed, and counted by what it asks', async () => {
-  const name = await desk.tool({ input_schema: SCHEMA, executor: { argv: ['echo', '{...words}'] }, capabilities: ['process_exec'] })
+  const name = await desk.tool({
+    input_schema: SCHEMA,
+    executor: { argv: ['echo', '{...words}'] },
+    capabilities: ['process_exec'],
+  })
   const two = `@id("pair-${name}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
-    const calls = [await ask({ words: ['a', 'b'] }, name), await ask({ words: ['a', 'b'] }, name), await ask({ words: ['a', 'b'] }, name)]
+    const calls = [
+      await ask({ words: ['a', 'b'] }, name),
+      await ask({ words: ['a', 'b'] }, name),
+      await ask({ words: ['a', 'b'] }, name),
+    ]
     const listed = async () =>
       granted(await ann.client('listApprovals', { query: { alike: 'once' } }))
         .items.filter(({ call }) => calls.some(({ id }) => id === call))
@@ -278,7 +395,10 @@ test('of several that ask the same, the changed one asks something else: each is
         .sort()
     await eventually('all three are one', async () => (await listed()).join() === '3 as asked')
     if (calls[0] !== undefined) granted(await yes(calls[0], { words: ['a'] }))
-    await eventually('one asks something else', async () => (await listed()).join() === '1 changed,2 as asked')
+    await eventually(
+      'one asks something else',
+      async () => (await listed()).join() === '1 changed,2 as asked',
+    )
   })
 })
 
@@ -293,18 +413,27 @@ test('what was hidden can be kept, moved or replaced', async () => {
   const marker = String(shown['password'])
   const literal = await ask({ words: [marker], note: marker, password: secret.password })
   granted(await yes(literal, { ...(await startFrom(literal)), words: [marker, 'more'] }))
-  expect(granted(await peer.claim(literal.id)).args).toEqual({ words: [marker, 'more'], note: marker, password: secret.password })
+  expect(granted(await peer.claim(literal.id)).args).toEqual({
+    words: [marker, 'more'],
+    note: marker,
+    password: secret.password,
+  })
   const replaced = await ask(secret)
   const { password } = await startFrom(replaced)
   granted(await yes(replaced, { words: ['b', password], password: 'another' }))
-  expect(granted(await peer.claim(replaced.id)).args).toEqual({ words: ['b', 'hunter2-hunter2'], password: 'another' })
+  expect(granted(await peer.claim(replaced.id)).args).toEqual({
+    words: ['b', 'hunter2-hunter2'],
+    password: 'another',
+  })
 })
 
 test('who may not answer may not change; and a change is a yes to one call', async () => {
   const call = await ask()
   const auditor = await desk.operator(['auditor'])
   expect(refusal(await yes(call, { words: [] }, {}, auditor))).toBe('403 forbidden')
-  expect(refusal(await auditor.client('previewAnswer', { params: idOf(call), body: { arguments: {} } }))).toBe('403 forbidden')
+  expect(
+    refusal(await auditor.client('previewAnswer', { params: idOf(call), body: { arguments: {} } })),
+  ).toBe('403 forbidden')
   expect(refusal(await yes(call, { words: [] }, { decision: 'deny' }))).toBe('400 invalid_request')
   expect(refusal(await yes(call, { words: [] }, { scope: 'session' }))).toBe('400 invalid_request')
   const narrowed = { ...(await startFrom(call)), words: ['a'] }
@@ -331,9 +460,14 @@ test('P11 a change, two answers, a cancel and the expiry at the same moment: one
   })
   const seen = new Set<string>()
   for (let round = 0; round < 4; round++) {
-    const calls = await Promise.all(Array.from({ length: 15 }, () => ask({ words: ['long'] }, round === 3 ? urgent : tool)))
+    const calls = await Promise.all(
+      Array.from({ length: 15 }, () => ask({ words: ['long'] }, round === 3 ? urgent : tool)),
+    )
     if (round === 3)
-      await eventually('the expiry is near', () => Date.now() >= Math.max(...calls.map(({ approval }) => approval.expires_at)) - 20)
+      await eventually(
+        'the expiry is near',
+        () => Date.now() >= Math.max(...calls.map(({ approval }) => approval.expires_at)) - 20,
+      )
     await Promise.all(
       calls.map(async (call, i) => {
         const racers = [
@@ -354,7 +488,9 @@ test('P11 a change, two answers, a cancel and the expiry at the same moment: one
         const one = await read(call)
         return one.state === 'awaiting_approval' ? undefined : one
       })
-      const kinds = granted(await agent.client('readJournal', { params: { run: call.run } })).items.map(({ kind }) => kind)
+      const kinds = granted(await agent.client('readJournal', { params: { run: call.run } })).items.map(
+        ({ kind }) => kind,
+      )
       const told = kinds.slice(1, 2).join()
       seen.add(told)
       expect(['approved', 'edited', 'cancelled', 'expired']).toContain(told)

@@ -39,7 +39,10 @@ const plan = (change: Partial<Plan> = {}): Plan => ({
 })
 
 type Needs = Parameters<typeof askRecord>[0]['needs']
-const card = (args: Record<string, unknown>, change: { tool?: Partial<Tool>; plan?: Partial<Plan> | null; needs?: Needs } = {}) =>
+const card = (
+  args: Record<string, unknown>,
+  change: { tool?: Partial<Tool>; plan?: Partial<Plan> | null; needs?: Needs } = {},
+) =>
   askRecord({
     id: 'apr_00000000000000000000000000_1',
     agent: 'dev',
@@ -72,10 +75,16 @@ test('a card says who wants what, what runs, why somebody is asked, and until wh
 test('the plan in words tells isolation, network, folder, secrets and time', () => {
   const words = (change: Partial<Plan>): string => card({}, { plan: change }).prompt.plan
   expect(words({})).toMatch(/tier C.*without network.*thrown away.*30 s/)
-  expect(words({ tier: 'B', egress: { mode: 'none', hosts: [] } })).toMatch(/tier B.*with the network of the worker/)
-  expect(words({ egress: { mode: 'strict', hosts: ['ok.com:443'] } })).toContain('with network to ok.com:443 only')
+  expect(words({ tier: 'B', egress: { mode: 'none', hosts: [] } })).toMatch(
+    /tier B.*with the network of the worker/,
+  )
+  expect(words({ egress: { mode: 'strict', hosts: ['ok.com:443'] } })).toContain(
+    'with network to ok.com:443 only',
+  )
   const limits = { ...DEFAULT_LIMITS, net_bytes: 3 * 1024 ** 3 + 1 }
-  expect(words({ egress: { mode: 'strict', hosts: ['ok.com:443'] }, limits })).toMatch(/for 30 s and 3,073 MiB of traffic at most$/)
+  expect(words({ egress: { mode: 'strict', hosts: ['ok.com:443'] }, limits })).toMatch(
+    /for 30 s and 3,073 MiB of traffic at most$/,
+  )
   expect(words({ limits })).not.toContain('traffic')
   expect(words({ workspace: 'run' })).toContain('in the folder of its run')
   expect(words({ secrets: ['db.password', 'api'] })).toMatch(/secrets? .*db\.password.*api/)
@@ -103,17 +112,26 @@ test.each([
   ['a search that runs what it finds', ['find', '.', '-execdir', 'sh', ';'], 'C', 'high'],
   ['a search that runs a program first', ['rg', '--pre=sh', 'x'], 'C', 'high'],
   ['a program that writes', ['rm', 'notes.txt'], 'C', 'high'],
-] as const)('what can only read is a medium risk in tier C, and there alone: %s', (_what, argv, tier, risk) => {
-  const change = { tier, executor: { ...plan().executor, argv: [...argv] } }
-  expect(card({}, { tool: { capabilities: ['process_exec'] }, plan: change }).prompt.risk).toBe(risk)
-  expect(card({}, { tool: { capabilities: ['process_exec'], secrets: ['a-key'] }, plan: change }).prompt.risk).toBe('critical')
-  // No contract makes tier B harmless: it runs on the worker's host.
-  expect(card({}, { tool: { capabilities: [] }, plan: change }).prompt.risk).toBe(tier === 'B' ? 'high' : 'low')
-})
+] as const)(
+  'what can only read is a medium risk in tier C, and there alone: %s',
+  (_what, argv, tier, risk) => {
+    const change = { tier, executor: { ...plan().executor, argv: [...argv] } }
+    expect(card({}, { tool: { capabilities: ['process_exec'] }, plan: change }).prompt.risk).toBe(risk)
+    expect(
+      card({}, { tool: { capabilities: ['process_exec'], secrets: ['a-key'] }, plan: change }).prompt.risk,
+    ).toBe('critical')
+    // No contract makes tier B harmless: it runs on the worker's host.
+    expect(card({}, { tool: { capabilities: [] }, plan: change }).prompt.risk).toBe(
+      tier === 'B' ? 'high' : 'low',
+    )
+  },
+)
 
 test('V02 secrets are not on the card: neither in the arguments nor in the command line made of them', () => {
   const args = { user: 'ann', password: 'hunter2-hunter2', list: [{ apiKey: 'hunter2-hunter2' }] }
-  const shown = JSON.stringify(card(args, { plan: { executor: { ...plan().executor, argv: ['login', 'ann', 'hunter2-hunter2'] } } }))
+  const shown = JSON.stringify(
+    card(args, { plan: { executor: { ...plan().executor, argv: ['login', 'ann', 'hunter2-hunter2'] } } }),
+  )
   expect(shown).not.toContain('hunter2')
   expect(shown).toContain('redacted')
   expect(shown).toContain('ann')
@@ -154,11 +172,14 @@ const DECEIVING: Readonly<Record<string, string>> = {
   unassigned: '\u{1fffe}',
 }
 
-test.each(Object.entries(DECEIVING))('G09 what can’t be seen, or turns the text around, is written out: %s', (_name, char) => {
-  const shown = argumentsOf({ text: `pay ${char}bob`, [`na${char}me`]: 1 })
-  expect(shown).not.toContain(char)
-  expect(shown.split(`\\u{${char.codePointAt(0)?.toString(16)}}`)).toHaveLength(3)
-})
+test.each(Object.entries(DECEIVING))(
+  'G09 what can’t be seen, or turns the text around, is written out: %s',
+  (_name, char) => {
+    const shown = argumentsOf({ text: `pay ${char}bob`, [`na${char}me`]: 1 })
+    expect(shown).not.toContain(char)
+    expect(shown.split(`\\u{${char.codePointAt(0)?.toString(16)}}`)).toHaveLength(3)
+  },
+)
 
 test.each(Object.entries(DECEIVING))('G09 a file’s path has none of them: %s', (_name, char) => {
   expect(pathFault(`in/da${char}ta.csv`)).toBeDefined()
@@ -168,21 +189,36 @@ test('G09 a file’s path can’t go on in our words: no backtick is in one, and
   expect(pathFault('a` (1 bytes)')).toBeDefined()
   for (const path of ['in/data.csv', 'Grüße, señor (1).txt', '日本語/テ.txt', 'out/a "b"; é.html'])
     expect([path, pathFault(path)]).toEqual([path, undefined])
-  const { prompt } = card({}, { plan: { files: [{ path: 'a" (1 bytes). It was `checked', sha256: SHA, bytes: 3 }] } })
+  const { prompt } = card(
+    {},
+    { plan: { files: [{ path: 'a" (1 bytes). It was `checked', sha256: SHA, bytes: 3 }] } },
+  )
   expect(prompt.plan).toContain(`\`"a\\" (1 bytes). It was \\u{60}checked"\` (3 bytes, sha256 ${SHA})`)
 })
 
 test('V02 what looks like the two ends of a secret hides nothing that is said between them', () => {
-  const files = [`-----BEGIN ${'RSA'} PRIVATE KEY-----`, 'run.sh', '-----END RSA PRIVATE KEY-----'].map((path) => ({
-    path,
-    sha256: SHA,
-    bytes: 3,
-  }))
+  const files = [`-----BEGIN ${'RSA'} PRIVATE KEY-----`, 'run.sh', '-----END RSA PRIVATE KEY-----'].map(
+    (path) => ({
+      path,
+      sha256: SHA,
+      bytes: 3,
+    }),
+  )
   expect(card({}, { plan: { files } }).prompt.plan).toMatch(/"run\.sh".*for 30 s/)
 })
 
 test('G09 ordinary text of any language stays as it is', () => {
-  const texts = ['Grüße, señor', '日本語テキスト', 'Привет', 'שלום', 'مرحبا', 'हिन्दी', '👍 ok', 'naïve—“quoted” …', 'a+b=c; d<e>f&g']
+  const texts = [
+    'Grüße, señor',
+    '日本語テキスト',
+    'Привет',
+    'שלום',
+    'مرحبا',
+    'हिन्दी',
+    '👍 ok',
+    'naïve—“quoted” …',
+    'a+b=c; d<e>f&g',
+  ]
   for (const text of texts) expect(argumentsOf({ text })).toContain(text)
 })
 
@@ -205,7 +241,10 @@ test('a long text shows its head and its tail, how much lies between, and the di
 })
 
 test('G09 an argument of a megabyte, and one of five thousand lines, say what is left out, and hide no secret’s end', () => {
-  for (const text of [`head ${'lorem ipsum '.repeat(87_000)}`, Array.from({ length: 5_000 }, (_, i) => `line ${i}`).join('\n')]) {
+  for (const text of [
+    `head ${'lorem ipsum '.repeat(87_000)}`,
+    Array.from({ length: 5_000 }, (_, i) => `line ${i}`).join('\n'),
+  ]) {
     const shown = argumentsOf({ text: `${text} password=hunter2-hunter2 tail` })
     expect(shown).toMatch(/ characters more, sha256 of all [0-9a-f]{16} [\s\S]* tail"/)
     expect(shown).not.toContain('hunter2')
@@ -214,30 +253,42 @@ test('G09 an argument of a megabyte, and one of five thousand lines, say what is
 })
 
 test('what a card shortens can be unfolded whole, but for secrets, in parts that a page can hold', () => {
-  const args = { text: `${'😀 lorem '.repeat(30_000)}\u202e`, password: 'hunter2-hunter2', file: '/etc/passwd' }
+  const args = {
+    text: `${'😀 lorem '.repeat(30_000)}\u202e`,
+    password: 'hunter2-hunter2',
+    file: '/etc/passwd',
+  }
   const argv = ['tool', 'y'.repeat(3_000), 'hunter2-hunter2']
   const { prompt } = card(args, { plan: { executor: { ...plan().executor, argv } } })
   expect(needsUnfolding(prompt)).toBe(true)
   const [command, all] = unfolded(prompt, args, plan({ executor: { ...plan().executor, argv } }), REDACTION)
-  expect([command?.parts.length, command?.parts[0]?.includes('y'.repeat(3_000)), command?.parts.join('').includes('hunter2')]).toEqual([
-    1,
-    true,
-    false,
-  ])
+  expect([
+    command?.parts.length,
+    command?.parts[0]?.includes('y'.repeat(3_000)),
+    command?.parts.join('').includes('hunter2'),
+  ]).toEqual([1, true, false])
   const text = all?.parts.join('') ?? ''
   expect([(all?.parts.length ?? 0) > 1, all?.characters]).toEqual([true, text.length])
-  expect(JSON.parse(text.replace('\\u{202e}', '\u202e'))).toEqual({ ...args, password: expect.stringMatching(/^«redacted/) })
+  expect(JSON.parse(text.replace('\\u{202e}', '\u202e'))).toEqual({
+    ...args,
+    password: expect.stringMatching(/^«redacted/),
+  })
   for (const part of all?.parts ?? []) expect(part.isWellFormed()).toBe(true)
 })
 
 test('what a card shows whole needs no unfolding; a text that claims to be shortened gets it', () => {
   const args = { text: '… 5 characters more, sha256 of all 0 …' }
   expect(needsUnfolding(card({ text: 'x'.repeat(2_000) }).prompt)).toBe(false)
-  expect(unfolded(card(args).prompt, args, plan(), REDACTION).map(({ title }) => title)).toEqual(['The whole arguments'])
+  expect(unfolded(card(args).prompt, args, plan(), REDACTION).map(({ title }) => title)).toEqual([
+    'The whole arguments',
+  ])
 })
 
 test('G09 a file name that reads backwards, and a mention of everybody, are on the card as they are, and as text', () => {
-  const shown = card({ file: 'invoice\u202efdp.exe', note: '<!channel> see <https://evil.example|the plan>' }).prompt
+  const shown = card({
+    file: 'invoice\u202efdp.exe',
+    note: '<!channel> see <https://evil.example|the plan>',
+  }).prompt
   expect(JSON.parse(shown.arguments.replace(/\\u\{202e\}/, '?'))).toEqual({
     file: 'invoice?fdp.exe',
     note: '<!channel> see <https://evil.example|the plan>',
@@ -249,7 +300,10 @@ test('P12 a card stays readable, however much an agent sends', () => {
   const shown = argumentsOf(many)
   expect(shown.length).toBeLessThan(LIMITS.card_chars + 200)
   expect(shown).toContain('name1999')
-  const deep = argumentsOf({ ['n'.repeat(100_000)]: 'a'.repeat(100_000), list: Array.from({ length: 50_000 }, () => 1) })
+  const deep = argumentsOf({
+    ['n'.repeat(100_000)]: 'a'.repeat(100_000),
+    list: Array.from({ length: 50_000 }, () => 1),
+  })
   expect(deep.length).toBeLessThan(LIMITS.card_chars + 200)
   expect(deep).toMatch(/characters more, sha256 of all [0-9a-f]{16}/)
 })
@@ -277,18 +331,26 @@ test.each<[string, Needs, string, RegExp]>([
   ['a role', [FINANCE], 'medium', /^policy wants an approval by somebody in the role finance$/],
   ['a role, or two people', [FINANCE, TWO], 'medium', /role finance; or 2 different approvers$/],
   ['a role, or one yes of anybody', [FINANCE, ONE], 'low', /contract gives it nothing/],
-])('D17 where policy wants %s for a harmless tool, the card shows the risk and its ground', (_what, needs, risk, ground) => {
-  const { prompt } = card({}, { tool: { capabilities: [] }, needs })
-  expect([prompt.risk, prompt.risk_ground]).toEqual([risk, expect.stringMatching(ground)])
-})
+])(
+  'D17 where policy wants %s for a harmless tool, the card shows the risk and its ground',
+  (_what, needs, risk, ground) => {
+    const { prompt } = card({}, { tool: { capabilities: [] }, needs })
+    expect([prompt.risk, prompt.risk_ground]).toEqual([risk, expect.stringMatching(ground)])
+  },
+)
 
 test('D17 a tool’s higher risk is kept, and the card names both grounds', () => {
   const { prompt } = card({}, { tool: { capabilities: ['process_exec'] }, needs: [TWO] })
-  expect([prompt.risk, prompt.risk_ground]).toEqual(['high', 'it runs programs, and policy wants 2 different approvers'])
+  expect([prompt.risk, prompt.risk_ground]).toEqual([
+    'high',
+    'it runs programs, and policy wants 2 different approvers',
+  ])
 })
 
 test('D17 a card promises no reader that their own yes counts', () => {
-  expect(card({}, { needs: [ONE] }).prompt.on_yes).toBe('exactly this call runs once; any change needs a new approval')
+  expect(card({}, { needs: [ONE] }).prompt.on_yes).toBe(
+    'exactly this call runs once; any change needs a new approval',
+  )
   for (const needs of [[TWO], [FINANCE]]) {
     const { on_yes } = card({}, { needs }).prompt
     expect(on_yes).toMatch(/^policy wants .*; with that, exactly this call runs once/)

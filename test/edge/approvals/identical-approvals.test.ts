@@ -12,13 +12,18 @@ import { eventually } from '../../support/worker/lone-worker.ts'
 
 const desk = new Desk('alike', sharedStack())
 const approver = await desk.operator(['approver'])
-const spec = { capabilities: ['process_exec' as const], input_schema: { type: 'object' }, executor: { argv: ['echo', '{...words}'] } }
+const spec = {
+  capabilities: ['process_exec' as const],
+  input_schema: { type: 'object' },
+  executor: { argv: ['echo', '{...words}'] },
+}
 const tool = await desk.tool(spec)
 
 const browser = await browserForTests()
 
 type Agent = Awaited<ReturnType<Desk['agent']>>
-const ask = async ({ client }: Agent, words = ['same'], of = tool): Promise<string> => (await desk.asked(client, of, { words })).approval.id
+const ask = async ({ client }: Agent, words = ['same'], of = tool): Promise<string> =>
+  (await desk.asked(client, of, { words })).approval.id
 const read = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 const statusOf = async (ids: readonly string[]) => Promise.all(ids.map(async (id) => (await read(id)).status))
 /** This agent's, as the inbox lists them once: newest first. */
@@ -28,7 +33,9 @@ async function listed({ name }: Agent) {
 }
 /** The inbox is a mirror: what was asked shows there a moment later. */
 const listing = (agent: Agent, expected: unknown) =>
-  eventually('the inbox lists it so', async () => (JSON.stringify(await listed(agent)) === JSON.stringify(expected) ? true : undefined))
+  eventually('the inbox lists it so', async () =>
+    JSON.stringify(await listed(agent)) === JSON.stringify(expected) ? true : undefined,
+  )
 const opened = ({ name }: Agent, options = {}): Promise<Page> =>
   signedIn(browser, { url: desk.url, path: `/console?agent=${name}`, key: approver.key }, options)
 
@@ -55,7 +62,9 @@ test('one line with a count; when the one that is listed has ended the next take
   const { group } = await read(a)
   const members = granted(await desk.root('listApprovals', { query: { group } })).items.map(({ id }) => id)
   expect(members).toEqual([c, b, a])
-  expect(granted(await desk.root('listApprovals', { query: { group, after: c } })).items.map(({ id }) => id)).toEqual([b, a])
+  expect(
+    granted(await desk.root('listApprovals', { query: { group, after: c } })).items.map(({ id }) => id),
+  ).toEqual([b, a])
   for (const [id, rest] of [
     [
       a,
@@ -85,7 +94,9 @@ test('one card, read in full, and a yes to all of them: each of its own digest; 
   const page = await opened(agent)
   expect(await page.locator('.card').count()).toBe(1)
   expect(await page.locator('.card').textContent()).toContain('3 ask exactly this')
-  expect(await page.locator('#words').textContent()).toMatch(/^3 of \d+ approvals? waits?\.$|^3 approvals wait\.$/)
+  expect(await page.locator('#words').textContent()).toMatch(
+    /^3 of \d+ approvals? waits?\.$|^3 approvals wait\.$/,
+  )
   await page.locator('.card h2 a').click()
   await page.locator('#alike summary').click()
   const late = await ask(agent)
@@ -97,7 +108,9 @@ test('one card, read in full, and a yes to all of them: each of its own digest; 
   const said = await Promise.all(ids.map(read))
   expect(new Set(said.map(({ digest }) => digest)).size).toBe(3)
   for (const { answers } of said)
-    expect(answers).toMatchObject([{ by: approver.name, channel: 'console', scope: 'once', reason: 'the whole batch' }])
+    expect(answers).toMatchObject([
+      { by: approver.name, channel: 'console', scope: 'once', reason: 'the whole batch' },
+    ])
 })
 
 test('chosen in the inbox, all of a card are denied, and what was answered meanwhile is told apart', async () => {

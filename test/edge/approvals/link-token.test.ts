@@ -16,13 +16,20 @@ const bound = {
 const link = linkFor(key, bound)
 const holds = (text: string, digest = bound.digest, by = key): boolean => {
   const read = readLink(text)
-  return read !== undefined && macHolds(by, 'link', read, { digest, approverKey: bound.approverKey }, read.mac)
+  return (
+    read !== undefined && macHolds(by, 'link', read, { digest, approverKey: bound.approverKey }, read.mac)
+  )
 }
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.~%/ \n\0é'
 
 test('a link is read as what it was made of, and holds', () => {
-  expect(readLink(link)).toMatchObject({ tenant: 'default', approval: bound.approval, approver: 'ann', expiresAt: bound.expiresAt })
+  expect(readLink(link)).toMatchObject({
+    tenant: 'default',
+    approval: bound.approval,
+    approver: 'ann',
+    expiresAt: bound.expiresAt,
+  })
   expect(holds(link)).toBe(true)
 })
 
@@ -49,7 +56,8 @@ test('P06 each bit of each byte flipped: the link does not hold', () => {
 })
 
 test('P06 cut short, made longer, doubled, moved: the link does not hold', () => {
-  for (let length = 0; length < link.length; length++) expect([length, holds(link.slice(0, length))]).toEqual([length, false])
+  for (let length = 0; length < link.length; length++)
+    expect([length, holds(link.slice(0, length))]).toEqual([length, false])
   for (const text of [
     `${link}A`,
     `${link}.`,
@@ -101,9 +109,15 @@ test('P07 the parts can’t be shifted against each other', () => {
   const shifted = linkFor(key, { ...bound, approver: 'an', tenant: 'defaultn' })
   expect(shifted.slice(shifted.lastIndexOf('.'))).not.toBe(link.slice(link.lastIndexOf('.')))
   for (const approver of ['ann.lee', 'a.b.c', 'ann.5', 'a_b-c'])
-    expect(readLink(linkFor(key, { ...bound, approver }))).toMatchObject({ approver, expiresAt: bound.expiresAt })
+    expect(readLink(linkFor(key, { ...bound, approver }))).toMatchObject({
+      approver,
+      expiresAt: bound.expiresAt,
+    })
   for (const approver of ['', '../x', 'Ann', 'ann ', '.ann'])
-    expect([approver, readLink(linkFor(key, { ...bound, approver }))?.approver === approver]).toEqual([approver, false])
+    expect([approver, readLink(linkFor(key, { ...bound, approver }))?.approver === approver]).toEqual([
+      approver,
+      false,
+    ])
 })
 
 test('P03 the nonce of the page is not in the link, and is no other page’s', () => {
@@ -133,5 +147,7 @@ test('P03 the nonce of the page is not in the link, and is no other page’s', (
 test('P07 a link is refused once its approver has a new key or was created again', () => {
   const read = readLink(link)
   if (read === undefined) throw new Error('the link can’t be read')
-  expect(macHolds(key, 'link', read, { digest: bound.digest, approverKey: 'f'.repeat(64) }, read.mac)).toBe(false)
+  expect(macHolds(key, 'link', read, { digest: bound.digest, approverKey: 'f'.repeat(64) }, read.mac)).toBe(
+    false,
+  )
 })

@@ -37,18 +37,32 @@ test('D17 an operator outside the wanted role reads that their yes is not enough
       const page = texts(await (await fetch(read.url ?? '')).text())
       const session = await ConsoleSession.open(desk.url, key)
       const shown = texts(await (await session.get(`/console/approvals/${approval.id}`)).text())
-      const { out } = await countersign(['approvals', 'show', approval.id], { env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: key } })
-      for (const [where, text] of Object.entries({ api: read.prompt.on_yes, page, shown, out: out.replace(/\s+/g, ' ') })) {
+      const { out } = await countersign(['approvals', 'show', approval.id], {
+        env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: key },
+      })
+      for (const [where, text] of Object.entries({
+        api: read.prompt.on_yes,
+        page,
+        shown,
+        out: out.replace(/\s+/g, ' '),
+      })) {
         expect([name, where, text]).toEqual([name, where, expect.stringMatching(says)])
         expect([name, where, text]).toEqual([name, where, expect.not.stringMatching(never)])
       }
       expect(page).toContain('medium risk')
-      expect([read.prompt.risk, read.prompt.risk_ground]).toEqual(['medium', 'policy wants an approval by somebody in the role `finance`'])
+      expect([read.prompt.risk, read.prompt.risk_ground]).toEqual([
+        'medium',
+        'policy wants an approval by somebody in the role `finance`',
+      ])
     }
     // The text is true: the yes of an operator outside the role does not let it run.
-    granted(await other.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+    granted(
+      await other.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
+    )
     expect(granted(await desk.root('readApproval', { params: { id: approval.id } })).status).toBe('pending')
-    granted(await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+    granted(
+      await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
+    )
     expect(granted(await desk.root('readApproval', { params: { id: approval.id } })).status).toBe('approved')
     granted(await desk.root('cancelRun', { params: { run } }))
   })
@@ -57,9 +71,14 @@ test('D17 an operator outside the wanted role reads that their yes is not enough
 test('D17 where policy wants two people, the first reads that one yes is not enough, and the second that theirs is', async () => {
   await desk.withPolicies({ wants: rule('context.approval.count >= 2') }, async () => {
     const { approval, run } = await desk.asked(agent.client, tool, {})
-    const onYes = async () => granted(await other.client('readApproval', { params: { id: approval.id } })).prompt.on_yes
-    expect(await onYes()).toMatch(/^your yes alone does not let it run: policy still wants approval\.count ≥ 2/)
-    granted(await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+    const onYes = async () =>
+      granted(await other.client('readApproval', { params: { id: approval.id } })).prompt.on_yes
+    expect(await onYes()).toMatch(
+      /^your yes alone does not let it run: policy still wants approval\.count ≥ 2/,
+    )
+    granted(
+      await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
+    )
     expect(await onYes()).toBe(RUNS)
     granted(await desk.root('cancelRun', { params: { run } }))
   })

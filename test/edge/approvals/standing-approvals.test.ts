@@ -17,15 +17,19 @@ const tool = await desk.tool({ capabilities: ['network'] })
 
 type Given = { scope?: 'once' | 'session' | 'timeboxed'; ttl_s?: number; reason?: string }
 
-const propose = async (run: RunSpec, { by = agent.client, of = tool, args = {} as Record<string, unknown> } = {}): Promise<Call> =>
-  granted(await by('proposeCallInNewRun', { body: { tool: of, args, run } }))
+const propose = async (
+  run: RunSpec,
+  { by = agent.client, of = tool, args = {} as Record<string, unknown> } = {},
+): Promise<Call> => granted(await by('proposeCallInNewRun', { body: { tool: of, args, run } }))
 const answer = (call: Call, decision: 'approve' | 'deny', given: Given = {}, by = approver.client) =>
   by('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision, ...given } })
 const session = (): RunSpec => ({ session: desk.name() })
 const standingIn = async ({ session }: RunSpec) =>
   granted(await desk.root('listStanding', {})).items.filter((standing) => standing.session === session)
-const read = async (call: Call) => granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
-const journalOf = async ({ run }: Call) => granted(await agent.client('readJournal', { params: { run }, query: {} })).items
+const read = async (call: Call) =>
+  granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+const journalOf = async ({ run }: Call) =>
+  granted(await agent.client('readJournal', { params: { run }, query: {} })).items
 
 /** A session in which somebody has said yes to one call, and more. */
 async function approved(given: Given = { scope: 'session' }, run = session()): Promise<RunSpec> {
@@ -54,12 +58,22 @@ test('a yes for the session saves the second question, and whoever checks the ev
   })
 
   const second = await propose(run, { args: { text: 'another' } })
-  expect(second).toMatchObject({ state: 'granted', decision: { effect: 'ask' }, approval: { status: 'approved' } })
+  expect(second).toMatchObject({
+    state: 'granted',
+    decision: { effect: 'ask' },
+    approval: { status: 'approved' },
+  })
   expect(second.decision.reason).toContain(`approved by what stands: \`${standing?.id}\``)
   const [entry] = await journalOf(second)
-  expect(entry).toMatchObject({ kind: 'approved', body: { answers: [{ by: approver.name, scope: 'session', standing: standing?.id }] } })
+  expect(entry).toMatchObject({
+    kind: 'approved',
+    body: { answers: [{ by: approver.name, scope: 'session', standing: standing?.id }] },
+  })
   const claim = granted(await peer.claim(second.id))
-  expect(grantOf(claim.grant).facts.approval).toMatchObject({ scope: 'session', answers: [{ by: approver.name, standing: standing?.id }] })
+  expect(grantOf(claim.grant).facts.approval).toMatchObject({
+    scope: 'session',
+    answers: [{ by: approver.name, standing: standing?.id }],
+  })
   granted(await peer.settle(claim))
 })
 
@@ -82,7 +96,10 @@ test('seed T16: a yes for one call stands for no other', async () => {
 test('seed T17: a reset of the session takes back what stands in it, and in no other', async () => {
   const [run, other] = [await approved(), await approved()]
   const reset = (by = agent.client, whose?: string) =>
-    by('resetSession', { params: { session: run.session ?? '' }, body: whose === undefined ? {} : { agent: whose } })
+    by('resetSession', {
+      params: { session: run.session ?? '' },
+      body: whose === undefined ? {} : { agent: whose },
+    })
   const stranger = await desk.agent()
   expect(granted(await reset(stranger.client)).ended).toBe(0)
   expect(refusal(await reset(stranger.client, agent.name))).toBe('403 forbidden')
@@ -113,7 +130,8 @@ test('seed T22: what was approved from one surface is asked about from another',
     { ...session(), channel: 'chat', device: 'phone' },
     { session: run.session },
   ]
-  for (const other of others) expect([other, (await propose(other)).state]).toEqual([other, 'awaiting_approval'])
+  for (const other of others)
+    expect([other, (await propose(other)).state]).toEqual([other, 'awaiting_approval'])
   const stranger = await desk.agent()
   expect((await propose(run, { by: stranger.client })).state).toBe('awaiting_approval')
 })
@@ -121,20 +139,35 @@ test('seed T22: what was approved from one surface is asked about from another',
 test('seed N10: a yes for one program covers no other, whatever the tool', async () => {
   const of = await desk.tool({
     capabilities: ['process_exec'],
-    input_schema: { type: 'object', properties: { command: { type: 'string' }, at: { type: 'string' } }, required: ['command', 'at'] },
+    input_schema: {
+      type: 'object',
+      properties: { command: { type: 'string' }, at: { type: 'string' } },
+      required: ['command', 'at'],
+    },
     executor: { argv: ['{command}', '{at}'] },
   })
   const run = session()
-  granted(await answer(await propose(run, { of, args: { command: 'ls', at: '/' } }), 'approve', { scope: 'session' }))
+  granted(
+    await answer(await propose(run, { of, args: { command: 'ls', at: '/' } }), 'approve', {
+      scope: 'session',
+    }),
+  )
   expect((await propose(run, { of, args: { command: 'ls', at: '/tmp' } })).state).toBe('granted')
   for (const command of ['rm', '/tmp/ls', './ls', 'LS'])
-    expect([command, (await propose(run, { of, args: { command, at: '/tmp' } })).state]).toEqual([command, 'awaiting_approval'])
+    expect([command, (await propose(run, { of, args: { command, at: '/tmp' } })).state]).toEqual([
+      command,
+      'awaiting_approval',
+    ])
 })
 
 test('D17 a standing yes for an interpreter covers only the same arguments and says so; none is offered in the folder of a run', async () => {
   const contract = {
     capabilities: ['process_exec' as const],
-    input_schema: { type: 'object', properties: { args: { type: 'array', items: { type: 'string' } } }, required: ['args'] },
+    input_schema: {
+      type: 'object',
+      properties: { args: { type: 'array', items: { type: 'string' } } },
+      required: ['args'],
+    },
   }
   const of = await desk.tool({ ...contract, executor: { argv: ['sh', '{...args}'] } })
   const run = session()
@@ -158,10 +191,13 @@ test('L3 another version of the tool, or another policy set, is asked about agai
   const of = await desk.tool({ capabilities: ['network'] })
   const run = session()
   granted(await answer(await propose(run, { of }), 'approve', { scope: 'session' }))
-  await desk.withPolicies({ other: '@id("other") permit (principal == Agent::"nobody", action, resource);' }, async () => {
-    expect((await propose(run, { of })).state).toBe('awaiting_approval')
-    expect(await standingIn(run)).toMatchObject([{ live: false }])
-  })
+  await desk.withPolicies(
+    { other: '@id("other") permit (principal == Agent::"nobody", action, resource);' },
+    async () => {
+      expect((await propose(run, { of })).state).toBe('awaiting_approval')
+      expect(await standingIn(run)).toMatchObject([{ live: false }])
+    },
+  )
   expect((await propose(run, { of })).state).toBe('granted')
   await desk.tool({ capabilities: ['network'], description: 'says something else' }, of)
   expect((await propose(run, { of })).state).toBe('awaiting_approval')
@@ -208,7 +244,10 @@ test('a no for the session is a no to the next, with its reason; a fresh yes is 
   const run = session()
   granted(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
   const second = await propose(run)
-  expect(second).toMatchObject({ state: 'rejected', result: { ok: false, error: { code: 'denied', detail: 'not in this conversation' } } })
+  expect(second).toMatchObject({
+    state: 'rejected',
+    result: { ok: false, error: { code: 'denied', detail: 'not in this conversation' } },
+  })
   expect(second.attestation?.executor).toBe('edge')
   const [standing] = await standingIn(run)
   granted(await desk.root('revokeStanding', { params: { id: standing?.id ?? '' } }))
@@ -220,8 +259,15 @@ test('P09 an agent’s reset of its session ends no operator’s no', async () =
   granted(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
   const reset = async (by = agent.client, body = {}) =>
     granted(await by('resetSession', { params: { session: run.session ?? '' }, body })).ended
-  expect([await reset(), (await propose(run)).state, (await standingIn(run)).length]).toEqual([0, 'rejected', 1])
-  expect([await reset(approver.client, { agent: agent.name }), (await propose(run)).state]).toEqual([1, 'awaiting_approval'])
+  expect([await reset(), (await propose(run)).state, (await standingIn(run)).length]).toEqual([
+    0,
+    'rejected',
+    1,
+  ])
+  expect([await reset(approver.client, { agent: agent.name }), (await propose(run)).state]).toEqual([
+    1,
+    'awaiting_approval',
+  ])
 })
 
 test('P09 what an operator said stands while they may say it', async () => {
@@ -233,7 +279,10 @@ test('P09 what an operator said stands while they may say it', async () => {
   expect(before.state).toBe('granted')
   granted(await desk.root('deleteOperator', { params: { name: one.name } }))
   granted(await desk.root('putOperator', { params: { name: other.name }, body: { roles: ['auditor'] } }))
-  expect([(await propose(a)).state, (await propose(b)).state]).toEqual(['awaiting_approval', 'awaiting_approval'])
+  expect([(await propose(a)).state, (await propose(b)).state]).toEqual([
+    'awaiting_approval',
+    'awaiting_approval',
+  ])
   expect(refusal(await peer.claim(before.id))).toBe('409 not_claimable')
 })
 
@@ -252,7 +301,9 @@ test('two of a quorum: what one of them said to all is counted, the other is ask
     expect(card.answers).toMatchObject([{ by: approver.name, standing: expect.stringMatching(/^std_/) }])
     const theirs = await fetch(await desk.link(approver.client, next.approval?.id ?? ''))
     expect(await theirs.text()).toContain('Approve once') // they may still say something else to this one
-    expect(granted(await answer(next, 'approve', { scope: 'session' }, second.client)).status).toBe('approved')
+    expect(granted(await answer(next, 'approve', { scope: 'session' }, second.client)).status).toBe(
+      'approved',
+    )
     expect((await propose(run, { of })).state).toBe('granted')
   })
 })
@@ -319,7 +370,9 @@ test('seeds N9 and N19: an answer that comes late or second changes nothing, and
   expect(refusal(await answer(late, 'approve', { scope: 'session' }))).toBe('410 approval_expired')
   const denied = await propose(run)
   granted(await answer(denied, 'deny'))
-  expect(refusal(await answer(denied, 'approve', { scope: 'session' }, desk.root))).toBe('409 already_answered')
+  expect(refusal(await answer(denied, 'approve', { scope: 'session' }, desk.root))).toBe(
+    '409 already_answered',
+  )
   expect((await read(denied)).state).toBe('rejected')
   expect(await standingIn(run)).toEqual([])
 })
@@ -328,18 +381,28 @@ test('P04 thirty answers with different scopes at once: one is taken, and what s
   const run = session()
   const call = await propose(run)
   const givens: Given[] = [{ scope: 'once' }, { scope: 'session' }, { scope: 'timeboxed', ttl_s: 60 }]
-  const others = await Promise.all([approver, await desk.operator(['approver']), await desk.operator(['admin'])])
+  const others = await Promise.all([
+    approver,
+    await desk.operator(['approver']),
+    await desk.operator(['admin']),
+  ])
   const answers = await Promise.all(
-    Array.from({ length: 30 }, (_, i) => answer(call, i % 2 === 0 ? 'approve' : 'deny', givens[i % 3], others[i % 3]?.client)),
+    Array.from({ length: 30 }, (_, i) =>
+      answer(call, i % 2 === 0 ? 'approve' : 'deny', givens[i % 3], others[i % 3]?.client),
+    ),
   )
   const taken = answers.filter(({ ok }) => ok)
   expect(taken).toHaveLength(1)
   const [won] = taken.map(granted)
   const stands = await standingIn(run)
   expect(stands.map(({ scope, by, decision }) => [scope, by, decision])).toEqual(
-    won?.answers.filter(({ scope }) => scope !== 'once').map(({ scope, by, decision }) => [scope, by, decision]),
+    won?.answers
+      .filter(({ scope }) => scope !== 'once')
+      .map(({ scope, by, decision }) => [scope, by, decision]),
   )
-  expect(answers.filter(({ ok }) => !ok).map(refusal)).toEqual(Array.from({ length: 29 }, () => '409 already_answered'))
+  expect(answers.filter(({ ok }) => !ok).map(refusal)).toEqual(
+    Array.from({ length: 29 }, () => '409 already_answered'),
+  )
 })
 
 test('seeds T24 and N20: nothing that an agent sends approves its call', async () => {
@@ -349,10 +412,14 @@ test('seeds T24 and N20: nothing that an agent sends approves its call', async (
     'x-allow-sensitive-tools': 'true',
     'x-countersign-approval': 'std_00000000000000000000000000',
   }
-  expect(granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run }, headers })).state).toBe('awaiting_approval')
+  expect(
+    granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run }, headers })).state,
+  ).toBe('awaiting_approval')
   const more = { tool, args: {}, run: { ...run, allow_sensitive_tools: true } }
   expect(refusal(await agent.client('proposeCallInNewRun', { body: more }))).toBe('400 invalid_request')
-  expect(refusal(await answer(await propose(run), 'approve', { scope: 'session' }, agent.client))).toBe('403 forbidden')
+  expect(refusal(await answer(await propose(run), 'approve', { scope: 'session' }, agent.client))).toBe(
+    '403 forbidden',
+  )
   expect(refusal(await agent.client('listStanding', {}))).toBe('403 forbidden')
   expect(await standingIn(run)).toEqual([])
 })
@@ -368,7 +435,10 @@ test('seed T29: a policy that denies beats what stands', async () => {
     const run = session()
     granted(await answer(await propose(run, { of, args: { amount: 1 } }), 'approve', { scope: 'session' }))
     expect((await propose(run, { of, args: { amount: 2 } })).state).toBe('granted')
-    expect(await propose(run, { of, args: { amount: 11 } })).toMatchObject({ state: 'denied', decision: { policies: [name] } })
+    expect(await propose(run, { of, args: { amount: 11 } })).toMatchObject({
+      state: 'denied',
+      decision: { policies: [name] },
+    })
   })
 })
 

@@ -6,11 +6,22 @@ import { ROOT } from '../../../infra/state.ts'
 import { DEFAULT_LIMITS } from '../../../shared/limits.ts'
 import type { ProcessPlan } from '../../../shared/plan/plan.ts'
 
-type RunFacts = { id: string; agentSince: number; device: string | null; channel: string | null; createdAt: number }
+type RunFacts = {
+  id: string
+  agentSince: number
+  device: string | null
+  channel: string | null
+  createdAt: number
+}
 type ToolFacts = { name: string; version: number; digest: string }
 /** By its path: its types lead to those of workerd, which tests are not checked with. */
 const { keyOf, mayStand } = (await import(/* @vite-ignore */ join(ROOT, 'edge/approvals/standing.ts'))) as {
-  keyOf: (run: RunFacts, proposed: { tool: ToolFacts; argsSha256: string }, plan: ProcessPlan, policySet: string) => string
+  keyOf: (
+    run: RunFacts,
+    proposed: { tool: ToolFacts; argsSha256: string },
+    plan: ProcessPlan,
+    policySet: string,
+  ) => string
   mayStand: (plan: ProcessPlan) => boolean
 }
 
@@ -31,7 +42,13 @@ const plan: ProcessPlan = {
   limits: DEFAULT_LIMITS,
 }
 const POLICY_SET = '2'.repeat(64)
-type Change = { run?: Partial<RunFacts>; tool?: Partial<ToolFacts>; plan?: Partial<ProcessPlan>; policySet?: string; args?: string }
+type Change = {
+  run?: Partial<RunFacts>
+  tool?: Partial<ToolFacts>
+  plan?: Partial<ProcessPlan>
+  policySet?: string
+  args?: string
+}
 const key = (change: Change = {}): string =>
   keyOf(
     { ...run, ...change.run },
@@ -52,7 +69,10 @@ test.each<[string, Change]>([
   ['another host', { plan: { egress: { mode: 'strict', hosts: ['a.example:443', 'b.example:443'] } } }],
   ['another profile', { plan: { profile: 'compiler' } }],
   ['another secret', { plan: { secrets: ['token', 'db'] } }],
-  ['a credential', { plan: { credentials: [{ secret: 'token', host: 'a.example:80', header: 'x-api-key' }] } }],
+  [
+    'a credential',
+    { plan: { credentials: [{ secret: 'token', host: 'a.example:80', header: 'x-api-key' }] } },
+  ],
   ['another workspace', { plan: { workspace: 'run' } }],
 ])('L3 a standing answer does not cover %s', (_name, change) => {
   expect(key(change)).not.toBe(key())

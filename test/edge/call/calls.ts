@@ -64,10 +64,19 @@ export const answered = (by: string, said: 'approve' | 'deny', policy: Decision[
 })
 
 /** A yes to other arguments: `digest` is theirs. */
-export const edited = (by: string, policy: Decision['effect'], before: Proposal, digest = 'e'.repeat(64)): Event => ({
+export const edited = (
+  by: string,
+  policy: Decision['effect'],
+  before: Proposal,
+  digest = 'e'.repeat(64),
+): Event => ({
   kind: 'edited',
   answer: { by, since_ms: T0, decision: 'approve', channel: 'api', scope: 'once', reason: '', at_ms: T0 },
-  revised: { proposal: { ...before, args: { text: 'b' }, digest, asked: before }, decision: decision('ask'), prompt: ask.prompt },
+  revised: {
+    proposal: { ...before, args: { text: 'b' }, digest, asked: before },
+    decision: decision('ask'),
+    prompt: ask.prompt,
+  },
   edit: { by, channel: 'api', at_ms: T0, from: before.digest, changes: [], more: 0 },
   permitted: decision(policy),
 })
@@ -88,7 +97,12 @@ export const settled = (worker: string, fence: number, state: Settled['state'] =
   error: state === 'succeeded' ? null : 'runtime_failure',
   refused: false,
   finished: { exit_code: 0, truncated: false, detail: '' },
-  attestation: { id: `att_${RUN.slice(4)}_1`, execution_sha256: SHA, executor: 'peer', sandbox_enforcement: 'none' },
+  attestation: {
+    id: `att_${RUN.slice(4)}_1`,
+    execution_sha256: SHA,
+    executor: 'peer',
+    sandbox_enforcement: 'none',
+  },
 })
 
 /** Nothing may be changed in place: what is stored is what was. */

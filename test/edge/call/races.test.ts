@@ -8,7 +8,9 @@ import { after, answered, claimed, EXPIRY, FAR, frozen, proposal, settled, T0, W
 
 function permutations<T>(items: readonly T[]): T[][] {
   if (items.length <= 1) return [[...items]]
-  return items.flatMap((item, i) => permutations([...items.slice(0, i), ...items.slice(i + 1)]).map((rest) => [item, ...rest]))
+  return items.flatMap((item, i) =>
+    permutations([...items.slice(0, i), ...items.slice(i + 1)]).map((rest) => [item, ...rest]),
+  )
 }
 
 /** Applies the events in order; who ended it, and what the others were told. */
@@ -54,7 +56,9 @@ test('P11 a yes against a cancel and the expiry: granted and then cancelled, or 
     for (const order of permutations([answered('ann', 'approve', 'allow'), cancel, due])) {
       const { ended, status } = play(waiting, order, now)
       expect(ended).toHaveLength(1)
-      expect(status.state).toBe(now < EXPIRY || order.indexOf(cancel) < order.indexOf(due) ? 'cancelled' : 'expired')
+      expect(status.state).toBe(
+        now < EXPIRY || order.indexOf(cancel) < order.indexOf(due) ? 'cancelled' : 'expired',
+      )
       const first = order.find((event) => event !== due) === cancel
       expect(status.approval?.answers.length).toBe(now < EXPIRY && !first ? 1 : 0)
     }
@@ -73,7 +77,9 @@ test('P05 whoever comes at the expiry or later is too late, before and after the
     // Ten minutes of skew in the answer's own time are nothing to the clock that judges.
     const late = answered('ann', said, 'allow')
     if (late.kind === 'answered') late.answer.at_ms = EXPIRY - 600_000
-    expect(step({ proposal: proposal(), status: waiting }, late, EXPIRY)).toMatchObject({ error: { code: 'approval_expired' } })
+    expect(step({ proposal: proposal(), status: waiting }, late, EXPIRY)).toMatchObject({
+      error: { code: 'approval_expired' },
+    })
   }
 })
 
@@ -81,7 +87,11 @@ test('L2 two workers claim at once: one has it', () => {
   const granted = after(proposal(), ...WAYS.granted)
   for (const order of permutations([claimed('w1'), claimed('w2'), claimed('w3')])) {
     const { status, refusals } = play(granted, order, T0)
-    expect(status).toMatchObject({ state: 'running', worker: order[0]?.kind === 'claimed' && order[0].worker, fence: 1 })
+    expect(status).toMatchObject({
+      state: 'running',
+      worker: order[0]?.kind === 'claimed' && order[0].worker,
+      fence: 1,
+    })
     expect(refusals).toEqual(['already_claimed', 'already_claimed'])
   }
 })
@@ -119,12 +129,19 @@ test('L2 an idempotent call is tried three times and then given up; any other is
   }
   expect(fences).toEqual([1, 2, 3])
   expect(status).toMatchObject({ state: 'indeterminate', error: 'worker_lost' })
-  expect(after(proposal(), ...WAYS.indeterminate)).toMatchObject({ state: 'indeterminate', error: 'worker_lost', fence: 1 })
+  expect(after(proposal(), ...WAYS.indeterminate)).toMatchObject({
+    state: 'indeterminate',
+    error: 'worker_lost',
+    fence: 1,
+  })
 })
 
 test('L2 a call whose cancel was asked for is not tried again', () => {
   const base = proposal({ idempotent: true })
-  expect(after(base, ...WAYS.running, [cancel, T0], [due, FAR])).toMatchObject({ state: 'indeterminate', cancelRequested: true })
+  expect(after(base, ...WAYS.running, [cancel, T0], [due, FAR])).toMatchObject({
+    state: 'indeterminate',
+    cancelRequested: true,
+  })
 })
 
 test('a call of a skill that lapsed or was lost is told in words of the edge, one of a worker in the worker’s', () => {
@@ -135,5 +152,8 @@ test('a call of a skill that lapsed or was lost is told in words of the edge, on
   expect(told('C', 'lapsed')).toEqual(['never_claimed', 'no worker claimed it in time'])
   expect(told('A', 'lapsed')).toEqual(['never_claimed', 'no place for a skill came free in time'])
   expect(told('C', 'indeterminate')).toEqual(['worker_lost', 'the worker fell silent'])
-  expect(told('A', 'indeterminate')).toEqual(['worker_lost', 'the edge lost the call while it ran, so nobody saw its end'])
+  expect(told('A', 'indeterminate')).toEqual([
+    'worker_lost',
+    'the edge lost the call while it ran, so nobody saw its end',
+  ])
 })

@@ -23,7 +23,8 @@ function walk(seed: number): { proposal: Proposal; taken: Taken[] } {
   let status: Status | null = null
   let now = T0
   const event = (): Event => {
-    const fence = status !== null && 'fence' in status && random() < 0.8 ? status.fence : Math.floor(random() * 4)
+    const fence =
+      status !== null && 'fence' in status && random() < 0.8 ? status.fence : Math.floor(random() * 4)
     const worker = status?.state === 'running' && random() < 0.8 ? status.worker : pick(WORKERS)
     return pick<() => Event>([
       () => ({ kind: 'proposed', decision: decision(pick(EFFECTS)), ask: random() < 0.8 ? ask : null }),
@@ -90,7 +91,11 @@ test('L1 nothing runs that was not granted just before, and a grant follows an a
       if (status.state !== 'granted' || before?.state === 'granted') continue
       if (before?.state === 'running') continue // a retry: L2 counts it, and its claim asks policy again
       const said =
-        event.kind === 'edited' ? event.permitted : event.kind === 'proposed' || event.kind === 'answered' ? event.decision : null
+        event.kind === 'edited'
+          ? event.permitted
+          : event.kind === 'proposed' || event.kind === 'answered'
+            ? event.decision
+            : null
       expect(said?.effect, say).toBe('allow')
       if (before !== null)
         expect(
@@ -135,7 +140,9 @@ test('L2 each claim has a fence of its own, one higher than the last; who settle
 
 test('L2 a call runs once; one that is declared idempotent three times at the most, and never again after a cancel', () => {
   each(({ proposal: { idempotent }, taken }, say) => {
-    const claims = taken.filter(({ event, step: { status } }) => event.kind === 'claimed' && status.state === 'running')
+    const claims = taken.filter(
+      ({ event, step: { status } }) => event.kind === 'claimed' && status.state === 'running',
+    )
     expect(claims.length, say).toBeLessThanOrEqual(idempotent ? 3 : 1)
     const cancelled = taken.findIndex(({ event }) => event.kind === 'cancel')
     if (cancelled >= 0)
@@ -158,7 +165,10 @@ test('L3 what was shown stays as it was; answers are only added, one a person', 
         event.kind === 'edited' ? [true, 'awaiting_approval'] : [false, true],
       )
       if (event.kind === 'edited') {
-        expect([status.approval?.answers, status.approval?.edits?.at(-1)], say).toEqual([[event.answer], event.edit])
+        expect([status.approval?.answers, status.approval?.edits?.at(-1)], say).toEqual([
+          [event.answer],
+          event.edit,
+        ])
         continue
       }
       const [was, is] = [before?.approval ?? null, status.approval]
@@ -166,7 +176,10 @@ test('L3 what was shown stays as it was; answers are only added, one a person', 
         expect(before === null || (was === null && is === null), say).toBe(true)
         continue
       }
-      expect({ ...is, answers: [], enough: was.enough, linksRevoked: was.linksRevoked }, say).toEqual({ ...was, answers: [] })
+      expect({ ...is, answers: [], enough: was.enough, linksRevoked: was.linksRevoked }, say).toEqual({
+        ...was,
+        answers: [],
+      })
       expect(is.answers.slice(0, was.answers.length), say).toEqual(was.answers)
       expect(new Set(is.answers.map(({ by }) => by)).size, say).toBe(is.answers.length)
     }
@@ -189,8 +202,15 @@ test('L9 nothing expires, lapses or is lost before its time, and nobody answers 
     } of taken) {
       if (before === null) continue
       if (event.kind === 'due') {
-        const at = before.state === 'awaiting_approval' ? before.approval.expiresAt : before.state === 'granted' ? before.until : 0
-        expect(now, say).toBeGreaterThanOrEqual(before.state === 'running' ? Math.max(before.leaseUntil, event.leaseUntil ?? 0) : at)
+        const at =
+          before.state === 'awaiting_approval'
+            ? before.approval.expiresAt
+            : before.state === 'granted'
+              ? before.until
+              : 0
+        expect(now, say).toBeGreaterThanOrEqual(
+          before.state === 'running' ? Math.max(before.leaseUntil, event.leaseUntil ?? 0) : at,
+        )
       }
       if ((event.kind === 'answered' || event.kind === 'edited') && before.state === 'awaiting_approval')
         expect(now, say).toBeLessThan(before.approval.expiresAt)

@@ -4,7 +4,21 @@ import { expect, test } from 'vitest'
 import { dueAt } from '../../../edge/call/due-at.ts'
 import type { CallRecord, Event, Status } from '../../../edge/call/lifecycle.ts'
 import { hasEnded, step } from '../../../edge/call/lifecycle.ts'
-import { after, answered, ask, claimed, decision, EXPIRY, edited, FAR, frozen, proposal, settled, T0, WAYS } from './calls.ts'
+import {
+  after,
+  answered,
+  ask,
+  claimed,
+  decision,
+  EXPIRY,
+  edited,
+  FAR,
+  frozen,
+  proposal,
+  settled,
+  T0,
+  WAYS,
+} from './calls.ts'
 
 type State = Status['state']
 const STATES = Object.keys(WAYS) as State[] // a record over exactly the states
@@ -62,7 +76,9 @@ const NOT_RUNNING = each(
 )
 
 /** `state · effects · journal`, or the code of the refusal. */
-const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Readonly<Record<string, string>>>> = {
+const EXPECTED: Readonly<
+  Record<'awaiting_approval' | 'granted' | 'running', Readonly<Record<string, string>>>
+> = {
   awaiting_approval: {
     'proposed again': 'conflict',
     'yes, policy allows': 'granted · mirror ring · approved',
@@ -133,12 +149,14 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
 }
 
 function expected(state: State, event: string): string {
-  if (state === 'awaiting_approval' || state === 'granted' || state === 'running') return EXPECTED[state][event] ?? 'not in the table'
+  if (state === 'awaiting_approval' || state === 'granted' || state === 'running')
+    return EXPECTED[state][event] ?? 'not in the table'
   if (!['answered', 'edited'].includes(EVENTS[event]?.[0].kind ?? '')) return 'already_ended' // L4
   return state === 'expired' ? 'approval_expired' : 'already_answered'
 }
 
-const recordIn = (state: State): CallRecord => frozen({ proposal: proposal(), status: after(proposal(), ...WAYS[state]) })
+const recordIn = (state: State): CallRecord =>
+  frozen({ proposal: proposal(), status: after(proposal(), ...WAYS[state]) })
 
 function outcome(record: CallRecord, event: Event, now: number): string {
   const stepped = step(record, frozen(event), now)
@@ -150,7 +168,9 @@ function outcome(record: CallRecord, event: Event, now: number): string {
 test.each(STATES)('L4 %s: each event leads where the table says, or is refused', (state) => {
   const record = recordIn(state)
   expect(record.status.state).toBe(state)
-  const seen = Object.fromEntries(Object.entries(EVENTS).map(([name, [event, now]]) => [name, outcome(record, event, now)]))
+  const seen = Object.fromEntries(
+    Object.entries(EVENTS).map(([name, [event, now]]) => [name, outcome(record, event, now)]),
+  )
   expect(seen).toEqual(Object.fromEntries(Object.keys(EVENTS).map((name) => [name, expected(state, name)])))
 })
 
@@ -167,7 +187,10 @@ test('what is not stored yet takes a proposal and nothing else', () => {
 test('L1 a proposal that policy denies, or asks for without anybody to ask, ends denied', () => {
   for (const effect of ['deny', 'ask'] as const) {
     const stepped = step(proposal(), { kind: 'proposed', decision: decision(effect), ask: null }, T0)
-    expect(stepped).toMatchObject({ ok: true, value: { status: { state: 'denied' }, effects: ['attest'], journal: { kind: 'denied' } } })
+    expect(stepped).toMatchObject({
+      ok: true,
+      value: { status: { state: 'denied' }, effects: ['attest'], journal: { kind: 'denied' } },
+    })
   }
 })
 
@@ -180,12 +203,19 @@ test('L3 what was asked for stays as it was shown; only answers are added', () =
     [answered('ann', 'approve', 'ask'), T0],
     [answered('bob', 'approve', 'allow'), T0],
   )
-  expect(second).toMatchObject({ state: 'granted', approval: { ...ask, answers: [{ by: 'ann' }, { by: 'bob' }] } })
+  expect(second).toMatchObject({
+    state: 'granted',
+    approval: { ...ask, answers: [{ by: 'ann' }, { by: 'bob' }] },
+  })
 })
 
 test('one person answers once, even where two are asked', () => {
-  const record = { proposal: proposal(), status: after(proposal(), ...WAYS.awaiting_approval, [answered('ann', 'approve', 'ask'), T0]) }
-  for (const said of ['approve', 'deny'] as const) expect(outcome(record, answered('ann', said, 'allow'), T0)).toBe('already_answered')
+  const record = {
+    proposal: proposal(),
+    status: after(proposal(), ...WAYS.awaiting_approval, [answered('ann', 'approve', 'ask'), T0]),
+  }
+  for (const said of ['approve', 'deny'] as const)
+    expect(outcome(record, answered('ann', said, 'allow'), T0)).toBe('already_answered')
 })
 
 test('an approval stays on record as what policy asked for, whatever it says after the answer', () => {
@@ -205,7 +235,8 @@ test('L9 time alone changes a call exactly when it is due, by the clock that jud
 })
 
 test('a call that waits for a worker, or for its word, is looked at within seconds; a human is given the whole time', () => {
-  for (const state of ['granted', 'running'] as const) expect(dueAt(recordIn(state).status, T0)).toBeLessThanOrEqual(T0 + 5_000)
+  for (const state of ['granted', 'running'] as const)
+    expect(dueAt(recordIn(state).status, T0)).toBeLessThanOrEqual(T0 + 5_000)
   expect(dueAt(recordIn('awaiting_approval').status, T0)).toBe(EXPIRY)
 })
 
@@ -216,7 +247,11 @@ test('L5 each way to an end is attested: by the worker’s statement, or by the 
       const stepped = step(record, event, now)
       if (!stepped.ok || !hasEnded(stepped.value.status)) continue
       const byWorker = stepped.value.status.attestation !== null
-      expect([state, event.kind, byWorker !== stepped.value.effects.includes('attest')]).toEqual([state, event.kind, true])
+      expect([state, event.kind, byWorker !== stepped.value.effects.includes('attest')]).toEqual([
+        state,
+        event.kind,
+        true,
+      ])
     }
   }
 })

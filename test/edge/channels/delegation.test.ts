@@ -8,7 +8,12 @@ import { Desk, granted, refusal } from '../../support/fixtures.ts'
 import { eventually } from '../../support/stack/hurt-stack.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const away = (operator: string, to: string, until_ms = 100): Delegation => ({ operator, to, until_ms, put_at_ms: 0 })
+const away = (operator: string, to: string, until_ms = 100): Delegation => ({
+  operator,
+  to,
+  until_ms,
+  put_at_ms: 0,
+})
 const asked = (names: string[], delegations: Delegation[], now = 0) =>
   withStandIns(names, delegations, now).map(({ recipient, insteadOf }) =>
     insteadOf === null ? recipient : `${recipient} for ${insteadOf}`,
@@ -19,20 +24,36 @@ test('who stands in is asked too, once, until the time is over; in rounds and ri
   expect(asked(['ann'], [away('ann', 'bob')], 100)).toEqual(['ann'])
   expect(asked(['bob'], [away('ann', 'bob')])).toEqual(['bob'])
   expect(asked(['ann', 'bob'], [away('ann', 'bob')])).toEqual(['ann', 'bob'])
-  expect(asked(['ann'], [away('bob', 'cid'), away('ann', 'bob')])).toEqual(['ann', 'bob for ann', 'cid for ann'])
+  expect(asked(['ann'], [away('bob', 'cid'), away('ann', 'bob')])).toEqual([
+    'ann',
+    'bob for ann',
+    'cid for ann',
+  ])
   expect(asked(['ann'], [away('ann', 'bob'), away('bob', 'ann')])).toEqual(['ann', 'bob for ann'])
-  expect(asked(['ann', 'bob'], [away('ann', 'cid'), away('bob', 'cid')])).toEqual(['ann', 'bob', 'cid for ann'])
+  expect(asked(['ann', 'bob'], [away('ann', 'cid'), away('bob', 'cid')])).toEqual([
+    'ann',
+    'bob',
+    'cid for ann',
+  ])
   expect(asked([], [away('ann', 'bob')])).toEqual([])
 })
 
 const desk = new Desk('away', sharedStack())
 const agent = await desk.agent()
-const [ann, bob, cid] = [await desk.operator(['approver']), await desk.operator(['approver']), await desk.operator(['auditor'])]
+const [ann, bob, cid] = [
+  await desk.operator(['approver']),
+  await desk.operator(['approver']),
+  await desk.operator(['auditor']),
+]
 const tool = await desk.tool({ sensitive: true })
 const channel = desk.name()
 
 test('away: the other gets a mail with their own link, which says for whom; back: nobody else does', async () => {
-  const addresses = { [ann.name]: 'ann@example.com', [bob.name]: 'bob@example.com', [cid.name]: 'cid@example.com' }
+  const addresses = {
+    [ann.name]: 'ann@example.com',
+    [bob.name]: 'bob@example.com',
+    [cid.name]: 'cid@example.com',
+  }
   const put = (people: string[]) =>
     desk.root('putChannel', {
       params: { name: channel },
@@ -58,12 +79,17 @@ test('away: the other gets a mail with their own link, which says for whom; back
     // The channel has no address for bob: that is to be seen.
     await eventually(
       'ann’s waits',
-      async () => (await mails(first.approval.id)).includes(`${ann.name} for null: due, waits to be collected`),
+      async () =>
+        (await mails(first.approval.id)).includes(`${ann.name} for null: due, waits to be collected`),
       20_000,
     )
     const noAddress = `${bob.name} for ${ann.name}: dropped, the channel has no address for the recipient`
     granted(await desk.root('collectMessages', { params: { name: channel }, body: {} }))
-    await eventually('bob’s is dropped', async () => (await mails(first.approval.id)).includes(noAddress), 20_000)
+    await eventually(
+      'bob’s is dropped',
+      async () => (await mails(first.approval.id)).includes(noAddress),
+      20_000,
+    )
 
     // Bob is not one of those who are asked; his address is there for when he stands in.
     granted(
@@ -96,14 +122,19 @@ test('away: the other gets a mail with their own link, which says for whom; back
   }
 })
 
-const textOf = (eml: string): string => Buffer.from(/base64\r\n\r\n([A-Za-z0-9+/=\r\n]+)/.exec(eml)?.[1] ?? '', 'base64').toString()
+const textOf = (eml: string): string =>
+  Buffer.from(/base64\r\n\r\n([A-Za-z0-9+/=\r\n]+)/.exec(eml)?.[1] ?? '', 'base64').toString()
 
 test('P09 it moves no right: nobody stands in who may not answer, or for somebody else, or for themselves', async () => {
   const put = (to: string) => ann.client('putDelegation', { body: { to, for_s: 3_600 } })
   for (const to of [cid.name, ann.name, 'nobody-of-that-name', agent.name])
     expect([to, refusal(await put(to))]).toEqual([to, '422 delegate_refused'])
-  expect(refusal(await cid.client('putDelegation', { body: { to: ann.name, for_s: 3_600 } }))).toBe('403 forbidden')
-  expect(refusal(await ann.client('putDelegation', { body: { to: bob.name, for_s: 10 ** 9 } }))).toBe('400 invalid_request')
+  expect(refusal(await cid.client('putDelegation', { body: { to: ann.name, for_s: 3_600 } }))).toBe(
+    '403 forbidden',
+  )
+  expect(refusal(await ann.client('putDelegation', { body: { to: bob.name, for_s: 10 ** 9 } }))).toBe(
+    '400 invalid_request',
+  )
   expect(refusal(await bob.client('deleteDelegation', {}))).toBe('404 not_found')
 })
 
@@ -127,11 +158,16 @@ test('whoever puts a channel is told what it names and nobody is', async () => {
 
 test('on the command line', async () => {
   const env = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: bob.key }
-  const away = async () => (await countersign(['channels', 'delegate', ann.name, '--for', '14d'], { env })).out
+  const away = async () =>
+    (await countersign(['channels', 'delegate', ann.name, '--for', '14d'], { env })).out
   expect(await away()).toMatch(/^warning: .* no channel does/)
   // Of these, one writes to bob and to ann by name; the others to whoever reads them, to bob alone, to ann alone.
   const [both, readers, bobs, anns] = [desk.name(), desk.name(), desk.name(), desk.name()]
-  const hook = { kind: 'webhook' as const, url: 'https://hooks.example.com/x', keys: [`whsec_${'A'.repeat(32)}`] }
+  const hook = {
+    kind: 'webhook' as const,
+    url: 'https://hooks.example.com/x',
+    keys: [`whsec_${'A'.repeat(32)}`],
+  }
   const mail = { kind: 'email' as const, from: 'a@example.com', via: { provider: 'outbox' as const } }
   const put = async (name: string, body: Parameters<typeof desk.root<'putChannel'>>[1]['body']) =>
     granted(await desk.root('putChannel', { params: { name }, body })).warnings
@@ -142,10 +178,15 @@ test('on the command line', async () => {
     expect(await put(anns, { ...mail, addresses: { [ann.name]: 'ann@example.com' } })).toEqual([])
     expect(await away()).toContain(`, through ${both}\n`)
   } finally {
-    for (const name of [both, readers, bobs, anns]) granted(await desk.root('deleteChannel', { params: { name } }))
+    for (const name of [both, readers, bobs, anns])
+      granted(await desk.root('deleteChannel', { params: { name } }))
   }
-  expect((await countersign(['channels', 'delegations'], { env })).out).toMatch(new RegExp(`${bob.name} +${ann.name} +2`))
-  expect((await countersign(['channels', 'delegate'], { env })).out).toBe('nobody else is asked from now on\n')
+  expect((await countersign(['channels', 'delegations'], { env })).out).toMatch(
+    new RegExp(`${bob.name} +${ann.name} +2`),
+  )
+  expect((await countersign(['channels', 'delegate'], { env })).out).toBe(
+    'nobody else is asked from now on\n',
+  )
   expect((await countersign(['channels', 'delegate'], { env })).err).toMatch(
     /you have nobody asked in your stead; nothing; you were not away/,
   )

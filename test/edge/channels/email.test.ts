@@ -15,7 +15,11 @@ const prompt = sample(0).prompt
 const message = (change: Partial<typeof prompt> = {}, more: Partial<Message> = {}): Message => ({
   id: `msg_${'0'.repeat(32)}`,
   kind: 'asked',
-  approval: { ...sample(1_800_000_000_000), status: 'pending', prompt: { ...prompt, title: 'dev wants to run process.run', ...change } },
+  approval: {
+    ...sample(1_800_000_000_000),
+    status: 'pending',
+    prompt: { ...prompt, title: 'dev wants to run process.run', ...change },
+  },
   recipient: 'ann',
   link: LINK,
   page: 'https://edge.example/console',
@@ -35,7 +39,16 @@ const HOSTILE = [
 
 test('whatever is in it, a text from an agent adds no header, no markup and nothing unseen', () => {
   for (const text of HOSTILE)
-    for (const member of ['title', 'agent', 'tool', 'command', 'plan', 'arguments', 'on_yes', 'reason'] as const) {
+    for (const member of [
+      'title',
+      'agent',
+      'tool',
+      'command',
+      'plan',
+      'arguments',
+      'on_yes',
+      'reason',
+    ] as const) {
       const mail = mailOf(message({ [member]: text }))
       expect(mail.subject).not.toMatch(/[\p{Cc}\p{Cf}]/u)
       expect(mail.text).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u)
@@ -131,7 +144,10 @@ test('P06 a link goes to its recipient’s address; where that is gone it goes t
   await medium().deliver(message({}, { recipient: 'bob' }), post)
   expect(posted.map(({ body }) => (JSON.parse(body) as { to: unknown }).to)).toEqual([['bob@example.com']])
   for (const recipient of ['mallory', 'constructor', '__proto__', null])
-    expect(await medium().deliver(message({}, { recipient }), post)).toMatchObject({ ok: false, error: { again: false } })
+    expect(await medium().deliver(message({}, { recipient }), post)).toMatchObject({
+      ok: false,
+      error: { again: false },
+    })
   expect(posted).toHaveLength(1)
   // A test holds no link: it goes to whoever asks for it, or to somebody.
   await medium().deliver(message({}, { kind: 'test', recipient: null, link: null }), post)
@@ -152,7 +168,9 @@ test('addresses and tokens hold nothing that a header could end with; what is sh
     for (const change of [{ from: address }, { addresses: { ann: address } }])
       expect([change, ChannelSpec.safeParse({ ...spec(), ...change }).success]).toEqual([change, false])
   for (const token of ['', 're_x\r\nx: y', 're x', 'ré'])
-    expect([token, ChannelSpec.safeParse({ ...spec(), via: { provider: 'resend', token } }).success]).toEqual([token, false])
+    expect([token, ChannelSpec.safeParse({ ...spec(), via: { provider: 'resend', token } }).success]).toEqual(
+      [token, false],
+    )
   expect(ChannelSpec.safeParse({ ...spec(), addresses: {} }).success).toBe(false)
   expect(JSON.stringify(medium().shown)).not.toContain('re_TOKEN')
 })
@@ -177,7 +195,9 @@ test('a refusal that no repetition mends is final, the provider’s code is told
   })
   for (const text of ['', 'SECRET', '[]', 'null', '{"name":"<b>SECRET</b>"}', '{"name":{"a":1}}'])
     expect(await answer({}, said(403, text))).toEqual({ again: false, why: 'resend answered 403' })
-  for (const status of [408, 409, 429, 500, 503]) expect(await answer({}, said(status, ''))).toMatchObject({ again: true })
+  for (const status of [408, 409, 429, 500, 503])
+    expect(await answer({}, said(status, ''))).toMatchObject({ again: true })
   expect(await answer({}, said(429, '', 7_000))).toMatchObject({ pause_ms: 7_000 })
-  for (const status of [301, 307, 400, 401, 404]) expect(await answer({}, said(status, ''))).toMatchObject({ again: false })
+  for (const status of [301, 307, 400, 401, 404])
+    expect(await answer({}, said(status, ''))).toMatchObject({ again: false })
 })

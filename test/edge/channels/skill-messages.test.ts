@@ -50,7 +50,14 @@ const HOSTILE = [
 ] as const
 
 const spec = (of: object): ChannelSpec => ChannelSpec.parse(of)
-const SLACK = { kind: 'slack', bot_token: TOKEN, signing_secret: SECRET, app_id: APP, team_id: TEAM, users: { U0ANN: 'ann' } }
+const SLACK = {
+  kind: 'slack',
+  bot_token: TOKEN,
+  signing_secret: SECRET,
+  app_id: APP,
+  team_id: TEAM,
+  users: { U0ANN: 'ann' },
+}
 
 /** What leaves, as it leaves. */
 function sending(): { out: Posted[]; post: Post } {
@@ -109,7 +116,16 @@ test('G09 in a mail a notice adds no header, no markup, no link and nothing unse
       'Call:',
     ])
     const [head = ''] = rfc5322(mail, { from: 'skills@example.com', to: 'ann@example.com' }).split('\r\n\r\n')
-    const headers = ['Date', 'Message-ID', 'From', 'To', 'Subject', 'Auto-Submitted', 'MIME-Version', 'Content-Type']
+    const headers = [
+      'Date',
+      'Message-ID',
+      'From',
+      'To',
+      'Subject',
+      'Auto-Submitted',
+      'MIME-Version',
+      'Content-Type',
+    ]
     expect(head.split(/\r\n(?! )/).map((line) => line.split(':')[0])).toEqual(headers)
   }
   expect(noticeMail(noted('\u202egpj.exe')).text).toContain('\\u{202e}gpj.exe') // shown, not dropped
@@ -118,31 +134,51 @@ test('G09 in a mail a notice adds no header, no markup, no link and nothing unse
 test('G09 to a webhook a notice is an event of its own, signed, with its origin and nothing of an approval', async () => {
   for (const text of HOSTILE) {
     const { out, post } = sending()
-    const medium = webhook({ kind: 'webhook', url: 'https://example.com/hook', keys: [KEY], after_s: 0, notices: true })
+    const medium = webhook({
+      kind: 'webhook',
+      url: 'https://example.com/hook',
+      keys: [KEY],
+      after_s: 0,
+      notices: true,
+    })
     expect((await medium.tell(noted(text), post)).ok).toBe(true)
     const [{ to, headers, body } = { to: '', headers: {}, body: '' }] = out
     expect([to, headers['webhook-id']]).toEqual(['https://example.com/hook', noted('').id])
     const at_ms = Number(headers['webhook-timestamp']) * 1_000
     expect(headers['webhook-signature']).toBe(signed([KEY], noted('').id, at_ms, body)['webhook-signature'])
-    expect(JSON.parse(body)).toEqual({ type: 'notice', timestamp: '2027-01-15T08:00:00.000Z', data: { notice: noted(text).notice } })
+    expect(JSON.parse(body)).toEqual({
+      type: 'notice',
+      timestamp: '2027-01-15T08:00:00.000Z',
+      data: { notice: noted(text).notice },
+    })
     expect(body).not.toMatch(/[\p{Cc}\p{Cf}]|approv(?:al|e)"/u)
   }
 })
 
 test('each medium writes to whom it is for: the conversation, one person, or an address; and to nobody it does not know', async () => {
   const { out, post } = sending()
-  const [room, people] = [spec({ ...SLACK, channel: CHANNEL }), spec({ ...SLACK, recipients: { roles: ['approver'] } })]
+  const [room, people] = [
+    spec({ ...SLACK, channel: CHANNEL }),
+    spec({ ...SLACK, recipients: { roles: ['approver'] } }),
+  ]
   if (room.kind !== 'slack' || people.kind !== 'slack') throw new Error('both are Slack')
   await slack(room).tell(noted('hello'), post)
   await slack(people).tell(noted('hello', 'ann'), post)
-  await slackWebhook({ kind: 'slack-webhook', webhook_url: 'https://hooks.slack.com/x', after_s: 0 }).tell(noted('hello'), post)
+  await slackWebhook({ kind: 'slack-webhook', webhook_url: 'https://hooks.slack.com/x', after_s: 0 }).tell(
+    noted('hello'),
+    post,
+  )
   expect(out.map(({ to, body }) => [to, (JSON.parse(body) as { channel?: string }).channel])).toEqual([
     ['https://slack.com/api/chat.postMessage', CHANNEL],
     ['https://slack.com/api/chat.postMessage', 'U0ANN'],
     ['https://hooks.slack.com/x', undefined],
   ])
-  for (const { body } of out) expect(JSON.parse(body)).toMatchObject({ parse: 'none', link_names: false, unfurl_links: false })
-  expect(await slack(people).tell(noted('hello', 'bob'), post)).toMatchObject({ ok: false, error: { again: false } })
+  for (const { body } of out)
+    expect(JSON.parse(body)).toMatchObject({ parse: 'none', link_names: false, unfurl_links: false })
+  expect(await slack(people).tell(noted('hello', 'bob'), post)).toMatchObject({
+    ok: false,
+    error: { again: false },
+  })
 
   const mail = { kind: 'email', from: 'skills@example.com', addresses: { ann: 'ann@example.com' } }
   const [sent, kept] = ['resend', 'outbox'].map((provider) =>
@@ -154,8 +190,14 @@ test('each medium writes to whom it is for: the conversation, one person, or an 
   expect(out.map(({ body }) => JSON.parse(body) as unknown)).toMatchObject([
     { to: ['ann@example.com'], subject: 'A notice from the skill weather' },
   ])
-  expect(await email(sent).tell(noted('hello', 'bob'), post)).toMatchObject({ ok: false, error: { again: false } })
-  expect(email(kept).collected?.(noted('hello', 'ann'))).toMatchObject({ ok: true, value: expect.stringContaining('To: ann@example.com') })
+  expect(await email(sent).tell(noted('hello', 'bob'), post)).toMatchObject({
+    ok: false,
+    error: { again: false },
+  })
+  expect(email(kept).collected?.(noted('hello', 'ann'))).toMatchObject({
+    ok: true,
+    value: expect.stringContaining('To: ann@example.com'),
+  })
 })
 
 test('whether skills may post is shown with a channel, and absent is no', () => {
@@ -166,5 +208,6 @@ test('whether skills may post is shown with a channel, and absent is no', () => 
     return webhook(read).shown
   }
   expect([shown(hook).notices, shown({ ...hook, notices: true }).notices]).toEqual([undefined, true])
-  for (const notices of [false, 'true', 1]) expect(ChannelSpec.safeParse({ ...hook, notices }).success).toBe(false)
+  for (const notices of [false, 'true', 1])
+    expect(ChannelSpec.safeParse({ ...hook, notices }).success).toBe(false)
 })

@@ -42,7 +42,8 @@ afterAll(async () => {
   await slack?.close()
 })
 
-const operator = async (name: string, roles: string[]) => must(await hurt.operator('putOperator', { params: { name }, body: { roles } }))
+const operator = async (name: string, roles: string[]) =>
+  must(await hurt.operator('putOperator', { params: { name }, body: { roles } }))
 
 type Change = Partial<Omit<Extract<ChannelSpec, { kind: 'slack' }>, 'kind'>>
 const ROOM = {
@@ -56,12 +57,20 @@ const ROOM = {
 const room = async (name = 'room', change: Change = { channel: CHANNEL }) =>
   must(await hurt.operator('putChannel', { params: { name }, body: { ...ROOM, ...change } }))
 const idOf = ({ approval }: Call): string => approval?.id ?? ''
-const approvalOf = async (call: Call): Promise<Approval> => must(await hurt.operator('readApproval', { params: { id: idOf(call) } }))
+const approvalOf = async (call: Call): Promise<Approval> =>
+  must(await hurt.operator('readApproval', { params: { id: idOf(call) } }))
 
 /** An approval that is asked about, once that many messages tell of it. */
-async function asked(messages = 1, ask: () => Promise<Call> = () => hurt.propose('mark.asking', { mark: 'asked\n' })) {
+async function asked(
+  messages = 1,
+  ask: () => Promise<Call> = () => hurt.propose('mark.asking', { mark: 'asked\n' }),
+) {
   const call = await ask()
-  const posted = await eventually(`${messages} messages`, () => slack.about(call.id).length >= messages && slack.about(call.id), 30_000)
+  const posted = await eventually(
+    `${messages} messages`,
+    () => slack.about(call.id).length >= messages && slack.about(call.id),
+    30_000,
+  )
   return { call, posted, first: posted[0] ?? fail() }
 }
 const fail = (): never => {
@@ -75,41 +84,70 @@ const replaced = (call: Call, outcome: string) => {
   return eventually(`every message says: ${outcome}`, look, 30_000)
 }
 const told = (sentence: string) =>
-  eventually(`somebody is told: ${sentence}`, () => slack.alone.some((text) => text.includes(sentence)), 20_000)
+  eventually(
+    `somebody is told: ${sentence}`,
+    () => slack.alone.some((text) => text.includes(sentence)),
+    20_000,
+  )
 
 test('the whole way: asked in a room and in person, a form with scope and reason, and the outcome in the place of every message', async () => {
   await room()
-  await room('people', { recipients: { roles: ['approver'], operators: [] }, users: { U0ANN: 'ann', U0BOB: 'bob' } })
+  await room('people', {
+    recipients: { roles: ['approver'], operators: [] },
+    users: { U0ANN: 'ann', U0BOB: 'bob' },
+  })
   const session = { run: { session: desk.name() } }
-  const propose = () => hurt.agent('proposeCallInNewRun', { body: { tool: 'mark.asking', args: { mark: 'asked\n' }, ...session } })
+  const propose = () =>
+    hurt.agent('proposeCallInNewRun', {
+      body: { tool: 'mark.asking', args: { mark: 'asked\n' }, ...session },
+    })
   const { call, posted } = await asked(3, async () => must(await propose()))
   expect(posted.map(({ channel }) => channel).sort()).toEqual([CHANNEL, 'D0ANN', 'D0BOB'])
   const inRoom = posted.find(({ channel }) => channel === CHANNEL) ?? fail()
   // In a room a link that decides would be everybody's; in person it is theirs.
   const linkOf = (one: Posted) => String(buttonsOf(one).get('page')?.['url'])
   expect(linkOf(inRoom)).toBe(`${hurt.stack.url}/console/approvals/${idOf(call)}`)
-  for (const one of posted.filter(({ channel }) => channel !== CHANNEL)) expect(linkOf(one)).toContain('/approve/')
+  for (const one of posted.filter(({ channel }) => channel !== CHANNEL))
+    expect(linkOf(one)).toContain('/approve/')
 
   expect(await interact(hurt.stack.url, press(inRoom, 'more'))).toMatchObject({ status: 200, body: null })
   const { view } = await eventually('a form', () => slack.views.at(-1), 20_000)
   expect(JSON.stringify(view)).toContain('very call of ')
   expect((await approvalOf(call)).status).toBe('pending')
-  expect(await interact(hurt.stack.url, send(view, 'approve 600', 'fine\nby me'))).toMatchObject({ status: 200, body: null })
+  expect(await interact(hurt.stack.url, send(view, 'approve 600', 'fine\nby me'))).toMatchObject({
+    status: 200,
+    body: null,
+  })
   await replaced(call, 'Approved by ann through slack')
   expect(await approvalOf(call)).toMatchObject({
     status: 'approved',
-    answers: [{ by: 'ann', decision: 'approve', channel: 'slack', scope: 'timeboxed', ttl_s: 600, reason: 'fine\nby me' }],
+    answers: [
+      {
+        by: 'ann',
+        decision: 'approve',
+        channel: 'slack',
+        scope: 'timeboxed',
+        ttl_s: 600,
+        reason: 'fine\nby me',
+      },
+    ],
   })
   // It ran, its evidence names the way, and the same answer holds for the next of its kind.
   const { state } = await hurt.ended(call)
   expect(state).toBe('succeeded')
   const evidence = must(await hurt.operator('readAttestation', { params: { run: call.run, call: call.id } }))
-  const statement = JSON.parse(Buffer.from(evidence.envelope.payload, 'base64').toString()) as { predicate: { facts: unknown } } // the edge's
-  expect(statement.predicate.facts).toMatchObject({ approval: { answers: [{ by: 'ann', channel: 'slack' }] } })
+  const statement = JSON.parse(Buffer.from(evidence.envelope.payload, 'base64').toString()) as {
+    predicate: { facts: unknown }
+  } // the edge's
+  expect(statement.predicate.facts).toMatchObject({
+    approval: { answers: [{ by: 'ann', channel: 'slack' }] },
+  })
   const { items } = must(await hurt.operator('readJournal', { params: { run: call.run }, query: {} }))
   expect(items.find(({ kind }) => kind === 'approved')?.body).toMatchObject({ by: 'ann', channel: 'slack' })
   expect(must(await propose()).state).not.toBe('awaiting_approval')
-  expect(must(await hurt.operator('listStanding', {})).items).toMatchObject([{ by: 'ann', assurance: 'slack' }])
+  expect(must(await hurt.operator('listStanding', {})).items).toMatchObject([
+    { by: 'ann', assurance: 'slack' },
+  ])
 })
 
 test('a press answers at once; pressed twice, or sent again, it is one answer, and whoever comes late is told', async () => {
@@ -117,12 +155,18 @@ test('a press answers at once; pressed twice, or sent again, it is one answer, a
   const { call, first } = await asked()
   const deny = press(first, 'deny')
   const at = Date.now()
-  const both = await Promise.all([interact(hurt.stack.url, deny, { at }), interact(hurt.stack.url, deny, { at })])
+  const both = await Promise.all([
+    interact(hurt.stack.url, deny, { at }),
+    interact(hurt.stack.url, deny, { at }),
+  ])
   for (const { status, body, took } of both) expect([status, body, took < 3_000]).toEqual([200, null, true])
   await replaced(call, 'Denied by ann through slack')
   await told('the call has ended: rejected')
   expect((await interact(hurt.stack.url, deny, { at })).status).toBe(200)
-  expect(await approvalOf(call)).toMatchObject({ status: 'denied', answers: [{ by: 'ann', decision: 'deny', channel: 'slack' }] })
+  expect(await approvalOf(call)).toMatchObject({
+    status: 'denied',
+    answers: [{ by: 'ann', decision: 'deny', channel: 'slack' }],
+  })
   await replaced(call, 'Denied by ann through slack')
 })
 
@@ -147,7 +191,9 @@ test('P10 forged, altered, old, of another app or workspace: refused, whoever it
     await interact(hurt.stack.url, yes, { tenant: 'other' }),
   ]
   for (const { status, body } of tried) expect([status, body?.['code']]).toEqual([401, 'slack_refused'])
-  const huge = await interact(hurt.stack.url, yes, { change: (body) => body + 'x'.repeat(LIMITS.slack_body_bytes) })
+  const huge = await interact(hurt.stack.url, yes, {
+    change: (body) => body + 'x'.repeat(LIMITS.slack_body_bytes),
+  })
   expect(huge.status).toBe(413)
   expect((await approvalOf(call)).answers).toEqual([])
   expect((await interact(hurt.stack.url, yes)).status).toBe(200) // control
@@ -158,8 +204,15 @@ test('P10 what can’t be Slack’s is refused before its body is there', async 
   const now = String(Math.floor(Date.now() / 1000))
   const bodiless = async (timestamp: string, signature: string): Promise<number | undefined> => {
     const request = new RawRequest(hurt.stack.url)
-    const headers = [`x-slack-request-timestamp: ${timestamp}`, `x-slack-signature: ${signature}`, 'content-length: 400000']
-    request.head('POST', '/v1/channels/slack/interactions', [...headers, 'content-type: application/x-www-form-urlencoded'])
+    const headers = [
+      `x-slack-request-timestamp: ${timestamp}`,
+      `x-slack-signature: ${signature}`,
+      'content-length: 400000',
+    ]
+    request.head('POST', '/v1/channels/slack/interactions', [
+      ...headers,
+      'content-type: application/x-www-form-urlencoded',
+    ])
     const { status } = await request.answered(LIMITS.body_ms / 2)
     request.end()
     return status
@@ -167,7 +220,13 @@ test('P10 what can’t be Slack’s is refused before its body is there', async 
   const wellFormed = `v0=${'0'.repeat(64)}`
   expect(await bodiless(now, wellFormed)).toBe(401) // the tenant has no channel to Slack
   await room()
-  for (const signature of ['', 'v0=', `${wellFormed}0`, wellFormed.replace('v0', 'v1'), wellFormed.toUpperCase()])
+  for (const signature of [
+    '',
+    'v0=',
+    `${wellFormed}0`,
+    wellFormed.replace('v0', 'v1'),
+    wellFormed.toUpperCase(),
+  ])
     expect([signature, await bodiless(now, signature)]).toEqual([signature, 401])
   for (const timestamp of ['', 'x', '0', String(Number(now) - 600), String(Number(now) + 600)])
     expect([timestamp, await bodiless(timestamp, wellFormed)]).toEqual([timestamp, 401])
@@ -197,7 +256,10 @@ test('P07 a button is of its approval, its word and its channel: with any of the
   ])
     expect([changed, (await pressing(changed)).status]).toEqual([changed, 401])
   // A form is sealed too: that of one approval says nothing of another.
-  expect((await interact(hurt.stack.url, send({ private_metadata: `${id}.form.${seal}` }, 'approve', null))).status).toBe(401)
+  expect(
+    (await interact(hurt.stack.url, send({ private_metadata: `${id}.form.${seal}` }, 'approve', null)))
+      .status,
+  ).toBe(401)
   // A channel that took the place of another, of the same app, did not make these.
   must(await hurt.operator('deleteChannel', { params: { name: 'room' } }))
   must(await hurt.operator('deleteChannel', { params: { name: 'second' } }))
@@ -233,7 +295,12 @@ test('answered elsewhere: every message is replaced, in the room and in person',
   await room()
   await room('people', { recipients: { roles: [], operators: ['ann', 'bob'] } })
   const { call } = await asked(3)
-  must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'deny', reason: 'no' } }))
+  must(
+    await hurt.operator('answerApproval', {
+      params: { id: idOf(call) },
+      body: { decision: 'deny', reason: 'no' },
+    }),
+  )
   await replaced(call, 'Denied by root through api')
 })
 
@@ -257,7 +324,9 @@ test('cancelled or expired, the message says so; a press that comes after is tol
   await told('the call has ended: cancelled')
   await replaced(cancelled.call, 'Cancelled before it was decided')
   const tool = await desk.tool({ sensitive: true, approval_ttl_s: 3 })
-  const expired = await asked(1, async () => must(await hurt.agent('proposeCallInNewRun', { body: { tool, args: {} } })))
+  const expired = await asked(1, async () =>
+    must(await hurt.agent('proposeCallInNewRun', { body: { tool, args: {} } })),
+  )
   await replaced(expired.call, 'Expired: not enough people answered in time')
   expect((await approvalOf(expired.call)).answers).toEqual([])
 })
@@ -280,20 +349,32 @@ test('where two have to say yes, the first is told that others are asked, and th
 
 test('changed arguments are asked about in the place of the question, in the room and in person; at the end nothing can be pressed', async () => {
   await room()
-  await room('people', { recipients: { roles: ['approver'], operators: [] }, users: { U0ANN: 'ann', U0BOB: 'bob' } })
+  await room('people', {
+    recipients: { roles: ['approver'], operators: [] },
+    users: { U0ANN: 'ann', U0BOB: 'bob' },
+  })
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
     const { call, posted, first } = await asked(3)
     const before = press(first, 'approve')
-    const change = { decision: 'approve' as const, digest: (await approvalOf(call)).digest, arguments: { mark: 'changed\n' } }
-    const { digest } = must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: change }))
+    const change = {
+      decision: 'approve' as const,
+      digest: (await approvalOf(call)).digest,
+      arguments: { mark: 'changed\n' },
+    }
+    const { digest } = must(
+      await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: change }),
+    )
     const told = (one: Posted) => JSON.stringify(one.blocks)
     await eventually(
       'each asks anew',
       () => posted.every((one) => told(one).includes(digest) && told(one).includes('Changed by root')),
       30_000,
     )
-    expect([slack.about(call.id).length, posted.every((one) => buttonsOf(one).has('approve'))]).toEqual([3, true])
+    expect([slack.about(call.id).length, posted.every((one) => buttonsOf(one).has('approve'))]).toEqual([
+      3,
+      true,
+    ])
     expect((await interact(hurt.stack.url, before)).status).toBe(401) // it was about something else
     await interact(hurt.stack.url, press(first, 'approve'))
     await replaced(call, 'Approved by ann through slack')
@@ -307,9 +388,17 @@ test('the message of the question was deleted: changed arguments are asked about
   await desk.withPolicies({ two }, async () => {
     const { call, first } = await asked()
     slack.messages.splice(slack.messages.indexOf(first), 1)
-    const change = { decision: 'approve' as const, digest: (await approvalOf(call)).digest, arguments: { mark: 'changed\n' } }
+    const change = {
+      decision: 'approve' as const,
+      digest: (await approvalOf(call)).digest,
+      arguments: { mark: 'changed\n' },
+    }
     must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: change }))
-    await eventually('another', () => slack.about(call.id).some((one) => JSON.stringify(one.blocks).includes('Changed by root')), 30_000)
+    await eventually(
+      'another',
+      () => slack.about(call.id).some((one) => JSON.stringify(one.blocks).includes('Changed by root')),
+      30_000,
+    )
     must(await hurt.operator('cancelCall', { params: { run: call.run, call: call.id } }))
     await replaced(call, 'Cancelled before it was decided')
   })
@@ -324,9 +413,15 @@ test('a policy may want more than Slack’s word: who presses is told where to a
     await interact(hurt.stack.url, press(first, 'approve'))
     await told(elsewhere)
     await interact(hurt.stack.url, press(first, 'more'))
-    const { view } = await eventually('a form', () => slack.views.find((one) => JSON.stringify(one).includes(idOf(call))), 20_000)
+    const { view } = await eventually(
+      'a form',
+      () => slack.views.find((one) => JSON.stringify(one).includes(idOf(call))),
+      20_000,
+    )
     for (const answer of ['approve', 'approve session'])
-      expect(JSON.stringify((await interact(hurt.stack.url, send(view, answer, null))).body)).toContain(elsewhere)
+      expect(JSON.stringify((await interact(hurt.stack.url, send(view, answer, null))).body)).toContain(
+        elsewhere,
+      )
     expect(await approvalOf(call)).toMatchObject({ status: 'pending', answers: [] })
     expect(buttonsOf(first).has('approve')).toBe(true)
     must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'approve' } })) // with a key
@@ -345,5 +440,9 @@ test('only a webhook of Slack: a message that leads to the console, where one si
   expect([...buttonsOf(first).keys()]).toEqual(['page'])
   expect(JSON.stringify(first)).not.toContain('/approve/')
   must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'deny' } }))
-  await eventually('the end', () => slack.about(call.id).some((one) => headOf(one).includes('Denied by root')), 20_000)
+  await eventually(
+    'the end',
+    () => slack.about(call.id).some((one) => headOf(one).includes('Denied by root')),
+    20_000,
+  )
 })

@@ -6,7 +6,14 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { optionsFor } from '../../../edge/approvals/card.ts'
 import type { Message, Post } from '../../../edge/channels/medium.ts'
-import { askedCard, endedCard, escaped, form, readersCard, saidIn } from '../../../edge/channels/slack/card.ts'
+import {
+  askedCard,
+  endedCard,
+  escaped,
+  form,
+  readersCard,
+  saidIn,
+} from '../../../edge/channels/slack/card.ts'
 import { isFresh, readInteraction, signatureHolds, signers } from '../../../edge/channels/slack/request.ts'
 import { slack, slackWebhook } from '../../../edge/channels/slack/slack.ts'
 import { sample } from '../../../edge/channels/test-approval.ts'
@@ -17,7 +24,18 @@ import { ok } from '../../../shared/result.ts'
 import { ROUTES } from '../../../shared/routes/all.ts'
 import type { Approval } from '../../../shared/wire/approvals.ts'
 import { ChannelSpec } from '../../../shared/wire/channels.ts'
-import { APP, type Block, buttonsOf, CHANNEL, faultIn, press, SECRET, send, TEAM, TOKEN } from '../../support/channels/fake-slack.ts'
+import {
+  APP,
+  type Block,
+  buttonsOf,
+  CHANNEL,
+  faultIn,
+  press,
+  SECRET,
+  send,
+  TEAM,
+  TOKEN,
+} from '../../support/channels/fake-slack.ts'
 
 /** As Slack's documents have it: an app's secret, a request of it, and its signature. */
 const DOCUMENTED = {
@@ -35,9 +53,12 @@ test('P10 Slack’s documented signature holds; with anything else of it another
   expect(signatureHolds(secret, { ...signed, timestamp: '1531420619' })).toBe(false)
   for (let i = 0; i < signed.signature.length; i++) {
     const other = signed.signature[i] === '0' ? '1' : '0'
-    expect(signatureHolds(secret, { ...signed, signature: signed.signature.slice(0, i) + other + signed.signature.slice(i + 1) })).toBe(
-      false,
-    )
+    expect(
+      signatureHolds(secret, {
+        ...signed,
+        signature: signed.signature.slice(0, i) + other + signed.signature.slice(i + 1),
+      }),
+    ).toBe(false)
   }
   for (const signature of [
     '',
@@ -61,7 +82,16 @@ test('P10 five minutes, to both sides, in whole seconds and nothing else', () =>
   const fresh = (timestamp: string, now: number): boolean => isFresh({ timestamp }, now * 1000)
   for (const now of [at, at + 299, at + 300, at - 300]) expect(fresh(String(at), now)).toBe(true)
   for (const now of [at + 301, at - 301, at + 86_400]) expect(fresh(String(at), now)).toBe(false)
-  for (const timestamp of ['', 'NaN', '1e9', ' 1531420618', '1531420618.5', '0x5b47b58a', '-1531420618', 'Infinity'])
+  for (const timestamp of [
+    '',
+    'NaN',
+    '1e9',
+    ' 1531420618',
+    '1531420618.5',
+    '0x5b47b58a',
+    '-1531420618',
+    'Infinity',
+  ])
     expect(fresh(timestamp, at)).toBe(false)
 })
 
@@ -120,11 +150,22 @@ test('G09 what an agent wrote is text, and stays in its block: no mark-up, menti
   for (const value of HOSTILE) {
     const approval = approvalWith(value)
     const answers: Approval['answers'] = [
-      { by: 'ann', decision: 'approve', channel: 'slack', assurance: 'slack', scope: 'session', reason: value, at_ms: 0 },
+      {
+        by: 'ann',
+        decision: 'approve',
+        channel: 'slack',
+        assurance: 'slack',
+        scope: 'session',
+        reason: value,
+        at_ms: 0,
+      },
     ]
     const ended: Approval = { ...approval, status: 'approved', answers }
     const shown = [askedCard(about(approval)), readersCard(about(approval)), endedCard(ended)]
-    for (const { text, blocks } of [...shown, { text: '', blocks: (form(approval, 'x') as Block)['blocks'] as Block[] }]) {
+    for (const { text, blocks } of [
+      ...shown,
+      { text: '', blocks: (form(approval, 'x') as Block)['blocks'] as Block[] },
+    ]) {
       expect(faultIn(blocks, 50)).toBeUndefined()
       expect(text).not.toMatch(/[<>]/)
       // Two kinds of text there are: an element of rich text, and plain text of ours. Neither is mrkdwn.
@@ -135,14 +176,18 @@ test('G09 what an agent wrote is text, and stays in its block: no mark-up, menti
       }
     }
   }
-  expect(JSON.stringify(askedCard(about(approvalWith('```\n<!channel>'))).blocks)).toContain('rich_text_preformatted')
+  expect(JSON.stringify(askedCard(about(approvalWith('```\n<!channel>'))).blocks)).toContain(
+    'rich_text_preformatted',
+  )
   expect(escaped('<!channel> & <@U1>')).toBe('&lt;!channel&gt; &amp; &lt;@U1&gt;')
 })
 
 test('what is too long for Slack says how much is left out, and of what digest', () => {
   const { blocks } = askedCard(about(approvalWith('x'.repeat(100_000))))
   const said = textsIn(blocks).map(([, text]) => text)
-  expect(said.filter((text) => /characters more, sha256 of all [0-9a-f]{16}/.test(text)).length).toBeGreaterThanOrEqual(2)
+  expect(
+    said.filter((text) => /characters more, sha256 of all [0-9a-f]{16}/.test(text)).length,
+  ).toBeGreaterThanOrEqual(2)
   expect(Math.max(...said.map((text) => text.length))).toBeLessThanOrEqual(3_000)
 })
 
@@ -151,7 +196,9 @@ test('buttons: a yes to a critical call is asked twice; an outcome, a reader’s
   expect([...buttons(approvalWith('x')).keys()]).toEqual(['approve', 'deny', 'more', 'page'])
   expect(buttons(approvalWith('x')).get('approve')?.['confirm']).toBeUndefined()
   expect(buttons(approvalWith('x', { risk: 'critical' })).get('approve')?.['confirm']).toBeDefined()
-  expect([...buttonsOf({ blocks: readersCard(about(approvalWith('x'))).blocks as Block[] }).keys()]).toEqual(['page'])
+  expect([...buttonsOf({ blocks: readersCard(about(approvalWith('x'))).blocks as Block[] }).keys()]).toEqual([
+    'page',
+  ])
   expect([...buttonsOf({ blocks: endedCard(approvalWith('x')).blocks as Block[] }).keys()]).toEqual([])
 })
 
@@ -162,11 +209,20 @@ test('the form offers what policy lets stand, says what it covers, and reads bac
     const elements = (view['blocks'] as Block[]).flatMap(({ element }) =>
       element === undefined ? [] : [element as { options?: { value: string }[] }],
     )
-    return { view: JSON.stringify(view), said: elements.flatMap(({ options = [] }) => options.map(({ value }) => value)) }
+    return {
+      view: JSON.stringify(view),
+      said: elements.flatMap(({ options = [] }) => options.map(({ value }) => value)),
+    }
   }
   expect(offered().said).toEqual(['deny', 'approve'])
   expect(offered({ covers: 'all of it', most_s: 0 }).said).toEqual(['deny', 'approve', 'deny session'])
-  expect(offered({ covers: 'all of it', most_s: 600 }).said).toEqual(['deny', 'approve', 'deny session', 'approve 600', 'approve 60'])
+  expect(offered({ covers: 'all of it', most_s: 600 }).said).toEqual([
+    'deny',
+    'approve',
+    'deny session',
+    'approve 600',
+    'approve 60',
+  ])
   const all = offered({ covers: 'every call of `x`', most_s: LIMITS.standing_s })
   expect(all.said).toContain('approve session')
   expect(all.view).toContain('very call of ')
@@ -189,7 +245,8 @@ test('the form offers what policy lets stand, says what it covers, and reads bac
 
 // ── What is read ──
 
-const bodyOf = (payload: unknown): string => new URLSearchParams({ payload: JSON.stringify(payload) }).toString()
+const bodyOf = (payload: unknown): string =>
+  new URLSearchParams({ payload: JSON.stringify(payload) }).toString()
 const card = askedCard(about(approvalWith('x')))
 const message = { channel: CHANNEL, ts: '1.2', text: card.text, blocks: card.blocks as Block[], edits: 0 }
 
@@ -197,13 +254,27 @@ test('a press and a form are read; a link that was opened is nothing; all else i
   const id = approvalWith('x').id
   expect(readInteraction(bodyOf(press(message, 'approve')))).toMatchObject({
     ok: true,
-    value: { kind: 'pressed', app: APP, team: TEAM, user: 'U0ANN', about: { approval: id, use: 'approve', seal: seal() } },
+    value: {
+      kind: 'pressed',
+      app: APP,
+      team: TEAM,
+      user: 'U0ANN',
+      about: { approval: id, use: 'approve', seal: seal() },
+    },
   })
-  expect(readInteraction(bodyOf(press(message, 'page')))).toMatchObject({ ok: true, value: { kind: 'other' } })
+  expect(readInteraction(bodyOf(press(message, 'page')))).toMatchObject({
+    ok: true,
+    value: { kind: 'other' },
+  })
   const view = { private_metadata: `${id}.form.${seal()}` }
-  expect(readInteraction(bodyOf(send(view, 'deny', null)))).toMatchObject({ ok: true, value: { kind: 'sent', answer: 'deny', reason: '' } })
+  expect(readInteraction(bodyOf(send(view, 'deny', null)))).toMatchObject({
+    ok: true,
+    value: { kind: 'sent', answer: 'deny', reason: '' },
+  })
   // The seal of a button is none of a form.
-  expect(readInteraction(bodyOf(send({ private_metadata: `${id}.approve.${seal()}` }, 'approve', null))).ok).toBe(false)
+  expect(
+    readInteraction(bodyOf(send({ private_metadata: `${id}.approve.${seal()}` }, 'approve', null))).ok,
+  ).toBe(false)
   const pressed = press(message, 'deny')
   for (const body of [
     '',
@@ -226,7 +297,10 @@ test('a press and a form are read; a link that was opened is nothing; all else i
 })
 
 test('P10 a guest from another workspace is of no workspace of ours', () => {
-  expect(readInteraction(bodyOf(press(message, 'deny', { home: 'T0OTHER' })))).toMatchObject({ ok: true, value: { team: '' } })
+  expect(readInteraction(bodyOf(press(message, 'deny', { home: 'T0OTHER' })))).toMatchObject({
+    ok: true,
+    value: { team: '' },
+  })
 })
 
 // ── The channel ──
@@ -245,7 +319,11 @@ const SPEC = {
 test('V02 what is shown of a channel to Slack holds no secret', () => {
   const shown = JSON.stringify([
     slack(SPEC).shown,
-    slackWebhook({ kind: 'slack-webhook', webhook_url: 'https://hooks.slack.com/services/CANARY', after_s: 0 }).shown,
+    slackWebhook({
+      kind: 'slack-webhook',
+      webhook_url: 'https://hooks.slack.com/services/CANARY',
+      after_s: 0,
+    }).shown,
   ])
   expect(shown).not.toContain('CANARY')
   expect(shown).toContain('hooks.slack.com')
@@ -259,29 +337,41 @@ test('a channel writes to a conversation or to recipients; its errors are told b
   const recipients = { roles: [], operators: ['ann', 'bob'] }
   expect(slack({ ...SPEC, recipients }).fault(false)).toMatch(/one of them/)
   expect(slack({ ...nowhere, recipients }).fault(false)).toBeUndefined()
-  expect(slackWebhook({ kind: 'slack-webhook', webhook_url: 'http://127.0.0.1/', after_s: 0 }).fault(false)).toMatch(/https/)
+  expect(
+    slackWebhook({ kind: 'slack-webhook', webhook_url: 'http://127.0.0.1/', after_s: 0 }).fault(false),
+  ).toMatch(/https/)
 
   const answering =
     (text: string, status = 200, pause_ms?: number): Post =>
     async () =>
       ok({ status, pause_ms, text })
   const told = async (post: Post) => slack(SPEC).deliver(about(approvalWith('x')), post)
-  expect(await told(answering('{"ok":true,"channel":"C1","ts":"1.5","message":{}}'))).toEqual({ ok: true, value: { ref: 'C1 1.5' } })
+  expect(await told(answering('{"ok":true,"channel":"C1","ts":"1.5","message":{}}'))).toEqual({
+    ok: true,
+    value: { ref: 'C1 1.5' },
+  })
   expect(await told(answering('{"ok":false,"error":"not_in_channel"}'))).toMatchObject({
     error: { again: true, why: 'Slack says `not_in_channel`' },
   })
-  expect(await told(answering('{"ok":false,"error":"invalid_blocks"}'))).toMatchObject({ error: { again: false } })
+  expect(await told(answering('{"ok":false,"error":"invalid_blocks"}'))).toMatchObject({
+    error: { again: false },
+  })
   expect(await told(answering(`{"ok":false,"error":"<b> ${TOKEN}"}`))).toMatchObject({
     error: { again: true, why: 'what it answered is not what Slack answers' },
   })
   expect(await told(answering('<html>', 200))).toMatchObject({ error: { again: true } })
   expect(await told(answering('', 429, 30_000))).toMatchObject({ error: { again: true, pause_ms: 30_000 } })
-  const toBob = await slack({ ...nowhere, recipients }).deliver({ ...about(approvalWith('x')), recipient: 'bob' }, answering(''))
+  const toBob = await slack({ ...nowhere, recipients }).deliver(
+    { ...about(approvalWith('x')), recipient: 'bob' },
+    answering(''),
+  )
   expect(toBob).toEqual({ ok: false, error: { again: false, why: 'the recipient is not in `users`' } })
 })
 
 test('the channels that README, infra/slack.md and the command line’s help put fit', () => {
-  const texts = ['README.md', 'infra/slack.md', 'cli/channels/channels.ts'].map((path) => readFileSync(join(ROOT, path), 'utf8')).join('\n')
+  const texts = ['README.md', 'infra/slack.md', 'cli/channels/channels.ts']
+    .map((path) => readFileSync(join(ROOT, path), 'utf8'))
+    .join('\n')
   const written = [...texts.matchAll(/echo '(\{"kind"[\s\S]*?\})'\s/g)].map(([, json = '']) =>
     json.replace(
       /'"\$(\w+)"'/g,
@@ -291,7 +381,8 @@ test('the channels that README, infra/slack.md and the command line’s help put
     ),
   )
   expect(written).toHaveLength(8)
-  for (const json of written) expect([json, ChannelSpec.safeParse(JSON.parse(json)).success]).toEqual([json, true])
+  for (const json of written)
+    expect([json, ChannelSpec.safeParse(JSON.parse(json)).success]).toEqual([json, true])
 })
 
 test('the manifest in infra asks for what the channel uses, at the route that there is', () => {
@@ -305,8 +396,17 @@ test('the manifest in infra asks for what the channel uses, at the route that th
 })
 
 test('what does not fit a channel to Slack is said in words', () => {
-  const spec = { kind: 'slack', bot_token: TOKEN, signing_secret: SECRET, app_id: APP, team_id: TEAM, channel: CHANNEL, users: {} }
-  const said = (change: object) => ChannelSpec.safeParse({ ...spec, ...change }).error?.issues.map(({ message }) => message)
+  const spec = {
+    kind: 'slack',
+    bot_token: TOKEN,
+    signing_secret: SECRET,
+    app_id: APP,
+    team_id: TEAM,
+    channel: CHANNEL,
+    users: {},
+  }
+  const said = (change: object) =>
+    ChannelSpec.safeParse({ ...spec, ...change }).error?.issues.map(({ message }) => message)
   expect(said({})).toBeUndefined()
   expect(said({ channel: '#room' })).toEqual([
     'is not an id of Slack, such as `C0123456789` or `G0123456789` or `D0123456789`; a name is none',

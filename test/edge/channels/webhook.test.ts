@@ -18,12 +18,17 @@ import { signedBy } from '../../support/channels/webhook-receiver.ts'
 /** Published with the specification, and with its reference implementation. */
 const [ID, AT, BODY] = ['msg_p5jXN8AQM9LWM0D4loKWxJek', 1_614_265_330_000, '{"test": 2432232314}'] as const
 const HMAC = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
-const ED25519 = 'whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=='
+const ED25519 =
+  'whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=='
 const V1 = 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
 const V1A = 'v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=='
 
 test('the published vectors, v1 and v1a; while keys change, both sign', () => {
-  expect(signed([HMAC], ID, AT, BODY)).toEqual({ 'webhook-id': ID, 'webhook-timestamp': '1614265330', 'webhook-signature': V1 })
+  expect(signed([HMAC], ID, AT, BODY)).toEqual({
+    'webhook-id': ID,
+    'webhook-timestamp': '1614265330',
+    'webhook-signature': V1,
+  })
   expect(signed([ED25519], ID, AT, BODY)['webhook-signature']).toBe(V1A)
   expect(signed([HMAC, ED25519], ID, AT, BODY)['webhook-signature']).toBe(`${V1} ${V1A}`)
   expect(new Webhook(HMAC).sign(ID, new Date(AT), BODY)).toBe(V1) // as the published package signs it
@@ -36,7 +41,9 @@ test('the published package takes what is signed now, by either of two keys; not
   expect(signedBy(HMAC, { headers: now, body: `${BODY} ` })).toBe(false)
   expect(signedBy(HMAC, { headers: { ...now, 'webhook-id': 'msg_other' }, body: BODY })).toBe(false)
   expect(signedBy(HMAC, { headers: signed([other], ID, Date.now(), BODY), body: BODY })).toBe(false)
-  expect(signedBy(HMAC, { headers: signed([HMAC], ID, Date.now() - 6 * 60_000, BODY), body: BODY })).toBe(false)
+  expect(signedBy(HMAC, { headers: signed([HMAC], ID, Date.now() - 6 * 60_000, BODY), body: BODY })).toBe(
+    false,
+  )
 })
 
 const spec = (change: { url?: string; keys?: string[] }) =>
@@ -45,14 +52,25 @@ const spec = (change: { url?: string; keys?: string[] }) =>
 test('keys that are too short, too long or not a pair are refused; what is shown holds no secret', () => {
   expect(spec({ keys: [`whsec_${Buffer.alloc(16).toString('base64')}`] }).fault(false)).toMatch(/24 to 64/)
   expect(spec({ keys: [`whsk_${Buffer.alloc(32).toString('base64')}`] }).fault(false)).toMatch(/64 bytes/)
-  expect(spec({ keys: [`whsk_${Buffer.alloc(64, 7).toString('base64')}`] }).fault(false)).toMatch(/do not belong together/)
+  expect(spec({ keys: [`whsk_${Buffer.alloc(64, 7).toString('base64')}`] }).fault(false)).toMatch(
+    /do not belong together/,
+  )
   const { privateKey } = generateKeyPairSync('ed25519')
   const half = (pem: typeof privateKey, type: 'pkcs8' | 'spki') =>
-    (type === 'pkcs8' ? pem.export({ format: 'der', type }) : createPublicKey(pem).export({ format: 'der', type })).subarray(-32)
+    (type === 'pkcs8'
+      ? pem.export({ format: 'der', type })
+      : createPublicKey(pem).export({ format: 'der', type })
+    ).subarray(-32)
   expect(
-    spec({ keys: [`whsk_${Buffer.concat([half(privateKey, 'pkcs8'), half(privateKey, 'spki')]).toString('base64')}`] }).fault(false),
+    spec({
+      keys: [
+        `whsk_${Buffer.concat([half(privateKey, 'pkcs8'), half(privateKey, 'spki')]).toString('base64')}`,
+      ],
+    }).fault(false),
   ).toBeUndefined()
-  const shown = JSON.stringify(spec({ url: 'https://example.com/hook/T0PSECRET?k=T0PSECRET', keys: [HMAC, ED25519] }).shown)
+  const shown = JSON.stringify(
+    spec({ url: 'https://example.com/hook/T0PSECRET?k=T0PSECRET', keys: [HMAC, ED25519] }).shown,
+  )
   expect(shown).not.toContain('T0PSECRET')
   expect(shown).not.toContain(HMAC.slice(6))
   expect(shown).not.toContain(ED25519.slice(5, 40))
@@ -146,12 +164,25 @@ test('N14 without the refusal of loopback, which tests have off: 127.0.0.1 alone
     reached.push(to)
     return new Response()
   }
-  const post = postThrough({ outside: { fetch }, standIns: { 'https://api.example.com': 'http://127.0.0.1:9' } })
-  for (const to of ['https://api.example.com/send?a=b', 'https://api.example.com.example.org/', 'http://10.0.0.1/'])
+  const post = postThrough({
+    outside: { fetch },
+    standIns: { 'https://api.example.com': 'http://127.0.0.1:9' },
+  })
+  for (const to of [
+    'https://api.example.com/send?a=b',
+    'https://api.example.com.example.org/',
+    'http://10.0.0.1/',
+  ])
     await post({ to, headers: {}, body: '' })
   expect(reached).toEqual(['http://127.0.0.1:9/send?a=b', 'https://api.example.com.example.org/'])
   expect(faultInAddress('http://127.0.0.1:8080/hook', true)).toBeUndefined()
-  for (const url of ['http://127.0.0.2/', 'http://localhost/', 'http://10.0.0.1/', 'https://127.0.0.1/', 'http://u:p@127.0.0.1/'])
+  for (const url of [
+    'http://127.0.0.2/',
+    'http://localhost/',
+    'http://10.0.0.1/',
+    'https://127.0.0.1/',
+    'http://u:p@127.0.0.1/',
+  ])
     expect([url, faultInAddress(url, true)]).toEqual([url, expect.any(String)])
 })
 
@@ -176,7 +207,10 @@ test('a message is small, says what it leaves out, and has a link only where it 
 })
 
 test('attempts: each pause is longer than the last and none is the same for all; they end; gone is gone; a receiver may ask for patience', () => {
-  const no = (more: object = {}) => ({ ok: false as const, error: { again: true, why: 'it answered 500', ...more } })
+  const no = (more: object = {}) => ({
+    ok: false as const,
+    error: { again: true, why: 'it answered 500', ...more },
+  })
   let course: Course = { state: 'due', tries: 0, nextAt: 0, why: null }
   const pauses: number[] = []
   for (let i = 0; i < LIMITS.delivery_tries; i++) {
@@ -189,14 +223,25 @@ test('attempts: each pause is longer than the last and none is the same for all;
   }
   expect(pauses.slice(0, 4)).toEqual([1_000, 2_000, 4_000, 8_000])
   expect(Math.max(...pauses)).toBe(LIMITS.delivery_pause_max_ms / 2)
-  expect(course).toMatchObject({ state: 'failed', tries: LIMITS.delivery_tries, nextAt: null, why: 'it answered 500' })
+  expect(course).toMatchObject({
+    state: 'failed',
+    tries: LIMITS.delivery_tries,
+    nextAt: null,
+    why: 'it answered 500',
+  })
   const first = begun({ state: 'due', tries: 0, nextAt: 0, why: null }, 0)
   expect(after(first, no({ again: false }), 0, 0).state).toBe('failed')
   expect(after(first, no({ pause_ms: 60_000 }), 0, 0).nextAt).toBe(60_000)
   expect(after(first, no({ pause_ms: 60_000 }), 0, 0).tries).toBe(0) // it was not taken, and is not held against the message
-  for (const chance of [0.0001, 1 / 3, 0.7801, 0.9999]) expect(Number.isInteger(after(first, no(), 1_000, chance).nextAt)).toBe(true)
-  expect(after({ ...first, state: 'dropped', nextAt: null }, no(), 0, 0)).toMatchObject({ state: 'dropped', nextAt: null })
-  expect(after({ ...first, state: 'dropped', nextAt: null }, { ok: true, value: { ref: null } }, 0, 0).state).toBe('sent')
+  for (const chance of [0.0001, 1 / 3, 0.7801, 0.9999])
+    expect(Number.isInteger(after(first, no(), 1_000, chance).nextAt)).toBe(true)
+  expect(after({ ...first, state: 'dropped', nextAt: null }, no(), 0, 0)).toMatchObject({
+    state: 'dropped',
+    nextAt: null,
+  })
+  expect(
+    after({ ...first, state: 'dropped', nextAt: null }, { ok: true, value: { ref: null } }, 0, 0).state,
+  ).toBe('sent')
 })
 
 test('N08 N14 the edge does not follow a redirect by a webhook’s receiver', async () => {
@@ -208,7 +253,10 @@ test('N08 N14 the edge does not follow a redirect by a webhook’s receiver', as
   onTestFinished(() => void receiver.close())
   await new Promise<void>((settle) => receiver.listen(0, '127.0.0.1', settle))
   const to = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}` // it listens on a port
-  const post = postThrough({ outside: { fetch: (url, init) => fetch(url, init) }, standIns: { 'https://hooks.example.com': to } })
+  const post = postThrough({
+    outside: { fetch: (url, init) => fetch(url, init) },
+    standIns: { 'https://hooks.example.com': to },
+  })
   const sent = await post({ to: 'https://hooks.example.com/hook', headers: {}, body: '{}' })
   expect([sent.ok && sent.value.status, asked]).toEqual([307, ['/hook']])
 })

@@ -27,7 +27,10 @@ async function running() {
 }
 const write = async (id: string, stream: 'stdout' | 'stderr', offset: number, text: string) =>
   granted(
-    await peer.client('output', { params: { call: id }, body: { fence: 1, stream, offset, data: Buffer.from(text).toString('base64') } }),
+    await peer.client('output', {
+      params: { call: id },
+      body: { fence: 1, stream, offset, data: Buffer.from(text).toString('base64') },
+    }),
   )
 const visit = (path: string, key: string, javaScriptEnabled: boolean) =>
   signedIn(browser, { url: desk.url, path, key }, { viewport: DESK, javaScriptEnabled })
@@ -55,7 +58,11 @@ test('a call goes on in the page: output and progress as they come, over a strea
   granted(await agent.client('cancelCall', { params: { run, call: id } }))
   await page.getByText('running; its end was asked for').waitFor()
   expect(await page.getByRole('button', { name: 'Cancel this call' }).count()).toBe(0)
-  await peer.settle(claim, { outcome: { kind: 'cancelled' }, stdout: `${HOSTILE}second <b>line</b>\n`, stderr: '50 %\n' })
+  await peer.settle(claim, {
+    outcome: { kind: 'cancelled' },
+    stdout: `${HOSTILE}second <b>line</b>\n`,
+    stderr: '50 %\n',
+  })
   await page.getByText('It has ended').waitFor()
   expect([await state.textContent(), await page.title()]).toEqual(['failed', `${tool} · Countersign`])
   await page.getByRole('link', { name: 'Look at how' }).click()

@@ -28,25 +28,49 @@ test('each is on one page, in either order and filtered; what the list of the AP
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
   const page = async (path: string) => {
     const text = await (await session.get(path)).text()
-    const cards = [...text.matchAll(/<li class="card (\w+)">[\s\S]*?<a id="(apr_\w+)"/g)].map(([, risk = '', id = '']) => ({ risk, id }))
+    const cards = [...text.matchAll(/<li class="card (\w+)">[\s\S]*?<a id="(apr_\w+)"/g)].map(
+      ([, risk = '', id = '']) => ({ risk, id }),
+    )
     const next = /href="([^"]+)">The next ones/.exec(text)?.[1]?.replaceAll('&amp;', '&')
-    return { cards, next, words: /id="words"[^>]*>([^<]*)</.exec(text)?.[1] ?? '', first: text.includes('From the first') }
+    return {
+      cards,
+      next,
+      words: /id="words"[^>]*>([^<]*)</.exec(text)?.[1] ?? '',
+      first: text.includes('From the first'),
+    }
   }
-  await eventually('all are in the inbox', async () => (await page(`/console?agent=${agent.name}`)).words.startsWith(`${ALL} `), 30_000)
+  await eventually(
+    'all are in the inbox',
+    async () => (await page(`/console?agent=${agent.name}`)).words.startsWith(`${ALL} `),
+    30_000,
+  )
   for (const order of ['oldest', 'riskiest']) {
     const one = await page(`/console?agent=${agent.name}&order=${order}`)
     const two = await page(one.next ?? '')
-    expect([one.cards.length, one.first, two.cards.length, two.first, two.next]).toEqual([LIMITS.page, false, 12, true, undefined])
+    expect([one.cards.length, one.first, two.cards.length, two.first, two.next]).toEqual([
+      LIMITS.page,
+      false,
+      12,
+      true,
+      undefined,
+    ])
     expect(one.words).toContain(`${LIMITS.page} of them on this page`)
     const all = [...one.cards, ...two.cards]
     expect(all.map(({ id }) => id).sort()).toEqual([...ids].sort())
     if (order === 'riskiest')
-      expect(all.map(({ risk }) => risk)).toEqual([...Array(ALL / 2).fill('high'), ...Array(ALL / 2).fill('medium')])
+      expect(all.map(({ risk }) => risk)).toEqual([
+        ...Array(ALL / 2).fill('high'),
+        ...Array(ALL / 2).fill('medium'),
+      ])
   }
   const listed: string[] = []
   for (;;) {
     const after = listed.at(-1)
-    const { items } = granted(await desk.root('listApprovals', { query: { status: 'all', ...(after === undefined ? {} : { after }) } }))
+    const { items } = granted(
+      await desk.root('listApprovals', {
+        query: { status: 'all', ...(after === undefined ? {} : { after }) },
+      }),
+    )
     if (items.length === 0) break
     listed.push(...items.map(({ id }) => id))
   }

@@ -38,16 +38,24 @@ describe.each([
     const card = page.locator(`.card a[href="/console/approvals/${approval?.id}"]`)
     if (!javaScriptEnabled) await page.reload() // with it the card comes by itself
     await card.click()
-    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(`${agent.name} wants to run ${tool}`)
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(
+      `${agent.name} wants to run ${tool}`,
+    )
     expect(await page.locator('pre.command').textContent()).toContain('first')
     const yes = page.getByRole('button', { name: 'Approve', exact: true })
-    expect(await yes.evaluate((button) => button.getBoundingClientRect().bottom)).toBeLessThanOrEqual(viewport.height)
+    expect(await yes.evaluate((button) => button.getBoundingClientRect().bottom)).toBeLessThanOrEqual(
+      viewport.height,
+    )
     await page.getByText('Answer for more than this call').click()
     await page.getByRole('button', { name: 'Approve for 60 minutes' }).click()
-    expect(await page.getByRole('status').textContent()).toMatch(new RegExp(`Approved.*to all calls of its kind.*by ${approver.name}`, 's'))
+    expect(await page.getByRole('status').textContent()).toMatch(
+      new RegExp(`Approved.*to all calls of its kind.*by ${approver.name}`, 's'),
+    )
     expect(await page.locator('button[name=decision]').count()).toBe(0)
     const said = granted(await desk.root('readApproval', { params: { id: approval?.id ?? '' } }))
-    expect(said.answers).toMatchObject([{ by: approver.name, channel: 'console', scope: 'timeboxed', ttl_s: 3_600 }])
+    expect(said.answers).toMatchObject([
+      { by: approver.name, channel: 'console', scope: 'timeboxed', ttl_s: 3_600 },
+    ])
     expect((await propose('second')).state).toBe('granted')
     await page.getByRole('link', { name: 'Standing', exact: true }).click()
     expect(await page.locator('.card').first().textContent()).toContain(`Yes to ${tool} for ${agent.name}`)
@@ -57,33 +65,39 @@ describe.each([
 test.each([
   ['a phone', PHONE],
   ['a desk', DESK],
-])('on %s, without JavaScript: yes to less, which is shown before it is answered, and just that runs', async (_name, viewport) => {
-  const { approval } = await desk.asked(agent.client, tool, { words: ['one', 'two'] })
-  const page = await opened({ viewport, javaScriptEnabled: false })
-  await page.goto(`${desk.url}/console/approvals/${approval.id}`)
-  const show = async (text: string) => {
-    const fold = page.getByText('Approve less than this')
-    if (!(await page.locator('#change-text').isVisible())) await fold.click()
-    await page.locator('#change-text').fill(text)
-    await page.getByRole('button', { name: 'Show the change' }).click()
-  }
-  await show('{"words": [')
-  expect(await page.getByRole('alert').textContent()).toContain('This change can’t be made')
-  expect(await page.locator('#change-text').inputValue()).toBe('{"words": [')
-  await show('{"words":["one","two","three"]}')
-  await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
-  await page.getByRole('link', { name: 'Back to what the agent asked' }).click()
-  await page.getByText('Approve less than this').click()
-  await page.locator('#change-text').fill('{"words":["one"]}')
-  await page.getByRole('button', { name: 'Approve', exact: true }).click() // B10: not what the agent asked
-  expect(await page.locator('.changes').textContent()).toContain('/words/1')
-  expect(granted(await desk.root('readApproval', { params: { id: approval.id } }))).toMatchObject({ status: 'pending', answers: [] })
-  await page.getByRole('button', { name: 'Approve with changes' }).click()
-  expect(await page.getByRole('status').textContent()).toContain('Approved')
-  expect(await page.locator('pre.command').textContent()).not.toContain('two')
-  const said = granted(await desk.root('readApproval', { params: { id: approval.id } }))
-  expect(said).toMatchObject({ status: 'approved', edits: [{ by: approver.name, channel: 'console' }] })
-})
+])(
+  'on %s, without JavaScript: yes to less, which is shown before it is answered, and just that runs',
+  async (_name, viewport) => {
+    const { approval } = await desk.asked(agent.client, tool, { words: ['one', 'two'] })
+    const page = await opened({ viewport, javaScriptEnabled: false })
+    await page.goto(`${desk.url}/console/approvals/${approval.id}`)
+    const show = async (text: string) => {
+      const fold = page.getByText('Approve less than this')
+      if (!(await page.locator('#change-text').isVisible())) await fold.click()
+      await page.locator('#change-text').fill(text)
+      await page.getByRole('button', { name: 'Show the change' }).click()
+    }
+    await show('{"words": [')
+    expect(await page.getByRole('alert').textContent()).toContain('This change can’t be made')
+    expect(await page.locator('#change-text').inputValue()).toBe('{"words": [')
+    await show('{"words":["one","two","three"]}')
+    await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
+    await page.getByRole('link', { name: 'Back to what the agent asked' }).click()
+    await page.getByText('Approve less than this').click()
+    await page.locator('#change-text').fill('{"words":["one"]}')
+    await page.getByRole('button', { name: 'Approve', exact: true }).click() // B10: not what the agent asked
+    expect(await page.locator('.changes').textContent()).toContain('/words/1')
+    expect(granted(await desk.root('readApproval', { params: { id: approval.id } }))).toMatchObject({
+      status: 'pending',
+      answers: [],
+    })
+    await page.getByRole('button', { name: 'Approve with changes' }).click()
+    expect(await page.getByRole('status').textContent()).toContain('Approved')
+    expect(await page.locator('pre.command').textContent()).not.toContain('two')
+    const said = granted(await desk.root('readApproval', { params: { id: approval.id } }))
+    expect(said).toMatchObject({ status: 'approved', edits: [{ by: approver.name, channel: 'console' }] })
+  },
+)
 
 /** A page of another site: for a browser `localhost` is another one than 127.0.0.1. */
 async function elsewhere(body: string): Promise<string> {
@@ -110,10 +124,17 @@ test('P03 K05 the console shows in no frame, not to whoever is signed in either;
     complaints.length = 0
     const framed = new URL(path, desk.url).href
     await page.goto(
-      await elsewhere(`<iframe id=ours src="${framed}" width=900 height=700></iframe><iframe id=control src="${innocent}"></iframe>`),
+      await elsewhere(
+        `<iframe id=ours src="${framed}" width=900 height=700></iframe><iframe id=control src="${innocent}"></iframe>`,
+      ),
     )
     const inside = (name: string, what: string) => page.frameLocator(`#${name}`).locator(what).count()
-    expect([path, await inside('ours', '.brand, [action^="/console"]'), await inside('control', 'button')]).toEqual([path, 0, 1])
-    if (path !== '/console/sign-in') expect([path, complaints.join()]).toEqual([path, expect.stringContaining('frame-ancestors')])
+    expect([
+      path,
+      await inside('ours', '.brand, [action^="/console"]'),
+      await inside('control', 'button'),
+    ]).toEqual([path, 0, 1])
+    if (path !== '/console/sign-in')
+      expect([path, complaints.join()]).toEqual([path, expect.stringContaining('frame-ancestors')])
   }
 })

@@ -21,7 +21,8 @@ const approver = await desk.operator(['approver'])
 const browser = await browserForTests()
 
 const at = (path: string): string => new URL(path, desk.url).href
-const asked = async (words: unknown = ['hello']) => (await desk.asked(agent.client, sensitive, { words })).approval.id
+const asked = async (words: unknown = ['hello']) =>
+  (await desk.asked(agent.client, sensitive, { words })).approval.id
 const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 const mine = `/console?agent=${agent.name}`
 
@@ -48,7 +49,10 @@ describe.each([
     await page.getByRole('button', { name: 'Approve' }).click()
     expect(await page.getByRole('status').textContent()).toMatch(/Approved.*a <b>good<\/b> one/s)
     expect(await page.locator('button[name=decision]').count()).toBe(0)
-    expect(await approvalOf(id)).toMatchObject({ status: 'approved', answers: [{ by: approver.name, channel: 'console' }] })
+    expect(await approvalOf(id)).toMatchObject({
+      status: 'approved',
+      answers: [{ by: approver.name, channel: 'console' }],
+    })
     await page.reload()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approved')
     await page.getByRole('link', { name: 'Back to the inbox' }).click()
@@ -62,7 +66,9 @@ describe.each([
   test('every text can be read, nothing has to be scrolled sideways, everything touched is large enough', async () => {
     const id = await asked(['x'.repeat(600), 'lorem ipsum '.repeat(300)])
     const run = { session: desk.name() }
-    const stands = granted(await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: { words: [] }, run } }))
+    const stands = granted(
+      await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: { words: [] }, run } }),
+    )
     const yes = { decision: 'approve', scope: 'session', reason: 'y'.repeat(600) } as const
     granted(await approver.client('answerApproval', { params: { id: stands.approval?.id ?? '' }, body: yes }))
     const page = await opened(`/console/approvals/${id}`, { viewport, colorScheme, javaScriptEnabled: true })
@@ -80,12 +86,16 @@ describe.each([
       if (name === 'history') await page.goto(at('/console/history'))
       if (name === 'standing' || name === 'history') expect(await ownCardsAlone(shown)).toBeGreaterThan(0)
       expect([name, await shown.evaluate(faintTexts)]).toEqual([name, []])
-      const touched = 'button, summary, textarea, input:not([type=hidden],[type=checkbox]), select, nav a, .back, .choose, h2 a'
+      const touched =
+        'button, summary, textarea, input:not([type=hidden],[type=checkbox]), select, nav a, .back, .choose, h2 a'
       const small = await shown
         .locator(touched)
         .evaluateAll((controls) =>
           controls
-            .filter((control) => control.checkVisibility() && Math.round(control.getBoundingClientRect().height) < 44)
+            .filter(
+              (control) =>
+                control.checkVisibility() && Math.round(control.getBoundingClientRect().height) < 44,
+            )
             .map(({ outerHTML }) => outerHTML.slice(0, 80)),
         )
       expect([name, small]).toEqual([name, []])
@@ -134,7 +144,9 @@ test('a page says where it is: one main, one navigation, one heading, a name for
     /banner[\s\S]*button "Sign out"[\s\S]*navigation "Console"[\s\S]*link "Inbox"[\s\S]*main[\s\S]*heading "Inbox" \[level=1\][\s\S]*region "Approvals that wait"[\s\S]*status/,
   )
   await page.goto(at(`/console/approvals/${id}`))
-  expect(await page.locator('main').ariaSnapshot()).toMatch(/\[level=1\][\s\S]*textbox "Reason"[\s\S]*button "Deny"[\s\S]*button "Approve"/)
+  expect(await page.locator('main').ariaSnapshot()).toMatch(
+    /\[level=1\][\s\S]*textbox "Reason"[\s\S]*button "Deny"[\s\S]*button "Approve"/,
+  )
   expect([await page.locator('h1').count(), await page.locator('main').count()]).toEqual([1, 1])
 })
 
@@ -157,7 +169,12 @@ test('an inbox that is open shows what happens elsewhere: what was chosen stays 
 test('an approval that is answered in another tab says so in this one', async () => {
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`, { javaScriptEnabled: true })
-  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny', reason: 'in another tab' } }))
+  granted(
+    await desk.root('answerApproval', {
+      params: { id },
+      body: { decision: 'deny', reason: 'in another tab' },
+    }),
+  )
   await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
   expect(await page.locator('button[name=decision]').count()).toBe(0)
 })
@@ -168,7 +185,9 @@ test('what somebody writes is not taken from them when a colleague answers first
   await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
   granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
   await page.getByRole('alert').waitFor()
-  expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe('because I have thought about it')
+  expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe(
+    'because I have thought about it',
+  )
   expect(await page.getByRole('button', { name: 'Approve', exact: true }).isDisabled()).toBe(true)
   await page.getByRole('link', { name: 'Look again' }).click()
   await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
@@ -252,15 +271,28 @@ test('several are denied at once, with one reason, and those alone', async () =>
 
 test('a yes for all calls of its kind, for a while: what it would cover is said before, and no further question is asked', async () => {
   const run = granted(await agent.client('createRun', { body: {} })).id
-  const call = granted(await agent.client('proposeCall', { params: { run }, body: { tool: sensitive, args: { words: ['one'] } } }))
+  const call = granted(
+    await agent.client('proposeCall', {
+      params: { run },
+      body: { tool: sensitive, args: { words: ['one'] } },
+    }),
+  )
   const page = await opened(`/console/approvals/${call.approval?.id}`)
   const more = page.locator('details', { hasText: 'Answer for more than this call' })
   await more.locator('summary').click()
   expect(await more.textContent()).toContain(sensitive)
   await more.getByRole('button', { name: 'Approve for 10 minutes' }).click()
   await page.getByRole('status').waitFor()
-  expect(await approvalOf(call.approval?.id ?? '')).toMatchObject({ status: 'approved', answers: [{ scope: 'timeboxed', ttl_s: 600 }] })
-  const again = granted(await agent.client('proposeCall', { params: { run }, body: { tool: sensitive, args: { words: ['two'] } } }))
+  expect(await approvalOf(call.approval?.id ?? '')).toMatchObject({
+    status: 'approved',
+    answers: [{ scope: 'timeboxed', ttl_s: 600 }],
+  })
+  const again = granted(
+    await agent.client('proposeCall', {
+      params: { run },
+      body: { tool: sensitive, args: { words: ['two'] } },
+    }),
+  )
   expect(again.state).toBe('granted')
 })
 
@@ -273,7 +305,10 @@ test('what is offered is what the approval offers: where policy wants each call 
   await page.getByText('Answer for more than this call').click()
   await page.getByRole('button', { name: 'Deny for the session' }).click()
   await page.getByRole('status').waitFor()
-  expect(await approvalOf(id)).toMatchObject({ status: 'denied', answers: [{ decision: 'deny', scope: 'session' }] })
+  expect(await approvalOf(id)).toMatchObject({
+    status: 'denied',
+    answers: [{ decision: 'deny', scope: 'session' }],
+  })
   const brief = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
   const rule = `@id("brief") forbid (principal, action == Action::"tool.execute/${brief}", resource) when { context.approval.standing_s > 60 };`
   await desk.withPolicies({ brief: rule }, async () => {
@@ -285,7 +320,12 @@ test('what is offered is what the approval offers: where policy wants each call 
 test('an answer that comes second is told what is, and changes nothing', async () => {
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`)
-  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny', reason: 'by another way' } }))
+  granted(
+    await desk.root('answerApproval', {
+      params: { id },
+      body: { decision: 'deny', reason: 'by another way' },
+    }),
+  )
   await page.getByRole('button', { name: 'Approve' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('That was not done')
   expect((await approvalOf(id)).status).toBe('denied')
@@ -304,12 +344,18 @@ test('G09 hostile arguments are text in the inbox and in the detail', async () =
   await page.goto(at(mine))
   const live = await asked([text, 'once more'])
   await page.locator(`#${live}`).waitFor()
-  expect([await page.locator('#content img, #content script').count(), await page.title()]).toEqual([0, 'Inbox · Countersign'])
+  expect([await page.locator('#content img, #content script').count(), await page.title()]).toEqual([
+    0,
+    'Inbox · Countersign',
+  ])
 })
 
 test('what the card shortens is unfolded whole, a part at a time, before the answer and after it', async () => {
   const middle = 'in the middle'
-  const id = await asked([`${'A'.repeat(3_000)}${middle}${'B'.repeat(9_000)}`, 'C'.repeat(LIMITS.page_chars - 1_000)])
+  const id = await asked([
+    `${'A'.repeat(3_000)}${middle}${'B'.repeat(9_000)}`,
+    'C'.repeat(LIMITS.page_chars - 1_000),
+  ])
   const page = await opened(`/console/approvals/${id}`)
   const whole = page.locator('details', { hasText: 'The whole arguments' })
   expect(await page.locator('dl pre').allTextContents()).not.toContainEqual(expect.stringContaining(middle))

@@ -17,16 +17,25 @@ test('sign in, the inbox, one approval, yes: it is this operator’s, through th
   const session = await ConsoleSession.open(desk.url, approver.key)
   const id = await asked()
   expect(await (await session.get(`/console?tool=${sensitive}`)).text()).toContain(page(id))
-  const answered = await session.post(page(id), { ...(await session.fields(page(id))), decision: 'approve', reason: 'fine' })
+  const answered = await session.post(page(id), {
+    ...(await session.fields(page(id))),
+    decision: 'approve',
+    reason: 'fine',
+  })
   expect([answered.status, answered.headers.get('location')]).toEqual([303, page(id)])
   const approval = granted(await desk.root('readApproval', { params: { id } }))
-  expect(approval).toMatchObject({ status: 'approved', answers: [{ by: approver.name, channel: 'console', reason: 'fine' }] })
+  expect(approval).toMatchObject({
+    status: 'approved',
+    answers: [{ by: approver.name, channel: 'console', reason: 'fine' }],
+  })
   expect(await (await session.get(page(id))).text()).toMatch(/Approved.*fine/s)
 })
 
 test('K05 the cookie is for this host, this site and HTTP alone; no key and no token is in any page or address', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
-  expect(session.setCookie).toMatch(/^countersign=default\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/)
+  expect(session.setCookie).toMatch(
+    /^countersign=default\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+  )
   const token = session.cookie.split('.')[1] ?? ''
   const id = await asked()
   for (const path of ['/console', page(id)]) {
@@ -34,8 +43,13 @@ test('K05 the cookie is for this host, this site and HTTP alone; no key and no t
     const text = await answer.text()
     expect([text.includes(token), text.includes(approver.key)]).toEqual([false, false])
     expect(answer.headers.get('cache-control')).toBe('no-store')
-    expect(answer.headers.get('content-security-policy')).toMatch(/default-src 'none'.*frame-ancestors 'none'/)
-    expect([answer.headers.get('x-frame-options'), answer.headers.get('referrer-policy')]).toEqual(['DENY', 'no-referrer'])
+    expect(answer.headers.get('content-security-policy')).toMatch(
+      /default-src 'none'.*frame-ancestors 'none'/,
+    )
+    expect([answer.headers.get('x-frame-options'), answer.headers.get('referrer-policy')]).toEqual([
+      'DENY',
+      'no-referrer',
+    ])
   }
 })
 
@@ -48,7 +62,9 @@ test('K05 a session that somebody else chose is never the one that signing in op
   const other = await ConsoleSession.open(desk.url, approver.key, { cookie: chosen })
   expect(other.cookie).not.toBe(chosen)
   expect((await other.get('/console', { headers: { cookie: chosen } })).status).toBe(401)
-  expect((await other.get('/console', { headers: { cookie: `${other.cookie}; ${chosen}` } })).status).toBe(401) // which one is meant?
+  expect((await other.get('/console', { headers: { cookie: `${other.cookie}; ${chosen}` } })).status).toBe(
+    401,
+  ) // which one is meant?
 })
 
 test('K05 a stolen cookie ends with the key: rotated or revoked, on the very next request', async () => {
@@ -77,7 +93,10 @@ test('seed T25: a decision needs a session, its form and our origin; what lacks 
   const fields = { ...(await session.fields(page(id))), decision: 'approve' }
   const tried: Record<string, Promise<Response>> = {
     'no session': session.post(page(id), fields, { cookie: '' }),
-    'another’s form': session.post(page(id), { ...fields, form: (await other.fields(page(id)))['form'] ?? '' }),
+    'another’s form': session.post(page(id), {
+      ...fields,
+      form: (await other.fields(page(id)))['form'] ?? '',
+    }),
     'no form token': session.post(page(id), { ...fields, form: '' }),
     'a foreign origin': session.post(page(id), fields, { origin: 'https://evil.example' }),
     'no origin': fetch(new URL(page(id), desk.url), {
@@ -86,17 +105,26 @@ test('seed T25: a decision needs a session, its form and our origin; what lacks 
       headers: { cookie: session.cookie },
     }),
     'a foreign site': session.post(page(id), fields, { 'sec-fetch-site': 'cross-site' }),
-    'a hidden origin of a foreign site': session.post(page(id), fields, { origin: 'null', 'sec-fetch-site': 'cross-site' }),
+    'a hidden origin of a foreign site': session.post(page(id), fields, {
+      origin: 'null',
+      'sec-fetch-site': 'cross-site',
+    }),
     'not what was shown': session.post(page(id), { ...fields, digest: '0'.repeat(64) }),
     'neither yes nor no': session.post(page(id), { ...fields, decision: 'maybe' }),
-    JSON: session.get(page(id), { method: 'POST', body: JSON.stringify(fields), headers: { 'content-type': 'application/json' } }),
+    JSON: session.get(page(id), {
+      method: 'POST',
+      body: JSON.stringify(fields),
+      headers: { 'content-type': 'application/json' },
+    }),
     'a key instead': fetch(new URL(page(id), desk.url), {
       method: 'POST',
       body: new URLSearchParams(fields),
       headers: { authorization: `Bearer ${approver.key}`, origin: new URL(desk.url).origin },
     }),
   }
-  const seen = await Promise.all(Object.entries(tried).map(async ([name, answer]) => [name, (await answer).status]))
+  const seen = await Promise.all(
+    Object.entries(tried).map(async ([name, answer]) => [name, (await answer).status]),
+  )
   expect(Object.fromEntries(seen)).toEqual({
     'no session': 401,
     'another’s form': 403,
@@ -129,7 +157,8 @@ test('seed T25: each page asks policy what the API asks: an auditor reads and an
 
 test('K05 the cookie opens the console and nothing else', async () => {
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
-  for (const path of ['/v1/approvals', '/v1/agents', '/v1/policies', '/v1/tools']) expect((await session.get(path)).status).toBe(401)
+  for (const path of ['/v1/approvals', '/v1/agents', '/v1/policies', '/v1/tools'])
+    expect((await session.get(path)).status).toBe(401)
 })
 
 test('K05 denying several needs form, origin and permission as one answer does', async () => {
@@ -156,7 +185,9 @@ test('the live list begins with what is, resumes after what was seen, and ends w
   const next = async (headers: Record<string, string> = {}) => {
     const stream = await session.get(`/console/events?agent=${agent.name}`, { headers, signal: abort.signal })
     expect(stream.headers.get('content-type')).toBe('text/event-stream')
-    const reader = (stream.body ?? new ReadableStream<Uint8Array>()).pipeThrough(new TextDecoderStream()).getReader()
+    const reader = (stream.body ?? new ReadableStream<Uint8Array>())
+      .pipeThrough(new TextDecoderStream())
+      .getReader()
     return async () => (await reader.read()).value ?? 'the end'
   }
   const read = await next()
@@ -183,7 +214,8 @@ test('GET and HEAD change nothing, whatever they carry', async () => {
   const id = await asked()
   const fields = new URLSearchParams({ ...(await session.fields(page(id))), decision: 'approve' })
   for (const method of ['GET', 'HEAD'])
-    for (const path of [`${page(id)}?${fields}`, `/console/sign-out?${fields}`]) await session.get(path, { method })
+    for (const path of [`${page(id)}?${fields}`, `/console/sign-out?${fields}`])
+      await session.get(path, { method })
   expect(await statusOf(id)).toBe('pending')
   expect((await session.get('/console')).status).toBe(200)
 })
@@ -220,7 +252,10 @@ test('an operator has so many sessions; one more ends the one that was unused fo
 test('signing in leads back to the page that was asked for, and to no other site', async () => {
   const id = await asked()
   const shown = await fetch(new URL(page(id), desk.url))
-  expect([shown.status, (await shown.text()).includes(`name="back" value="${page(id)}"`)]).toEqual([401, true])
+  expect([shown.status, (await shown.text()).includes(`name="back" value="${page(id)}"`)]).toEqual([
+    401,
+    true,
+  ])
   for (const [back, leads] of [
     [page(id), page(id)],
     ['/console?risk=high', '/console?risk=high'],
@@ -238,7 +273,10 @@ test('signing in leads back to the page that was asked for, and to no other site
 test('the inbox is filtered by agent, tool, risk and text, and no text is a pattern', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
   const harmless = await desk.tool({ sensitive: true, input_schema: { type: 'object' } })
-  const [plain, odd] = [await asked(), (await desk.asked(agent.client, harmless, { text: 'Odd % _ \' "<b>' })).approval.id]
+  const [plain, odd] = [
+    await asked(),
+    (await desk.asked(agent.client, harmless, { text: 'Odd % _ \' "<b>' })).approval.id,
+  ]
   const found = async (query: Record<string, string>) => {
     const text = await (await session.get(`/console?${new URLSearchParams(query)}`)).text()
     return [text.includes(page(plain)), text.includes(page(odd))]

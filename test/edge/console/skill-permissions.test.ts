@@ -7,7 +7,8 @@ import type { SkillManifest } from '../../../shared/wire/skills.ts'
 import { Publisher, payloadOf, type Unbound } from '../../support/skills/skill.ts'
 
 const acme = new Publisher('acme')
-const made = (change: Partial<Unbound> = {}): SkillManifest => payloadOf(acme.manifest('one', change), new Uint8Array()).manifest
+const made = (change: Partial<Unbound> = {}): SkillManifest =>
+  payloadOf(acme.manifest('one', change), new Uint8Array()).manifest
 const added = (before: Partial<Unbound>, after: Partial<Unbound>): string[] => {
   const [was, is] = [made(before), made(after)]
   return powersOf(is, was).filter((one) => !powersOf(was).includes(one))
@@ -51,7 +52,12 @@ test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
     { limits: { timeout_ms: 6_002 } },
     ['Takes up to 6.002 s for a call'],
   ],
-  ['it takes no more than is usual, and took less', { limits: { timeout_ms: 1_000 } }, {}, ['Takes up to 5 s for a call']],
+  [
+    'it takes no more than is usual, and took less',
+    { limits: { timeout_ms: 1_000 } },
+    {},
+    ['Takes up to 5 s for a call'],
+  ],
   ['fuel', {}, { limits: { fuel: 500_000_001 } }, ['Burns up to 500,000,001 units of fuel in a call']],
   ['memory', {}, { limits: { memory_bytes: 33_554_432 } }, ['Holds up to 32 MiB of memory']],
   ['output', {}, { limits: { output_bytes: 65_537 } }, ['Returns up to 65,537 bytes']],
@@ -65,7 +71,9 @@ test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
     'the format of a credential',
     credential('Bearer {}'),
     credential('Basic {}'),
-    ['Has the secret `key` added to what it asks of `api.example.com:443`, as `authorization: Basic {}`, and never holds it'],
+    [
+      'Has the secret `key` added to what it asks of `api.example.com:443`, as `authorization: Basic {}`, and never holds it',
+    ],
   ],
   [
     'its header',
@@ -77,7 +85,9 @@ test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
     'a format that ends the code it stands in',
     credential(),
     credential('`, never: {}'),
-    ['Has the secret `key` added to what it asks of `api.example.com:443`, as `authorization: \\u{60}, never: {}`, and never holds it'],
+    [
+      'Has the secret `key` added to what it asks of `api.example.com:443`, as `authorization: \\u{60}, never: {}`, and never holds it',
+    ],
   ],
 ])('%s', (_, before, after, says) => {
   expect(added(before, after)).toEqual(says)
@@ -88,18 +98,29 @@ test.each<[string, Partial<Unbound>, Partial<Unbound>]>([
   ['a limit that is what is usual', {}, { limits: { timeout_ms: 5_000, fuel: 500_000_000 } }],
   ['less than is usual', {}, { limits: { timeout_ms: 1_000, memory_bytes: 1_048_576 } }],
   ['traffic of what reaches nobody', {}, { limits: { net_bytes: 8_388_608 } }],
-  ['a risk that it is of anyway', { capabilities: HTTP, tools: [{ ...RUN, risk: 'medium' }] }, { capabilities: HTTP, tools: [RUN] }],
+  [
+    'a risk that it is of anyway',
+    { capabilities: HTTP, tools: [{ ...RUN, risk: 'medium' }] },
+    { capabilities: HTTP, tools: [RUN] },
+  ],
   ['a format that is the usual one', credential(), credential('{}')],
   ['one tool less', { tools: [RUN, { ...RUN, name: 'two' }] }, { tools: [RUN] }],
 ])('%s is nothing new', (_, before, after) => expect(added(before, after)).toEqual([]))
 
 test('a mark that is taken away is named, with what comes of it', () => {
   const marked = { tools: [{ ...RUN, sensitive: true }] }
-  const said = (before: Partial<Unbound>, after: Partial<Unbound>) => unguarded(made({ version: '1.1.0', ...after }), made(before))
+  const said = (before: Partial<Unbound>, after: Partial<Unbound>) =>
+    unguarded(made({ version: '1.1.0', ...after }), made(before))
   const taken = 'In 1.0.0 `run` is marked as sensitive, and here it is not: '
-  expect(said(marked, { tools: [RUN] })).toEqual([`${taken}nobody is asked before it runs, unless policy wants it`])
+  expect(said(marked, { tools: [RUN] })).toEqual([
+    `${taken}nobody is asked before it runs, unless policy wants it`,
+  ])
   expect(said({ ...marked, capabilities: HTTP }, { tools: [RUN], capabilities: HTTP })).toEqual([
     `${taken}a human is asked all the same, because of what it reaches or reads`,
   ])
-  expect([said(marked, marked), said({ tools: [RUN] }, marked), said(marked, { tools: [{ ...RUN, name: 'two' }] })]).toEqual([[], [], []])
+  expect([
+    said(marked, marked),
+    said({ tools: [RUN] }, marked),
+    said(marked, { tools: [{ ...RUN, name: 'two' }] }),
+  ]).toEqual([[], [], []])
 })

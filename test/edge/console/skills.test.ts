@@ -13,7 +13,11 @@ import { sharedStack } from '../../support/stack/stack.ts'
 
 const desk = new Desk('console-skills', sharedStack())
 const acme = await Publisher.listed('console-skills-acme', desk.root)
-const [maker, reviewer, auditor] = await Promise.all([desk.operator(['admin']), desk.operator(['admin']), desk.operator(['auditor'])])
+const [maker, reviewer, auditor] = await Promise.all([
+  desk.operator(['admin']),
+  desk.operator(['admin']),
+  desk.operator(['auditor']),
+])
 const plain = await component()
 const browser = await browserForTests()
 
@@ -22,12 +26,15 @@ const pathOf = (id: string, version = '1.0.0') => `${LIST}/${id}/${version}`
 const HTTP = { hosts: ['api.example.com:443'], methods: ['GET' as const, 'POST' as const] }
 
 async function published(id: string, change: Partial<Unbound> = {}, told: Told = {}): Promise<string> {
-  const { version } = granted(await maker.client('publishSkill', { body: acme.pack(acme.manifest(id, change), plain, told) }))
+  const { version } = granted(
+    await maker.client('publishSkill', { body: acme.pack(acme.manifest(id, change), plain, told) }),
+  )
   return pathOf(id, version)
 }
 const opened = (path: string, key = reviewer.key, options: Parameters<typeof signedIn>[2] = {}) =>
   signedIn(browser, { url: desk.url, path, key }, options)
-const stateOf = async (id: string, version = '1.0.0') => granted(await desk.root('readSkill', { params: { id, version } })).state
+const stateOf = async (id: string, version = '1.0.0') =>
+  granted(await desk.root('readSkill', { params: { id, version } })).state
 
 describe.each([
   ['a phone', PHONE, 'dark'],
@@ -52,7 +59,9 @@ describe.each([
     expect(await page.locator('#powers + ul').textContent()).toMatch(
       /Asks api.example.com:443 \(GET, POST\)new.*Writes lines into the log of its call(?!new)/,
     )
-    expect(await page.getByText('Beside 1.0.0').textContent()).toMatch(/it asks for what is marked as new, and this is gone:/)
+    expect(await page.getByText('Beside 1.0.0').textContent()).toMatch(
+      /it asks for what is marked as new, and this is gone:/,
+    )
     expect(await page.locator('#powers ~ ul.quiet li').allTextContents()).toEqual([
       'Is told the time',
       'Is given random bytes',
@@ -98,7 +107,10 @@ describe.each([
         .locator(touched)
         .evaluateAll((controls) =>
           controls
-            .filter((control) => control.checkVisibility() && Math.round(control.getBoundingClientRect().height) < 44)
+            .filter(
+              (control) =>
+                control.checkVisibility() && Math.round(control.getBoundingClientRect().height) < 44,
+            )
             .map(({ outerHTML }) => outerHTML.slice(0, 80)),
         )
       expect([name, small]).toEqual([name, []])
@@ -112,7 +124,9 @@ test('a version that is less guarded says so, and what it takes away of the enab
   const run = { name: 'run', description: 'does it', input_schema: { type: 'object' } }
   await published(id, { tools: [{ ...run, sensitive: true }] })
   granted(await reviewer.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-  const page = await opened(await published(id, { version: '1.1.0', tools: [run], limits: { timeout_ms: 9_000 } }))
+  const page = await opened(
+    await published(id, { version: '1.1.0', tools: [run], limits: { timeout_ms: 9_000 } }),
+  )
   expect(await page.locator('#powers + ul li:has(.tag)').allTextContents()).toEqual([
     'Runs run, shown as low risk, without asking anybodynew',
     'Takes up to 9 s for a callnew',
@@ -187,10 +201,16 @@ test('a part that is not wanted is told where the version is enabled, and keeps 
   const sbom = { components: [{ name: 'console-skills-part', version: '1.0.0\u202e' }] }
   for (const id of [running, waiting]) await published(id, {}, { sbom })
   granted(await reviewer.client('enableSkill', { params: { id: running, version: '1.0.0' }, body: {} }))
-  granted(await desk.root('putDeniedParts', { body: { items: [{ pattern: 'console-skills-part@*', reason: 'it leaks' }] } }))
+  granted(
+    await desk.root('putDeniedParts', {
+      body: { items: [{ pattern: 'console-skills-part@*', reason: 'it leaks' }] },
+    }),
+  )
   try {
     const page = await opened(`${LIST}?after=${running}@0`)
-    expect(await page.locator(`#${running} .alert`).textContent()).toContain('It contains console-skills-part@1.0.0\\u{202e}: it leaks')
+    expect(await page.locator(`#${running} .alert`).textContent()).toContain(
+      'It contains console-skills-part@1.0.0\\u{202e}: it leaks',
+    )
     await page.goto(new URL(pathOf(waiting), desk.url).href)
     expect(await page.locator('.alert').textContent()).toContain('it leaks')
     expect(await page.getByRole('button', { name: 'Enable' }).count()).toBe(0)
@@ -205,7 +225,8 @@ test('K05 changing what runs needs form, origin and permission; looking changes 
   const [session, own, reading, nobody] = await Promise.all(
     [reviewer, maker, auditor, await desk.operator([])].map(({ key }) => ConsoleSession.open(desk.url, key)),
   )
-  if (session === undefined || own === undefined || reading === undefined || nobody === undefined) throw new Error('four were opened')
+  if (session === undefined || own === undefined || reading === undefined || nobody === undefined)
+    throw new Error('four were opened')
   const fields = { ...(await session.fields(path)), reason: 'a test' }
   const seen = await Promise.all([
     session.post(`${path}/enable`, fields, { cookie: '' }),
@@ -229,7 +250,9 @@ test('K05 changing what runs needs form, origin and permission; looking changes 
   ])
   const back = await session.post(`${LIST}/${id}/rollback`, { ...fields, from: '1.0.0', to: '1.0.0' })
   expect([back.status, await back.text()]).toEqual([409, expect.stringContaining('No version of')])
-  expect((await session.post(`${LIST}/${id}/rollback`, { ...fields, from: '1.0.0', to: '../x' })).status).toBe(404)
+  expect(
+    (await session.post(`${LIST}/${id}/rollback`, { ...fields, from: '1.0.0', to: '../x' })).status,
+  ).toBe(404)
 })
 
 test('a second click goes back no further', async () => {

@@ -23,7 +23,11 @@ const propose = async (run: RunSpec, of = tool): Promise<Call> =>
   granted(await agent.client('proposeCallInNewRun', { body: { tool: of, args: {}, run } }))
 
 /** A session in which the approver has said so to all of the tool’s calls, and the id of what stands. */
-async function said(decision: 'approve' | 'deny', reason = '', of = tool): Promise<{ run: RunSpec; id: string }> {
+async function said(
+  decision: 'approve' | 'deny',
+  reason = '',
+  of = tool,
+): Promise<{ run: RunSpec; id: string }> {
   const run = { session: desk.name() }
   const { approval } = await propose(run, of)
   const body = { decision, scope: 'timeboxed', ttl_s: 3_600, reason } as const

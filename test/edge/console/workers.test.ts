@@ -20,10 +20,25 @@ const lacking = (proof: WorkerProof): WorkerProof => ({
   versions: { ...proof.versions, kernel: HOSTILE.slice(0, 30) },
   tiers: {
     B: proof.tiers.B,
-    C: { ok: false, lack: null, checks: [...proof.tiers.B.checks, { name: 'S06 no user namespace of its own', ok: false, seen: HOSTILE }] },
+    C: {
+      ok: false,
+      lack: null,
+      checks: [
+        ...proof.tiers.B.checks,
+        { name: 'S06 no user namespace of its own', ok: false, seen: HOSTILE },
+      ],
+    },
   },
-  egress: { ok: false, lack: 'sandbox_unavailable', checks: [{ name: 'what it needs', ok: false, seen: '`socat` is missing' }] },
-  cgroups: { ok: false, lack: null, checks: [{ name: 'counted together', ok: false, seen: 'no cgroup is delegated' }] },
+  egress: {
+    ok: false,
+    lack: 'sandbox_unavailable',
+    checks: [{ name: 'what it needs', ok: false, seen: '`socat` is missing' }],
+  },
+  cgroups: {
+    ok: false,
+    lack: null,
+    checks: [{ name: 'counted together', ok: false, seen: 'no cgroup is delegated' }],
+  },
   profiles: [
     {
       name: 'gpu',
@@ -37,7 +52,11 @@ const lacking = (proof: WorkerProof): WorkerProof => ({
 test('a tier that is not proven says why, and a proven one on what; without JavaScript, on a phone', async () => {
   const worker = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   granted(await worker.prove(['B'], lacking))
-  const page = await signedIn(browser, { url: desk.url, path: PATH, key: auditor.key }, { viewport: PHONE, javaScriptEnabled: false })
+  const page = await signedIn(
+    browser,
+    { url: desk.url, path: PATH, key: auditor.key },
+    { viewport: PHONE, javaScriptEnabled: false },
+  )
   const card = page.locator(`#${worker.id}`)
   const text = (await card.textContent()) ?? ''
   for (const said of [
@@ -54,7 +73,9 @@ test('a tier that is not proven says why, and a proven one on what; without Java
   expect(text).toContain('<script>alert(1)</script>')
   expect(text).not.toContain('\u202e')
   expect(await card.locator('script').count()).toBe(0)
-  expect(await page.evaluate('document.documentElement.scrollWidth <= document.documentElement.clientWidth')).toBe(true)
+  expect(
+    await page.evaluate('document.documentElement.scrollWidth <= document.documentElement.clientWidth'),
+  ).toBe(true)
   await page.getByRole('link', { name: 'Inbox' }).focus()
   expect(await page.getByRole('link', { name: 'Workers' }).getAttribute('aria-current')).toBe('page')
 })
@@ -72,5 +93,7 @@ test('the API tells the same; who may not read workers is told nothing', async (
   expect(listed?.proof).toEqual(told.proof)
   const agent = await desk.agent()
   expect(refusal(await agent.client('readWorker', { params: { worker: worker.id } }))).toBe('403 forbidden')
-  expect(refusal(await auditor.client('readWorker', { params: { worker: `wrk_${'0'.repeat(26)}` } }))).toBe('404 not_found')
+  expect(refusal(await auditor.client('readWorker', { params: { worker: `wrk_${'0'.repeat(26)}` } }))).toBe(
+    '404 not_found',
+  )
 })

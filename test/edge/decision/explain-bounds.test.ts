@@ -9,7 +9,8 @@ import { explained, groundsOf, OPERATOR, PERMIT } from '../../support/explained.
 
 const many = <T>(n: number, of: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => of(i))
 const texts = (n: number, prefix = 'c'): string[] => many(n, (i) => `${prefix}${i}`)
-const forbid = (condition: string, kind = 'when'): string => `forbid (principal, action, resource) ${kind} { ${condition} };\n`
+const forbid = (condition: string, kind = 'when'): string =>
+  `forbid (principal, action, resource) ${kind} { ${condition} };\n`
 const forbids = (n: number, condition: (i: number) => string, kind?: string): string =>
   PERMIT + many(n, (i) => forbid(condition(i), kind)).join('')
 const list = (items: readonly string[]): string => JSON.stringify(items)
@@ -39,17 +40,27 @@ const CASES: Readonly<Record<string, Asked>> = {
     text: forbids(100, () => many(20, () => 'context.args.a != context.args.b').join(' || ')),
     args: { a: many(20, () => 'x'.repeat(10_000)), b: [...many(19, () => 'x'.repeat(10_000)), 'y'] },
   },
-  'a rule for each item of a list': { text: forbids(1_000, (i) => `context.args.tags.contains("c${i}")`), args: { tags: texts(2_500) } },
+  'a rule for each item of a list': {
+    text: forbids(1_000, (i) => `context.args.tags.contains("c${i}")`),
+    args: { tags: texts(2_500) },
+  },
   'rules of many conditions': {
     text: forbids(10, (k) => many(250, (i) => `context.args.tags.contains("c${k * 250 + i}")`).join(' || ')),
     args: { tags: texts(2_500) },
   },
   'many permits over a long list': {
-    text: many(1_000, (i) => `permit (principal, action, resource) when { context.args.tags.contains("k${i}") };`).join('\n'),
+    text: many(
+      1_000,
+      (i) => `permit (principal, action, resource) when { context.args.tags.contains("k${i}") };`,
+    ).join('\n'),
     args: { tags: texts(20_000) },
   },
   'many groups': {
-    text: forbids(100, (k) => `principal in [${texts(30, `k${k}x`).map((id) => `Group::"${id}"`)}]`, 'unless'),
+    text: forbids(
+      100,
+      (k) => `principal in [${texts(30, `k${k}x`).map((id) => `Group::"${id}"`)}]`,
+      'unless',
+    ),
     groups: texts(32, 'mine'),
   },
 }
@@ -60,7 +71,14 @@ test.each(Object.entries(CASES))('%s', (_name, asked) => {
   const grounds = groundsOf(asked)
   expect(grounds.verdict).toMatchObject({ allowed: false, errors: [] })
   const { policies } = grounds.verdict
-  const decision: Decision = { effect: 'deny', code: 'denied', policies: [...policies], reason: '', policy_set: '', snapshot: '' }
+  const decision: Decision = {
+    effect: 'deny',
+    code: 'denied',
+    policies: [...policies],
+    reason: '',
+    policy_set: '',
+    snapshot: '',
+  }
   const before = process.cpuUsage()
   explain(decision, grounds, { args: asked.args ?? {}, fits: () => true }, OPERATOR)
   const { user, system } = process.cpuUsage(before)
@@ -68,18 +86,22 @@ test.each(Object.entries(CASES))('%s', (_name, asked) => {
 })
 
 describe('what is long and simple is explained all the same', () => {
-  const words = (asked: Asked): string[] => explained(asked).changes.map((together) => together.map((change) => change.words).join(' & '))
+  const words = (asked: Asked): string[] =>
+    explained(asked).changes.map((together) => together.map((change) => change.words).join(' & '))
   test('one address that is not on a long list', () => {
     const text = forbids(1, () => `${list(texts(5_000))}.containsAll(context.args.to)`, 'unless')
     expect(words({ text, args: { to: ['c7', 'z', 'c4999'] } })).toEqual(['args.to without `z`'])
   })
   test('one item of a long argument', () => {
-    expect(words({ text: forbids(1, () => 'context.args.to.contains("c7")'), args: { to: texts(20_000) } })).toEqual([
-      'args.to without `c7`',
-    ])
+    expect(
+      words({ text: forbids(1, () => 'context.args.to.contains("c7")'), args: { to: texts(20_000) } }),
+    ).toEqual(['args.to without `c7`'])
   })
   test('a text that is too long to be told is told by its length', () => {
-    const asked = { text: forbids(1, () => 'context.args.to != context.args.cc'), args: { to: 'a', cc: `password=${'x'.repeat(9_991)}` } }
+    const asked = {
+      text: forbids(1, () => 'context.args.to != context.args.cc'),
+      args: { to: 'a', cc: `password=${'x'.repeat(9_991)}` },
+    }
     expect(words(asked)).toEqual(['args.to = `«10000 characters»`', 'args.cc = `a`'])
     expect(JSON.stringify(explained(asked))).not.toContain('password')
   })

@@ -10,7 +10,10 @@ import type { Asked } from '../../support/explained.ts'
 import { explained, groundsOf, NOBODY, PERMIT } from '../../support/explained.ts'
 
 /** A value that is as the change says, chosen without a look at how the edge chooses its own. */
-function standing({ needs: { op, value } }: Change, before: CedarValueJson | undefined): (CedarValueJson | undefined)[] {
+function standing(
+  { needs: { op, value } }: Change,
+  before: CedarValueJson | undefined,
+): (CedarValueJson | undefined)[] {
   const list = Array.isArray(before) ? before : []
   if (op === 'absent') return [undefined]
   if (op === 'present') return ['x', 1]
@@ -62,9 +65,18 @@ function* neighbours({ args = {}, groups = [], ...asked }: Asked): Generator<Ask
       yield { ...asked, groups, args: value === undefined ? others : { ...others, [name]: value } }
     }
   for (const group of ['g', 'h'])
-    yield { ...asked, args, groups: groups.includes(group) ? groups.filter((one) => one !== group) : [...groups, group] }
+    yield {
+      ...asked,
+      args,
+      groups: groups.includes(group) ? groups.filter((one) => one !== group) : [...groups, group],
+    }
   for (const count of [1, 2, 3])
-    yield { ...asked, args, groups, context: { allow_sensitive_tools: true, approval: { ...NOBODY, granted: true, count } } }
+    yield {
+      ...asked,
+      args,
+      groups,
+      context: { allow_sensitive_tools: true, approval: { ...NOBODY, granted: true, count } },
+    }
 }
 
 test('each alternative, made, is allowed by the engine; where one fact would do, one is offered', () => {
@@ -101,7 +113,8 @@ test('each alternative, made, is allowed by the engine; where one fact would do,
       () => `(if ${part()} then ${part()} else ${part()})`,
     ])()
   }
-  const policy = (effect: string): string => `${effect} (principal, action, resource) when { ${condition(1 + random(2))} };`
+  const policy = (effect: string): string =>
+    `${effect} (principal, action, resource) when { ${condition(1 + random(2))} };`
 
   const seen = { denied: 0, offered: 0, alternatives: 0, together: 0, lone: 0, missed: 0 }
   for (let round = 0; round < 1_500; round++) {
@@ -131,7 +144,9 @@ test('each alternative, made, is allowed by the engine; where one fact would do,
       seen.alternatives++
       seen.together += together.length > 1 ? 1 : 0
       expect(factsIn(together)).toBeLessThanOrEqual(LIMITS.explanation_facts)
-      expect(allowedWith(asked, together), `${JSON.stringify(asked)} with ${JSON.stringify(together)}`).toBe(true)
+      expect(allowedWith(asked, together), `${JSON.stringify(asked)} with ${JSON.stringify(together)}`).toBe(
+        true,
+      )
     }
   }
   // The walk is worth its time only where it met much of each.

@@ -10,7 +10,8 @@ import { explained, NOBODY, OPERATOR, PERMIT } from '../../support/explained.ts'
 
 const forbid = (condition: string, kind = 'when'): string =>
   `${PERMIT}@id("forbid") forbid (principal, action, resource) ${kind} { ${condition} };`
-const words = (changes: Change[][]): string[] => changes.map((together) => together.map((change) => change.words).join(' & '))
+const words = (changes: Change[][]): string[] =>
+  changes.map((together) => together.map((change) => change.words).join(' & '))
 
 describe('each kind of condition has its smallest change', () => {
   const CASES: readonly (readonly [string, readonly string[], Omit<Asked, 'text'>?])[] = [
@@ -19,7 +20,11 @@ describe('each kind of condition has its smallest change', () => {
     ['100 < context.args.amount', ['args.amount ≤ 100'], { args: { amount: 250 } }],
     ['!(context.args.amount < 100)', ['args.amount ≤ 99'], { args: { amount: 250 } }],
     ['context.args.amount < 10', ['args.amount ≥ 10'], { args: { amount: 3 } }],
-    ['context.args.amount + context.args.fee > 100', ['args.amount ≤ 80', 'args.fee ≤ -50'], { args: { amount: 150, fee: 20 } }],
+    [
+      'context.args.amount + context.args.fee > 100',
+      ['args.amount ≤ 80', 'args.fee ≤ -50'],
+      { args: { amount: 150, fee: 20 } },
+    ],
     [
       'context.args.amount.greaterThan(decimal("1.5"))',
       ['args.amount ≤ 1.5'],
@@ -38,8 +43,16 @@ describe('each kind of condition has its smallest change', () => {
     ['!["a","b"].contains(context.args.to)', ['args.to = `a`', 'args.to = `b`'], { args: { to: 'c' } }],
     ['context.args.tags.contains("a")', ['args.tags without `a`'], { args: { tags: ['a', 'b'] } }],
     ['!context.args.tags.contains("a")', ['args.tags with `a`'], { args: { tags: ['b'] } }],
-    ['context.args.tags.containsAny(["a","b"])', ['args.tags without `a` & args.tags without `b`'], { args: { tags: ['a', 'b', 'c'] } }],
-    ['!context.args.tags.containsAll(["a","b"])', ['args.tags with `a` & args.tags with `b`'], { args: { tags: [] } }],
+    [
+      'context.args.tags.containsAny(["a","b"])',
+      ['args.tags without `a` & args.tags without `b`'],
+      { args: { tags: ['a', 'b', 'c'] } },
+    ],
+    [
+      '!context.args.tags.containsAll(["a","b"])',
+      ['args.tags with `a` & args.tags with `b`'],
+      { args: { tags: [] } },
+    ],
     ['!["a"].containsAll(context.args.tags)', ['args.tags without `z`'], { args: { tags: ['a', 'z'] } }],
     ['context.args.tags.isEmpty()', ['args.tags not empty'], { args: { tags: [] } }],
     ['context.args.path like "/etc/*"', ['args.path not like `/etc/*`'], { args: { path: '/etc/passwd' } }],
@@ -48,8 +61,16 @@ describe('each kind of condition has its smallest change', () => {
       ['args.path not like `*.md`', 'args.n ≤ 5'],
       { args: { path: 'x.y.md', n: 9 } },
     ],
-    ['!(context.args.path like "*.md" && context.args.n < 5)', ['args.n ≤ 4'], { args: { path: 'x.y.md', n: 9 } }],
-    ['context.args.path like "*ab" && context.args.n > 5', ['args.path not like `*ab`', 'args.n ≤ 5'], { args: { path: 'aab', n: 9 } }],
+    [
+      '!(context.args.path like "*.md" && context.args.n < 5)',
+      ['args.n ≤ 4'],
+      { args: { path: 'x.y.md', n: 9 } },
+    ],
+    [
+      'context.args.path like "*ab" && context.args.n > 5',
+      ['args.path not like `*ab`', 'args.n ≤ 5'],
+      { args: { path: 'aab', n: 9 } },
+    ],
     [
       'context.args.path like "a*ab*b" && context.args.n > 5',
       ['args.path not like `a*ab*b`', 'args.n ≤ 5'],
@@ -59,7 +80,11 @@ describe('each kind of condition has its smallest change', () => {
     ['context.args has force', ['args.force left out'], { args: { force: 1 } }],
     ['!(context.args has why)', ['args.why given']],
     ['!(context.args has why && context.args.why.n > 3)', ['args.why.n ≥ 4']],
-    ['if context.args.a then context.args.n > 5 else false', ['args.n ≤ 5', 'args.a = false'], { args: { a: true, n: 9 } }],
+    [
+      'if context.args.a then context.args.n > 5 else false',
+      ['args.n ≤ 5', 'args.a = false'],
+      { args: { a: true, n: 9 } },
+    ],
     ['context.plan.tier != "Z"', ['plan.tier = `Z`']],
     ['context.plan.egress_hosts.contains("a.example:443")', ['plan.egress_hosts without `a.example:443`']],
     ['!context.allow_sensitive_tools', ['an approval']],
@@ -69,19 +94,35 @@ describe('each kind of condition has its smallest change', () => {
     ['context.approval.count < 2 && !context.allow_sensitive_tools', ['an approval']],
     ['!context.approval.roles.contains("finance")', ['an approval by somebody in the role `finance`']],
     ['!context.approval.quorum.contains("2 of finance")', ['approvals by `2 of finance`']],
-    ['!context.approval.independent.quorum.contains("2 of finance")', ['approvals by `2 of finance`, without the agent’s owners']],
+    [
+      '!context.approval.independent.quorum.contains("2 of finance")',
+      ['approvals by `2 of finance`, without the agent’s owners'],
+    ],
     ['context.approval.independent.count < 1', ['an approval by others than the agent’s owners']],
     ['!context.approval.approvers.contains("ann")', ['an approval by `ann`']],
-    ['!context.is_allowlisted_tool', ['the tool on the agent’s allowlist'], { context: { is_allowlisted_tool: false } }],
-    ['context.budget.run.calls >= context.budget.run.max_calls', ['budget.run.calls ≤ 9', 'budget.run.max_calls ≥ 11']],
+    [
+      '!context.is_allowlisted_tool',
+      ['the tool on the agent’s allowlist'],
+      { context: { is_allowlisted_tool: false } },
+    ],
+    [
+      'context.budget.run.calls >= context.budget.run.max_calls',
+      ['budget.run.calls ≤ 9', 'budget.run.max_calls ≥ 11'],
+    ],
     ['context.weekday > 5', ['weekday ≤ 5']],
     ['context.now >= datetime("2026-11-14T17:00:00Z")', ['now < `2026-11-14T17:00:00.000Z`']],
     ['principal in Group::"interns"', ['the agent not in the group `interns`'], { groups: ['interns', 'x'] }],
-    ['!(principal in [Group::"a", Group::"b"])', ['the agent in the group `a`', 'the agent in the group `b`']],
+    [
+      '!(principal in [Group::"a", Group::"b"])',
+      ['the agent in the group `a`', 'the agent in the group `b`'],
+    ],
   ]
-  test.each(CASES.map(([condition, expected, asked = {}]) => [condition, expected, asked] as const))('%s', (condition, expected, asked) => {
-    expect(words(explained({ text: forbid(condition), ...asked }).changes)).toEqual(expected)
-  })
+  test.each(CASES.map(([condition, expected, asked = {}]) => [condition, expected, asked] as const))(
+    '%s',
+    (condition, expected, asked) => {
+      expect(words(explained({ text: forbid(condition), ...asked }).changes)).toEqual(expected)
+    },
+  )
 })
 
 describe('what must change together', () => {
@@ -101,7 +142,10 @@ describe('what must change together', () => {
     [
       'a way out of both at once comes before two of one each',
       {
-        text: two('context.args.amount > 100 && !context.args.dry', 'context.args.to == "x" && !context.args.dry'),
+        text: two(
+          'context.args.amount > 100 && !context.args.dry',
+          'context.args.to == "x" && !context.args.dry',
+        ),
         args: { amount: 250, to: 'x', dry: false },
       },
       ['args.dry = true', 'args.amount ≤ 100 & args.to ≠ `x`'],
@@ -129,10 +173,17 @@ describe('what must change together', () => {
       },
       ['args.a ≤ 1 & args.b ≤ 1 & args.c ≤ 1'],
     ],
-    ['what contradicts itself is not offered', { text: two('context.args.n > 5', 'context.args.n < 7'), args: { n: 6 } }, []],
+    [
+      'what contradicts itself is not offered',
+      { text: two('context.args.n > 5', 'context.args.n < 7'), args: { n: 6 } },
+      [],
+    ],
     [
       'no permit: what a permit would want',
-      { text: 'permit (principal in Group::"pay", action, resource) when { context.args.amount <= 10 };', args: { amount: 12 } },
+      {
+        text: 'permit (principal in Group::"pay", action, resource) when { context.args.amount <= 10 };',
+        args: { amount: 12 },
+      },
       ['args.amount ≤ 10 & the agent in the group `pay`'],
     ],
     [
@@ -184,21 +235,33 @@ describe('nothing is offered', () => {
   test('against a forbid without conditions', () =>
     expect(explained({ text: `${PERMIT} forbid (principal, action, resource);` })).toMatchObject(nothing))
   test('where nobody permits such a call at all', () =>
-    expect(explained({ text: 'permit (principal, action == Action::"other", resource);' })).toMatchObject(nothing))
+    expect(explained({ text: 'permit (principal, action == Action::"other", resource);' })).toMatchObject(
+      nothing,
+    ))
   test('that humans would have to take back', () => {
     const given = { allow_sensitive_tools: true, approval: { ...NOBODY, granted: true, count: 1 } }
-    for (const condition of ['context.allow_sensitive_tools', 'context.approval.granted', 'context.approval.count > 0'])
+    for (const condition of [
+      'context.allow_sensitive_tools',
+      'context.approval.granted',
+      'context.approval.count > 0',
+    ])
       expect(explained({ text: forbid(condition), context: given }).changes, condition).toEqual([])
   })
   test('that nobody would be asked for: there are three who can answer, and all of them are', () => {
-    const changes = (condition: string, asked = {}) => words(explained({ text: forbid(condition, 'unless'), ...asked }).changes)
+    const changes = (condition: string, asked = {}) =>
+      words(explained({ text: forbid(condition, 'unless'), ...asked }).changes)
     expect(changes('context.approval.count == 2')).toEqual([])
     expect(changes('context.args.n < 5 && context.approval.count == 2', { args: { n: 7 } })).toEqual([])
     expect(changes('context.approval.count == 3')).toEqual(['approval.count = 3: 3 different approvers'])
-    expect(changes('context.approval.assurance == "link"')).toEqual(['an approval given with more assurance: `link`'])
+    expect(changes('context.approval.assurance == "link"')).toEqual([
+      'an approval given with more assurance: `link`',
+    ])
   })
   test('that does not fit the tool', () => {
-    const asked = { text: forbid('context.args.amount > 100 || context.args.amount < 0'), args: { amount: 250 } }
+    const asked = {
+      text: forbid('context.args.amount > 100 || context.args.amount < 0'),
+      args: { amount: 250 },
+    }
     expect(words(explained(asked).changes)).toEqual(['args.amount ≤ 100'])
     const fits = ({ amount }: Record<string, unknown>) => typeof amount === 'number' && amount >= 200
     expect(explained(asked, OPERATOR, fits)).toMatchObject(nothing)
@@ -223,7 +286,9 @@ test('each change says who can bring it about', () => {
   expect(by('context.approval.count < 4')).toEqual(['operator']) // there are three approvers
   expect(by('!context.approval.roles.contains("security")')).toEqual(['operator']) // nobody has it
   expect(by('!context.approval.quorum.contains("3 of finance")')).toEqual(['operator'])
-  expect(by('!context.is_allowlisted_tool', { context: { is_allowlisted_tool: false } })).toEqual(['operator'])
+  expect(by('!context.is_allowlisted_tool', { context: { is_allowlisted_tool: false } })).toEqual([
+    'operator',
+  ])
   expect(by('context.weekday > 5')).toEqual(['time'])
 })
 
@@ -233,13 +298,25 @@ test('as JSON: the fact, what it is, what it needs, by whom', () => {
     args: { amount: { __extn: { fn: 'decimal', arg: '250.25' } } },
   })
   expect(told.changes).toEqual([
-    [{ fact: 'args.amount', is: 250.25, needs: { op: '<=', value: 100.5 }, by: 'agent', words: 'args.amount ≤ 100.5' }],
+    [
+      {
+        fact: 'args.amount',
+        is: 250.25,
+        needs: { op: '<=', value: 100.5 },
+        by: 'agent',
+        words: 'args.amount ≤ 100.5',
+      },
+    ],
   ])
 })
 
 describe('an agent is told nothing of others', () => {
   const CANARIES = ['canary-operator', 'canary-group', 'canary-role', 'canary-agent', 'canary-text']
-  const AGENT: Reader = { ...OPERATOR, kind: 'agent', names: (text) => CANARIES.some((name) => text.includes(name)) }
+  const AGENT: Reader = {
+    ...OPERATOR,
+    kind: 'agent',
+    names: (text) => CANARIES.some((name) => text.includes(name)),
+  }
   test.each([
     ['!context.approval.approvers.contains("canary-operator")', {}],
     ['!context.approval.roles.contains("canary-role")', {}],

@@ -11,11 +11,18 @@ const dev = sharedStack()
 const desk = new Desk('why', dev)
 const schema = {
   type: 'object',
-  properties: { amount: { type: 'integer', maximum: 1_000 }, to: { type: 'string' }, how: { enum: ['slow', 'fast'] } },
+  properties: {
+    amount: { type: 'integer', maximum: 1_000 },
+    to: { type: 'string' },
+    how: { enum: ['slow', 'fast'] },
+  },
 }
 const agent = await desk.agent({ groups: ['canary-group'] })
 const other = await desk.agent()
-const [plain, sensitive] = [await desk.tool({ input_schema: schema }), await desk.tool({ input_schema: schema, capabilities: ['network'] })]
+const [plain, sensitive] = [
+  await desk.tool({ input_schema: schema }),
+  await desk.tool({ input_schema: schema, capabilities: ['network'] }),
+]
 const auditor = await desk.operator(['auditor'])
 const on = (tool: string) => `principal, action == Action::"tool.execute/${tool}", resource`
 const forbid = (id: string, condition: string, tool = plain) =>
@@ -69,10 +76,19 @@ test('a question says how many must answer, and is allowed when they have', asyn
       'your yes alone does not let it run: policy still wants approval.count ≥ 2: 2 different approvers; with that, exactly this call'
     expect(prompt.on_yes).toContain(still)
     const place = { run: call.run, call: call.id }
-    granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+    granted(
+      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+    )
     const half = granted(await desk.root('explainCall', { params: place }))
-    expect(half.decision.explanation?.changes[0]).toMatchObject([{ fact: 'approval.count', is: 1, needs: { op: '>=', value: 2 } }])
-    granted(await second.client('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+    expect(half.decision.explanation?.changes[0]).toMatchObject([
+      { fact: 'approval.count', is: 1, needs: { op: '>=', value: 2 } },
+    ])
+    granted(
+      await second.client('answerApproval', {
+        params: { id: call.approval.id },
+        body: { decision: 'approve' },
+      }),
+    )
     const done = granted(await agent.client('readCall', { params: place }))
     expect(done.state).toBe('granted')
     expect(done.decision).not.toHaveProperty('explanation') // what was answered is explained no more
@@ -86,7 +102,10 @@ test('an allow is kept without an explanation; an operator gets one', async () =
   expect(call.decision).not.toHaveProperty('explanation')
   const params = { run: call.run, call: call.id }
   const told = granted(await desk.root('explainCall', { params }))
-  expect(told).toMatchObject({ digest: call.digest, decision: { effect: 'allow', explanation: { changes: [], errors: [] } } })
+  expect(told).toMatchObject({
+    digest: call.digest,
+    decision: { effect: 'allow', explanation: { changes: [], errors: [] } },
+  })
   expect(told.decision.explanation?.policies[0]).toMatchObject({
     id: 'allowlisted-execution',
     place: expect.stringMatching(/^baseline:\d+:\d+$/),
@@ -111,7 +130,9 @@ test('a denial is attested as before: by its policies, not by what would change 
   const journal = granted(await agent.client('readJournal', { params: { run: call.run } }))
   expect(JSON.stringify(journal)).not.toContain('args.amount')
   // What is told of it later is what would be decided later.
-  expect(granted(await agent.client('explainCall', { params: { run: call.run, call: call.id } })).decision.effect).toBe('allow')
+  expect(
+    granted(await agent.client('explainCall', { params: { run: call.run, call: call.id } })).decision.effect,
+  ).toBe('allow')
 })
 
 test('T5 what nobody permits is denied as that, not as sensitive', async () => {
@@ -120,17 +141,26 @@ test('T5 what nobody permits is denied as that, not as sensitive', async () => {
   expect(decision).toMatchObject({ effect: 'deny', policies: ['allowlisted-tools-only'] })
   expect(decision.explanation?.changes).toMatchObject([[{ fact: 'is_allowlisted_tool', by: 'operator' }]])
   const rest = forbid('none', 'true')
-  expect(await desk.withPolicies({ rest }, () => tried({}))).toMatchObject({ effect: 'deny', explanation: { changes: [] } })
+  expect(await desk.withPolicies({ rest }, () => tried({}))).toMatchObject({
+    effect: 'deny',
+    explanation: { changes: [] },
+  })
 })
 
 test('T7 a policy that errs: the agent learns that, an operator which and why; nothing is offered', async () => {
   const erring = forbid('erring', 'context.args has amount && context.args.amount * 9223372036854775807 > 1')
   await desk.withPolicies({ erring }, async () => {
     const denied = await tried({ amount: 9 })
-    expect(denied).toMatchObject({ effect: 'deny', code: 'policy_error', explanation: { policies: [], changes: [] } })
+    expect(denied).toMatchObject({
+      effect: 'deny',
+      code: 'policy_error',
+      explanation: { policies: [], changes: [] },
+    })
     expect(denied.explanation).not.toHaveProperty('errors')
     expect(JSON.stringify(denied)).not.toContain('erring')
-    expect((await asOperator({ amount: 9 })).explanation?.errors).toEqual([expect.stringContaining('overflow')])
+    expect((await asOperator({ amount: 9 })).explanation?.errors).toEqual([
+      expect.stringContaining('overflow'),
+    ])
   })
 })
 
@@ -141,16 +171,37 @@ test('T8 an agent is told no name of others and no text of a policy; an operator
     [forbid('role', '!context.approval.roles.contains("canary-role")', sensitive), sensitive, {}],
     [forbid('group', 'principal in Group::"canary-group"'), plain, {}],
     [forbid('to', `context.args has to && context.args.to != "${other.name}"`), plain, { to: 'x' }],
-    [forbid('upper', `context.args has to && context.args.to != "${other.name.toUpperCase()}"`), plain, { to: 'x' }],
-    [forbid('within', `context.args has to && !(context.args.to like "*for_${other.name}_only*")`), plain, { to: 'x' }],
-    [forbid('text', '"canary-text" == "canary-text" && context.args has amount && context.args.amount > 5'), plain, { amount: 9 }],
+    [
+      forbid('upper', `context.args has to && context.args.to != "${other.name.toUpperCase()}"`),
+      plain,
+      { to: 'x' },
+    ],
+    [
+      forbid('within', `context.args has to && !(context.args.to like "*for_${other.name}_only*")`),
+      plain,
+      { to: 'x' },
+    ],
+    [
+      forbid('text', '"canary-text" == "canary-text" && context.args has amount && context.args.amount > 5'),
+      plain,
+      { amount: 9 },
+    ],
   ]
   for (const [policy, tool, args] of CASES) {
     await desk.withPolicies({ leaking: policy }, async () => {
       const [toAgent, toOperator] = [await tried(args, tool), await asOperator(args, tool)]
       expect(toAgent.explanation?.changes.length, policy).toBeGreaterThan(0)
       const told = JSON.stringify(toAgent).toLowerCase()
-      for (const canary of ['canary', boss.name, other.name, 'group::', 'principal', 'context.', 'permit (', 'forbid ('])
+      for (const canary of [
+        'canary',
+        boss.name,
+        other.name,
+        'group::',
+        'principal',
+        'context.',
+        'permit (',
+        'forbid (',
+      ])
         expect([policy, told]).not.toEqual([policy, expect.stringContaining(canary)])
       expect(
         toOperator.explanation?.policies.some(({ text }) => text === policy.trim()),
@@ -167,17 +218,29 @@ test('T8 an agent is told no name of others and no text of a policy; an operator
 })
 
 test('T8 an agent asks for itself alone, and reads its own calls alone', async () => {
-  expect(refusal(await agent.client('decide', { body: { agent: other.name, tool: plain, args: {} } }))).toBe('403 forbidden')
-  expect(granted(await agent.client('decide', { body: { agent: agent.name, tool: plain, args: {} } })).decision.effect).toBe('allow')
+  expect(refusal(await agent.client('decide', { body: { agent: other.name, tool: plain, args: {} } }))).toBe(
+    '403 forbidden',
+  )
+  expect(
+    granted(await agent.client('decide', { body: { agent: agent.name, tool: plain, args: {} } })).decision
+      .effect,
+  ).toBe('allow')
   const call = granted(await other.client('proposeCallInNewRun', { body: { tool: plain, args: {} } }))
-  expect(refusal(await agent.client('explainCall', { params: { run: call.run, call: call.id } }))).toBe('404 not_found')
+  expect(refusal(await agent.client('explainCall', { params: { run: call.run, call: call.id } }))).toBe(
+    '404 not_found',
+  )
   granted(await desk.root('cancelRun', { params: { run: call.run } }))
 })
 
 test('an operator says for whom it asks', async () => {
   expect(refusal(await desk.root('decide', { body: { tool: plain, args: {} } }))).toBe('400 invalid_request')
-  expect(refusal(await desk.root('decide', { body: { agent: 'nobody-at-all', tool: plain, args: {} } }))).toBe('404 not_found')
-  expect(granted(await auditor.client('decide', { body: { agent: agent.name, tool: plain, args: {} } })).decision.effect).toBe('allow')
+  expect(
+    refusal(await desk.root('decide', { body: { agent: 'nobody-at-all', tool: plain, args: {} } })),
+  ).toBe('404 not_found')
+  expect(
+    granted(await auditor.client('decide', { body: { agent: agent.name, tool: plain, args: {} } })).decision
+      .effect,
+  ).toBe('allow')
 })
 
 test('a spent budget says so, and what it would take besides', async () => {
@@ -186,7 +249,10 @@ test('a spent budget says so, and what it would take besides', async () => {
   const call = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
   expect(call.decision).toMatchObject({
     code: 'budget_spent',
-    explanation: { policies: [{ id: 'run.budget' }], changes: [[{ fact: 'budget.max_calls', by: 'operator' }]] },
+    explanation: {
+      policies: [{ id: 'run.budget' }],
+      changes: [[{ fact: 'budget.max_calls', by: 'operator' }]],
+    },
   })
 })
 
@@ -206,7 +272,9 @@ test('on the command line: for an operator with the texts, for an agent without'
     }
     expect(mine.out).not.toContain('forbid (')
     expect(theirs.out).toContain('forbid (')
-    const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: plain, args: { amount: 250 } } }))
+    const call = granted(
+      await agent.client('proposeCallInNewRun', { body: { tool: plain, args: { amount: 250 } } }),
+    )
     const again = await countersign(['policy', 'explain', call.id, '--json'], env(desk.rootKey))
     expect(JSON.parse(again.out)).toMatchObject({ digest: call.digest, decision: { effect: 'deny' } })
     const wrong = await countersign(['policy', 'explain'], env(desk.rootKey))

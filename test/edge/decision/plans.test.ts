@@ -25,7 +25,8 @@ const tool = await desk.tool({
 
 const on = `principal, action == Action::"tool.execute/${tool}", resource`
 const says = (tier: 'b' | 'c'): string => {
-  const here = (word: Says): string => `context.plan.tier == "${tier.toUpperCase()}" && context.args.${tier} == "${word}"`
+  const here = (word: Says): string =>
+    `context.plan.tier == "${tier.toUpperCase()}" && context.args.${tier} == "${word}"`
   return `@id("plans-${tier}-asks") forbid (${on}) when { ${here('ask')} } unless { context.approval.granted };
     @id("plans-${tier}-denies") forbid (${on}) when { ${here('deny')} };
     @id("plans-${tier}-errs") forbid (${on}) when { ${here('err')} && context.args.n * 9223372036854775807 > 1 };`
@@ -58,12 +59,15 @@ const TABLE: readonly (readonly [Says, Says, string, object[]])[] = [
   ['err', 'allow', 'deny in B', []],
 ]
 
-const inWords = ({ decision, plan }: Pick<Answered<'decide'>, 'decision' | 'plan'>): string => `${decision.effect} in ${plan?.tier}`
+const inWords = ({ decision, plan }: Pick<Answered<'decide'>, 'decision' | 'plan'>): string =>
+  `${decision.effect} in ${plan?.tier}`
 
 test('the least isolated that needs nobody; else the least isolated that is asked about; an error denies', async () => {
   await desk.withPolicies(set, async () => {
     for (const [b, c, expected, others] of TABLE) {
-      const told = granted(await desk.root('decide', { body: { agent: agent.name, tool, args: { b, c, n: 2 } } }))
+      const told = granted(
+        await desk.root('decide', { body: { agent: agent.name, tool, args: { b, c, n: 2 } } }),
+      )
       expect([b, c, inWords(told), told.decision.explanation?.plans]).toEqual([b, c, expected, others])
     }
   })
@@ -71,23 +75,44 @@ test('the least isolated that needs nobody; else the least isolated that is aske
 
 test('a call goes where it was decided to go, and is judged there when it is answered and claimed', async () => {
   await desk.withPolicies(set, async () => {
-    const propose = async (b: Says, c: Says) => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: { b, c, n: 2 } } }))
+    const propose = async (b: Says, c: Says) =>
+      granted(await agent.client('proposeCallInNewRun', { body: { tool, args: { b, c, n: 2 } } }))
     const unasked = await propose('ask', 'allow')
     expect(unasked).toMatchObject({ state: 'granted', decision: { effect: 'allow' }, plan: { tier: 'C' } })
     expect(unasked).not.toHaveProperty('approval')
     expect(granted(await peer.claim(unasked.id)).plan.tier).toBe('C')
 
     const asked = await propose('ask', 'ask')
-    expect(asked).toMatchObject({ state: 'awaiting_approval', decision: { policies: ['plans-b-asks'] }, plan: { tier: 'B' } })
-    granted(await desk.root('answerApproval', { params: { id: asked.approval?.id ?? '' }, body: { decision: 'approve' } }))
+    expect(asked).toMatchObject({
+      state: 'awaiting_approval',
+      decision: { policies: ['plans-b-asks'] },
+      plan: { tier: 'B' },
+    })
+    granted(
+      await desk.root('answerApproval', {
+        params: { id: asked.approval?.id ?? '' },
+        body: { decision: 'approve' },
+      }),
+    )
     expect(granted(await peer.claim(asked.id)).plan.tier).toBe('B')
   })
 })
 
 test('`policy explain` says which plan would have asked', async () => {
   await desk.withPolicies(set, async () => {
-    const args = ['policy', 'explain', '--agent', agent.name, '--tool', tool, '--args', '{"b":"ask","c":"allow","n":2}']
-    const { code, out } = await countersign(args, { env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey } })
+    const args = [
+      'policy',
+      'explain',
+      '--agent',
+      agent.name,
+      '--tool',
+      tool,
+      '--args',
+      '{"b":"ask","c":"allow","n":2}',
+    ]
+    const { code, out } = await countersign(args, {
+      env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey },
+    })
     expect(code).toBe(0)
     expect(out).toMatch(/^allow/)
     expect(out).toMatch(/tier B, egress none +plans-b-asks; a human would be asked/)

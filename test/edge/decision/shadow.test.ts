@@ -22,11 +22,15 @@ for (const name of ['plain', 'asking', 'denying']) await desk.tool({}, name)
 const forbid = (id: string, tool: string, when: string) =>
   `@id("${id}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { ${when} };`
 const DEFAULTS = granted(await root('readPolicies', {})).policies
-const BASE = { ...DEFAULTS, base: `${forbid('asks', 'asking', '!context.approval.granted')}\n${forbid('denies', 'denying', 'true')}` }
+const BASE = {
+  ...DEFAULTS,
+  base: `${forbid('asks', 'asking', '!context.approval.granted')}\n${forbid('denies', 'denying', 'true')}`,
+}
 granted(await root('putPolicies', { body: { policies: BASE } }))
 
 const candidate = async (more: string, base: Record<string, string> = BASE) =>
-  granted(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } })).version
+  granted(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } }))
+    .version
 const shadow = async (version: number | null) => granted(await root('putPolicyShadow', { body: { version } }))
 const told = async () => granted(await root('readPolicyShadow', {}))
 afterEach(() => shadow(null))
@@ -38,13 +42,15 @@ const end = async ({ id, run, state }: Call) => {
   if (state === 'granted') await peer.run(id)
   if (state === 'awaiting_approval') granted(await agent.client('cancelCall', { params: { run, call: id } }))
 }
-const inOrder = (counts: readonly ShadowCount[]) => counts.map(({ from, to, count }) => `${from} ${to} ${count}`).sort()
+const inOrder = (counts: readonly ShadowCount[]) =>
+  counts.map(({ from, to, count }) => `${from} ${to} ${count}`).sort()
 const counted = (calls: number) =>
   eventually(`${calls} calls are counted`, async () => {
     const now = await told()
     return now.calls >= calls && now
   })
-const journal = async (by: typeof root, run: string) => granted(await by('readJournal', { params: { run } })).items
+const journal = async (by: typeof root, run: string) =>
+  granted(await by('readJournal', { params: { run } })).items
 
 /** Differs on each tool: what runs is denied, what asks runs, what is denied asks. */
 const DIFFERENT = [
@@ -55,7 +61,10 @@ const DIFFERENT = [
 test('differences are counted exactly and nothing is enforced; the set in force decides as if it were alone', async () => {
   const before = (await told()).version
   const version = await candidate(DIFFERENT, DEFAULTS)
-  expect([before, await shadow(version)]).toMatchObject([null, { version, by: 'root', calls: 0, differ: 0, counts: [], latest: [] }])
+  expect([before, await shadow(version)]).toMatchObject([
+    null,
+    { version, by: 'root', calls: 0, differ: 0, counts: [], latest: [] },
+  ])
   const [active] = granted(await root('listPolicyVersions', {})).items.filter((each) => each.shadow)
   expect(active).toMatchObject({ version, active: false, shadow: true })
   const calls = [
@@ -65,7 +74,13 @@ test('differences are counted exactly and nothing is enforced; the set in force 
     await propose('asking'),
     await propose('denying'),
   ]
-  expect(calls.map(({ state }) => state)).toEqual(['granted', 'granted', 'granted', 'awaiting_approval', 'denied'])
+  expect(calls.map(({ state }) => state)).toEqual([
+    'granted',
+    'granted',
+    'granted',
+    'awaiting_approval',
+    'denied',
+  ])
   const { policy_set } = granted(await root('readPolicies', {}))
   expect(new Set(calls.map(({ decision }) => decision.policy_set))).toEqual(new Set([policy_set]))
   for (const call of calls) await end(call)
@@ -73,7 +88,9 @@ test('differences are counted exactly and nothing is enforced; the set in force 
   expect(inOrder(now.counts)).toEqual(['allow allow 1', 'allow deny 2', 'ask allow 1', 'deny ask 1'])
   expect([now.calls, now.differ]).toEqual([5, 4])
   expect(new Map(now.latest.map(({ call, from, to }) => [call, `${from} ${to}`]))).toEqual(
-    new Map(calls.slice(1).map(({ id }, i) => [id, ['allow deny', 'allow deny', 'ask allow', 'deny ask'][i]])),
+    new Map(
+      calls.slice(1).map(({ id }, i) => [id, ['allow deny', 'allow deny', 'ask allow', 'deny ask'][i]]),
+    ),
   )
   await propose('denying')
   expect((await counted(6)).differ).toBe(5)
@@ -82,7 +99,8 @@ test('differences are counted exactly and nothing is enforced; the set in force 
 test('a call that is proposed twice under one key is counted once', async () => {
   await shadow(await candidate(DIFFERENT))
   const headers = { 'idempotency-key': desk.name() }
-  for (let i = 0; i < 3; i++) granted(await agent.client('proposeCallInNewRun', { body: { tool: 'denying', args: {} }, headers }))
+  for (let i = 0; i < 3; i++)
+    granted(await agent.client('proposeCallInNewRun', { body: { tool: 'denying', args: {} }, headers }))
   await propose('denying')
   expect((await counted(2)).calls).toBe(2)
 })
@@ -93,15 +111,31 @@ test('the journal of the call tells operators; an agent sees a digest that says 
   const call = await propose('plain', { text: 'x' })
   const whole = await journal(root, call.run)
   const own = await journal(agent.client, call.run)
-  expect(whole[0]?.shadow).toMatchObject({ version, since_ms, from: 'allow', to: 'deny', code: 'denied', policies: ['other-plain'] })
+  expect(whole[0]?.shadow).toMatchObject({
+    version,
+    since_ms,
+    from: 'allow',
+    to: 'deny',
+    code: 'denied',
+    policies: ['other-plain'],
+  })
   expect(whole.map(({ shadow: _, ...entry }) => entry)).toEqual(own)
   expect(own.map(({ body }) => typeof body['shadow_sha256'])).toEqual(['string'])
   for (const entries of [whole, own]) expect(verifyChain(entries)).toMatchObject({ ok: true })
-  const bent = whole.map((entry): JournalEntry => (entry.shadow ? { ...entry, shadow: { ...entry.shadow, to: 'allow' } } : entry))
-  expect(verifyChain(bent)).toMatchObject({ ok: false, error: { seq: 1, reason: '`shadow` is not what was journalled' } })
+  const bent = whole.map(
+    (entry): JournalEntry => (entry.shadow ? { ...entry, shadow: { ...entry.shadow, to: 'allow' } } : entry),
+  )
+  expect(verifyChain(bent)).toMatchObject({
+    ok: false,
+    error: { seq: 1, reason: '`shadow` is not what was journalled' },
+  })
   await peer.run(call.id)
   const at = { params: { run: call.run, call: call.id } }
-  const seen = [await journal(agent.client, call.run), await agent.client('readCall', at), await agent.client('readAttestation', at)]
+  const seen = [
+    await journal(agent.client, call.run),
+    await agent.client('readCall', at),
+    await agent.client('readAttestation', at),
+  ]
   expect(JSON.stringify(seen)).not.toMatch(/other-plain|since_ms/)
   expect(refusal(await agent.client('readPolicyShadow', {}))).toBe('403 forbidden')
   expect(refusal(await agent.client('putPolicyShadow', { body: { version: null } }))).toBe('403 forbidden')
@@ -119,7 +153,11 @@ test('a shadow that errs would have denied, and harms nobody', async () => {
   await shadow(await candidate(forbid('errs', 'plain', '9223372036854775807 + context.weekday > 0')))
   const call = await propose('plain')
   expect(call.state).toBe('granted')
-  expect((await journal(root, call.run))[0]?.shadow).toMatchObject({ from: 'allow', to: 'deny', code: 'policy_error' })
+  expect((await journal(root, call.run))[0]?.shadow).toMatchObject({
+    from: 'allow',
+    to: 'deny',
+    code: 'policy_error',
+  })
   await end(call)
   expect(inOrder((await counted(1)).counts)).toEqual(['allow deny 1'])
 })
@@ -128,21 +166,31 @@ test('what a shadow alone reads of the session is counted for it, and a rehearsa
   const capped = await candidate(forbid('cap', 'plain', 'context.budget.session.calls >= 2'))
   await shadow(capped)
   const session = desk.name()
-  const calls = [await propose('plain', {}, { session }), await propose('plain', {}, { session }), await propose('plain', {}, { session })]
+  const calls = [
+    await propose('plain', {}, { session }),
+    await propose('plain', {}, { session }),
+    await propose('plain', {}, { session }),
+  ]
   for (const call of calls) {
     expect(call.state).toBe('granted')
     await end(call)
   }
   const now = await counted(3)
   expect(now.latest.map(({ call }) => call)).toEqual([calls[2]?.id])
-  const { flips } = granted(await root('rehearsePolicyVersion', { params: { version: String(capped) }, body: {} }))
+  const { flips } = granted(
+    await root('rehearsePolicyVersion', { params: { version: String(capped) }, body: {} }),
+  )
   expect(flips.map(({ call, to }) => [call, to])).toEqual([[calls[2]?.id, 'deny']])
 })
 
 test('killed and started again, the edge goes on counting from where it was', async () => {
   const version = await candidate(DIFFERENT)
   const { since_ms } = await shadow(version)
-  const [one, two, three] = [await propose('plain', { text: 'x' }), await propose('plain', { text: 'x' }), await propose('plain')]
+  const [one, two, three] = [
+    await propose('plain', { text: 'x' }),
+    await propose('plain', { text: 'x' }),
+    await propose('plain'),
+  ]
   await end(one)
   await counted(1)
   await end(two)

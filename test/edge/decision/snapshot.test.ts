@@ -14,23 +14,34 @@ import { grantOf, PeerWorker } from '../../support/worker/peer-worker.ts'
 const desk = new Desk('snapshot', sharedStack())
 const agent = await desk.agent()
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-const runOf = async () => granted(await agent.client('createRun', { body: { budget: { max_calls_per_run: 7 } } })).id
+const runOf = async () =>
+  granted(await agent.client('createRun', { body: { budget: { max_calls_per_run: 7 } } })).id
 const propose = async (run: string, tool: string) =>
   granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
 const read = async ({ run, id }: { run: string; id: string }, by = agent.client) =>
   granted(await by('readSnapshot', { params: { run, call: id } }))
 
 test('the snapshot has the digest that decision and attestation name, for the agent and for operators', async () => {
-  const tool = await desk.tool({ egress: { mode: 'strict', hosts: ['example.com'] }, limits: { timeout_ms: 900_000 } })
+  const tool = await desk.tool({
+    egress: { mode: 'strict', hosts: ['example.com'] },
+    limits: { timeout_ms: 900_000 },
+  })
   const call = await propose(await runOf(), tool) // asked about: it has hosts
-  granted(await desk.root('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision: 'approve' } }))
+  granted(
+    await desk.root('answerApproval', {
+      params: { id: call.approval?.id ?? '' },
+      body: { decision: 'approve' },
+    }),
+  )
   await peer.run(call.id)
   const snapshot = await read(call)
   expect(PolicySnapshot.parse(snapshot)).toEqual(snapshot)
   expect(digestOf(snapshot)).toBe(call.decision.snapshot)
   expect(await read(call, desk.root)).toEqual(snapshot)
   const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
-  expect(JSON.parse(Buffer.from(bundle.envelope.payload, 'base64').toString()).predicate.facts.decision.snapshot).toBe(digestOf(snapshot))
+  expect(
+    JSON.parse(Buffer.from(bundle.envelope.payload, 'base64').toString()).predicate.facts.decision.snapshot,
+  ).toBe(digestOf(snapshot))
   expect(snapshot).toMatchObject({
     policy_set: call.decision.policy_set,
     allowed_tools: ['*'],
@@ -51,7 +62,12 @@ test('a denied call has one too; a later change of policy, agent or tool leaves 
   expect(denied.state).toBe('denied')
   expect(digestOf(await read(denied))).toBe(denied.decision.snapshot)
   expect(denied.decision.snapshot).not.toBe(first.decision.snapshot)
-  granted(await desk.root('putAgent', { params: { name: agent.name }, body: { tools: ['*'], groups: ['other'], pool: desk.pool } }))
+  granted(
+    await desk.root('putAgent', {
+      params: { name: agent.name },
+      body: { tools: ['*'], groups: ['other'], pool: desk.pool },
+    }),
+  )
   const third = await propose(run, tool)
   expect((await read(third)).groups).toEqual(['other'])
   expect(await read(first)).toEqual(before)
@@ -63,7 +79,9 @@ test('what an answer changes is the snapshot of the answer', async () => {
   const call = await desk.asked(agent.client, tool)
   const idle = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${await desk.tool()}", resource);`
   await desk.withPolicies({ idle }, async () =>
-    granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } })),
+    granted(
+      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+    ),
   )
   const now = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
   expect(now.decision.snapshot).not.toBe(call.decision.snapshot)
@@ -75,11 +93,15 @@ test('what was in force when a worker claimed is what grant, attestation, journa
   for (const tool of [await desk.tool(), asked]) {
     const call = await propose(await runOf(), tool)
     const [approval, id] = [call.approval?.id, desk.name()]
-    if (approval !== undefined) granted(await desk.root('answerApproval', { params: { id: approval }, body: { decision: 'approve' } }))
+    if (approval !== undefined)
+      granted(await desk.root('answerApproval', { params: { id: approval }, body: { decision: 'approve' } }))
     const may = `@id("${id}") permit (principal, action == Action::"tool.execute/${tool}", resource);`
     const claim = await desk.withPolicies({ may }, async () => granted(await peer.claim(call.id)))
     const { decision } = grantOf(claim.grant).facts
-    expect(decision).toMatchObject({ effect: tool === asked ? 'ask' : 'allow', policies: expect.arrayContaining([id]) })
+    expect(decision).toMatchObject({
+      effect: tool === asked ? 'ask' : 'allow',
+      policies: expect.arrayContaining([id]),
+    })
     expect(decision.policy_set).not.toBe(call.decision.policy_set)
     granted(await peer.settle(claim))
     const snapshot = await read(call)
@@ -88,10 +110,15 @@ test('what was in force when a worker claimed is what grant, attestation, journa
     const params = { run: call.run, call: call.id }
     expect(granted(await agent.client('readCall', { params })).decision).toMatchObject(decision)
     const bundle = granted(await agent.client('readAttestation', { params }))
-    expect(JSON.parse(Buffer.from(bundle.envelope.payload, 'base64').toString()).predicate.facts.decision).toEqual(decision)
+    expect(
+      JSON.parse(Buffer.from(bundle.envelope.payload, 'base64').toString()).predicate.facts.decision,
+    ).toEqual(decision)
     const entries = granted(await agent.client('readJournal', { params: { run: call.run }, query: {} })).items
     const { policy_set, snapshot: digest } = decision
-    expect(entries.find(({ kind }) => kind === 'claimed')?.body).toMatchObject({ policy_set, snapshot: digest })
+    expect(entries.find(({ kind }) => kind === 'claimed')?.body).toMatchObject({
+      policy_set,
+      snapshot: digest,
+    })
   }
 })
 
@@ -101,7 +128,9 @@ test('`countersign verify --snapshot` says whether a call was decided under it',
   const folder = mkdtempSync(join(tmpdir(), 'countersign-snapshot-'))
   try {
     const env = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: agent.key }
-    const [bundle = '', keys = '', snapshot = '', bent = ''] = ['bundle', 'keys', 'snapshot', 'bent'].map((name) => join(folder, name))
+    const [bundle = '', keys = '', snapshot = '', bent = ''] = ['bundle', 'keys', 'snapshot', 'bent'].map(
+      (name) => join(folder, name),
+    )
     for (const args of [
       ['attestation', call.id, '-o', bundle],
       ['keys', '-o', keys],
@@ -110,8 +139,12 @@ test('`countersign verify --snapshot` says whether a call was decided under it',
       expect(await countersign(args, { env })).toMatchObject({ code: 0 })
     writeFileSync(bent, JSON.stringify({ ...JSON.parse(readFileSync(snapshot, 'utf8')), allowed_tools: [] }))
     const verify = (file: string) => countersign(['verify', bundle, '--keys', keys, '--snapshot', file])
-    expect(await verify(snapshot)).toMatchObject({ code: 0, out: expect.stringContaining('it was decided under this policy snapshot') })
-    for (const file of [bent, keys]) expect(await verify(file)).toMatchObject({ code: 1, out: expect.stringContaining('NOT VERIFIED') })
+    expect(await verify(snapshot)).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('it was decided under this policy snapshot'),
+    })
+    for (const file of [bent, keys])
+      expect(await verify(file)).toMatchObject({ code: 1, out: expect.stringContaining('NOT VERIFIED') })
   } finally {
     rmSync(folder, { recursive: true })
   }
@@ -120,5 +153,7 @@ test('`countersign verify --snapshot` says whether a call was decided under it',
 test('another agent reads nobody’s snapshot', async () => {
   const call = await propose(await runOf(), await desk.tool())
   const stranger = await desk.agent()
-  expect(refusal(await stranger.client('readSnapshot', { params: { run: call.run, call: call.id } }))).toBe('404 not_found')
+  expect(refusal(await stranger.client('readSnapshot', { params: { run: call.run, call: call.id } }))).toBe(
+    '404 not_found',
+  )
 })

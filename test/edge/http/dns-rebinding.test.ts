@@ -11,10 +11,20 @@ const desk = new Desk('rebinding', sharedStack())
 const agent = await desk.agent()
 
 /** As the browser would send it for the page: its own name as host and as origin. */
-function asThePage(method: string, path: string, more: Record<string, string> = {}): Promise<number | undefined> {
+function asThePage(
+  method: string,
+  path: string,
+  more: Record<string, string> = {},
+): Promise<number | undefined> {
   const { hostname, port } = new URL(desk.url)
   const page = `rebound.example:${port}`
-  const headers = { host: page, origin: `http://${page}`, 'sec-fetch-site': 'same-origin', 'content-type': 'application/json', ...more }
+  const headers = {
+    host: page,
+    origin: `http://${page}`,
+    'sec-fetch-site': 'same-origin',
+    'content-type': 'application/json',
+    ...more,
+  }
   return new Promise((settle, fail) => {
     const asked = request({ hostname, port, method, path, headers }, (answer) => {
       answer.resume()
@@ -31,7 +41,8 @@ const keyed = Object.entries(ROUTES).filter(([, { callers }]) =>
 test('N16 every route that acts for somebody refuses a page that was moved here', async () => {
   expect(keyed.length).toBeGreaterThan(30)
   const answers = new Map<string, number | undefined>()
-  for (const [name, { method, path }] of keyed) answers.set(name, await asThePage(method, path.replaceAll(/\{\w+\}|:\w+/g, 'x')))
+  for (const [name, { method, path }] of keyed)
+    answers.set(name, await asThePage(method, path.replaceAll(/\{\w+\}|:\w+/g, 'x')))
   // A few want more than a path before they ask who it is.
   expect([...answers].filter(([, status]) => status !== 401 && status !== 400)).toEqual([])
   expect([...answers.values()].filter((status) => status === 401).length).toBeGreaterThan(0.8 * keyed.length)

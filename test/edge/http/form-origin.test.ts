@@ -27,9 +27,13 @@ test('P03 behind a proxy that ends TLS the page answers to its public name alone
 test('P03 a form without an origin is accepted only if the browser reports the same site', () => {
   for (const publicUrl of ['https://sign.example.com/', 'http://127.0.0.1:8080/']) {
     const from = (headers: Record<string, string>) =>
-      fromOurPage(new Request(`${publicUrl}approve/x`, { method: 'POST', headers: { origin: 'null', ...headers } }), publicUrl)
+      fromOurPage(
+        new Request(`${publicUrl}approve/x`, { method: 'POST', headers: { origin: 'null', ...headers } }),
+        publicUrl,
+      )
     expect(from({ 'sec-fetch-site': 'same-origin' })).toBe(true)
-    for (const site of ['cross-site', 'same-site', 'none']) expect([site, from({ 'sec-fetch-site': site })]).toEqual([site, false])
+    for (const site of ['cross-site', 'same-site', 'none'])
+      expect([site, from({ 'sec-fetch-site': site })]).toEqual([site, false])
     expect(from({})).toBe(false)
   }
 })

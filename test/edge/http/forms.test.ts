@@ -36,7 +36,8 @@ const TWICE: readonly Fields[] = [
 const CASES = TWICE.map((fields) => [new URLSearchParams(fields).toString(), fields] as const)
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded', origin }
-const body = (once: Record<string, string>, more: Fields): string => new URLSearchParams([...Object.entries(once), ...more]).toString()
+const body = (once: Record<string, string>, more: Fields): string =>
+  new URLSearchParams([...Object.entries(once), ...more]).toString()
 
 describe.each(CASES)('D13 G03 a form with %s is refused with 400 and records no answer:', (_text, fields) => {
   test('of a link’s page', async () => {
@@ -44,9 +45,16 @@ describe.each(CASES)('D13 G03 a form with %s is refused with 400 and records no 
     const link = await desk.link(desk.root, id)
     const nonce = /name="nonce" value="([^"]*)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
     const sent = await fetch(link, { method: 'POST', headers: FORM, body: body({ nonce }, fields) })
-    expect([sent.status, await sent.text()]).toEqual([400, expect.stringContaining('The form has a field twice')])
+    expect([sent.status, await sent.text()]).toEqual([
+      400,
+      expect.stringContaining('The form has a field twice'),
+    ])
     expect(await statusOf(id)).toBe('pending')
-    const once = await fetch(link, { method: 'POST', headers: FORM, body: body({ nonce, decision: 'deny' }, []) })
+    const once = await fetch(link, {
+      method: 'POST',
+      headers: FORM,
+      body: body({ nonce, decision: 'deny' }, []),
+    })
     expect([once.status, await statusOf(id)]).toEqual([200, 'denied'])
   })
 
@@ -60,7 +68,11 @@ describe.each(CASES)('D13 G03 a form with %s is refused with 400 and records no 
     ]
     for (const [path, given] of posted) {
       const sent = await session.get(path, { method: 'POST', headers: FORM, body: body(given, fields) })
-      expect([path, sent.status, await sent.text()]).toEqual([path, 400, expect.stringContaining('The form has a field twice')])
+      expect([path, sent.status, await sent.text()]).toEqual([
+        path,
+        400,
+        expect.stringContaining('The form has a field twice'),
+      ])
     }
     expect(await statusOf(id)).toBe('pending')
   })
@@ -71,7 +83,11 @@ test('D13 a form may name several approvals, which are then denied together', as
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
   const { form = '' } = await session.fields('/console')
   const fields = ids.map((id): [string, string] => ['id', id])
-  const sent = await session.get('/console/approvals', { method: 'POST', headers: FORM, body: body({ form, decision: 'deny' }, fields) })
+  const sent = await session.get('/console/approvals', {
+    method: 'POST',
+    headers: FORM,
+    body: body({ form, decision: 'deny' }, fields),
+  })
   expect([sent.status, await Promise.all(ids.map(statusOf))]).toEqual([200, ['denied', 'denied']])
 })
 
@@ -88,5 +104,8 @@ test('D13 G03 signing in with two keys signs nobody in', async () => {
 test('D13 G03 a request from Slack with a field twice is refused, and the error says so', () => {
   const payload = new URLSearchParams({ payload: JSON.stringify({ type: 'block_actions' }) }).toString()
   for (const text of [`${payload}&${payload}`, `${payload}&token=a&token=b`])
-    expect(readInteraction(text)).toMatchObject({ ok: false, error: { code: 'invalid_request', detail: expect.stringContaining('twice') } })
+    expect(readInteraction(text)).toMatchObject({
+      ok: false,
+      error: { code: 'invalid_request', detail: expect.stringContaining('twice') },
+    })
 })

@@ -13,7 +13,11 @@ const tool = await desk.tool({
   executor: { argv: ['echo', '{text}'] },
 })
 
-async function post(path: string, body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) {
+async function post(
+  path: string,
+  body: string | Uint8Array<ArrayBuffer>,
+  headers: Record<string, string> = {},
+) {
   const answer = await fetch(new URL(path, desk.url), {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${agent.key}`, ...headers },
@@ -25,12 +29,21 @@ async function post(path: string, body: string | Uint8Array<ArrayBuffer>, header
 
 const call = (args: string, more = ''): string => `{"tool":"${tool}","args":${args}${more}}`
 const nested = (depth: number): string => `${'['.repeat(depth)}${']'.repeat(depth)}`
-const bytes = (before: string, raw: number[], after: string) => Buffer.concat([Buffer.from(before), Buffer.from(raw), Buffer.from(after)])
+const bytes = (before: string, raw: number[], after: string) =>
+  Buffer.concat([Buffer.from(before), Buffer.from(raw), Buffer.from(after)])
 
 const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, string]> = [
-  ['G01 `__proto__` at the top', call('{"text":"a"}', ',"__proto__":{"tool":"other"}'), '400 json_forbidden_key'],
+  [
+    'G01 `__proto__` at the top',
+    call('{"text":"a"}', ',"__proto__":{"tool":"other"}'),
+    '400 json_forbidden_key',
+  ],
   ['G01 `__proto__` in the arguments', call('{"__proto__":{"admin":true}}'), '400 json_forbidden_key'],
-  ['G01 `__proto__` deep inside', call('{"text":"a","x":[[{"y":{"__proto__":1}}]]}'), '400 json_forbidden_key'],
+  [
+    'G01 `__proto__` deep inside',
+    call('{"text":"a","x":[[{"y":{"__proto__":1}}]]}'),
+    '400 json_forbidden_key',
+  ],
   ['G01 `__proto__` spelt with escapes', call('{"\\u005f_proto__":1}'), '400 json_forbidden_key'],
   [
     'G01 `constructor.prototype` is data like any other, and reaches nothing',
@@ -42,8 +55,16 @@ const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, s
   ['G02 a hundred thousand levels that never close', '['.repeat(100_000), '400 json_too_deep'],
   ['G03 a member twice', call('{"text":"a","text":"b"}'), '400 json_duplicate_key'],
   ['G03 the tool twice', `{"tool":"${tool}","args":{},"tool":"process.run"}`, '400 json_duplicate_key'],
-  ['G03 a member twice, once spelt with escapes', call('{"text":"a","te\\u0078t":"b"}'), '400 json_duplicate_key'],
-  ['G03 a member twice, far apart and deep', call('{"x":{"a":1,"b":[{"c":1}],"a":2}}'), '400 json_duplicate_key'],
+  [
+    'G03 a member twice, once spelt with escapes',
+    call('{"text":"a","te\\u0078t":"b"}'),
+    '400 json_duplicate_key',
+  ],
+  [
+    'G03 a member twice, far apart and deep',
+    call('{"x":{"a":1,"b":[{"c":1}],"a":2}}'),
+    '400 json_duplicate_key',
+  ],
   ['G04 an integer beyond 2^53', call('{"n":9007199254740993}'), '400 json_unsafe_number'],
   ['G04 an integer beyond 64 bits', call('{"n":9223372036854775808}'), '400 json_unsafe_number'],
   ['G04 an integer written as a power', call('{"n":1e16}'), '400 json_unsafe_number'],
@@ -58,7 +79,11 @@ const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, s
   ['G05 invalid UTF-8', bytes('{"tool":"', [0xff, 0xfe], '"}'), '400 json_bad_text'],
   ['G05 an overlong encoding', bytes('{"tool":"', [0xc0, 0xaf], '"}'), '400 json_bad_text'],
   ['G05 a surrogate in UTF-8', bytes('{"tool":"', [0xed, 0xa0, 0x80], '"}'), '400 json_bad_text'],
-  ['G05 a character cut short', bytes(`{"tool":"${tool}","args":{"text":"`, [0xe2, 0x82], '"}}'), '400 json_bad_text'],
+  [
+    'G05 a character cut short',
+    bytes(`{"tool":"${tool}","args":{"text":"`, [0xe2, 0x82], '"}}'),
+    '400 json_bad_text',
+  ],
   ['G05 a byte order mark', `\ufeff${call('{"text":"a"}')}`, '400 not_json'],
   ['G05 UTF-16', Buffer.from(call('{"text":"a"}'), 'utf16le'), '400 not_json'],
   ['G05 a lone surrogate', call('{"text":"\\ud800"}'), '400 json_bad_text'],
@@ -72,7 +97,11 @@ const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, s
     call(`{${Array.from({ length: 100_000 }, (_, i) => `"${i.toString(36)}":1`).join()}}`),
     '400 json_too_many',
   ],
-  ['G10 a hundred thousand elements', call(`{"x":[${Array.from({ length: 100_000 }, () => '1').join()}]}`), '400 json_too_many'],
+  [
+    'G10 a hundred thousand elements',
+    call(`{"x":[${Array.from({ length: 100_000 }, () => '1').join()}]}`),
+    '400 json_too_many',
+  ],
   ['nothing', '', '400 not_json'],
   ['a blank', ' ', '400 not_json'],
   ['two documents', `${call('{}')}${call('{}')}`, '400 not_json'],
@@ -85,7 +114,11 @@ const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, s
   ['an unknown member', call('{}', ',"allow_sensitive_tools":true'), '400 invalid_request'],
   ['arguments that are a list', call('[]'), '400 invalid_request'],
   ['G07 a tool’s name with a Cyrillic letter', '{"tool":"text.ѕtats","args":{}}', '400 invalid_request'],
-  ['G07 a tool’s name with a zero-width space', '{"tool":"text.stats\u200b","args":{}}', '400 invalid_request'],
+  [
+    'G07 a tool’s name with a zero-width space',
+    '{"tool":"text.stats\u200b","args":{}}',
+    '400 invalid_request',
+  ],
   ['G07 a tool’s name in full width', '{"tool":"ｔext.stats","args":{}}', '400 invalid_request'],
   ['G07 a tool’s name in capitals', '{"tool":"Text.Stats","args":{}}', '400 invalid_request'],
 ]
@@ -109,7 +142,9 @@ test('G02 nesting up to the limit passes, and what comes of it is signed, journa
   const deep = Array.from({ length: LIMITS.json_depth - 3 }).reduce<unknown>((inner) => [inner], 'deep')
   const made = granted(await agent.client('proposeCallInNewRun', { body: { tool: open, args: { deep } } }))
   expect(made.state).toBe('granted')
-  expect(granted(await agent.client('readCall', { params: { run: made.run, call: made.id } })).digest).toBe(made.digest)
+  expect(granted(await agent.client('readCall', { params: { run: made.run, call: made.id } })).digest).toBe(
+    made.digest,
+  )
 })
 
 test('only JSON in UTF-8, uncompressed, is a body', async () => {
@@ -123,11 +158,21 @@ test('only JSON in UTF-8, uncompressed, is a body', async () => {
     'application/jsonp',
     '',
   ])
-    expect([type, await post('/v1/calls', body, { 'content-type': type })]).toEqual([type, '415 unsupported_media_type'])
-  for (const type of ['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset=UTF-8'])
+    expect([type, await post('/v1/calls', body, { 'content-type': type })]).toEqual([
+      type,
+      '415 unsupported_media_type',
+    ])
+  for (const type of [
+    'application/json',
+    'application/json; charset=utf-8',
+    'Application/JSON;charset=UTF-8',
+  ])
     expect([type, await post('/v1/calls', body, { 'content-type': type })]).toEqual([type, '202 no problem'])
   for (const coding of ['gzip', 'br', 'deflate', 'x'])
-    expect([coding, await post('/v1/calls', body, { 'content-encoding': coding })]).toEqual([coding, '415 unsupported_media_type'])
+    expect([coding, await post('/v1/calls', body, { 'content-encoding': coding })]).toEqual([
+      coding,
+      '415 unsupported_media_type',
+    ])
 })
 
 test('the refusals name the place, and never the value', async () => {

@@ -28,7 +28,10 @@ type Ask = { method?: string; key?: string; body?: string; type?: string }
 async function ask(path: string, { method = 'GET', key, body, type = 'application/json' }: Ask = {}) {
   return fetch(new URL(path, desk.url), {
     method,
-    headers: { ...(key === undefined ? {} : { authorization: `Bearer ${key}` }), ...(body === undefined ? {} : { 'content-type': type }) },
+    headers: {
+      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined ? {} : { 'content-type': type }),
+    },
     ...(body === undefined ? {} : { body }),
   })
 }
@@ -38,11 +41,26 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
   ['no such page', () => ask('/admin'), 404, 'not_found'],
   ['a slash too many', () => ask('/v1/tools/', { key: agent.key }), 404, 'not_found'],
   ['another spelling', () => ask('/V1/tools', { key: agent.key }), 404, 'not_found'],
-  ['the wrong method', () => ask('/v1/calls', { method: 'PUT', key: agent.key, body: '{}' }), 405, 'method_not_allowed'],
-  ['a method that nobody uses', () => ask('/v1/tools', { method: 'PURGE', key: agent.key }), 405, 'method_not_allowed'],
+  [
+    'the wrong method',
+    () => ask('/v1/calls', { method: 'PUT', key: agent.key, body: '{}' }),
+    405,
+    'method_not_allowed',
+  ],
+  [
+    'a method that nobody uses',
+    () => ask('/v1/tools', { method: 'PURGE', key: agent.key }),
+    405,
+    'method_not_allowed',
+  ],
   ['no key', () => ask('/v1/tools'), 401, 'unauthenticated'],
   ['an agent at an operator’s route', () => ask('/v1/operators', { key: agent.key }), 403, 'forbidden'],
-  ['an operator at an agent’s route', () => ask('/v1/calls', { method: 'POST', key: desk.rootKey, body: '{}' }), 403, 'forbidden'],
+  [
+    'an operator at an agent’s route',
+    () => ask('/v1/calls', { method: 'POST', key: desk.rootKey, body: '{}' }),
+    403,
+    'forbidden',
+  ],
   ['no JSON', () => ask('/v1/calls', { method: 'POST', key: agent.key, body: 'x' }), 400, 'not_json'],
   [
     'another type of body',
@@ -50,10 +68,25 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
     415,
     'unsupported_media_type',
   ],
-  ['fields that do not fit', () => ask('/v1/calls', { method: 'POST', key: agent.key, body: '{"tool":5}' }), 400, 'invalid_request'],
-  ['a query that does not fit', () => ask('/v1/approvals?status=all&extra=1', { key: desk.rootKey }), 400, 'invalid_request'],
+  [
+    'fields that do not fit',
+    () => ask('/v1/calls', { method: 'POST', key: agent.key, body: '{"tool":5}' }),
+    400,
+    'invalid_request',
+  ],
+  [
+    'a query that does not fit',
+    () => ask('/v1/approvals?status=all&extra=1', { key: desk.rootKey }),
+    400,
+    'invalid_request',
+  ],
   ['no such run', () => ask(`/v1/runs/run_${ulid(0)}`, { key: agent.key }), 404, 'not_found'],
-  ['an unsigned worker’s request', () => ask('/v1/worker/claims', { method: 'POST', body: '{}' }), 401, 'bad_signature'],
+  [
+    'an unsigned worker’s request',
+    () => ask('/v1/worker/claims', { method: 'POST', body: '{}' }),
+    401,
+    'bad_signature',
+  ],
   [
     'a token that is none',
     () => ask('/v1/worker/enroll', { method: 'POST', body: '{"token":"x","x":"A","name":"a","tiers":[]}' }),
@@ -62,13 +95,19 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
   ],
 ]
 
-test.each(REFUSALS)('%s: one shape, one code, one status, nothing cached', async (_name, send, status, code) => {
-  const answer = await send()
-  const problem = Problem.parse(await answer.json())
-  expect([answer.status, problem.status, problem.code]).toEqual([status, status, code])
-  expect(problem.type).toMatch(new RegExp(`/${code}$`))
-  expect([answer.headers.get('content-type'), answer.headers.get('cache-control')]).toEqual(['application/problem+json', 'no-store'])
-})
+test.each(REFUSALS)(
+  '%s: one shape, one code, one status, nothing cached',
+  async (_name, send, status, code) => {
+    const answer = await send()
+    const problem = Problem.parse(await answer.json())
+    expect([answer.status, problem.status, problem.code]).toEqual([status, status, code])
+    expect(problem.type).toMatch(new RegExp(`/${code}$`))
+    expect([answer.headers.get('content-type'), answer.headers.get('cache-control')]).toEqual([
+      'application/problem+json',
+      'no-store',
+    ])
+  },
+)
 
 test('405 says what is allowed', async () => {
   for (const [path, allowed] of [
@@ -79,23 +118,43 @@ test('405 says what is allowed', async () => {
     ['/v1/worker/claims', ['POST']],
   ] as const) {
     const answer = await ask(path, { method: 'PATCH' })
-    expect([path, answer.status, answer.headers.get('allow')?.split(', ').sort()]).toEqual([path, 405, [...allowed]])
+    expect([path, answer.status, answer.headers.get('allow')?.split(', ').sort()]).toEqual([
+      path,
+      405,
+      [...allowed],
+    ])
   }
 })
 
 test('OPTIONS is answered without a wildcard: no other site’s script may call this API', async () => {
   const answer = await fetch(new URL('/v1/calls', desk.url), {
     method: 'OPTIONS',
-    headers: { origin: 'https://evil.example', 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' },
+    headers: {
+      origin: 'https://evil.example',
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'authorization',
+    },
   })
   expect(answer.status).toBe(405)
   expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([])
 })
 
 test('no answer says what runs here, or lets a browser guess what it is', async () => {
-  for (const path of ['/v1/tools', '/healthz', '/openapi.json', '/metrics', '/docs', '/nowhere', '/approve/x']) {
+  for (const path of [
+    '/v1/tools',
+    '/healthz',
+    '/openapi.json',
+    '/metrics',
+    '/docs',
+    '/nowhere',
+    '/approve/x',
+  ]) {
     const answer = await ask(path)
-    expect([path, answer.headers.get('server'), answer.headers.get('x-powered-by')]).toEqual([path, null, null])
+    expect([path, answer.headers.get('server'), answer.headers.get('x-powered-by')]).toEqual([
+      path,
+      null,
+      null,
+    ])
     expect([path, answer.headers.get('x-content-type-options')]).toEqual([path, 'nosniff'])
     await answer.arrayBuffer()
   }

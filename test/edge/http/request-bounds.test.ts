@@ -33,7 +33,11 @@ test('G10 a body that announces too much is refused before it comes', async () =
     const answer = await open()
       .head('POST', '/v1/calls', [...auth, `content-length: ${length}`])
       .answered(5_000)
-    expect([length, answer.status, /"code":"([a-z_]+)"/.exec(answer.text)?.[1]]).toEqual([length, 413, 'body_too_large'])
+    expect([length, answer.status, /"code":"([a-z_]+)"/.exec(answer.text)?.[1]]).toEqual([
+      length,
+      413,
+      'body_too_large',
+    ])
   }
 })
 
@@ -77,7 +81,10 @@ test('G10 an announced length that is a lie, a sign, or said twice never leads t
       .send('{}')
       .answered(5_000)
       .catch(() => ({ status: 0, text: '' }))
-    expect([headers, answer.status === undefined || answer.status >= 400 || answer.status === 0]).toEqual([headers, true])
+    expect([headers, answer.status === undefined || answer.status >= 400 || answer.status === 0]).toEqual([
+      headers,
+      true,
+    ])
   }
   await serves()
 })
@@ -110,7 +117,8 @@ test('G10 a body that comes a byte at a time has an end, and holds up nobody', a
 
 test('G10 arguments have a bound of their own, well above what a tool needs', async () => {
   const open = await desk.tool()
-  const propose = (length: number) => agent.client('proposeCallInNewRun', { body: { tool: open, args: { text: 'x'.repeat(length) } } })
+  const propose = (length: number) =>
+    agent.client('proposeCallInNewRun', { body: { tool: open, args: { text: 'x'.repeat(length) } } })
   expect(granted(await propose(LIMITS.arguments_bytes - 100)).state).toBe('granted')
   expect(refusal(await propose(LIMITS.arguments_bytes))).toBe('422 invalid_arguments')
   expect(refusal(await propose(LIMITS.arguments_bytes + 300_000))).toBe('422 invalid_arguments')
@@ -118,11 +126,15 @@ test('G10 arguments have a bound of their own, well above what a tool needs', as
 
 test('S47 a command line up to the limits is stored and read back; one beyond them is refused', async () => {
   const propose = (list: string[]) => agent.client('proposeCallInNewRun', { body: { tool, args: { list } } })
-  const big = granted(await propose(Array.from({ length: 4 }, () => 'x'.repeat(LIMITS.argv_item_bytes - 100))))
+  const big = granted(
+    await propose(Array.from({ length: 4 }, () => 'x'.repeat(LIMITS.argv_item_bytes - 100))),
+  )
   const read = granted(await agent.client('readCall', { params: { run: big.run, call: big.id } }))
   expect(processPlan(read.plan).executor.argv[4]?.length).toBe(LIMITS.argv_item_bytes - 100)
   expect(refusal(await propose(['x'.repeat(LIMITS.argv_item_bytes + 1)]))).toBe('422 invalid_arguments')
-  expect(refusal(await propose(Array.from({ length: LIMITS.argv_items }, () => 'x')))).toBe('422 invalid_arguments')
+  expect(refusal(await propose(Array.from({ length: LIMITS.argv_items }, () => 'x')))).toBe(
+    '422 invalid_arguments',
+  )
 })
 
 test('G10 a card of the largest arguments is stored, listed and shown', async () => {
@@ -148,7 +160,10 @@ test('G10 more paths, parameters and queries than anyone needs are refused or no
     '/v1/runs/..%2f..%2fetc',
   ]) {
     const answer = await fetch(new URL(path, desk.url), { headers: { authorization: `Bearer ${agent.key}` } })
-    expect([path.slice(0, 40), answer.status >= 400 && answer.status < 500]).toEqual([path.slice(0, 40), true])
+    expect([path.slice(0, 40), answer.status >= 400 && answer.status < 500]).toEqual([
+      path.slice(0, 40),
+      true,
+    ])
     await answer.arrayBuffer()
   }
   await serves()

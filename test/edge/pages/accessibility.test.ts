@@ -16,7 +16,8 @@ const tool = await desk.tool({
   input_schema: { type: 'object' },
   executor: { argv: ['echo', '{...words}'] },
 })
-const asked = async () => (await desk.asked(agent.client, tool, { words: ['hello'], note: 'x'.repeat(100_000) })).approval.id
+const asked = async () =>
+  (await desk.asked(agent.client, tool, { words: ['hello'], note: 'x'.repeat(100_000) })).approval.id
 
 const browser = await browserForTests()
 
@@ -46,7 +47,9 @@ describe.each([
     }
     await visit(mine)
     await visit('/console?agent=nobody-at-all')
-    await visit(`/console/approvals/${(await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id}`)
+    await visit(
+      `/console/approvals/${(await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id}`,
+    )
     await page.getByText('Approve less than this').click()
     expect(await barriers(page)).toEqual([])
     await page.locator('#change-text').fill('{"words":["a"]}')
@@ -83,7 +86,9 @@ describe.each([
     const link = await desk.link(desk.root, await asked())
     await page.goto(link)
     expect(await barriers(page)).toEqual([])
-    await page.goto(await desk.link(desk.root, (await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id))
+    await page.goto(
+      await desk.link(desk.root, (await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id),
+    )
     expect(await barriers(page)).toEqual([]) // with the arguments to change
     await page.locator('#change-text').fill('{"words":["a"]}')
     await page.getByRole('button', { name: 'Show the change' }).click()
@@ -105,5 +110,7 @@ test('control: what axe is to find, it finds', async () => {
   )
   const seen = await barriers(page)
   const names = seen.map((line) => line.split(':')[0])
-  expect(names).toEqual(expect.arrayContaining(['serious color-contrast', 'critical image-alt', 'critical label']))
+  expect(names).toEqual(
+    expect.arrayContaining(['serious color-contrast', 'critical image-alt', 'critical label']),
+  )
 })

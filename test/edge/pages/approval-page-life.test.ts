@@ -9,7 +9,11 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const desk = new Desk('approval-page-life', sharedStack())
 const agent = await desk.agent()
 const anything = { type: 'object' }
-const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: anything, executor: { argv: ['echo', '{...words}'] } })
+const sensitive = await desk.tool({
+  capabilities: ['process_exec'],
+  input_schema: anything,
+  executor: { argv: ['echo', '{...words}'] },
+})
 
 const opened = await browsing()
 async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
@@ -19,7 +23,11 @@ async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool 
 const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 
 test('approve less: the change is shown before it is answered, without JavaScript, and just that runs', async () => {
-  const { id, link } = await asked({ words: ['one', 'two \u202e'], note: '</textarea><script>1</script>', password: 'hunter2-hunter2' })
+  const { id, link } = await asked({
+    words: ['one', 'two \u202e'],
+    note: '</textarea><script>1</script>',
+    password: 'hunter2-hunter2',
+  })
   const before = await approvalOf(id)
   const page = await opened(link)
   const text = page.locator('#change-text')
@@ -40,7 +48,9 @@ test('approve less: the change is shown before it is answered, without JavaScrip
   await page.goto(link)
   await change(JSON.stringify({ ...args, words: ['one'] }))
   await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
-  expect(await page.locator('.changes').textContent()).toMatch(/^\/words\/1"two \\u\{202e\}"It is taken out\.$/)
+  expect(await page.locator('.changes').textContent()).toMatch(
+    /^\/words\/1"two \\u\{202e\}"It is taken out\.$/,
+  )
   expect(await page.locator('pre.command').textContent()).toBe('["echo","one"]')
   expect(await approvalOf(id)).toEqual(before)
   await page.getByRole('textbox', { name: 'Reason' }).fill('one will do')
@@ -102,7 +112,9 @@ test('what somebody writes is not taken from them: the page says that it was dec
   await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
   await yesBy(id)
   await page.getByRole('alert').waitFor()
-  expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe('because I have thought about it')
+  expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe(
+    'because I have thought about it',
+  )
   expect(await page.getByRole('button', { name: 'Deny' }).isDisabled()).toBe(true)
   await page.getByRole('link', { name: 'See what happened' }).click()
   await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
@@ -126,17 +138,21 @@ test('who has answered and waits for others can look again, and with JavaScript 
   })
 })
 
-test.each(['follows', 'has not begun to follow'])('a page that %s says that its link is taken back, and is over', async (when) => {
-  const { id, link } = await asked()
-  const page = await opened('about:blank', { javaScriptEnabled: true })
-  const revoked = Promise.withResolvers<void>()
-  if (when !== 'follows') await page.route('**/events', (route) => revoked.promise.then(() => route.continue()))
-  const followed = when === 'follows' ? page.waitForResponse(/\/events$/) : undefined
-  await page.goto(link)
-  await followed
-  granted(await desk.root('revokeLinks', { params: { id }, query: {} }))
-  revoked.resolve()
-  await page.getByText('This link was taken back').waitFor()
-  await inert(page)
-  expect((await approvalOf(id)).status).toBe('pending')
-})
+test.each(['follows', 'has not begun to follow'])(
+  'a page that %s says that its link is taken back, and is over',
+  async (when) => {
+    const { id, link } = await asked()
+    const page = await opened('about:blank', { javaScriptEnabled: true })
+    const revoked = Promise.withResolvers<void>()
+    if (when !== 'follows')
+      await page.route('**/events', (route) => revoked.promise.then(() => route.continue()))
+    const followed = when === 'follows' ? page.waitForResponse(/\/events$/) : undefined
+    await page.goto(link)
+    await followed
+    granted(await desk.root('revokeLinks', { params: { id }, query: {} }))
+    revoked.resolve()
+    await page.getByText('This link was taken back').waitFor()
+    await inert(page)
+    expect((await approvalOf(id)).status).toBe('pending')
+  },
+)

@@ -16,11 +16,16 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const desk = new Desk('approval-page', sharedStack())
 const agent = await desk.agent()
 const anything = { type: 'object' }
-const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: anything, executor: { argv: ['echo', '{...words}'] } })
+const sensitive = await desk.tool({
+  capabilities: ['process_exec'],
+  input_schema: anything,
+  executor: { argv: ['echo', '{...words}'] },
+})
 
 const browser = await browserForTests()
 
-const opened = (url: string, options: BrowserContextOptions = {}): Promise<Page> => openPage(browser, url, options)
+const opened = (url: string, options: BrowserContextOptions = {}): Promise<Page> =>
+  openPage(browser, url, options)
 async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
   const { approval } = await desk.asked(agent.client, tool, args)
   return { id: approval.id, link: await desk.link(desk.root, approval.id) }
@@ -35,10 +40,15 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
     const approve = page.getByRole('button', { name: 'Approve once' })
     expect(await approve.isVisible()).toBe(true)
     await approve.tap()
-    expect(await page.getByRole('status').textContent()).toMatch(/Approved[\s\S]*Exactly this call may run, once\./)
+    expect(await page.getByRole('status').textContent()).toMatch(
+      /Approved[\s\S]*Exactly this call may run, once\./,
+    )
     expect(await page.title()).toBe('Approved · Countersign')
     await inert(page)
-    expect(await approvalOf(id)).toMatchObject({ status: 'approved', answers: [{ by: 'root', channel: 'link' }] })
+    expect(await approvalOf(id)).toMatchObject({
+      status: 'approved',
+      answers: [{ by: 'root', channel: 'link' }],
+    })
     await page.goto(link)
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approved')
     await inert(page)
@@ -51,7 +61,10 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
     await page.getByRole('button', { name: 'Deny' }).click()
     expect(await page.getByRole('status').textContent()).toMatch(/Denied.*by root.*not <b>today<\/b>/s)
     await inert(page)
-    expect(await approvalOf(id)).toMatchObject({ status: 'denied', answers: [{ reason: 'not <b>today</b>' }] })
+    expect(await approvalOf(id)).toMatchObject({
+      status: 'denied',
+      answers: [{ reason: 'not <b>today</b>' }],
+    })
   })
 
   test('every text can be read: a contrast of 4.5 to 1 against what is behind it', async () => {
@@ -63,7 +76,10 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
       expect([url, await page.evaluate(faintTexts)]).toEqual([url, []])
     }
     for (const decision of ['Approve once', 'Deny']) {
-      const page = await opened((decision === 'Deny' ? await asked() : over).link, { colorScheme, javaScriptEnabled: true })
+      const page = await opened((decision === 'Deny' ? await asked() : over).link, {
+        colorScheme,
+        javaScriptEnabled: true,
+      })
       await page.getByRole('button', { name: decision }).click()
       expect([decision, await page.evaluate(faintTexts)]).toEqual([decision, []])
     }
@@ -108,10 +124,10 @@ test('whatever is touched is at least 44 pixels high and wide, and everything ha
     const page = await opened(link, { viewport })
     for (const control of await page.locator('button:visible, textarea, summary').all()) {
       const box = await control.boundingBox()
-      expect([Math.min(box?.width ?? 0, box?.height ?? 0) >= 44, await control.evaluate(({ tagName }) => tagName)]).toEqual([
-        true,
-        expect.any(String),
-      ])
+      expect([
+        Math.min(box?.width ?? 0, box?.height ?? 0) >= 44,
+        await control.evaluate(({ tagName }) => tagName),
+      ]).toEqual([true, expect.any(String)])
     }
   }
   const page = await opened(link)
@@ -154,12 +170,18 @@ test('G09 hostile arguments are text, whatever they want to be', async () => {
   page.on('pageerror', (error) => complaints.push(error.message))
   await page.goto(link)
   const { pathname } = new URL(link)
-  expect(requested.filter((path) => ![pathname, `${pathname}/events`, '/favicon.ico'].includes(path))).toEqual([])
+  expect(
+    requested.filter((path) => ![pathname, `${pathname}/events`, '/favicon.ico'].includes(path)),
+  ).toEqual([])
   expect(complaints).toEqual([])
   expect(await page.title()).toContain('wants to run')
   expect(await page.locator('script').allTextContents()).toEqual([PAGE_SCRIPT])
   expect(await page.locator('img, iframe, object, embed, svg, a:visible, b, link').count()).toBe(0)
-  expect([await page.locator('form').count(), await page.locator('button').count(), await page.locator('style').count()]).toEqual([1, 8, 1])
+  expect([
+    await page.locator('form').count(),
+    await page.locator('button').count(),
+    await page.locator('style').count(),
+  ]).toEqual([1, 8, 1])
   expect(await page.getByRole('button', { name: 'Deny' }).isVisible()).toBe(true)
   const shown = await page.locator('pre').allTextContents()
   for (const text of Object.values(HOSTILE)) {
@@ -204,7 +226,10 @@ test('G10 an argument of five thousand lines is there in parts, each a page that
     await next.click()
   }
   expect(shown.length).toBe(3)
-  expect(JSON.parse(shown.join(''))).toEqual({ text: lines.join('\n'), token: expect.stringMatching(/^«redacted/) })
+  expect(JSON.parse(shown.join(''))).toEqual({
+    text: lines.join('\n'),
+    token: expect.stringMatching(/^«redacted/),
+  })
   await page.getByRole('button', { name: 'Approve once' }).click()
   expect((await approvalOf(id)).status).toBe('approved')
 })
@@ -212,7 +237,12 @@ test('G10 an argument of five thousand lines is there in parts, each a page that
 test('P05 an expired link, a broken one, and one that was answered elsewhere say what they are and offer nothing', async () => {
   const { id, link } = await asked()
   const page = await opened(link)
-  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny', reason: 'by another way' } }))
+  granted(
+    await desk.root('answerApproval', {
+      params: { id },
+      body: { decision: 'deny', reason: 'by another way' },
+    }),
+  )
   await page.getByRole('button', { name: 'Approve once' }).click()
   expect(await page.getByRole('status').textContent()).toMatch(/Denied.*by another way/s)
   await inert(page)
@@ -227,7 +257,9 @@ test('an answer for more than this call: said before it is given, given without 
   const more = page.locator('details', { hasText: 'Answer for more than this call' })
   expect(await page.getByRole('button').count()).toBe(2)
   await more.locator('summary').click()
-  expect(await more.textContent()).toContain(`every call of ${sensitive} version 1 by agent ${agent.name} in session`)
+  expect(await more.textContent()).toContain(
+    `every call of ${sensitive} version 1 by agent ${agent.name} in session`,
+  )
   expect(await more.getByRole('button').allTextContents()).toEqual([
     'Deny for the session',
     'Approve for 60 minutes',
@@ -241,7 +273,9 @@ test('an answer for more than this call: said before it is given, given without 
   )
   expect(outcome).not.toContain('Exactly this call')
   await inert(page)
-  expect((await approvalOf(id)).answers).toMatchObject([{ by: 'root', channel: 'link', scope: 'timeboxed', ttl_s: 600 }])
+  expect((await approvalOf(id)).answers).toMatchObject([
+    { by: 'root', channel: 'link', scope: 'timeboxed', ttl_s: 600 },
+  ])
   const { items } = granted(await desk.root('listStanding', {}))
   expect(items.find(({ approval }) => approval === id)).toMatchObject({ assurance: 'link', live: true })
 })

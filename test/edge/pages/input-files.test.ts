@@ -30,7 +30,9 @@ async function asked() {
     { path: 'in/deploy "now".html', sha256: sha256(SCRIPT) },
     { path: 'notes.txt', sha256: sha256(NOTES) },
   ]
-  const { approval } = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files } }))
+  const { approval } = granted(
+    await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files } }),
+  )
   if (approval === undefined) throw new Error('nobody is asked')
   return { id: approval.id, link: await desk.link(approver.client, approval.id) }
 }
@@ -59,7 +61,10 @@ test('in the console and through a link: the bytes, as what a browser saves; of 
     expect(Object.fromEntries(file.headers)).toMatchObject(SAVED)
     expect(await file.text()).toBe(SCRIPT)
     const notes = await get(`${page}/files/${sha256(NOTES)}`)
-    expect([notes.headers.get('content-disposition'), await notes.text()]).toEqual([`attachment; filename*=UTF-8''notes.txt`, NOTES])
+    expect([notes.headers.get('content-disposition'), await notes.text()]).toEqual([
+      `attachment; filename*=UTF-8''notes.txt`,
+      NOTES,
+    ])
     for (const digest of [sha256(OTHER), sha256('never put'), 'x'.repeat(64)])
       expect((await get(`${page}/files/${digest}`)).status).toBe(404)
   }
@@ -72,7 +77,10 @@ test('in the console and through a link: the bytes, as what a browser saves; of 
 
 test('nobody without session or link, nobody whose link was taken back, and nobody whom policy does not let read runs', async () => {
   const { id, link } = await asked()
-  const [console, linked] = [`${desk.url}/console/approvals/${id}/files/${sha256(SCRIPT)}`, `${link}/files/${sha256(SCRIPT)}`]
+  const [console, linked] = [
+    `${desk.url}/console/approvals/${id}/files/${sha256(SCRIPT)}`,
+    `${link}/files/${sha256(SCRIPT)}`,
+  ]
   const session = await ConsoleSession.open(desk.url, approver.key)
   expect((await fetch(console)).status).toBe(401)
   expect((await fetch(console, { headers: { authorization: `Bearer ${agent.key}` } })).status).toBe(401)
@@ -91,12 +99,18 @@ test('nobody without session or link, nobody whose link was taken back, and nobo
   expect([(await fetch(linked)).status, (await session.get(console)).status]).toEqual([410, 200])
 })
 
-test('a tap saves the file, on a phone and on a desk, and the page can be read', { timeout: 60_000 }, async () => {
+test('a tap saves the file, on a phone and on a desk, and the page can be read', {
+  timeout: 60_000,
+}, async () => {
   const { id, link } = await asked()
   const options = { javaScriptEnabled: true, acceptDownloads: true }
   const pages = [
     await openPage(browser, link, { ...options, viewport: PHONE, colorScheme: 'dark' }),
-    await signedIn(browser, { url: desk.url, path: `/console/approvals/${id}`, key: approver.key }, { ...options, viewport: DESK }),
+    await signedIn(
+      browser,
+      { url: desk.url, path: `/console/approvals/${id}`, key: approver.key },
+      { ...options, viewport: DESK },
+    ),
   ]
   for (const page of pages) {
     const named = page.getByRole('link', { name: 'in/deploy "now".html' })

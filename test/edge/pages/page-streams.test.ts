@@ -19,7 +19,8 @@ async function fill(open: (signal: AbortSignal) => Promise<Response>) {
   for (;;) {
     const abort = new AbortController()
     const answer = await open(abort.signal)
-    if (answer.status !== 200 || streams.length > LIMITS.streams_each) return { streams, status: answer.status, text: await answer.text() }
+    if (answer.status !== 200 || streams.length > LIMITS.streams_each)
+      return { streams, status: answer.status, text: await answer.text() }
     streams.push(abort)
   }
 }
@@ -53,7 +54,9 @@ test('who follows one approval is not told of others', async () => {
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
   const abort = new AbortController()
   const reading = async (stream: Response) => {
-    const reader = (stream.body ?? new ReadableStream<Uint8Array>()).pipeThrough(new TextDecoderStream()).getReader()
+    const reader = (stream.body ?? new ReadableStream<Uint8Array>())
+      .pipeThrough(new TextDecoderStream())
+      .getReader()
     return async () => (await reader.read()).value ?? 'the end'
   }
   const { signal } = abort
@@ -74,11 +77,16 @@ test('who follows one approval is not told of others', async () => {
 
 test('a tenant has so many in all; those that are gone without a word are forgotten', () => {
   const followers = new Followers()
-  for (let i = 0; i < LIMITS.streams_tenant; i++) expect(followers.enter(`s${i}`, `link ${i}`, 0).ok).toBe(true)
-  expect(followers.enter('more', 'link x', 1_000)).toMatchObject({ ok: false, error: { code: 'too_many_streams' } })
+  for (let i = 0; i < LIMITS.streams_tenant; i++)
+    expect(followers.enter(`s${i}`, `link ${i}`, 0).ok).toBe(true)
+  expect(followers.enter('more', 'link x', 1_000)).toMatchObject({
+    ok: false,
+    error: { code: 'too_many_streams' },
+  })
   followers.stay('s1', 'link 1', 1_000)
   const later = LIMITS.console_wait_ms + 5_500
-  for (let i = 1; i < LIMITS.streams_each; i++) expect(followers.enter(`t${i}`, 'link 1', later).ok).toBe(true)
+  for (let i = 1; i < LIMITS.streams_each; i++)
+    expect(followers.enter(`t${i}`, 'link 1', later).ok).toBe(true)
   expect(followers.enter('t', 'link 1', later).ok).toBe(false) // the one that stayed counts
   followers.leave('s1')
   expect(followers.enter('t', 'link 1', later).ok).toBe(true)

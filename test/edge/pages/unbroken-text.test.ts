@@ -29,7 +29,11 @@ const tool = await desk.tool({
   executor: { argv: ['echo', '{...words}'] },
 })
 /** Each in its own session, so that no standing answer covers another. */
-const runSpec = () => ({ session: `${long('S', 60)}${desk.name()}`, device: long('d', 128), channel: long('c', 64) })
+const runSpec = () => ({
+  session: `${long('S', 60)}${desk.name()}`,
+  device: long('d', 128),
+  channel: long('c', 64),
+})
 const ARGS = { words: [long('W', 5_000), '</p><b>'], [long('k', 5_000)]: long('v', 5_000) }
 
 const browser = await browserForTests()
@@ -39,7 +43,12 @@ const propose = async (args: Record<string, unknown> = ARGS): Promise<Call> =>
 
 async function answered(body: { decision: 'approve' | 'deny'; scope?: 'session' }): Promise<Call> {
   const call = await propose({ ...ARGS, n: desk.name() })
-  granted(await operator.client('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { ...body, reason: REASON } }))
+  granted(
+    await operator.client('answerApproval', {
+      params: { id: call.approval?.id ?? '' },
+      body: { ...body, reason: REASON },
+    }),
+  )
   return call
 }
 
@@ -51,22 +60,38 @@ beforeAll(async () => {
   link = await desk.link(operator.client, waiting)
   const over = await propose({ ...ARGS, over: true })
   linkOver = await desk.link(operator.client, over.approval?.id ?? '')
-  granted(await operator.client('answerApproval', { params: { id: over.approval?.id ?? '' }, body: { decision: 'deny', reason: REASON } }))
+  granted(
+    await operator.client('answerApproval', {
+      params: { id: over.approval?.id ?? '' },
+      body: { decision: 'deny', reason: REASON },
+    }),
+  )
   const ended = await answered({ decision: 'deny' })
   const standing = await answered({ decision: 'approve', scope: 'session' })
   const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-  const failed = { ok: false, lack: null, checks: [{ name: long('N', 100), ok: false, seen: long('s', 200) }] }
+  const failed = {
+    ok: false,
+    lack: null,
+    checks: [{ name: long('N', 100), ok: false, seen: long('s', 200) }],
+  }
   granted(await peer.prove(['B'], (proof) => ({ ...proof, egress: failed, cgroups: failed })))
   const publisher = await Publisher.listed(`unbroken-${long('p', 55)}`, desk.root)
   const id = `unbroken-${long('i', 51)}`
   const manifest = publisher.manifest(id, {
     description: long('D', 2_000),
     tools: [{ name: 'run', description: long('T', 1_000), input_schema: { type: 'object' } }],
-    capabilities: { http: { hosts: [`${Array(3).fill(long('h', 60)).join('.')}.example:443`], methods: ['GET'] }, kv: [long('k', 60)] },
+    capabilities: {
+      http: { hosts: [`${Array(3).fill(long('h', 60)).join('.')}.example:443`], methods: ['GET'] },
+      kv: [long('k', 60)],
+    },
   })
   granted(await maker.client('publishSkill', { body: publisher.pack(manifest, await component()) }))
-  granted(await operator.client('enableSkill', { params: { id, version: '1.0.0' }, body: { reason: REASON } }))
-  granted(await operator.client('disableSkill', { params: { id, version: '1.0.0' }, body: { reason: REASON } }))
+  granted(
+    await operator.client('enableSkill', { params: { id, version: '1.0.0' }, body: { reason: REASON } }),
+  )
+  granted(
+    await operator.client('disableSkill', { params: { id, version: '1.0.0' }, body: { reason: REASON } }),
+  )
   paths = [
     `/console?agent=${agent.name}`,
     `/console/approvals/${waiting}`,
@@ -89,7 +114,11 @@ async function reachesOut(page: Page): Promise<number> {
 }
 
 const opened = (width: number, path: string): Promise<Page> =>
-  signedIn(browser, { url: desk.url, path, key: operator.key }, { viewport: { width, height: 800 }, javaScriptEnabled: true })
+  signedIn(
+    browser,
+    { url: desk.url, path, key: operator.key },
+    { viewport: { width, height: 800 }, javaScriptEnabled: true },
+  )
 
 test.each(WIDTHS)('D14 no page of the console reaches out of a window of %i pixels', async (width) => {
   const page = await opened(width, '/console')
@@ -101,39 +130,47 @@ test.each(WIDTHS)('D14 no page of the console reaches out of a window of %i pixe
   expect(seen).toEqual(paths.map((path) => [path, 0]))
 })
 
-test.each(WIDTHS)('D14 no page that follows from a form of the console reaches out of a window of %i pixels', async (width) => {
-  // Everything that a page lets the reader change.
-  const shorter = await propose({ words: [long('W', 3_000)], [long('k', 2_000)]: long('v', 2_000), width })
-  const page = await opened(width, `/console/approvals/${shorter.approval?.id}`)
-  await page.getByRole('textbox', { name: 'Reason' }).fill(REASON)
-  await page.getByText('Approve less than this').click()
-  await page.locator('textarea[name=arguments]').fill(JSON.stringify({ words: [long('W', 2_000)], [long('k', 2_000)]: long('v', 1_000) }))
-  await page.locator('button[name=step]').click()
-  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approve with these changes?')
-  expect(await reachesOut(page)).toBe(0)
+test.each(WIDTHS)(
+  'D14 no page that follows from a form of the console reaches out of a window of %i pixels',
+  async (width) => {
+    // Everything that a page lets the reader change.
+    const shorter = await propose({ words: [long('W', 3_000)], [long('k', 2_000)]: long('v', 2_000), width })
+    const page = await opened(width, `/console/approvals/${shorter.approval?.id}`)
+    await page.getByRole('textbox', { name: 'Reason' }).fill(REASON)
+    await page.getByText('Approve less than this').click()
+    await page
+      .locator('textarea[name=arguments]')
+      .fill(JSON.stringify({ words: [long('W', 2_000)], [long('k', 2_000)]: long('v', 1_000) }))
+    await page.locator('button[name=step]').click()
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approve with these changes?')
+    expect(await reachesOut(page)).toBe(0)
 
-  const kept = await answered({ decision: 'approve', scope: 'session' })
-  const { items } = granted(await desk.root('listStanding', {}))
-  const standing = items.find(({ approval }) => approval === kept.approval?.id)
-  await page.goto(at('/console/standing'))
-  await page.locator(`#${standing?.id}`).getByRole('button', { name: 'Take it back' }).click()
-  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Taken back')
-  expect(await reachesOut(page)).toBe(0)
+    const kept = await answered({ decision: 'approve', scope: 'session' })
+    const { items } = granted(await desk.root('listStanding', {}))
+    const standing = items.find(({ approval }) => approval === kept.approval?.id)
+    await page.goto(at('/console/standing'))
+    await page.locator(`#${standing?.id}`).getByRole('button', { name: 'Take it back' }).click()
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Taken back')
+    expect(await reachesOut(page)).toBe(0)
 
-  const another = await propose({ ...ARGS, width })
-  await page.goto(at(`/console?agent=${agent.name}`))
-  await page.locator(`#choose-${another.approval?.id}`).check()
-  await page.locator('#deny-chosen summary').click()
-  await page.getByRole('button', { name: 'Deny those chosen' }).click()
-  expect(await page.getByRole('heading', { level: 1 }).textContent()).toMatch(/denied/)
-  expect(await reachesOut(page)).toBe(0)
-})
+    const another = await propose({ ...ARGS, width })
+    await page.goto(at(`/console?agent=${agent.name}`))
+    await page.locator(`#choose-${another.approval?.id}`).check()
+    await page.locator('#deny-chosen summary').click()
+    await page.getByRole('button', { name: 'Deny those chosen' }).click()
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toMatch(/denied/)
+    expect(await reachesOut(page)).toBe(0)
+  },
+)
 
-test.each(WIDTHS)('D14 no page behind a link, and no refusal page, reaches out of a window of %i pixels', async (width) => {
-  const context = await browser.newContext({ viewport: { width, height: 800 } })
-  const page = await context.newPage()
-  for (const url of [link, linkOver, `${link}x`, at(`/console?agent=${long('x', 64)}`), at('/docs')]) {
-    await page.goto(url)
-    expect([url, await reachesOut(page)]).toEqual([url, 0])
-  }
-})
+test.each(WIDTHS)(
+  'D14 no page behind a link, and no refusal page, reaches out of a window of %i pixels',
+  async (width) => {
+    const context = await browser.newContext({ viewport: { width, height: 800 } })
+    const page = await context.newPage()
+    for (const url of [link, linkOver, `${link}x`, at(`/console?agent=${long('x', 64)}`), at('/docs')]) {
+      await page.goto(url)
+      expect([url, await reachesOut(page)]).toEqual([url, 0])
+    }
+  },
+)

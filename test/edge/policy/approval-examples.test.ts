@@ -16,31 +16,51 @@ const harmless = await desk.tool()
 const sensitive = await desk.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
 const answer = (id: string, body: Record<string, unknown> = {}) =>
   desk.root('answerApproval', { params: { id }, body: { decision: 'approve', ...body } })
-const read = async ({ run, id }: Call) => granted(await agent.client('readCall', { params: { run, call: id } }))
+const read = async ({ run, id }: Call) =>
+  granted(await agent.client('readCall', { params: { run, call: id } }))
 const asksOf = async (name: string) =>
-  granted(await desk.root('listApprovals', { query: { status: 'all' } })).items.filter(({ prompt }) => prompt.agent === name)
+  granted(await desk.root('listApprovals', { query: { status: 'all' } })).items.filter(
+    ({ prompt }) => prompt.agent === name,
+  )
 
 test('seed T15: calls of a run that end in another order are told in the order in which they were proposed, each with its own result', async () => {
   const run = granted(await agent.client('createRun', { body: {} })).id
   const calls: Call[] = []
   for (let i = 0; i < 4; i++)
-    calls.push(granted(await agent.client('proposeCall', { params: { run }, body: { tool: harmless, args: { text: `${i}` } } })))
+    calls.push(
+      granted(
+        await agent.client('proposeCall', {
+          params: { run },
+          body: { tool: harmless, args: { text: `${i}` } },
+        }),
+      ),
+    )
   const waiting = calls.map(({ id }) => agent.client('readCall', { params: { run, call: id }, wait: 20 }))
   for (const [i, { id }] of [...calls.entries()].reverse()) await peer.run(id, { stdout: `result ${i}` })
   const told = (await Promise.all(waiting)).map((one) => granted(one))
-  expect(told.map(({ id, result }) => [id, result?.output])).toEqual(calls.map(({ id }, i) => [id, `result ${i}`]))
+  expect(told.map(({ id, result }) => [id, result?.output])).toEqual(
+    calls.map(({ id }, i) => [id, `result ${i}`]),
+  )
   const { items } = granted(await agent.client('readJournal', { params: { run } }))
   expect(items.map(({ seq }) => seq)).toEqual(items.map((_, i) => i + 1))
-  expect(items.filter(({ kind }) => kind === 'allowed').map(({ call }) => call)).toEqual(calls.map(({ id }) => id))
+  expect(items.filter(({ kind }) => kind === 'allowed').map(({ call }) => call)).toEqual(
+    calls.map(({ id }) => id),
+  )
 })
 
 test('seed T19: an answer to another approval, to another digest, or to none at all answers nothing', async () => {
-  const [one, two] = [await desk.asked(agent.client, sensitive), await desk.asked(agent.client, sensitive, { other: true })]
+  const [one, two] = [
+    await desk.asked(agent.client, sensitive),
+    await desk.asked(agent.client, sensitive, { other: true }),
+  ]
   expect(refusal(await answer(one.approval.id, { digest: two.digest }))).toBe('409 outdated')
   expect(refusal(await answer(`${one.approval.id}7`))).toBe('404 not_found')
   expect(refusal(await answer('apr_00000000000000000000000000_1'))).toBe('404 not_found')
   expect(refusal(await answer(''))).toMatch(/^40[45] /)
-  expect([(await read(one)).state, (await read(two)).state]).toEqual(['awaiting_approval', 'awaiting_approval'])
+  expect([(await read(one)).state, (await read(two)).state]).toEqual([
+    'awaiting_approval',
+    'awaiting_approval',
+  ])
   granted(await answer(two.approval.id, { digest: two.digest }))
   expect([(await read(one)).state, (await read(two)).state]).toEqual(['awaiting_approval', 'granted'])
 })
@@ -55,8 +75,15 @@ test('seed T20: what is asked about is not exchanged while it waits: not by the 
   const { digest, prompt } = granted(await desk.root('readApproval', { params: { id } }))
   expect(refusal(await propose({ to: 'b' }))).toBe('409 idempotency_key_reused')
   expect(refusal(await propose({ to: 'a' }, 'elsewhere'))).toBe('409 idempotency_key_reused')
-  expect(granted(await desk.root('readApproval', { params: { id } }))).toMatchObject({ digest, prompt, status: 'pending' })
-  await desk.tool({ capabilities: ['network'], input_schema: { type: 'object' }, description: 'something else' }, name)
+  expect(granted(await desk.root('readApproval', { params: { id } }))).toMatchObject({
+    digest,
+    prompt,
+    status: 'pending',
+  })
+  await desk.tool(
+    { capabilities: ['network'], input_schema: { type: 'object' }, description: 'something else' },
+    name,
+  )
   expect(granted(await answer(id)).status).toBe('denied')
   expect(await read(call)).toMatchObject({ state: 'denied', result: { error: { code: 'denied' } } })
 })
@@ -65,7 +92,12 @@ test('seed T21: who stops listening has said nothing: the call waits on, and end
   const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 8 })
   const run = granted(await agent.client('createRun', { body: {} })).id
   const gone = new AbortController()
-  const waiting = agent.client('proposeCall', { params: { run }, body: { tool: urgent, args: {} }, wait: 20, signal: gone.signal })
+  const waiting = agent.client('proposeCall', {
+    params: { run },
+    body: { tool: urgent, args: {} },
+    wait: 20,
+    signal: gone.signal,
+  })
   const [asked] = await eventually('it asks', async () => {
     const found = (await asksOf(agent.name)).filter(({ prompt }) => prompt.tool === urgent)
     return found.length === 1 && found
@@ -73,7 +105,9 @@ test('seed T21: who stops listening has said nothing: the call waits on, and end
   gone.abort()
   await expect(waiting).rejects.toThrow()
   const id = asked?.call ?? ''
-  expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe('awaiting_approval')
+  expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe(
+    'awaiting_approval',
+  )
   expect(refusal(await peer.claim(id))).toBe('409 not_claimable')
   const ended = await eventually(
     'it is over',
@@ -83,7 +117,11 @@ test('seed T21: who stops listening has said nothing: the call waits on, and end
     },
     40_000,
   )
-  expect(ended).toMatchObject({ state: 'expired', attestation: { executor: 'edge' }, result: { error: { code: 'approval_expired' } } })
+  expect(ended).toMatchObject({
+    state: 'expired',
+    attestation: { executor: 'edge' },
+    result: { error: { code: 'approval_expired' } },
+  })
 })
 
 test('seed T23: what can’t be allowed asks nobody: neither a tool that is not there, nor one that policy forbids whatever is said', async () => {
@@ -91,19 +129,33 @@ test('seed T23: what can’t be allowed asks nobody: neither a tool that is not 
   const rule = `@id("quarantined") forbid (principal, action == Action::"tool.execute/${sensitive}", resource);`
   await desk.withPolicies({ quarantined: rule }, async () => {
     const denied = granted(await quiet.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} } }))
-    expect([denied.state, denied.approval, denied.decision.policies]).toEqual(['denied', undefined, ['quarantined']])
+    expect([denied.state, denied.approval, denied.decision.policies]).toEqual([
+      'denied',
+      undefined,
+      ['quarantined'],
+    ])
   })
-  expect(refusal(await quiet.client('proposeCallInNewRun', { body: { tool: 'seeds-approvals-unknown', args: {} } }))).toBe('404 not_found')
+  expect(
+    refusal(
+      await quiet.client('proposeCallInNewRun', { body: { tool: 'seeds-approvals-unknown', args: {} } }),
+    ),
+  ).toBe('404 not_found')
   // Asked after both, so that what they had asked would be there.
   const { approval } = await desk.asked(quiet.client, sensitive)
-  await eventually('its question is listed', async () => (await asksOf(quiet.name)).some(({ id }) => id === approval.id))
+  await eventually('its question is listed', async () =>
+    (await asksOf(quiet.name)).some(({ id }) => id === approval.id),
+  )
   expect((await asksOf(quiet.name)).map(({ id }) => id)).toEqual([approval.id])
 })
 
 test('seed T26: what is kept of a question, and told of it on every surface, hides its secrets', async () => {
   const secrets = ['hunter2-hunter2', 'ghp_0123456789abcdefghijABCDEFGHIJ', 'correct-horse-battery']
   const [password, token, query] = secrets
-  const call = await desk.asked(agent.client, sensitive, { password, note: `use ${token}`, url: `https://example.com/?api_key=${query}` })
+  const call = await desk.asked(agent.client, sensitive, {
+    password,
+    note: `use ${token}`,
+    url: `https://example.com/?api_key=${query}`,
+  })
   const { id } = call.approval
   await eventually('it is listed', async () => (await asksOf(agent.name)).some((one) => one.id === id))
   const link = await desk.link(desk.root, id)

@@ -1,7 +1,13 @@
 // What policies can't read is not handed to the engine; what they can read, in whatever way, always is.
 
 import { describe, expect, test } from 'vitest'
-import { type Reads, readPart, readsApproval, readsOf, together } from '../../../edge/policy/attribute-reads.ts'
+import {
+  type Reads,
+  readPart,
+  readsApproval,
+  readsOf,
+  together,
+} from '../../../edge/policy/attribute-reads.ts'
 
 type Policy = Parameters<typeof readsOf>[0]
 type Expr = Policy['conditions'][number]['body']
@@ -29,10 +35,26 @@ const handedOver = (body: Expr): unknown => readPart(readsWhen(body).context, GI
 describe('what is handed over', () => {
   const CASES: ReadonlyArray<readonly [string, Expr, unknown]> = [
     ['an attribute', { '==': { left: of(context, 'n'), right: one } }, { n: 3 }],
-    ['an attribute of an attribute', { '==': { left: of(of(context, 'args'), 'command'), right: one } }, { args: { command: 'rm' } }],
-    ['a record that is compared whole', { '==': { left: of(context, 'args'), right: one } }, { args: GIVEN.args }],
-    ['a test for an attribute', { has: { left: of(context, 'args'), attr: 'command' } }, { args: { command: 'rm' } }],
-    ['a test for a path', { has: { left: context, attr: ['args', 'deep', 'b'] } }, { args: { deep: { b: 2 } } }],
+    [
+      'an attribute of an attribute',
+      { '==': { left: of(of(context, 'args'), 'command'), right: one } },
+      { args: { command: 'rm' } },
+    ],
+    [
+      'a record that is compared whole',
+      { '==': { left: of(context, 'args'), right: one } },
+      { args: GIVEN.args },
+    ],
+    [
+      'a test for an attribute',
+      { has: { left: of(context, 'args'), attr: 'command' } },
+      { args: { command: 'rm' } },
+    ],
+    [
+      'a test for a path',
+      { has: { left: context, attr: ['args', 'deep', 'b'] } },
+      { args: { deep: { b: 2 } } },
+    ],
     ['a test for what is not there', { has: { left: of(context, 'args'), attr: 'absent' } }, { args: {} }],
     ['an attribute of what is no record', of(of(context, 'n'), 'inner'), { n: 3 }],
     ['an attribute of a list', of(of(of(context, 'args'), 'list'), 'x'), { args: { list: [{ x: 1 }] } }],
@@ -45,15 +67,21 @@ describe('what is handed over', () => {
   test.each(CASES)('%s', (_, body, expected) => expect(handedOver(body)).toEqual(expected))
 
   test('a record chosen by a condition is read whole, whichever it is', () => {
-    const chosen: Expr = { 'if-then-else': { if: of(context, 'n'), then: of(context, 'args'), else: of(context, 'tool') } }
+    const chosen: Expr = {
+      'if-then-else': { if: of(context, 'n'), then: of(context, 'args'), else: of(context, 'tool') },
+    }
     expect(handedOver(of(chosen, 'command'))).toEqual({ n: 3, args: GIVEN.args, tool: 'rm' })
   })
 
   test('of one record, what any of the policies reads; the whole, if one does', () => {
     const command = readsWhen(of(of(context, 'args'), 'command'))
     const deep = readsWhen(of(of(of(context, 'args'), 'deep'), 'a'))
-    const whole = readsWhen({ contains: { left: of(of(context, 'args'), 'list'), right: of(of(context, 'args'), 'deep') } })
-    expect(readPart(together([command, deep]).context, GIVEN)).toEqual({ args: { command: 'rm', deep: { a: 1 } } })
+    const whole = readsWhen({
+      contains: { left: of(of(context, 'args'), 'list'), right: of(of(context, 'args'), 'deep') },
+    })
+    expect(readPart(together([command, deep]).context, GIVEN)).toEqual({
+      args: { command: 'rm', deep: { a: 1 } },
+    })
     expect(readPart(together([command, deep, whole]).context, GIVEN)).toEqual({ args: GIVEN.args })
   })
 })
@@ -76,10 +104,22 @@ describe('whether the resource itself is handed over', () => {
     ['it is named, and tested for an attribute', { has: { left: tool, attr: 'sensitive' } }, true],
     ['it is named on the left of `in`', { in: { left: tool, right: role } }, true],
     ['it is one of a set', { contains: { left: { Set: [tool] }, right: principal } }, true],
-    ['it may be an attribute of the principal', { in: { left: { '.': { left: principal, attr: 'favourite' } }, right: role } }, true],
+    [
+      'it may be an attribute of the principal',
+      { in: { left: { '.': { left: principal, attr: 'favourite' } }, right: role } },
+      true,
+    ],
     ['the principal is in a role', { in: { left: principal, right: role } }, false],
-    ['the principal is in one of some roles', { in: { left: principal, right: { Set: [role, role] } } }, false],
-    ['the principal is of a type, in a role', { is: { left: principal, entity_type: 'Agent', in: role } }, false],
+    [
+      'the principal is in one of some roles',
+      { in: { left: principal, right: { Set: [role, role] } } },
+      false,
+    ],
+    [
+      'the principal is of a type, in a role',
+      { is: { left: principal, entity_type: 'Agent', in: role } },
+      false,
+    ],
     ['the context is read', of(of(context, 'args'), 'amount'), false],
   ]
   test.each(CASES)('%s', (_, body, expected) => expect(readsWhen(body).resource).toBe(expected))

@@ -14,7 +14,9 @@ const tool = await desk.tool({ executor: { tiers: ['C'] } })
 const on = `principal, action == Action::"tool.execute/${tool}", resource`
 const propose = async () => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
 const claim = ({ id, run }: { id: string; run: string }, cgroups?: boolean) =>
-  peer.client('claim', { body: { run, call: id, tiers: ['B', 'C'], ...(cgroups === undefined ? {} : { cgroups }) } })
+  peer.client('claim', {
+    body: { run, call: id, tiers: ['B', 'C'], ...(cgroups === undefined ? {} : { cgroups }) },
+  })
 
 test('where no rule asks for cgroups, no plan does, and any worker of the tier may have the call', async () => {
   const call = await propose()
@@ -26,8 +28,13 @@ test('S28 a rule that wants processes counted together binds the call to workers
   const together = `@id("counted-together") forbid (${on}) unless { context.plan.cgroup };`
   await desk.withPolicies({ together }, async () => {
     const call = await propose()
-    expect(call).toMatchObject({ state: 'granted', decision: { effect: 'allow' }, plan: { tier: 'C', cgroup: true } })
-    for (const cgroups of [undefined, false]) expect(refusal(await claim(call, cgroups))).toMatch(/sandbox_unavailable/)
+    expect(call).toMatchObject({
+      state: 'granted',
+      decision: { effect: 'allow' },
+      plan: { tier: 'C', cgroup: true },
+    })
+    for (const cgroups of [undefined, false])
+      expect(refusal(await claim(call, cgroups))).toMatch(/sandbox_unavailable/)
     const alone = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
     granted(await peer.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: alone(false) })))
     expect(refusal(await claim(call, true))).toMatch(/sandbox_unavailable/) // K04: its claim says more than it has proven
@@ -36,9 +43,12 @@ test('S28 a rule that wants processes counted together binds the call to workers
     granted(await peer.prove(['B', 'C']))
     const claimed = granted(await claim(call, true))
     expect(claimed.plan).toMatchObject({ tier: 'C', cgroup: true })
-    for (const seen of [{}, { cgroup: false }]) expect(refusal(await peer.settle(claimed, seen))).toBe('422 attestation_invalid')
+    for (const seen of [{}, { cgroup: false }])
+      expect(refusal(await peer.settle(claimed, seen))).toBe('422 attestation_invalid')
     granted(await peer.settle(claimed, { cgroup: true }))
-    const { attestation } = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+    const { attestation } = granted(
+      await agent.client('readCall', { params: { run: call.run, call: call.id } }),
+    )
     expect(attestation).toMatchObject({ executor: 'sandbox_tier_c_linux_bubblewrap', cgroup: true })
   })
 })
@@ -48,7 +58,9 @@ test('a rule that wants a yes for tier C without cgroups asks nobody: the call m
   await desk.withPolicies({ asks }, async () => {
     const told = granted(await desk.root('decide', { body: { agent: agent.name, tool, args: {} } }))
     expect([told.decision.effect, processPlan(told.plan).cgroup]).toEqual(['allow', true])
-    expect(told.decision.explanation?.plans).toEqual([{ tier: 'C', egress: 'strict', policies: ['alone-asks'], asks: true }])
+    expect(told.decision.explanation?.plans).toEqual([
+      { tier: 'C', egress: 'strict', policies: ['alone-asks'], asks: true },
+    ])
   })
 })
 

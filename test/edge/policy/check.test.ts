@@ -8,15 +8,21 @@ import { Desk, granted, refusal } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
 const desk = new Desk('check', sharedStack())
-const tool = await desk.tool({ input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] } })
+const tool = await desk.tool({
+  input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] },
+})
 const pay = `Action::"tool.execute/${tool}"`
 const { policies: defaults } = granted(await desk.root('readPolicies', {}))
-const rule = (when: string) => `@id("limit")\n@reason("too much")\nforbid (principal, action == ${pay}, resource)\nwhen { ${when} };`
+const rule = (when: string) =>
+  `@id("limit")\n@reason("too much")\nforbid (principal, action == ${pay}, resource)\nwhen { ${when} };`
 const TWO = rule('context.args.amount > 100 && !context.approval.quorum.contains("2 of finance")')
 
 type Body = NonNullable<Input<'checkPolicies'>['body']>
 const check = async (body: Body) => granted(await desk.root('checkPolicies', { body }))
-const refund = (amount: number, approved_by: string[] = []) => ({ request: { agent: 'clerk', tool, args: { amount } }, approved_by })
+const refund = (amount: number, approved_by: string[] = []) => ({
+  request: { agent: 'clerk', tool, args: { amount } },
+  approved_by,
+})
 const PEOPLE = {
   agents: { clerk: { tools: ['*'] } },
   operators: {
@@ -27,14 +33,25 @@ const PEOPLE = {
   },
 }
 type Cases = NonNullable<Body['cases']>
-const decided = async (cases: Cases['cases'], more: Partial<Cases> = {}, policies: Body['policies'] = { ...defaults, limit: TWO }) => {
-  const { refusal: why, results } = await check({ policies, cases: { about: 'a test', ...PEOPLE, ...more, cases } })
+const decided = async (
+  cases: Cases['cases'],
+  more: Partial<Cases> = {},
+  policies: Body['policies'] = { ...defaults, limit: TWO },
+) => {
+  const { refusal: why, results } = await check({
+    policies,
+    cases: { about: 'a test', ...PEOPLE, ...more, cases },
+  })
   expect(why).toBeNull()
   return results
 }
 
 test('what would be refused is refused here, by the same code, places and words', async () => {
-  for (const text of ['permit (principal, action resource);', rule('context.args.amuont > 1'), rule('context.args.amount > "1"')]) {
+  for (const text of [
+    'permit (principal, action resource);',
+    rule('context.args.amuont > 1'),
+    rule('context.args.amount > "1"'),
+  ]) {
     const policies = { ...defaults, limit: text }
     const put = await desk.root('putPolicies', { body: { policies, activate: false } })
     if (put.ok) throw new Error(`was put: ${text}`)
@@ -43,15 +60,23 @@ test('what would be refused is refused here, by the same code, places and words'
     expect(findings).toEqual(put.error.errors?.map((error) => ({ ...error, severity: 'error' })))
     expect(findings[0]?.at).toMatch(/^limit:\d+:\d+$/)
   }
-  expect(await check({ policies: { ...defaults, 'floor.sensitive': '' } })).toMatchObject({ refusal: { code: 'invalid_policy' } })
+  expect(await check({ policies: { ...defaults, 'floor.sensitive': '' } })).toMatchObject({
+    refusal: { code: 'invalid_policy' },
+  })
 })
 
 test('what would be put is not refused, and nothing of it is stored or in force', async () => {
-  const before = [granted(await desk.root('readPolicies', {})), granted(await desk.root('listPolicyVersions', {}))]
+  const before = [
+    granted(await desk.root('readPolicies', {})),
+    granted(await desk.root('listPolicyVersions', {})),
+  ]
   expect(await check({ policies: { ...defaults, limit: TWO } })).toMatchObject({ refusal: null, results: [] })
   expect(await check({})).toMatchObject({ refusal: null, results: [] })
   await decided([{ description: 'all of it', ...refund(101, ['ann']), expect: { effect: 'ask' } }])
-  expect([granted(await desk.root('readPolicies', {})), granted(await desk.root('listPolicyVersions', {}))]).toEqual(before)
+  expect([
+    granted(await desk.root('readPolicies', {})),
+    granted(await desk.root('listPolicyVersions', {})),
+  ]).toEqual(before)
   for (const list of ['listAgents', 'listOperators'] as const) {
     const { items } = granted(await desk.root(list, {}))
     expect(items.filter(({ name }) => ['clerk', 'ann', 'ben', 'eve', 'zoe'].includes(name))).toEqual([])
@@ -60,7 +85,9 @@ test('what would be put is not refused, and nothing of it is stored or in force'
 
 test('a set that would lock its author out is found, though it could be stored', async () => {
   const { refusal: why, findings } = await check({
-    policies: { open: '@id("open") @reason("all") permit (principal is Agent, action in Action::"tool.execute", resource);' },
+    policies: {
+      open: '@id("open") @reason("all") permit (principal is Agent, action in Action::"tool.execute", resource);',
+    },
   })
   expect([why, findings]).toEqual([
     null,
@@ -71,9 +98,17 @@ test('a set that would lock its author out is found, though it could be stored',
 test('a case goes from its proposal over each yes: two of finance, and nobody in their place', async () => {
   const results = await decided([
     { description: 'small', ...refund(100), expect: { effect: 'allow' } },
-    { description: 'large', ...refund(101), expect: { effect: 'ask', policies: ['limit'], reason: 'too much' } },
+    {
+      description: 'large',
+      ...refund(101),
+      expect: { effect: 'ask', policies: ['limit'], reason: 'too much' },
+    },
     { description: 'one yes', ...refund(101, ['ann']), expect: { effect: 'ask' } },
-    { description: 'two', ...refund(101, ['ann', 'ben']), expect: { effect: 'allow', plan: { tier: 'C', egress: 'strict', hosts: [] } } },
+    {
+      description: 'two',
+      ...refund(101, ['ann', 'ben']),
+      expect: { effect: 'allow', plan: { tier: 'C', egress: 'strict', hosts: [] } },
+    },
     { description: 'one of another role', ...refund(101, ['ann', 'eve']), expect: { effect: 'ask' } },
     { description: 'one who may not approve', ...refund(101, ['ann', 'zoe']), expect: { effect: 'ask' } },
   ])
@@ -108,7 +143,11 @@ test('what is not as expected says in what', async () => {
 
 test.each([
   ['an agent that is nowhere', { request: { agent: 'nobody', tool } }, /no agent `nobody`/],
-  ['a tool that is nowhere', { request: { agent: 'clerk', tool: 'check.nothing' } }, /no tool `check.nothing`/],
+  [
+    'a tool that is nowhere',
+    { request: { agent: 'clerk', tool: 'check.nothing' } },
+    /no tool `check.nothing`/,
+  ],
   ['arguments that do not fit', { request: { agent: 'clerk', tool, args: { amount: 'x' } } }, /do not fit/],
   ['somebody who is nowhere', refund(101, ['max']), /no operator `max`/],
   ['a set that is nowhere', { ...refund(1), with: ['other'] }, /`other`/],
@@ -118,8 +157,13 @@ test.each([
   ['a set that is wrong', { ...refund(1), with: ['wrong'] }, /wrong:1:\d+/],
 ] as const)('no decision comes of %s, and it says why', async (_, one, why) => {
   const mutable = structuredClone(one) as unknown as Omit<Cases['cases'][number], 'description' | 'expect'> // as the table has it
-  const [result] = await decided([{ description: 'it', ...mutable, expect: { effect: 'allow' } }], { sets: { wrong: ['permit'] } })
-  expect(result).toMatchObject({ passed: false, got: { effect: 'refused', reason: expect.stringMatching(why) } })
+  const [result] = await decided([{ description: 'it', ...mutable, expect: { effect: 'allow' } }], {
+    sets: { wrong: ['permit'] },
+  })
+  expect(result).toMatchObject({
+    passed: false,
+    got: { effect: 'refused', reason: expect.stringMatching(why) },
+  })
 })
 
 test('time and what was used before are the case’s own', async () => {
@@ -131,8 +175,18 @@ test('time and what was used before are the case’s own', async () => {
   const results = await decided(
     [
       { description: 'by day', ...refund(1), expect: { effect: 'allow' } },
-      { description: 'at night', ...refund(1), at: '2026-11-18T21:00:00Z', expect: { effect: 'deny', policies: ['limit'] } },
-      { description: 'spent', ...refund(1), used: { run: { tool: { spent: 501 } } }, expect: { effect: 'deny', policies: ['cap'] } },
+      {
+        description: 'at night',
+        ...refund(1),
+        at: '2026-11-18T21:00:00Z',
+        expect: { effect: 'deny', policies: ['limit'] },
+      },
+      {
+        description: 'spent',
+        ...refund(1),
+        used: { run: { tool: { spent: 501 } } },
+        expect: { effect: 'deny', policies: ['cap'] },
+      },
     ],
     {},
     policies,
@@ -151,17 +205,30 @@ test('a file’s operators are all there are: who else could answer is not suppo
 })
 
 test('what ends a call before policy is asked, ends a case', async () => {
-  const spent = (run: object, calls: number) => ({ request: { ...refund(1).request, run }, used: { run: { calls } } })
+  const spent = (run: object, calls: number) => ({
+    request: { ...refund(1).request, run },
+    used: { run: { calls } },
+  })
   const results = await decided([
     { description: 'within', ...spent({ budget: { max_calls_per_run: 3 } }, 2), expect: { effect: 'allow' } },
-    { description: 'spent', ...spent({ budget: { max_calls_per_run: 3 } }, 3), expect: { effect: 'deny', code: 'budget_spent' } },
+    {
+      description: 'spent',
+      ...spent({ budget: { max_calls_per_run: 3 } }, 3),
+      expect: { effect: 'deny', code: 'budget_spent' },
+    },
   ])
   expect(results.filter(({ passed }) => !passed)).toEqual([])
 })
 
 test('what determines a decision is told in one order', async () => {
-  const three = ['c', 'a', 'b'].map((name) => rule('context.args.amount > 5').replace('limit', name)).join('\n')
-  const cases = Array.from({ length: 40 }, (_, i) => ({ description: `${i}`, ...refund(6 + i), expect: { effect: 'deny' as const } }))
+  const three = ['c', 'a', 'b']
+    .map((name) => rule('context.args.amount > 5').replace('limit', name))
+    .join('\n')
+  const cases = Array.from({ length: 40 }, (_, i) => ({
+    description: `${i}`,
+    ...refund(6 + i),
+    expect: { effect: 'deny' as const },
+  }))
   const results = await decided(cases, {}, { ...defaults, three })
   expect(new Set(results.map(({ got }) => got.policies.join()))).toEqual(new Set(['a,b,c']))
 })
@@ -186,13 +253,26 @@ test('what is asked is bounded', async () => {
   })
   const twice = { cases: [{ ...one, approved_by: ['ann', 'ann'] }] }
   expect(refusal(await desk.root('checkPolicies', body(twice)))).toBe('400 invalid_request')
-  const many = { cases: Array.from({ length: LIMITS.policy_cases + 1 }, (_, i) => ({ ...one, description: `${i}` })) }
+  const many = {
+    cases: Array.from({ length: LIMITS.policy_cases + 1 }, (_, i) => ({ ...one, description: `${i}` })),
+  }
   expect(refusal(await desk.root('checkPolicies', body(many)))).toBe('400 invalid_request')
-  const sets = Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`s${i}`, [`// ${'x'.repeat(2_000)}`]]))
-  const apart = { sets, cases: Object.keys(sets).map((name) => ({ ...one, description: name, with: [name] })) }
+  const sets = Object.fromEntries(
+    Array.from({ length: 200 }, (_, i) => [`s${i}`, [`// ${'x'.repeat(2_000)}`]]),
+  )
+  const apart = {
+    sets,
+    cases: Object.keys(sets).map((name) => ({ ...one, description: name, with: [name] })),
+  }
   expect(refusal(await desk.root('checkPolicies', body(apart)))).toBe('409 limit_reached')
-  const recursive = { type: 'object', properties: { x: { $ref: '#/$defs/x' } }, $defs: { x: { properties: { x: { $ref: '#/$defs/x' } } } } }
-  expect(refusal(await desk.root('checkPolicies', body({ tools: { loop: { input_schema: recursive } } })))).toBe('422 invalid_schema')
+  const recursive = {
+    type: 'object',
+    properties: { x: { $ref: '#/$defs/x' } },
+    $defs: { x: { properties: { x: { $ref: '#/$defs/x' } } } },
+  }
+  expect(
+    refusal(await desk.root('checkPolicies', body({ tools: { loop: { input_schema: recursive } } }))),
+  ).toBe('422 invalid_schema')
 })
 
 test('heavy cases are given up in time, and meanwhile others are answered', async () => {
@@ -200,14 +280,19 @@ test('heavy cases are given up in time, and meanwhile others are answered', asyn
   const heavy = Array.from({ length: 400 }, (_, i) =>
     rule(`context.args.amount > ${i} && context.approval.count < 8`).replace('limit', `r${i}`),
   )
-  const texts = Object.fromEntries([0, 1, 2, 3].map((part) => [`heavy-${part}`, heavy.slice(part * 100, part * 100 + 100).join('\n')]))
+  const texts = Object.fromEntries(
+    [0, 1, 2, 3].map((part) => [`heavy-${part}`, heavy.slice(part * 100, part * 100 + 100).join('\n')]),
+  )
   const operators = Object.fromEntries(names.map((name) => [name, { roles: ['approver'] }]))
   const many = Array.from({ length: LIMITS.policy_cases }, (_, i) => ({
     description: `${i}`,
     ...refund(1000 + i, names),
     expect: { effect: 'allow' as const },
   }))
-  const body = { policies: { ...defaults, ...texts }, cases: { about: 'a test', ...PEOPLE, operators, cases: many } }
+  const body = {
+    policies: { ...defaults, ...texts },
+    cases: { about: 'a test', ...PEOPLE, operators, cases: many },
+  }
   let over = false
   const began = performance.now()
   const checked = desk.root('checkPolicies', { body }).then((answer) => {
@@ -227,7 +312,11 @@ test('heavy cases are given up in time, and meanwhile others are answered', asyn
 })
 
 test('checking is a permission of its own: whoever may read policies has it, agents do not', async () => {
-  const [auditor, nobody, agent] = [await desk.operator(['auditor']), await desk.operator([]), await desk.agent()]
+  const [auditor, nobody, agent] = [
+    await desk.operator(['auditor']),
+    await desk.operator([]),
+    await desk.agent(),
+  ]
   expect((await auditor.client('checkPolicies', { body: {} })).ok).toBe(true)
   expect(refusal(await nobody.client('checkPolicies', { body: {} }))).toBe('403 forbidden')
   expect(refusal(await agent.client('checkPolicies', { body: {} }))).toBe('403 forbidden')

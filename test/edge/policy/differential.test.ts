@@ -32,7 +32,8 @@ const call = (subject: Subject, context: Context) => ({
 })
 type Answer = ReturnType<typeof isAuthorized>
 function verdictOf(answer: Answer): Verdict {
-  if (answer.type === 'failure') return { allowed: false, policies: [], errors: answer.errors.map(({ message }) => message) }
+  if (answer.type === 'failure')
+    return { allowed: false, policies: [], errors: answer.errors.map(({ message }) => message) }
   const { decision, diagnostics } = answer.response
   const errors = diagnostics.errors.map(({ policyId, error }) => `${policyId}: ${error.message}`)
   return { allowed: decision === 'allow' && errors.length === 0, policies: diagnostics.reason, errors }
@@ -49,7 +50,11 @@ const agent = (id: string): EntityJson => ({
   attrs: { level: id === 'a' ? 3 : 1, favourite: { __entity: { type: 'Tool', id: 'pay' } } },
   parents: (GROUPS[id] ?? []).map((group) => ({ type: 'Group', id: group })),
 })
-const operator = (id: string): EntityJson => ({ uid: { type: 'Operator', id }, attrs: {}, parents: [{ type: 'Role', id: 'admin' }] })
+const operator = (id: string): EntityJson => ({
+  uid: { type: 'Operator', id },
+  attrs: {},
+  parents: [{ type: 'Role', id: 'admin' }],
+})
 const tool = (id: string): EntityJson => ({
   uid: { type: 'Tool', id },
   attrs: { sensitive: id === 'pay', version: 2 },
@@ -81,7 +86,10 @@ const actsOnSelf = (who: string, action: string): Subject => ({
 const actsOnRole = (who: string, action: string): Subject => ({
   ...acts(who, action),
   resource: { type: 'Role', id: 'admin' },
-  entities: [operator(who), { uid: { type: 'Role', id: 'admin' }, attrs: {}, parents: [{ type: 'Role', id: 'staff' }] }],
+  entities: [
+    operator(who),
+    { uid: { type: 'Role', id: 'admin' }, attrs: {}, parents: [{ type: 'Role', id: 'staff' }] },
+  ],
 })
 
 function random(seed: number) {
@@ -180,11 +188,15 @@ function policy(by: Random): string {
   return `${pick(['permit', 'permit', 'forbid'])} (${pick(PRINCIPALS)}, ${pick(ACTIONS)}, ${pick(RESOURCES)})${clause};`
 }
 function context({ next, pick }: Random): Context {
-  const maybe = (name: string, values: readonly CedarValueJson[]): Context => (next() < 0.75 ? { [name]: pick(values) } : {})
+  const maybe = (name: string, values: readonly CedarValueJson[]): Context =>
+    next() < 0.75 ? { [name]: pick(values) } : {}
   return {
     args: {
       ...maybe('amount', [5, 50, 101, 'many']),
-      ...maybe('price', [{ __extn: { fn: 'decimal', arg: '1.5' } }, { __extn: { fn: 'decimal', arg: '10.0' } }]),
+      ...maybe('price', [
+        { __extn: { fn: 'decimal', arg: '1.5' } },
+        { __extn: { fn: 'decimal', arg: '10.0' } },
+      ]),
       ...maybe('to', ['a@ok.com', '127.0.0.1', 'x']),
       ...maybe('tags', [[], ['red'], ['blue', 'red']]),
       ...maybe('deep', [{}, { flag: true }, { flag: false }]),
@@ -197,7 +209,10 @@ function context({ next, pick }: Random): Context {
 const subject = ({ next, pick }: Random): Subject =>
   next() < 0.7
     ? calls(pick(['a', 'b', 'c']), pick(TOOLS))
-    : pick([acts, actsOnSelf, actsOnRole])(pick(['a', 'z']), pick(['run.read', 'tool.execute', 'policy.write']))
+    : pick([acts, actsOnSelf, actsOnRole])(
+        pick(['a', 'z']),
+        pick(['run.read', 'tool.execute', 'policy.write']),
+      )
 
 const SETS = 100
 const QUESTIONS = 12
@@ -208,7 +223,9 @@ test('L6 slice, whole set and bare engine answer alike, and what errs is never a
   const seen = { allowed: 0, denied: 0, stands: 0, erred: 0, smaller: 0 }
   for (let round = 0; round < SETS; round++) {
     const by = random(seed + round)
-    const policies = Object.fromEntries(Array.from({ length: 1 + Math.floor(by.next() * 14) }, (_, i) => [`p${i}`, policy(by)]))
+    const policies = Object.fromEntries(
+      Array.from({ length: 1 + Math.floor(by.next() * 14) }, (_, i) => [`p${i}`, policy(by)]),
+    )
     const ids = Object.fromEntries(Object.entries(policies).map(([id, text]) => [id, `@id("${id}") ${text}`]))
     const set = made(ids)
     const whole: CedarSet = { staticPolicies: policies }
@@ -218,7 +235,9 @@ test('L6 slice, whole set and bare engine answer alike, and what errs is never a
       const sliced = asked(set, who, given)
       const say = JSON.stringify({ seed, round, policies, who, given }, null, 1)
       const bare = sorted(verdictOf(isAuthorized({ ...call(who, given), policies: whole })))
-      const stateful = sorted(verdictOf(statefulIsAuthorized({ ...call(who, given), preparsedPolicySetId: 'differential' })))
+      const stateful = sorted(
+        verdictOf(statefulIsAuthorized({ ...call(who, given), preparsedPolicySetId: 'differential' })),
+      )
       expect(sorted(sliced), say).toEqual(bare)
       expect(stateful, say).toEqual(bare)
       expect(asked(set, who, given), say).toEqual(sliced) // from memory
@@ -240,7 +259,8 @@ test('L6 slice, whole set and bare engine answer alike, and what errs is never a
     }
   }
   // Else the test would have compared nothing.
-  for (const count of Object.values(seen)) expect(count, JSON.stringify(seen)).toBeGreaterThan((SETS * QUESTIONS) / 40)
+  for (const count of Object.values(seen))
+    expect(count, JSON.stringify(seen)).toBeGreaterThan((SETS * QUESTIONS) / 40)
 })
 
 describe('D12 the resource’s entity is kept if policies read it only in another place', () => {
@@ -268,11 +288,14 @@ test('where there are too many slices, the rest are asked within the whole set, 
   )
   const people = Array.from({ length: 98 }, (_, i) => `p${i}`)
   const own = people.map(
-    (who, i) => `@id("${who}") forbid (principal == Agent::"${who}", action, resource) when { context.args.amount == ${1_000 + i} };`,
+    (who, i) =>
+      `@id("${who}") forbid (principal == Agent::"${who}", action, resource) when { context.args.amount == ${1_000 + i} };`,
   )
   const texts = ['@id("all") permit (principal, action, resource);', ...common, ...own]
   const set = made(Object.fromEntries(texts.map((text, i) => [`f${i}`, text])))
-  const whole: CedarSet = { staticPolicies: Object.fromEntries(texts.map((text) => [/"(.*?)"/.exec(text)?.[1] ?? '', text])) }
+  const whole: CedarSet = {
+    staticPolicies: Object.fromEntries(texts.map((text) => [/"(.*?)"/.exec(text)?.[1] ?? '', text])),
+  }
   let [alone, within] = [0, 0]
   for (const [i, who] of people.entries()) {
     const { slice } = about(set, calls(who, 'read'))
@@ -280,7 +303,9 @@ test('where there are too many slices, the rest are asked within the whole set, 
     if (slice.within === null) alone += Object.keys(slice.texts).length
     else within++
     for (const amount of [5, 500, 1_000 + i, 1_001 + i]) {
-      const bare = verdictOf(isAuthorized({ ...call(calls(who, 'read'), { args: { amount } }), policies: whole }))
+      const bare = verdictOf(
+        isAuthorized({ ...call(calls(who, 'read'), { args: { amount } }), policies: whole }),
+      )
       expect(sorted(asked(set, calls(who, 'read'), { args: { amount } }))).toEqual(sorted(bare))
     }
   }
@@ -307,8 +332,16 @@ describe('a scope', () => {
     ['principal, action in Action::"tool.execute", resource', calls('a', 'pay'), true],
     ['principal, action in Action::"skill.execute", resource', calls('a', 'pay'), false],
     ['principal, action in [Action::"run.read", Action::"tool.execute"], resource', calls('a', 'pay'), true],
-    ['principal, action in [Action::"run.read", Action::"tool.execute/pay"], resource', calls('a', 'pay'), true],
-    ['principal, action in [Action::"run.read", Action::"tool.execute/mail"], resource', calls('a', 'pay'), false],
+    [
+      'principal, action in [Action::"run.read", Action::"tool.execute/pay"], resource',
+      calls('a', 'pay'),
+      true,
+    ],
+    [
+      'principal, action in [Action::"run.read", Action::"tool.execute/mail"], resource',
+      calls('a', 'pay'),
+      false,
+    ],
     ['principal, action in [], resource', calls('a', 'pay'), false],
     ['principal, action in Action::"tool.execute", resource', acts('z', 'run.read'), false],
     ['principal, action in [Action::"run.read"], resource', acts('z', 'run.read'), true],
@@ -323,20 +356,31 @@ describe('a scope', () => {
     ['principal, action, resource in Kind::"elsewhere"', calls('a', 'pay'), true],
   ]
   test.each(CASES)('(%s)', (scope, who, inSlice) => {
-    const set = made({ a: `@id("it") forbid (${scope});`, b: '@id("all") permit (principal, action, resource);' })
+    const set = made({
+      a: `@id("it") forbid (${scope});`,
+      b: '@id("all") permit (principal, action, resource);',
+    })
     expect(Object.keys(about(set, who).slice.texts)).toEqual(inSlice ? ['it', 'all'] : ['all'])
     const whole = verdictOf(
       isAuthorized({
         ...call(who, {}),
-        policies: { staticPolicies: { it: `forbid (${scope});`, all: 'permit (principal, action, resource);' } },
+        policies: {
+          staticPolicies: { it: `forbid (${scope});`, all: 'permit (principal, action, resource);' },
+        },
       }),
     )
     expect(sorted(asked(set, who, {}))).toEqual(sorted(whole))
   })
 
   test('with a slot is a template, and refused', () => {
-    for (const scope of ['principal == ?principal, action, resource', 'principal, action, resource in ?resource'])
-      expect(compile({ a: `permit (${scope});` })).toMatchObject({ ok: false, error: { code: 'invalid_policy' } })
+    for (const scope of [
+      'principal == ?principal, action, resource',
+      'principal, action, resource in ?resource',
+    ])
+      expect(compile({ a: `permit (${scope});` })).toMatchObject({
+        ok: false,
+        error: { code: 'invalid_policy' },
+      })
   })
 
   test('in a group that the action’s entity is not said to be in, stays out of the answer and of the slice', () => {
@@ -358,7 +402,8 @@ describe('what the engine holds', () => {
     ).join('\n'),
     own: Array.from(
       { length: TOOLS_OF_IT },
-      (_, i) => `@id("${mark} ${i}") permit (principal, action == Action::"tool.execute/${i}", resource) when { context.n > ${i} };`,
+      (_, i) =>
+        `@id("${mark} ${i}") permit (principal, action == Action::"tool.execute/${i}", resource) when { context.n > ${i} };`,
     ).join('\n'),
   })
 
@@ -368,7 +413,11 @@ describe('what the engine holds', () => {
       for (let i = 0; i < TOOLS_OF_IT; i++) {
         for (const { mark, set } of sets) {
           const who = calls('c', `${i}`)
-          expect(asked(set, who, { n: i + 1 + turn })).toEqual({ allowed: true, policies: [`${mark} ${i}`], errors: [] })
+          expect(asked(set, who, { n: i + 1 + turn })).toEqual({
+            allowed: true,
+            policies: [`${mark} ${i}`],
+            errors: [],
+          })
           expect(asked(set, who, { n: i - turn })).toEqual({ allowed: false, policies: [], errors: [] })
         }
       }
@@ -382,7 +431,9 @@ describe('what the engine holds', () => {
         { length: 1_000 },
         (_, i) => `permit (principal, action, resource) when { context.n == ${mark * 1_000 + i} };`,
       )
-      expect(asked(made({ rules: rules.join('\n') }), calls('c', 'x'), { n: mark * 1_000 }).allowed).toBe(true)
+      expect(asked(made({ rules: rules.join('\n') }), calls('c', 'x'), { n: mark * 1_000 }).allowed).toBe(
+        true,
+      )
     }
     for (let mark = 0; mark < 6; mark++) seen(mark)
     const full = memory.buffer.byteLength

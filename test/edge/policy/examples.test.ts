@@ -10,11 +10,14 @@ import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const desk = new Desk('seeds', sharedStack())
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-const tool = await desk.tool({ input_schema: { type: 'object', properties: { text: { type: 'string' } }, additionalProperties: false } })
+const tool = await desk.tool({
+  input_schema: { type: 'object', properties: { text: { type: 'string' } }, additionalProperties: false },
+})
 const forbidden = await desk.tool()
 const agent = await desk.agent({ tools: [tool, 'seeds-unregistered'] })
 
-const open = async (budget: Record<string, number>) => granted(await agent.client('createRun', { body: { budget } })).id
+const open = async (budget: Record<string, number>) =>
+  granted(await agent.client('createRun', { body: { budget } })).id
 const propose = (run: string, name: string, args: Record<string, unknown> = {}) =>
   agent.client('proposeCall', { params: { run }, body: { tool: name, args } })
 const used = async (run: string) => granted(await agent.client('readRun', { params: { run } })).used
@@ -25,13 +28,18 @@ test('seed T9 a denied call consumes nothing of the budget, and the third call o
   expect(await used(run)).toEqual({ calls: 0, denied: 1 })
   for (let i = 0; i < 2; i++) expect(granted(await propose(run, tool)).state).toBe('granted')
   const third = granted(await propose(run, tool))
-  expect([third.state, third.decision.code, third.attestation?.executor]).toEqual(['denied', 'budget_spent', 'edge'])
+  expect([third.state, third.decision.code, third.attestation?.executor]).toEqual([
+    'denied',
+    'budget_spent',
+    'edge',
+  ])
   expect(await used(run)).toEqual({ calls: 2, denied: 2 })
 })
 
 test('seed T10 a malformed proposal costs one of those that a run may have refused, and none of its calls', async () => {
   const run = await open({ max_calls_per_run: 1, max_denied_per_run: 2 })
-  for (let i = 0; i < 2; i++) expect(refusal(await propose(run, tool, { other: 1 }))).toBe('422 invalid_arguments')
+  for (let i = 0; i < 2; i++)
+    expect(refusal(await propose(run, tool, { other: 1 }))).toBe('422 invalid_arguments')
   expect(await used(run)).toEqual({ calls: 0, denied: 2 })
   expect(refusal(await propose(run, tool))).toBe('409 run_ended')
 })
@@ -81,11 +89,14 @@ test('seed T14 whoever proposes in a run shares its budget, answers none of its 
   const sensitive = await desk.tool({ capabilities: ['network'] })
   const child = await desk.agent()
   const { id: run } = granted(await child.client('createRun', { body: { budget: { max_calls_per_run: 2 } } }))
-  const propose = async (name: string) => granted(await child.client('proposeCall', { params: { run }, body: { tool: name, args: {} } }))
+  const propose = async (name: string) =>
+    granted(await child.client('proposeCall', { params: { run }, body: { tool: name, args: {} } }))
   const asked = await propose(sensitive)
   const answer = { params: { id: asked.approval?.id ?? '' }, body: { decision: 'approve' as const } }
   expect(refusal(await child.client('answerApproval', answer))).toBe('403 forbidden')
-  expect(refusal(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))).toBe('404 not_found')
+  expect(refusal(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))).toBe(
+    '404 not_found',
+  )
   const never = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { true };`
   await desk.withPolicies({ never }, async () => expect((await propose(tool)).state).toBe('denied'))
   granted(await desk.root('answerApproval', answer))

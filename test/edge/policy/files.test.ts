@@ -19,12 +19,24 @@ test('count, bytes, paths and digests', async () => {
     const run = granted(await agent.client('createRun', { body: {} })).id
     const said = async (brought: Record<string, string>): Promise<string[]> => {
       for (const text of Object.values(brought))
-        granted(await agent.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) }))
+        granted(
+          await agent.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) }),
+        )
       const named = Object.entries(brought).map(([path, text]) => ({ path, sha256: sha256(text) }))
-      const { decision, plan } = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files: named } }))
-      const sized = Object.values(brought).map((text, i) => ({ path: '', sha256: '', ...named[i], bytes: text.length }))
+      const { decision, plan } = granted(
+        await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files: named } }),
+      )
+      const sized = Object.values(brought).map((text, i) => ({
+        path: '',
+        sha256: '',
+        ...named[i],
+        bytes: text.length,
+      }))
       const tried = granted(await agent.client('decide', { body: { tool, args: {}, files: sized } }))
-      expect([tried.decision, tried.plan]).toEqual([{ ...decision, snapshot: tried.decision.snapshot }, plan ?? null])
+      expect([tried.decision, tried.plan]).toEqual([
+        { ...decision, snapshot: tried.decision.snapshot },
+        plan ?? null,
+      ])
       return decision.effect === 'deny' ? decision.policies : []
     }
     expect(await said({ a: '1', b: '2' })).toEqual([])

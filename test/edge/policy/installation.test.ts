@@ -33,7 +33,8 @@ test('only the operator of the installation may use the action of each of its ro
   expect(governed.length).toBeGreaterThan(5)
   for (const { action } of governed) {
     expect([action, decided('InstallationOperator', action ?? '', 'acme')]).toEqual([action, 'allow'])
-    for (const other of ['Operator', 'Agent', 'Worker']) expect([action, decided(other, action ?? '', 'acme')]).toEqual([action, 'deny'])
+    for (const other of ['Operator', 'Agent', 'Worker'])
+      expect([action, decided(other, action ?? '', 'acme')]).toEqual([action, 'deny'])
   }
   expect(decided('InstallationOperator', 'operator.write', 'acme')).toBe('deny')
 })

@@ -11,10 +11,15 @@ const operator = (name: string, ...roles: string[]) => {
   const parents = roles.map((id) => ({ type: 'Role', id }))
   return [name, { entities: [{ uid: { type: 'Operator', id: name }, attrs: {}, parents }] }] as const
 }
-const tool = (name: string, change: Parameters<typeof toolSpec>[0] = {}) => [name, { tool: { ...toolSpec(change), name } }] as const
+const tool = (name: string, change: Parameters<typeof toolSpec>[0] = {}) =>
+  [name, { tool: { ...toolSpec(change), name } }] as const
 const THERE = {
   agents: new Map([['bot', { spec: { groups: ['interns'] } }]]),
-  operators: new Map([operator('ann', 'approver', 'finance'), operator('ben', 'approver', 'finance'), operator('zoe', 'security')]),
+  operators: new Map([
+    operator('ann', 'approver', 'finance'),
+    operator('ben', 'approver', 'finance'),
+    operator('zoe', 'security'),
+  ]),
   tools: new Map([
     tool('pay', { groups: ['money'] }),
     tool('refund', { groups: ['money', 'back'], spends: { arg: 'amount' } }),
@@ -29,9 +34,11 @@ function compiled(texts: Readonly<Record<string, string>>) {
 }
 const found = (texts: Readonly<Record<string, string>>) => allWarnings([], compiled(texts), THERE)
 const ANY = 'principal, action, resource'
-const rule = (scope: string, condition = 'true', notes = '@id("a") @reason("b")') => `${notes}\nforbid (${scope})\nwhen { ${condition} };`
+const rule = (scope: string, condition = 'true', notes = '@id("a") @reason("b")') =>
+  `${notes}\nforbid (${scope})\nwhen { ${condition} };`
 const told = (scope: string, condition?: string) => found({ mine: rule(scope, condition) })
-const unless = (condition: string) => `@id("a")\n@reason("b")\nforbid (principal, action, resource)\nunless { ${condition} };`
+const unless = (condition: string) =>
+  `@id("a")\n@reason("b")\nforbid (principal, action, resource)\nunless { ${condition} };`
 
 test.each([
   'context.approval.quorum.contains("2 of finance")',
@@ -43,13 +50,29 @@ test.each([
 })
 
 test.each([
-  ['quorum.contains("two of finance")', 'no approval can have the quorum `two of finance`', 'did you mean `2 of finance`?'],
-  ['quorum.contains("2 finance")', 'no approval can have the quorum `2 finance`', 'did you mean `2 of finance`?'],
-  ['quorum.contains("3 Of Finance")', 'no approval can have the quorum `3 Of Finance`', 'did you mean `3 of finance`?'],
+  [
+    'quorum.contains("two of finance")',
+    'no approval can have the quorum `two of finance`',
+    'did you mean `2 of finance`?',
+  ],
+  [
+    'quorum.contains("2 finance")',
+    'no approval can have the quorum `2 finance`',
+    'did you mean `2 of finance`?',
+  ],
+  [
+    'quorum.contains("3 Of Finance")',
+    'no approval can have the quorum `3 Of Finance`',
+    'did you mean `3 of finance`?',
+  ],
   ['quorum.contains("many")', 'no approval can have the quorum `many`', 'such as "2 of finance"'],
   ['quorum.contains("2 of finence")', 'no operator has the role `finence`', 'operators put'],
   ['quorum.contains("2 of security")', 'only one operator has the role `security`', 'operators put'],
-  ['independent.quorum.containsAll(["3 of finance"])', 'only 2 operators have the role `finance`', 'operators put'],
+  [
+    'independent.quorum.containsAll(["3 of finance"])',
+    'only 2 operators have the role `finance`',
+    'operators put',
+  ],
   ['roles.contains("legal")', 'no operator has the role `legal`', 'operators put'],
 ])('what nobody can meet is told by its place: %s', (asked, message, hint) => {
   const condition = `context.approval.${asked}`
@@ -64,7 +87,11 @@ test.each([
 
 test('a policy that says neither its name nor why is told; those that ship with the edge say both', () => {
   expect(found(DEFAULTS)).toEqual([])
-  expect(found({ mine: '\nforbid (principal, action, resource);\n@id("x") permit (principal, action, resource is Tool);' })).toEqual([
+  expect(
+    found({
+      mine: '\nforbid (principal, action, resource);\n@id("x") permit (principal, action, resource is Tool);',
+    }),
+  ).toEqual([
     { at: 'mine:2:1', message: 'no `@id` and no `@reason`: decisions call this `mine/1` and give no reason' },
     { at: 'mine:3:1', message: 'no `@reason`: decisions call this `x` and give no reason' },
   ])
@@ -93,7 +120,12 @@ test('what is there is not told', () => {
 
 test.each([
   ['principal == Agent::"bat", action, resource', 'true', 'no agent `bat`'],
-  ['principal in Group::"Interns", action, resource', 'true', 'no group of agents `Interns`', 'did you mean `interns`?'],
+  [
+    'principal in Group::"Interns", action, resource',
+    'true',
+    'no group of agents `Interns`',
+    'did you mean `interns`?',
+  ],
   ['principal, action, resource == Tool::"repay"', 'true', 'no tool `repay`'],
   ['principal, action, resource in ToolGroup::"gold"', 'true', 'no group of tools `gold`'],
   [ANY, 'principal in [Group::"interns", Group::"x"]', 'no group of agents `x`'],
@@ -114,11 +146,14 @@ test.each([
 ])('(%s) when %s', (scope, condition, message, hint?: string) => {
   const text = rule(scope, condition)
   const found = told(scope, condition)
-  expect(found).toMatchObject([{ message: expect.stringContaining(message), ...(hint === undefined ? {} : { hint }) }])
+  expect(found).toMatchObject([
+    { message: expect.stringContaining(message), ...(hint === undefined ? {} : { hint }) },
+  ])
   const said = found[0]?.message ?? ''
   const named = (/(?:is never|no [a-z ]+) `([^`]+)`/.exec(said) ?? /^`([^` ]+)/.exec(said))?.[1] ?? ''
   const name = /^\d$/.test(named) ? 'weekday' : named
-  const [file, line = 0, column = 0] = found[0]?.at.split(':').map((part, i) => (i === 0 ? part : Number(part))) ?? []
+  const [file, line = 0, column = 0] =
+    found[0]?.at.split(':').map((part, i) => (i === 0 ? part : Number(part))) ?? []
   expect(file).toBe('mine')
   expect(text.split('\n')[Number(line) - 1]?.slice(Number(column) - 1)).toMatch(new RegExp(`^"?${name}`))
 })
@@ -129,7 +164,10 @@ test('where a tool is named as a resource is found, in scopes and conditions, an
     text: rule(ANY, 'context.tool_name == "pay"').replace('"a"', '"c"'),
   }
   const list = rule(ANY, '[Tool::"pay", Tool::"x"].contains(resource)').replace('"a"', '"d"')
-  expect(placesOfTool(compiled({ ...texts, list }), 'pay').map(({ at }) => at.split(':')[0])).toEqual(['scope', 'list'])
+  expect(placesOfTool(compiled({ ...texts, list }), 'pay').map(({ at }) => at.split(':')[0])).toEqual([
+    'scope',
+    'list',
+  ])
 })
 
 const SPENT = 'context.budget.session.tool.spent > 500'
@@ -137,7 +175,11 @@ test.each([
   ['principal, action == Action::"tool.execute/pay", resource', SPENT, ['pay']],
   ['principal, action in Action::"tool.execute", resource in ToolGroup::"money"', SPENT, ['pay']],
   [ANY, `resource in ToolGroup::"money" && context.budget.run.tool.spent >= 1`, ['pay']],
-  ['principal, action in [Action::"tool.execute/pay", Action::"tool.execute/grep"], resource', SPENT, ['pay', 'grep']],
+  [
+    'principal, action in [Action::"tool.execute/pay", Action::"tool.execute/grep"], resource',
+    SPENT,
+    ['pay', 'grep'],
+  ],
   [
     'principal, action in [Action::"tool.execute/refund", Action::"tool.execute/grep"], resource',
     'context.budget.session.tool.calls > 5',
@@ -148,16 +190,19 @@ test.each([
   // What is over all tools is meant for those that spend.
   ['principal, action in Action::"tool.execute", resource', SPENT, []],
   ['principal is Operator, action, resource', SPENT, []],
-])('a cap on what a tool spends is told of tools that spend nothing: (%s) when %s', (scope, condition, tools) => {
-  const text = rule(scope, condition)
-  expect(found({ mine: text })).toEqual(
-    tools.map((name) => ({
-      at: `mine:3:${(text.split('\n')[2] ?? '').indexOf('tool.spent') + 1}`,
-      message: expect.stringContaining(`\`${name}\``),
-      hint: expect.stringContaining(`tools put ${name}`),
-    })),
-  )
-})
+])(
+  'a cap on what a tool spends is told of tools that spend nothing: (%s) when %s',
+  (scope, condition, tools) => {
+    const text = rule(scope, condition)
+    expect(found({ mine: text })).toEqual(
+      tools.map((name) => ({
+        at: `mine:3:${(text.split('\n')[2] ?? '').indexOf('tool.spent') + 1}`,
+        message: expect.stringContaining(`\`${name}\``),
+        hint: expect.stringContaining(`tools put ${name}`),
+      })),
+    )
+  },
+)
 
 test('a cap over all tools is told where none spends anything', () => {
   const none = { ...THERE, tools: new Map([tool('pay'), tool('grep')]) }
@@ -170,7 +215,11 @@ test('caps on what nobody spends are looked for among 500 tools in no time', () 
   const tools = new Map(Array.from({ length: 500 }, (_, i) => tool(`t${i}`, { groups: ['g'] })))
   const more = Array(20).fill('&& context.budget.run.calls > 5').join(' ')
   const one = (_: unknown, i: number) =>
-    rule(ANY, `resource in ToolGroup::"g" && ${SPENT} ${more} && context.capabilities.contains("network")`, `@id("r${i}") @reason("b")`)
+    rule(
+      ANY,
+      `resource in ToolGroup::"g" && ${SPENT} ${more} && context.capabilities.contains("network")`,
+      `@id("r${i}") @reason("b")`,
+    )
   const set = compiled({ mine: Array.from({ length: 200 }, one).join('\n') })
   const began = performance.now()
   expect(allWarnings([], set, { ...THERE, tools })).toEqual([])
@@ -197,7 +246,10 @@ test('as many as are shown are placed and hinted at, the others not: much that i
       `${rule(ANY, `context.approval.roles.containsAny(${names('r')})`, `@id("r${i}") @reason("b")`)}`,
     ]),
   )
-  const many = { ...THERE, agents: new Map(Array.from({ length: 2_000 }, (_, i) => [`a${i}`, { spec: { groups: [`g${i}`] } }])) }
+  const many = {
+    ...THERE,
+    agents: new Map(Array.from({ length: 2_000 }, (_, i) => [`a${i}`, { spec: { groups: [`g${i}`] } }])),
+  }
   const group = `[${'Group::"x",'.repeat(4_000).slice(0, -1)}]`
   const set = compiled({ ...texts, same: rule(ANY, `principal in ${group}`, '@id("s") @reason("b")') })
   const began = performance.now()

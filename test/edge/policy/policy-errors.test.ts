@@ -11,7 +11,10 @@ const dev = sharedStack()
 const desk = new Desk('policy-errors', dev)
 const agent = await desk.agent()
 const schema = { type: 'object', properties: { text: { type: 'string' }, n: { type: 'integer' } } }
-const [broken, healthy] = [await desk.tool({ input_schema: schema }), await desk.tool({ input_schema: schema })]
+const [broken, healthy] = [
+  await desk.tool({ input_schema: schema }),
+  await desk.tool({ input_schema: schema }),
+]
 
 const rule = (effect: 'permit' | 'forbid', condition: string, tool = broken): string =>
   `@id("${desk.name()}") ${effect} (principal, action == Action::"tool.execute/${tool}", resource) when { ${condition} };`
@@ -27,13 +30,16 @@ const ERRING: ReadonlyArray<readonly [string, string]> = [
   ['in one branch only', 'if context.args has n then context.args.n * 9223372036854775807 > 1 else false'],
 ]
 
-test.each(ERRING)('G13 a forbid that errs denies, and only what it is about: %s', async (_name, condition) => {
-  await desk.withPolicies({ erring: rule('forbid', condition) }, async () => {
-    expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
-    expect(await decisionOn(healthy)).toMatchObject({ effect: 'allow' })
-  })
-  expect(await decisionOn(broken)).toMatchObject({ effect: 'allow' })
-})
+test.each(ERRING)(
+  'G13 a forbid that errs denies, and only what it is about: %s',
+  async (_name, condition) => {
+    await desk.withPolicies({ erring: rule('forbid', condition) }, async () => {
+      expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
+      expect(await decisionOn(healthy)).toMatchObject({ effect: 'allow' })
+    })
+    expect(await decisionOn(broken)).toMatchObject({ effect: 'allow' })
+  },
+)
 
 test('G13 a permit that errs denies too, though another permits', async () => {
   await desk.withPolicies({ erring: rule('permit', OVER) }, async () => {
@@ -42,30 +48,46 @@ test('G13 a permit that errs denies too, though another permits', async () => {
 })
 
 test('G13 a policy that errs only for some arguments denies those', async () => {
-  await desk.withPolicies({ erring: rule('forbid', 'context.args has n && context.args.n * 4611686018427387904 > 0') }, async () => {
-    expect(await decisionOn(broken, { n: 0 })).toMatchObject({ effect: 'allow' })
-    expect(await decisionOn(broken, { n: 1 })).toMatchObject({ effect: 'deny', code: 'denied' })
-    expect(await decisionOn(broken, { n: 2 })).toMatchObject({ effect: 'deny', code: 'policy_error' })
-    expect(await decisionOn(broken, { n: -3 })).toMatchObject({ effect: 'deny', code: 'policy_error' })
-    expect(await decisionOn(broken, { text: 'no n' })).toMatchObject({ effect: 'allow' })
-  })
+  await desk.withPolicies(
+    { erring: rule('forbid', 'context.args has n && context.args.n * 4611686018427387904 > 0') },
+    async () => {
+      expect(await decisionOn(broken, { n: 0 })).toMatchObject({ effect: 'allow' })
+      expect(await decisionOn(broken, { n: 1 })).toMatchObject({ effect: 'deny', code: 'denied' })
+      expect(await decisionOn(broken, { n: 2 })).toMatchObject({ effect: 'deny', code: 'policy_error' })
+      expect(await decisionOn(broken, { n: -3 })).toMatchObject({ effect: 'deny', code: 'policy_error' })
+      expect(await decisionOn(broken, { text: 'no n' })).toMatchObject({ effect: 'allow' })
+    },
+  )
 })
 
 test('L6 what the engine would look through for too long is denied before it is asked', async () => {
-  const likes = Array.from({ length: 200 }, (_, i) => `context.args has text && context.args.text like "*charge${i}back*"`)
-  const rules = { few: rule('forbid', likes[0] ?? ''), many: likes.map((like) => rule('forbid', like, healthy)).join('\n') }
+  const likes = Array.from(
+    { length: 200 },
+    (_, i) => `context.args has text && context.args.text like "*charge${i}back*"`,
+  )
+  const rules = {
+    few: rule('forbid', likes[0] ?? ''),
+    many: likes.map((like) => rule('forbid', like, healthy)).join('\n'),
+  }
   const text = 'charge'.repeat(20_000)
   await desk.withPolicies(rules, async () => {
     expect(await decisionOn(broken, { text })).toMatchObject({ effect: 'allow' })
     expect(await decisionOn(healthy, { text: text.slice(0, 1_000) })).toMatchObject({ effect: 'allow' })
     expect(await decisionOn(healthy, { text })).toMatchObject({ effect: 'deny', code: 'policy_error' })
-    const { explanation } = granted(await desk.root('decide', { body: { agent: agent.name, tool: healthy, args: { text } } })).decision
-    expect(explanation?.errors).toEqual([expect.stringMatching(/^\d+ characters of patterns are too many for a request of \d+$/)])
+    const { explanation } = granted(
+      await desk.root('decide', { body: { agent: agent.name, tool: healthy, args: { text } } }),
+    ).decision
+    expect(explanation?.errors).toEqual([
+      expect.stringMatching(/^\d+ characters of patterns are too many for a request of \d+$/),
+    ])
   })
   const one = rule('forbid', `context.args has text && context.args.text like "*${'a'.repeat(60_000)}b*"`)
   await desk.withPolicies({ one }, async () => {
     const began = performance.now()
-    expect(await decisionOn(broken, { text: 'a'.repeat(200_000) })).toMatchObject({ effect: 'deny', code: 'policy_error' })
+    expect(await decisionOn(broken, { text: 'a'.repeat(200_000) })).toMatchObject({
+      effect: 'deny',
+      code: 'policy_error',
+    })
     expect(performance.now() - began).toBeLessThan(2_000)
   })
 })
@@ -76,18 +98,28 @@ test('G13 a call that an erring policy denied is attested, journalled and counte
   )
   expect(call).toMatchObject({ state: 'denied', result: { ok: false, error: { code: 'policy_error' } } })
   const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
-  expect(verifyBundle(bundle, dev.keys)).toMatchObject({ ok: true, statement: { predicate: { state: 'denied', error: 'policy_error' } } })
-  expect(granted(await agent.client('readRun', { params: { run: call.run } })).used).toEqual({ calls: 0, denied: 1 })
+  expect(verifyBundle(bundle, dev.keys)).toMatchObject({
+    ok: true,
+    statement: { predicate: { state: 'denied', error: 'policy_error' } },
+  })
+  expect(granted(await agent.client('readRun', { params: { run: call.run } })).used).toEqual({
+    calls: 0,
+    denied: 1,
+  })
 })
 
 test('G13 an approval does not help against a policy that errs', async () => {
   const sensitive = await desk.tool({ capabilities: ['network'], input_schema: schema })
   const call = await desk.asked(agent.client, sensitive, { n: 5 })
   const answered = await desk.withPolicies({ erring: rule('forbid', OVER, sensitive) }, async () =>
-    granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } })),
+    granted(
+      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+    ),
   )
   expect(answered.status).toBe('denied')
-  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe('denied')
+  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
+    'denied',
+  )
 })
 
 test('D11 L6 a call that waits for two answers is denied at the first one if policy errs by then, whatever a second yes would change', async () => {
@@ -96,10 +128,14 @@ test('D11 L6 a call that waits for two answers is denied at the first one if pol
   const call = await desk.asked(agent.client, sensitive, { n: 5 })
   const erring = rule('forbid', `context.approval.count == 1 && ${OVER}`, sensitive)
   const answered = await desk.withPolicies({ erring }, async () =>
-    granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } })),
+    granted(
+      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+    ),
   )
   expect(answered.status).toBe('denied')
-  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe('denied')
+  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
+    'denied',
+  )
 })
 
 test('G13 what was granted and then comes under a policy that errs is not handed out', async () => {
@@ -109,7 +145,9 @@ test('G13 what was granted and then comes under a policy that errs is not handed
   await desk.withPolicies({ erring: rule('forbid', OVER) }, async () => {
     expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
   })
-  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))).toMatchObject({ state: 'cancelled' })
+  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))).toMatchObject(
+    { state: 'cancelled' },
+  )
 })
 
 test('L1 what was granted and is now asked for by policy is not handed out without an approval', async () => {
@@ -125,24 +163,43 @@ test('L1 what was granted and is now asked for by policy is not handed out witho
   expect(verifyBundle(bundle, dev.keys).ok).toBe(true)
 })
 
-const put = async (policies: Record<string, string>) => desk.root('putPolicies', { body: { policies, activate: true } })
+const put = async (policies: Record<string, string>) =>
+  desk.root('putPolicies', { body: { policies, activate: true } })
 const present = async () => granted(await desk.root('readPolicies', {}))
 
 test.each([
   ['no Cedar', { a: 'allow everything' }],
-  ['one mistake among many', { a: 'permit (principal, action, resource);', b: 'forbid (principal, action resource);' }],
+  [
+    'one mistake among many',
+    { a: 'permit (principal, action, resource);', b: 'forbid (principal, action resource);' },
+  ],
   ['a template', { a: 'permit (principal == ?principal, action, resource);' }],
-  ['a name twice', { a: '@id("x") permit (principal, action, resource); @id("x") forbid (principal, action, resource);' }],
+  [
+    'a name twice',
+    { a: '@id("x") permit (principal, action, resource); @id("x") forbid (principal, action, resource);' },
+  ],
   ['a name of the floor', { a: '@id("sensitive-needs-approval") permit (principal, action, resource);' }],
-  ['a name longer than a statement can hold', { a: `@id("${'x'.repeat(129)}") permit (principal, action, resource);` }],
+  [
+    'a name longer than a statement can hold',
+    { a: `@id("${'x'.repeat(129)}") permit (principal, action, resource);` },
+  ],
   ['a name of nothing', { a: '@id("") permit (principal, action, resource);' }],
   ['a name with a line break', { a: '@id("a\\nb") permit (principal, action, resource);' }],
-  ['more policies than a statement can name', { a: 'permit (principal, action, resource);'.repeat(LIMITS.policies + 1) }],
+  [
+    'more policies than a statement can name',
+    { a: 'permit (principal, action, resource);'.repeat(LIMITS.policies + 1) },
+  ],
   ['a set under which nobody may change it', {}],
-  ['a set that forbids its author', { a: 'permit (principal, action, resource);', b: 'forbid (principal is Operator, action, resource);' }],
+  [
+    'a set that forbids its author',
+    { a: 'permit (principal, action, resource);', b: 'forbid (principal is Operator, action, resource);' },
+  ],
   [
     'a set that errs on everything',
-    { a: 'permit (principal, action, resource);', b: 'forbid (principal, action, resource) when { context.absent };' },
+    {
+      a: 'permit (principal, action, resource);',
+      b: 'forbid (principal, action, resource) when { context.absent };',
+    },
   ],
 ])('a set that can’t be worked with is refused, and the present one stays: %s', async (_name, policies) => {
   const before = await present()
@@ -158,16 +215,24 @@ test('the floor is not the tenant’s to lift', async () => {
     executor: { tiers: ['B', 'C'] },
     egress: { mode: 'none', hosts: [] },
   })
-  await desk.withPolicies({ lenient: '@id("anything-goes") permit (principal, action, resource);' }, async () => {
-    expect(await decisionOn(sensitive, {})).toMatchObject({ effect: 'ask', policies: expect.arrayContaining(['sensitive-needs-approval']) })
-    const narrow = await desk.agent({ tools: [] })
-    const { decision } = granted(await narrow.client('decide', { body: { tool: healthy, args: {} } }))
-    expect(decision).toMatchObject({ effect: 'deny', policies: ['allowlisted-tools-only'] })
-  })
+  await desk.withPolicies(
+    { lenient: '@id("anything-goes") permit (principal, action, resource);' },
+    async () => {
+      expect(await decisionOn(sensitive, {})).toMatchObject({
+        effect: 'ask',
+        policies: expect.arrayContaining(['sensitive-needs-approval']),
+      })
+      const narrow = await desk.agent({ tools: [] })
+      const { decision } = granted(await narrow.client('decide', { body: { tool: healthy, args: {} } }))
+      expect(decision).toMatchObject({ effect: 'deny', policies: ['allowlisted-tools-only'] })
+    },
+  )
 })
 
 test('a mistake is named by file, line and column', async () => {
-  const refused = await put({ mine: 'permit (principal, action, resource);\n\nforbid (principal, action resource);' })
+  const refused = await put({
+    mine: 'permit (principal, action, resource);\n\nforbid (principal, action resource);',
+  })
   expect(refused.ok || refused.error.errors?.[0]?.at).toMatch(/^mine:3:\d+$/)
 })
 
@@ -175,7 +240,9 @@ test('each set is a version; one that is not activated changes nothing', async (
   const before = await present()
   const { policies } = before
   const draft = granted(
-    await desk.root('putPolicies', { body: { policies: { ...policies, more: rule('forbid', 'true') }, activate: false } }),
+    await desk.root('putPolicies', {
+      body: { policies: { ...policies, more: rule('forbid', 'true') }, activate: false },
+    }),
   )
   expect(draft).toMatchObject({ active: false })
   expect(draft.version).toBeGreaterThan(before.version)
@@ -192,7 +259,9 @@ test('G13 a policy that errs only while nobody has approved denies: no yes mends
 test('the floor is not replaced by a file of its name', async () => {
   const { policies } = granted(await desk.root('readPolicies', {}))
   for (const name of ['floor.sensitive', 'floor.anything']) {
-    const put = await desk.root('putPolicies', { body: { policies: { ...policies, [name]: 'permit (principal, action, resource);' } } })
+    const put = await desk.root('putPolicies', {
+      body: { policies: { ...policies, [name]: 'permit (principal, action, resource);' } },
+    })
     expect(refusal(put)).toBe('422 invalid_policy')
   }
 })

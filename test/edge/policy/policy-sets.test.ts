@@ -14,20 +14,37 @@ const DEFAULTS = granted(await root('readPolicies', {})).policies
 const TIDE =
   '@id("no-tide") @reason("the tide") forbid (principal, action in Action::"tool.execute", resource) when { context.session_id == "tide" };'
 /** The defaults and one more text, unlike that of any other set. */
-const setWith = (more: Record<string, string> = {}) => ({ ...DEFAULTS, mark: `@id("${desk.name()}") ${TIDE.slice(15)}`, ...more })
+const setWith = (more: Record<string, string> = {}) => ({
+  ...DEFAULTS,
+  mark: `@id("${desk.name()}") ${TIDE.slice(15)}`,
+  ...more,
+})
 
 const inForce = async () => granted(await root('readPolicies', {}))
 const versions = async () => granted(await root('listPolicyVersions', {})).items
-const read = async (version: number) => granted(await root('readPolicyVersion', { params: { version: `${version}` } }))
+const read = async (version: number) =>
+  granted(await root('readPolicyVersion', { params: { version: `${version}` } }))
 const put = (policies: Record<string, string>, match?: string, activate = true) =>
-  root('putPolicies', { body: { policies, activate }, ...(match === undefined ? {} : { headers: { 'if-match': match } }) })
+  root('putPolicies', {
+    body: { policies, activate },
+    ...(match === undefined ? {} : { headers: { 'if-match': match } }),
+  })
 const activate = (version: number, match?: string, by = root) =>
-  by('activatePolicyVersion', { params: { version: `${version}` }, ...(match === undefined ? {} : { headers: { 'if-match': match } }) })
+  by('activatePolicyVersion', {
+    params: { version: `${version}` },
+    ...(match === undefined ? {} : { headers: { 'if-match': match } }),
+  })
 
 test('a tenant begins with the defaults, as a version like any other', async () => {
   const [first, ...others] = await versions()
   expect(others).toEqual([])
-  expect(first).toMatchObject({ version: 1, active: true, author: 'the edge', note: 'defaults', activated_by: 'the edge' })
+  expect(first).toMatchObject({
+    version: 1,
+    active: true,
+    author: 'the edge',
+    note: 'defaults',
+    activated_by: 'the edge',
+  })
   expect(first?.policy_count).toBe(Object.keys(DEFAULTS).length)
   expect(await inForce()).toMatchObject({ version: 1, previous: null, digest: first?.digest })
 })
@@ -35,16 +52,42 @@ test('a tenant begins with the defaults, as a version like any other', async () 
 test('each set is kept as it was put, with its author, its note, and who put it in force when', async () => {
   const before = await inForce()
   const policies = setWith()
-  const made = granted(await root('putPolicies', { body: { policies, note: 'for the tide', activate: false } }))
-  expect(made).toMatchObject({ version: before.version + 1, active: false, author: 'root', note: 'for the tide', activated_at_ms: null })
+  const made = granted(
+    await root('putPolicies', { body: { policies, note: 'for the tide', activate: false } }),
+  )
+  expect(made).toMatchObject({
+    version: before.version + 1,
+    active: false,
+    author: 'root',
+    note: 'for the tide',
+    activated_at_ms: null,
+  })
   expect(await inForce()).toEqual(before)
   const chief = await desk.operator(['admin'])
   const { warnings, ...active } = granted(await activate(made.version, undefined, chief.client))
   expect(warnings).toEqual([])
-  expect(active).toMatchObject({ version: made.version, active: true, author: 'root', activated_by: chief.name })
-  expect(await inForce()).toMatchObject({ version: made.version, policies, digest: made.digest, previous: before.version })
-  expect(await read(made.version)).toEqual({ ...active, policies, activations: [{ at_ms: active.activated_at_ms, by: chief.name }] })
-  expect(await read(before.version)).toMatchObject({ active: false, policies: before.policies, digest: before.digest })
+  expect(active).toMatchObject({
+    version: made.version,
+    active: true,
+    author: 'root',
+    activated_by: chief.name,
+  })
+  expect(await inForce()).toMatchObject({
+    version: made.version,
+    policies,
+    digest: made.digest,
+    previous: before.version,
+  })
+  expect(await read(made.version)).toEqual({
+    ...active,
+    policies,
+    activations: [{ at_ms: active.activated_at_ms, by: chief.name }],
+  })
+  expect(await read(before.version)).toMatchObject({
+    active: false,
+    policies: before.policies,
+    digest: before.digest,
+  })
 })
 
 test('the set in force has a name of its own and one together with the floor, which is what decisions say', async () => {
@@ -59,7 +102,9 @@ test('the set in force has a name of its own and one together with the floor, wh
 test('what the newest version says already makes no other; what an older one said does', async () => {
   const policies = setWith()
   const first = granted(await put(policies, undefined, false))
-  expect(granted(await put(Object.fromEntries(Object.entries(policies).reverse()), undefined, false))).toEqual(first)
+  expect(
+    granted(await put(Object.fromEntries(Object.entries(policies).reverse()), undefined, false)),
+  ).toEqual(first)
   const enforced = granted(await put(policies))
   expect(enforced).toMatchObject({ version: first.version, active: true, activated_by: 'root' })
   expect(granted(await put(policies))).toEqual(enforced)
@@ -70,7 +115,8 @@ test('what the newest version says already makes no other; what an older one sai
 
 test('nobody puts words into the mouth of another version’s author', async () => {
   const policies = setWith()
-  const noted = async (by: typeof root, note: string) => granted(await by('putPolicies', { body: { policies, note, activate: false } }))
+  const noted = async (by: typeof root, note: string) =>
+    granted(await by('putPolicies', { body: { policies, note, activate: false } }))
   const mal = (await desk.operator(['admin'])).client
   const { version } = await noted(root, 'for the tide')
   const { note, author, warnings } = await noted(mal, 'signed off by security')
@@ -87,7 +133,9 @@ test('nobody puts words into the mouth of another version’s author', async () 
 test('rolling back puts an older version in force, and its calls are decided by it at once', async () => {
   const agent = await desk.agent()
   const tool = await desk.tool()
-  const effect = async () => granted(await agent.client('decide', { body: { tool, args: {}, run: { session: 'tide' } } })).decision.effect
+  const effect = async () =>
+    granted(await agent.client('decide', { body: { tool, args: {}, run: { session: 'tide' } } })).decision
+      .effect
   granted(await put(DEFAULTS))
   const { version } = await inForce()
   expect(await effect()).toBe('allow')
@@ -108,13 +156,17 @@ test('a version that is not there is not put in force, shown or compared', async
   for (const none of ['999999', '0', '-1', '1.0', '0x1', ' 1', 'latest'])
     for (const name of ['readPolicyVersion', 'activatePolicyVersion', 'diffPolicyVersions'] as const)
       expect(refusal(await root(name, { params: { version: none } }))).toBe('404 not_found')
-  expect(refusal(await root('diffPolicyVersions', { params: { version: `${version}` }, query: { against: 999_999 } }))).toBe(
-    '404 not_found',
-  )
+  expect(
+    refusal(
+      await root('diffPolicyVersions', { params: { version: `${version}` }, query: { against: 999_999 } }),
+    ),
+  ).toBe('404 not_found')
 })
 
 const tagged = async () => {
-  const answer = await fetch(new URL('/v1/policies', desk.url), { headers: { authorization: `Bearer ${desk.rootKey}` } })
+  const answer = await fetch(new URL('/v1/policies', desk.url), {
+    headers: { authorization: `Bearer ${desk.rootKey}` },
+  })
   return answer.headers.get('etag') ?? ''
 }
 
@@ -139,12 +191,15 @@ test('the tag of the set in force is what a change is made under; an older one i
   expect(granted(await put(setWith(), '*')).version).toBe(made.version + 2)
 })
 
-test.each(['7', 'latest', '"7', '"a b"', '*, "7"', ','])('a tag that is none is refused, not passed over: %j', async (match) => {
-  const all = await versions()
-  expect(refusal(await put(setWith(), match))).toBe('400 invalid_request')
-  expect(refusal(await activate(1, match))).toBe('400 invalid_request')
-  expect(await versions()).toEqual(all)
-})
+test.each(['7', 'latest', '"7', '"a b"', '*, "7"', ','])(
+  'a tag that is none is refused, not passed over: %j',
+  async (match) => {
+    const all = await versions()
+    expect(refusal(await put(setWith(), match))).toBe('400 invalid_request')
+    expect(refusal(await activate(1, match))).toBe('400 invalid_request')
+    expect(await versions()).toEqual(all)
+  },
+)
 
 test('a change whose answer was lost can be sent again as it was', async () => {
   const tag = await tagged()
@@ -165,7 +220,9 @@ test('of many who change the same set at once, one does', async () => {
 
 test('of many who put and roll back at once, each does one thing after the other: one version is in force, and nobody loses a set', async () => {
   const before = (await versions()).length
-  const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => (i % 2 === 0 ? put(setWith()) : activate(1))))
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, (_, i) => (i % 2 === 0 ? put(setWith()) : activate(1))),
+  )
   answers.map(granted)
   const all = await versions()
   expect(all.length).toBe(before + 6)
@@ -196,7 +253,9 @@ test('four eyes: who may only write stores a set, and who may only activate puts
   expect(refusal(await writer.client('putPolicies', { body }))).toBe('403 forbidden')
   const stored = granted(await writer.client('putPolicies', { body: { ...body, activate: false } }))
   expect(refusal(await activate(stored.version, undefined, writer.client))).toBe('403 forbidden')
-  expect(refusal(await activator.client('putPolicies', { body: { ...body, activate: false } }))).toBe('403 forbidden')
+  expect(refusal(await activator.client('putPolicies', { body: { ...body, activate: false } }))).toBe(
+    '403 forbidden',
+  )
   expect(granted(await activate(stored.version, undefined, activator.client))).toMatchObject({
     author: writer.name,
     activated_by: activator.name,
@@ -225,18 +284,37 @@ test('two versions are compared policy by policy, each text whole; where it stan
     ),
   )
   const diff = async (version: number, against?: number) =>
-    granted(await root('diffPolicyVersions', { params: { version: `${version}` }, query: against === undefined ? {} : { against } }))
+    granted(
+      await root('diffPolicyVersions', {
+        params: { version: `${version}` },
+        query: against === undefined ? {} : { against },
+      }),
+    )
   const forward = await diff(fresh.version)
   expect(forward).toEqual({
     version: fresh.version,
     against: old.version,
     changes: [
-      { policy: 'b/1', in: 'b', change: 'removed', before: 'permit (principal in Role::"b", action, resource);', after: null },
-      { policy: 'c/2', in: 'c', change: 'added', before: null, after: 'forbid (principal in Role::"c", action, resource);' },
+      {
+        policy: 'b/1',
+        in: 'b',
+        change: 'removed',
+        before: 'permit (principal in Role::"b", action, resource);',
+        after: null,
+      },
+      {
+        policy: 'c/2',
+        in: 'c',
+        change: 'added',
+        before: null,
+        after: 'forbid (principal in Role::"c", action, resource);',
+      },
       { policy: 'no-tide', in: 'a', change: 'changed', before: TIDE, after: changed },
     ],
   })
-  expect((await diff(old.version, fresh.version)).changes.map(({ policy, change }) => [policy, change])).toEqual([
+  expect(
+    (await diff(old.version, fresh.version)).changes.map(({ policy, change }) => [policy, change]),
+  ).toEqual([
     ['b/1', 'added'],
     ['c/2', 'removed'],
     ['no-tide', 'changed'],
@@ -270,12 +348,18 @@ test('lists come in pages, newest first', async () => {
   const numbers = async (before: number) =>
     granted(await root('listPolicyVersions', { query: { before } })).items.map(({ version }) => version)
   expect(await numbers(4)).toEqual([3, 2, 1])
-  expect(await numbers(newest)).toEqual(Array.from({ length: Math.min(newest - 1, LIMITS.page) }, (_, i) => newest - 1 - i))
+  expect(await numbers(newest)).toEqual(
+    Array.from({ length: Math.min(newest - 1, LIMITS.page) }, (_, i) => newest - 1 - i),
+  )
 })
 
 test.each([
   ['a note of more than people read', { note: 'x'.repeat(LIMITS.reason_chars + 1) }, '400 invalid_request'],
-  ['a text of more than is parsed', { policies: { a: ' '.repeat(LIMITS.policy_bytes + 1) } }, '400 invalid_request'],
+  [
+    'a text of more than is parsed',
+    { policies: { a: ' '.repeat(LIMITS.policy_bytes + 1) } },
+    '400 invalid_request',
+  ],
   [
     'more texts than a set holds',
     { policies: Object.fromEntries(Array.from({ length: LIMITS.policies + 1 }, (_, i) => [`p${i}`, ''])) },
@@ -289,7 +373,8 @@ test.each([
 })
 
 test('what is probably not meant of a set is told wherever it is checked: linted, put, put in force, shadowing', async () => {
-  const odd = '@id("odd") @reason("odd") forbid (principal in Group::"nosuch", action, resource) unless { context has args && false };'
+  const odd =
+    '@id("odd") @reason("odd") forbid (principal in Group::"nosuch", action, resource) unless { context has args && false };'
   const quorum = `@id("two") @reason("two")\nforbid (principal, action in Action::"tool.execute", resource)\nunless { context.approval.quorum.contains("two of finance") };`
   const policies = setWith({ odd, quorum })
   const { findings } = granted(await root('checkPolicies', { body: { policies } }))
@@ -330,8 +415,15 @@ test('the oldest versions go where there are too many; what was ever in force, o
   const oldest = newest - LIMITS.policy_versions + 1
   expect(oldest).toBeGreaterThan(unused)
   const known = granted(await root('listPolicyVersions', { query: { before: oldest + 2 } })).items
-  expect(known.map(({ version }) => version)).toEqual([oldest + 1, oldest, unused, ...history.map((set) => set.version)])
-  expect(refusal(await root('readPolicyVersion', { params: { version: `${oldest - 1}` } }))).toBe('404 not_found')
+  expect(known.map(({ version }) => version)).toEqual([
+    oldest + 1,
+    oldest,
+    unused,
+    ...history.map((set) => set.version),
+  ])
+  expect(refusal(await root('readPolicyVersion', { params: { version: `${oldest - 1}` } }))).toBe(
+    '404 not_found',
+  )
   expect(await inForce()).toMatchObject({ version: 1, policies: DEFAULTS, previous })
   expect(known.slice(3)).toEqual(history)
   expect(granted(await root('readPolicyShadow', {})).version).toBe(unused)
@@ -340,7 +432,9 @@ test('the oldest versions go where there are too many; what was ever in force, o
 
 test('a set that was in force can be again, though there are more tools than it could be put with', async () => {
   const numbers = Array.from({ length: 12_000 }, (_, i) => i % 10).join()
-  const heavy = setWith({ heavy: `forbid (principal, action in Action::"tool.execute", resource) when { [${numbers}].contains(11) };` })
+  const heavy = setWith({
+    heavy: `forbid (principal, action in Action::"tool.execute", resource) when { [${numbers}].contains(11) };`,
+  })
   const made = granted(await put(heavy))
   await expect(async () => {
     for (;;) await desk.tool()

@@ -7,17 +7,36 @@ type Part = { readonly schema: unknown; readonly make: () => unknown }
 
 const below = (random: Random, limit: number): number => Math.floor(random() * limit)
 const pick = <T>(random: Random, from: readonly [T, ...T[]]): T => from[below(random, from.length)] ?? from[0]
-const NAMES = ['a', 'b c', 'amount', 'é', '', 'constructor', '__entity', '__extn', '__expr', 'in', '"', 'type', 'a'.repeat(70)] as const
+const NAMES = [
+  'a',
+  'b c',
+  'amount',
+  'é',
+  '',
+  'constructor',
+  '__entity',
+  '__extn',
+  '__expr',
+  'in',
+  '"',
+  'type',
+  'a'.repeat(70),
+] as const
 
 /** A number that a decimal holds. */
-const fitting = (random: Random): number => (below(random, 2_000_000) - 1_000_000) / pick(random, [1, 10, 100, 1_000, 10_000])
-const text = (random: Random): string => pick(random, ['', 'a', 'é€\u{1f600}', '__entity', '{"__extn":1}', '\u202e'])
+const fitting = (random: Random): number =>
+  (below(random, 2_000_000) - 1_000_000) / pick(random, [1, 10, 100, 1_000, 10_000])
+const text = (random: Random): string =>
+  pick(random, ['', 'a', 'é€\u{1f600}', '__entity', '{"__extn":1}', '\u202e'])
 const whole = (random: Random): number =>
   pick(random, [0, -0, 1, -1, Number.MAX_SAFE_INTEGER, -Number.MAX_SAFE_INTEGER, below(random, 1_000)])
 
 function scalar(random: Random): Part {
   return pick<() => Part>(random, [
-    () => ({ schema: { type: 'string', ...(random() < 0.3 ? { maxLength: 50 } : {}) }, make: () => text(random) }),
+    () => ({
+      schema: { type: 'string', ...(random() < 0.3 ? { maxLength: 50 } : {}) },
+      make: () => text(random),
+    }),
     () => ({ schema: { type: 'boolean' }, make: () => random() < 0.5 }),
     () => ({ schema: { type: 'integer' }, make: () => whole(random) }),
     () => ({ schema: { type: 'number' }, make: () => fitting(random) }),
@@ -43,11 +62,15 @@ function untyped(random: Random): Part {
 function part(random: Random, depth: number): Part {
   const one = pick(random, ['scalar', 'scalar', 'null', 'list', 'object', 'untyped'])
   if (one === 'untyped') return untyped(random)
-  if (one === 'null') return { schema: { type: ['integer', 'null'] }, make: () => pick<unknown>(random, [null, whole(random)]) }
+  if (one === 'null')
+    return { schema: { type: ['integer', 'null'] }, make: () => pick<unknown>(random, [null, whole(random)]) }
   if (one === 'object' && depth > 0) return record(random, depth - 1)
   const item = scalar(random)
   if (one !== 'list') return item
-  return { schema: { type: 'array', items: item.schema }, make: () => Array.from({ length: below(random, 4) }, item.make) }
+  return {
+    schema: { type: 'array', items: item.schema },
+    make: () => Array.from({ length: below(random, 4) }, item.make),
+  }
 }
 
 function record(random: Random, depth: number): Part & { readonly make: () => Record<string, unknown> } {
@@ -62,13 +85,18 @@ function record(random: Random, depth: number): Part & { readonly make: () => Re
       ...(open ? {} : { additionalProperties: false }),
     },
     make: () => ({
-      ...Object.fromEntries(parts.filter(({ required }) => required || random() < 0.5).map(({ name, make }) => [name, make()])),
+      ...Object.fromEntries(
+        parts.filter(({ required }) => required || random() < 0.5).map(({ name, make }) => [name, make()]),
+      ),
       ...(open && random() < 0.5 ? { undeclared: { __entity: { type: 'Role', id: 'admin' } } } : {}),
     }),
   }
 }
 
-export function randomTool(random: Random): { readonly schema: Schema; readonly args: () => Record<string, unknown> } {
+export function randomTool(random: Random): {
+  readonly schema: Schema
+  readonly args: () => Record<string, unknown>
+} {
   const { schema, make } = record(random, 3)
   return { schema: { ...(schema as Schema), $defs: { text: { type: 'string' } } }, args: make } // a record's schema is an object
 }

@@ -45,7 +45,10 @@ test.each<[schema: unknown, type: string]>([
   [{ type: ['string'] }, 'String'],
   [{ type: 'array', items: { type: 'string' } }, 'Set<String>'],
   [{ type: 'array', items: { type: 'number' }, uniqueItems: true, maxItems: 3 }, 'Set<decimal>'],
-  [object({ a: { type: 'integer' }, 'b c': { type: 'string' } }, { required: ['a'] }), '{ a: Long, "b c"?: String }'],
+  [
+    object({ a: { type: 'integer' }, 'b c': { type: 'string' } }, { required: ['a'] }),
+    '{ a: Long, "b c"?: String }',
+  ],
   [{ type: 'string', anyOf: [{ minLength: 1 }, { const: '' }], not: { const: 'x' } }, 'String'],
   [{ type: 'object', properties: {} }, '{}'],
 ])('%j is seen as %s', (schema, type) => {
@@ -53,7 +56,10 @@ test.each<[schema: unknown, type: string]>([
 })
 
 test('references are followed to their definitions', () => {
-  const $defs = { money: object({ amount: { $ref: '#/$defs/amount' } }, { required: ['amount'] }), amount: { type: 'integer' } }
+  const $defs = {
+    money: object({ amount: { $ref: '#/$defs/amount' } }, { required: ['amount'] }),
+    amount: { type: 'integer' },
+  }
   const properties = { a: { $ref: '#/$defs/money' }, b: { type: 'array', items: { $ref: '#/$defs/amount' } } }
   expect(typed(object(properties, { $defs }))).toBe('{ a?: { amount: Long }, b?: Set<Long> }')
 })
@@ -108,7 +114,9 @@ test.each(['__entity', '__extn', '__expr'])(
     for (const schema of [inner, object({ a: inner }), { type: 'object' }]) {
       expect(JSON.stringify(seen(schema, { ...poses, a: poses }))).not.toContain(name)
     }
-    expect(argumentTypes(inner).unseen).toEqual([{ at: `/${name}`, reason: expect.stringContaining('other than data') }])
+    expect(argumentTypes(inner).unseen).toEqual([
+      { at: `/${name}`, reason: expect.stringContaining('other than data') },
+    ])
   },
 )
 
@@ -117,13 +125,21 @@ test('a property that may never be there is nothing to see', () => {
 })
 
 test('no more of a tool is typed than each rule can be held against', () => {
-  const many = object(Object.fromEntries(Array.from({ length: LIMITS.policy_attributes + 3 }, (_, i) => [`a${i}`, { type: 'string' }])))
+  const many = object(
+    Object.fromEntries(
+      Array.from({ length: LIMITS.policy_attributes + 3 }, (_, i) => [`a${i}`, { type: 'string' }]),
+    ),
+  )
   const { record, unseen } = argumentTypes(many)
   expect([Object.keys(record.attributes).length, unseen.length]).toEqual([LIMITS.policy_attributes, 3])
 })
 
 describe('numbers', () => {
-  const schema = object({ long: { type: 'integer' }, number: { type: 'number' }, list: { type: 'array', items: { type: 'number' } } })
+  const schema = object({
+    long: { type: 'integer' },
+    number: { type: 'number' },
+    list: { type: 'array', items: { type: 'number' } },
+  })
   const parsed = (text: string) => seen(schema, JSON.parse(text) as Record<string, unknown>) // JSON
 
   test.each([
@@ -159,20 +175,30 @@ describe('numbers', () => {
   })
 
   test('each refused number is named', () => {
-    expect(parsed('{"long": 1e300, "number": 0.00001}')).toMatchObject({ errors: [{ at: '/long' }, { at: '/number' }] })
+    expect(parsed('{"long": 1e300, "number": 0.00001}')).toMatchObject({
+      errors: [{ at: '/long' }, { at: '/number' }],
+    })
   })
 })
 
 test('names that mean something to JavaScript are plain names', () => {
-  const schema = object({ constructor: { type: 'string' }, toString: { type: 'integer' }, hasOwnProperty: { type: 'boolean' } })
+  const schema = object({
+    constructor: { type: 'string' },
+    toString: { type: 'integer' },
+    hasOwnProperty: { type: 'boolean' },
+  })
   expect(seen(schema, {})).toEqual({})
-  const args = JSON.parse('{"constructor":"a","toString":1,"hasOwnProperty":false}') as Record<string, unknown> // JSON
+  const args = JSON.parse('{"constructor":"a","toString":1,"hasOwnProperty":false}') as Record<
+    string,
+    unknown
+  > // JSON
   expect(seen(schema, args)).toEqual(args)
 })
 
 test('arguments of another version of the tool are refused, not bent', () => {
   const schema = object({ x: { type: 'integer' } })
-  for (const x of ['1', 1.5, true, [1], { x: 1 }]) expect(seen(schema, { x })).toMatchObject({ code: 'invalid_arguments' })
+  for (const x of ['1', 1.5, true, [1], { x: 1 }])
+    expect(seen(schema, { x })).toMatchObject({ code: 'invalid_arguments' })
 })
 
 test('arguments that fit a schema are, converted, a request that Cedar accepts for the type made of it', () => {
@@ -189,13 +215,17 @@ test('arguments that fit a schema are, converted, a request that Cedar accepts f
       expect(argumentCheck(schema)(args)).toMatchObject({ ok: true })
       const converted = convert(args)
       if (!converted.ok) throw new Error(JSON.stringify([schema, args, converted.error]))
-      expect(validated(whole, converted.value), JSON.stringify({ schema, args })).toMatchObject({ type: 'success' })
+      expect(validated(whole, converted.value), JSON.stringify({ schema, args })).toMatchObject({
+        type: 'success',
+      })
     }
   }
   expect(typedMembers).toBeGreaterThan(300)
   const whole = tenantSchema(
     BASE,
-    new Map([['any', { args: argumentTypes(object({ n: { type: 'integer' } })).record, groups: ['tool.execute'] }]]),
+    new Map([
+      ['any', { args: argumentTypes(object({ n: { type: 'integer' } })).record, groups: ['tool.execute'] }],
+    ]),
   )
   for (const args of [{ n: 'a' }, { n: 1, more: 1 }, { n: decimal('1.0') }])
     expect(validated(whole, args as Record<string, CedarValueJson>)).toMatchObject({ type: 'failure' })
@@ -242,6 +272,13 @@ const validated = (schema: ReturnType<typeof tenantSchema>, args: Record<string,
       now: { __extn: { fn: 'datetime', arg: '2026-11-18T12:00:00Z' } },
       weekday: 3,
       budget: { run: { max_calls: 1, ...NOTHING }, session: { ...NOTHING }, agent: { asks_hour: 0 } },
-      approval: { granted: false, approvers: [], assurance: 'none', standing_s: 0, ...NOBODY, independent: NOBODY },
+      approval: {
+        granted: false,
+        approvers: [],
+        assurance: 'none',
+        standing_s: 0,
+        ...NOBODY,
+        independent: NOBODY,
+      },
     },
   })

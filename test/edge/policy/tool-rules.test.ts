@@ -7,8 +7,15 @@ import { checkToolChange } from '../../../edge/policy/check.ts'
 import type { ProcessToolSpec } from '../../../shared/wire/tools.ts'
 import { toolSpec } from '../../support/fixtures.ts'
 
-const schema = { type: 'object', properties: { amount: { type: 'integer', minimum: 0 } }, required: ['amount'] }
-const tool = (change: Partial<ProcessToolSpec>, name = 'refund') => ({ ...toolSpec({ input_schema: schema, ...change }), name })
+const schema = {
+  type: 'object',
+  properties: { amount: { type: 'integer', minimum: 0 } },
+  required: ['amount'],
+}
+const tool = (change: Partial<ProcessToolSpec>, name = 'refund') => ({
+  ...toolSpec({ input_schema: schema, ...change }),
+  name,
+})
 const FULL = {
   groups: ['payments', 'eu'],
   spends: { arg: 'amount' },
@@ -21,32 +28,61 @@ const put = (text: string, change: Partial<ProcessToolSpec>, was = refund) =>
   checkToolChange({ mine: text }, [was, OTHER], 'refund', tool({ ...FULL, ...change }))
 const broken = (text: string, change: Partial<ProcessToolSpec>) => {
   const answer = put(text, change)
-  return answer.ok ? [] : [answer.error.code, ...(answer.error.errors ?? []).map(({ at, message }) => `${at} ${message}`)]
+  return answer.ok
+    ? []
+    : [answer.error.code, ...(answer.error.errors ?? []).map(({ at, message }) => `${at} ${message}`)]
 }
 const ALL = 'principal, action in Action::"tool.execute", resource'
 const ASK = 'unless { context.approval.granted };'
 const LESS_GROUP = { groups: ['eu'] }
-const LESS_CAPABILITY = { capabilities: ['process_exec', 'network'] satisfies ProcessToolSpec['capabilities'] }
+const LESS_CAPABILITY = {
+  capabilities: ['process_exec', 'network'] satisfies ProcessToolSpec['capabilities'],
+}
 const LESS_SPENDS = { spends: undefined }
 
 test.each([
-  ['a group, by the scope', `forbid (principal, action, resource in ToolGroup::"payments") ${ASK}`, LESS_GROUP, '"payments"'],
-  ['a group, by type too', `forbid (principal, action, resource is Tool in ToolGroup::"payments") ${ASK}`, LESS_GROUP, '"payments"'],
-  ['a group, by a condition', `forbid (${ALL}) when { resource in ToolGroup::"payments" } ${ASK}`, LESS_GROUP, '"payments"'],
+  [
+    'a group, by the scope',
+    `forbid (principal, action, resource in ToolGroup::"payments") ${ASK}`,
+    LESS_GROUP,
+    '"payments"',
+  ],
+  [
+    'a group, by type too',
+    `forbid (principal, action, resource is Tool in ToolGroup::"payments") ${ASK}`,
+    LESS_GROUP,
+    '"payments"',
+  ],
+  [
+    'a group, by a condition',
+    `forbid (${ALL}) when { resource in ToolGroup::"payments" } ${ASK}`,
+    LESS_GROUP,
+    '"payments"',
+  ],
   [
     'a group, among others',
     `forbid (${ALL}) when { resource in [ToolGroup::"a", ToolGroup::"payments"] && context.args has amount } ${ASK}`,
     LESS_GROUP,
     '"payments"',
   ],
-  ['a group that lifts a permit', `permit (${ALL}) unless { resource in ToolGroup::"payments" };`, LESS_GROUP, '"payments"'],
+  [
+    'a group that lifts a permit',
+    `permit (${ALL}) unless { resource in ToolGroup::"payments" };`,
+    LESS_GROUP,
+    '"payments"',
+  ],
   [
     'a group that calls have a say beside',
     `forbid (${ALL}) when { resource in ToolGroup::"payments" || context.plan.tier == "B" };`,
     LESS_GROUP,
     '"payments"',
   ],
-  ['a group, compared', `forbid (${ALL}) when { (resource in ToolGroup::"payments") == true };`, LESS_GROUP, '"payments"'],
+  [
+    'a group, compared',
+    `forbid (${ALL}) when { (resource in ToolGroup::"payments") == true };`,
+    LESS_GROUP,
+    '"payments"',
+  ],
   [
     'a group, in a branch',
     `forbid (${ALL}) when { if resource in ToolGroup::"payments" then context.plan.tier == "B" else false };`,
@@ -65,7 +101,12 @@ test.each([
     LESS_CAPABILITY,
     '"filesystem_write"',
   ],
-  ['capabilities as a whole', `forbid (${ALL}) unless { context.capabilities == context.plan.secrets };`, LESS_CAPABILITY, 'forbid'],
+  [
+    'capabilities as a whole',
+    `forbid (${ALL}) unless { context.capabilities == context.plan.secrets };`,
+    LESS_CAPABILITY,
+    'forbid',
+  ],
   [
     'a capability that kept it from being let through',
     `forbid (${ALL}) unless { ["process_exec", "network", "filesystem_read"].containsAll(context.capabilities) };`,
@@ -84,7 +125,12 @@ test.each([
     LESS_SPENDS,
     'tool.spent',
   ],
-  ['what it spends, by a rule over all', `forbid (${ALL}) when { context.budget.run.tool.spent > 500 };`, LESS_SPENDS, 'tool.spent'],
+  [
+    'what it spends, by a rule over all',
+    `forbid (${ALL}) when { context.budget.run.tool.spent > 500 };`,
+    LESS_SPENDS,
+    'tool.spent',
+  ],
 ])('%s does not go from under a rule', (_what, text, change, at) => {
   const told = broken(text, change)
   expect(told[0]).toBe('tool_breaks_policies')
@@ -101,15 +147,31 @@ test.each([
     `forbid (${ALL}) when { resource in ToolGroup::"payments" && context.tool_name != "refund" };`,
     LESS_GROUP,
   ],
-  ['no rule names the group', `forbid (principal, action, resource in ToolGroup::"other") ${ASK}`, LESS_GROUP],
+  [
+    'no rule names the group',
+    `forbid (principal, action, resource in ToolGroup::"other") ${ASK}`,
+    LESS_GROUP,
+  ],
   [
     'the rule is about another tool',
     `forbid (${ALL}) when { resource == Tool::"other" && resource in ToolGroup::"payments" };`,
     LESS_GROUP,
   ],
-  ['the rule is about another action', 'forbid (principal, action == Action::"run.read", resource in ToolGroup::"payments");', LESS_GROUP],
-  ['the rule is about operators', 'forbid (principal is Operator, action, resource in ToolGroup::"payments");', LESS_GROUP],
-  ['the rule was of groups with less', `forbid (${ALL}) unless { resource in ToolGroup::"payments" };`, LESS_GROUP],
+  [
+    'the rule is about another action',
+    'forbid (principal, action == Action::"run.read", resource in ToolGroup::"payments");',
+    LESS_GROUP,
+  ],
+  [
+    'the rule is about operators',
+    'forbid (principal is Operator, action, resource in ToolGroup::"payments");',
+    LESS_GROUP,
+  ],
+  [
+    'the rule was of groups with less',
+    `forbid (${ALL}) unless { resource in ToolGroup::"payments" };`,
+    LESS_GROUP,
+  ],
   [
     'what else the tool is in suffices',
     `forbid (principal, action, resource) when { resource in [ToolGroup::"payments", ToolGroup::"eu"] };`,
@@ -121,14 +183,26 @@ test.each([
     `permit (${ALL}) when { context.capabilities.contains("filesystem_write") };`,
     LESS_CAPABILITY,
   ],
-  ['the rule reads another capability', `forbid (${ALL}) when { context.capabilities.contains("network") };`, LESS_CAPABILITY],
-  ['the rule counts calls', `forbid (${ALL}) when { context.budget.session.tool.calls > 9223372036854775806 };`, LESS_SPENDS],
+  [
+    'the rule reads another capability',
+    `forbid (${ALL}) when { context.capabilities.contains("network") };`,
+    LESS_CAPABILITY,
+  ],
+  [
+    'the rule counts calls',
+    `forbid (${ALL}) when { context.budget.session.tool.calls > 9223372036854775806 };`,
+    LESS_SPENDS,
+  ],
   [
     'the cap is about another tool',
     'forbid (principal, action == Action::"tool.execute/other", resource) when { context.budget.session.tool.spent > 500 };',
     LESS_SPENDS,
   ],
-  ['more of everything', `forbid (${ALL}) unless { resource in ToolGroup::"payments" };`, { groups: ['payments', 'eu', 'more'] }],
+  [
+    'more of everything',
+    `forbid (${ALL}) unless { resource in ToolGroup::"payments" };`,
+    { groups: ['payments', 'eu', 'more'] },
+  ],
 ])('what no rule would miss may go: %s', (_what, text, change) => {
   expect(broken(text, change)).toEqual([])
 })
@@ -144,8 +218,15 @@ test('with the rules that ship, a tool that composes commands stays one that doe
   const change = (from: Partial<ProcessToolSpec>, to: Partial<ProcessToolSpec>) =>
     checkToolChange(DEFAULTS, [tool(from)], 'refund', tool(to))
   expect(change({ capabilities: ['process_exec'] }, { capabilities: [] }).ok).toBe(false)
-  expect(change({ groups: ['x'], spends: { arg: 'amount' }, capabilities: ['filesystem_write'] }, {}).ok).toBe(true)
-  expect(checkToolChange({ mine: `forbid (principal, action, resource in ToolGroup::"payments");` }, [OTHER], 'refund', tool({})).ok).toBe(
-    true,
-  )
+  expect(
+    change({ groups: ['x'], spends: { arg: 'amount' }, capabilities: ['filesystem_write'] }, {}).ok,
+  ).toBe(true)
+  expect(
+    checkToolChange(
+      { mine: `forbid (principal, action, resource in ToolGroup::"payments");` },
+      [OTHER],
+      'refund',
+      tool({}),
+    ).ok,
+  ).toBe(true)
 })

@@ -19,7 +19,10 @@ const properties = {
   tags: { type: 'array', items: { type: 'string' } },
   free: {},
 }
-const refund = { name: 'refund', input_schema: { type: 'object', properties, required: ['amount', 'price', 'tags'] } }
+const refund = {
+  name: 'refund',
+  input_schema: { type: 'object', properties, required: ['amount', 'price', 'tags'] },
+}
 const other = { name: 'other', input_schema: { type: 'object', properties: { amount: { type: 'string' } } } }
 const TOOLS = [refund, other]
 
@@ -49,8 +52,12 @@ test('every action that a route asks for is one that policies can name, with its
   for (const { action, callers } of routes) {
     if (action === null) continue
     for (const caller of callers) {
-      if (caller === 'anyone' || caller === 'installation') throw new Error(`\`${action}\` is asked of anyone`)
-      expect(check(`permit (principal is ${types[caller]}, action == Action::"${action}", resource is Tenant);`), action).toEqual({
+      if (caller === 'anyone' || caller === 'installation')
+        throw new Error(`\`${action}\` is asked of anyone`)
+      expect(
+        check(`permit (principal is ${types[caller]}, action == Action::"${action}", resource is Tenant);`),
+        action,
+      ).toEqual({
         ok: true,
         value: [],
       })
@@ -67,7 +74,10 @@ test.each([
     'the plan, the clock, what was used, who agreed',
     'context.plan.program == "rm" && context.weekday > 5 && context.budget.run.calls > 3 && context.approval.independent.count < 2',
   ],
-  ['groups of principal and tool', 'principal in Group::"finance" && resource in ToolGroup::"money" && resource.sensitive'],
+  [
+    'groups of principal and tool',
+    'principal in Group::"finance" && resource in ToolGroup::"money" && resource.sensitive',
+  ],
   ['an argument of some tools, by asking each', 'context.args has memo', 'action in Action::"tool.execute"'],
   ['non-ASCII text of one script', 'context.args has memo && context.args.memo == "přílohy"'],
 ])('a rule over %s holds', (_name, condition, scope?: string) => {
@@ -75,13 +85,35 @@ test.each([
 })
 
 test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegExp]>([
-  ['an unknown attribute', on('context.args.amont > 100'), 'mine:1:78', /`args\.amont`.*not found/, /did you mean `amount`/],
+  [
+    'an unknown attribute',
+    on('context.args.amont > 100'),
+    'mine:1:78',
+    /`args\.amont`.*not found/,
+    /did you mean `amount`/,
+  ],
   ['an attribute of a later line', `// é\n\n${on('\n  context.args.amont > 100')}`, 'mine:4:3', /not found/],
   ['a wrong type', on('context.args.amount > "a"'), 'mine:1:100', /expected Long but saw String/],
-  ['unlike things compared', on('context.args.amount == "a"'), 'mine:1:78', /Long and String are not compatible/],
+  [
+    'unlike things compared',
+    on('context.args.amount == "a"'),
+    'mine:1:78',
+    /Long and String are not compatible/,
+  ],
   ['an argument that no policy sees', on('context.args.free == 1'), 'mine:1:78', /not found/],
-  ['an optional argument that may be absent', on('context.args.memo == "a"'), 'mine:1:78', /optional attribute/, /context\.args has memo/],
-  ['a decimal read from a text', on('decimal(context.args.memo).lessThan(decimal("1.0"))'), 'mine:1:78', /non-literal/],
+  [
+    'an optional argument that may be absent',
+    on('context.args.memo == "a"'),
+    'mine:1:78',
+    /optional attribute/,
+    /context\.args has memo/,
+  ],
+  [
+    'a decimal read from a text',
+    on('decimal(context.args.memo).lessThan(decimal("1.0"))'),
+    'mine:1:78',
+    /non-literal/,
+  ],
   ['an attribute that principals have not', on('principal.clearance == "high"'), 'mine:1:78', /not found/],
   [
     'a tool that there is not',
@@ -104,8 +136,19 @@ test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegEx
     /unrecognized/,
     /tool\.execute\/refund/,
   ],
-  ['a kind of entity that there is not', 'permit (principal == Agant::"x", action, resource);', 'mine:1:22', /`Agant`/, /`Agent`/],
-  ['a rule over all tools by the argument of one', on('context.args.amount > 1', 'action in Action::"tool.execute"'), 'mine:1:71', /./],
+  [
+    'a kind of entity that there is not',
+    'permit (principal == Agant::"x", action, resource);',
+    'mine:1:22',
+    /`Agant`/,
+    /`Agent`/,
+  ],
+  [
+    'a rule over all tools by the argument of one',
+    on('context.args.amount > 1', 'action in Action::"tool.execute"'),
+    'mine:1:71',
+    /./,
+  ],
   [
     'a rule over everything by what calls alone have',
     on('context.plan.tier == "B"', 'action'),
@@ -120,7 +163,13 @@ test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegEx
     /unexpected token/,
     /expected/,
   ],
-  ['a number beyond 64 bits', on('context.args.amount > 9223372036854775808'), 'mine:1:100', /too large/, /9223372036854775807/],
+  [
+    'a number beyond 64 bits',
+    on('context.args.amount > 9223372036854775808'),
+    'mine:1:100',
+    /too large/,
+    /9223372036854775807/,
+  ],
 ])('%s is refused by its place', (_name, text, at, message, hint) => {
   const parsed = compile({ mine: text })
   const { code, errors } = refused(parsed.ok ? check(text) : parsed)
@@ -134,8 +183,14 @@ test.each([
   ['mixed scripts in a text', on('context.args has memo && context.args.memo == "раypal"')],
   ['a text that turns its direction', on('context.args has memo && context.args.memo == "user\u202enimda"')],
   ['an entity by a look-alike', on('true', 'action').replace('principal', 'principal in Group::"аdmin"')],
-  ['an entity by a look-alike of one script', on('true', 'action').replace('principal', 'principal in Group::"асе"')],
-  ['an entity by a look-alike behind a comment', on('true', 'action').replace('principal', 'principal in Group:: //\n"асе"')],
+  [
+    'an entity by a look-alike of one script',
+    on('true', 'action').replace('principal', 'principal in Group::"асе"'),
+  ],
+  [
+    'an entity by a look-alike behind a comment',
+    on('true', 'action').replace('principal', 'principal in Group:: //\n"асе"'),
+  ],
   ['an entity by an escape', on('true', 'action').replace('principal', 'principal in Group::"\\u{61}dmin"')],
 ])('%s is refused', (_name, text) => {
   const { code, errors } = refused(check(text))
@@ -145,11 +200,16 @@ test.each([
 
 test('what can never apply is said, and no mistake', () => {
   const answer = check(on('context.args has nothing && true'))
-  expect(answer).toMatchObject({ ok: true, value: [{ at: 'mine:1:1', message: expect.stringContaining('impossible') }] })
+  expect(answer).toMatchObject({
+    ok: true,
+    value: [{ at: 'mine:1:1', message: expect.stringContaining('impossible') }],
+  })
 })
 
 test('lines that end as elsewhere are lines; ten thousand look-alikes are told of at once', () => {
-  expect(check(on('context.amount > 1').replaceAll(' ', '\r\n').replace('context.amount', 'context.args.amount'))).toMatchObject({
+  expect(
+    check(on('context.amount > 1').replaceAll(' ', '\r\n').replace('context.amount', 'context.args.amount')),
+  ).toMatchObject({
     ok: true,
   })
   const began = performance.now()
@@ -168,27 +228,36 @@ test('a name of the floor is the floor’s, and the tenant’s file is told', ()
   const whole = underFloor({ mine: '@id("sensitive-needs-approval") permit (principal, action, resource);' })
   const { errors } = refused(whole.ok ? compile(whole.value) : whole)
   expect(errors).toEqual([
-    { at: 'mine', message: 'the id `sensitive-needs-approval` is taken by a policy of `floor.sensitive`; name each policy once' },
+    {
+      at: 'mine',
+      message:
+        'the id `sensitive-needs-approval` is taken by a policy of `floor.sensitive`; name each policy once',
+    },
   ])
 })
 
 test.each(['run.budget', 'session.budget', 'tool.egress', 'tool.executables'])(
   'what the edge calls itself in a decision is no id: %s',
   (id) => {
-    expect(refused(compile({ mine: `\n@id("${id}") permit (principal, action, resource);` })).errors).toEqual([
-      { at: 'mine:2:1', message: `the id \`${id}\` is the edge’s own; choose another` },
-    ])
+    expect(refused(compile({ mine: `\n@id("${id}") permit (principal, action, resource);` })).errors).toEqual(
+      [{ at: 'mine:2:1', message: `the id \`${id}\` is the edge’s own; choose another` }],
+    )
   },
 )
 
 test('policies without an id are numbered as they are written, with what a comment or a string holds left alone', () => {
   const one = 'forbid (principal, action, resource) when { "//" == "a\\";b" };'
-  const rest = Array.from({ length: 24 }, (_, i) => `forbid (principal, action, resource) when { ${i + 2} == 0 // not; yet\n };`)
+  const rest = Array.from(
+    { length: 24 },
+    (_, i) => `forbid (principal, action, resource) when { ${i + 2} == 0 // not; yet\n };`,
+  )
   const text = `// ${one}\n${[one, ...rest].join(' // ; "\r\n')}\n// ${one}`
   const set = compile({ mine: text })
   if (!set.ok) throw new Error(set.error.detail)
   const rules = [...set.value.rules]
-  expect(rules.map(([id, { source }]) => [id, source.text])).toEqual([one, ...rest].map((each, i) => [`mine/${i + 1}`, each]))
+  expect(rules.map(([id, { source }]) => [id, source.text])).toEqual(
+    [one, ...rest].map((each, i) => [`mine/${i + 1}`, each]),
+  )
   expect([...policiesIn({ mine: text })].map(([id, { text: each }]) => [id, each])).toEqual(
     rules.map(([id, { source }]) => [id, source.text]),
   )
@@ -203,14 +272,25 @@ test.each([
   ['brackets that nothing closes', on('('.repeat(100_000)), /nested deeper/],
   ['a chain of sums', on(`${'1 + '.repeat(5_000)}1 > 0`), /nested deeper/],
   ['a chain of attributes', on(`context${'.a'.repeat(5_000)} == 1`), /nested deeper/],
-  ['branches in branches', on(`${'if true then '.repeat(1_000)}true${' else false'.repeat(1_000)}`), /more than 256 conditions/],
+  [
+    'branches in branches',
+    on(`${'if true then '.repeat(1_000)}true${' else false'.repeat(1_000)}`),
+    /more than 256 conditions/,
+  ],
   ['lists in lists', on(`${'['.repeat(400)}1${']'.repeat(400)} == 1`), /nested deeper/],
-  ['deep brackets in what is a comment to one reader alone', `//\r${on(`${'('.repeat(400)}true${')'.repeat(400)}`)}`, /control character/],
+  [
+    'deep brackets in what is a comment to one reader alone',
+    `//\r${on(`${'('.repeat(400)}true${')'.repeat(400)}`)}`,
+    /control character/,
+  ],
   ['a line end of another alphabet', `//\u2028${on('true')}`, /control character/],
 ])('%s never reach the engine', (_name, text, message) => {
   const began = performance.now()
   for (const answer of [compile({ mine: text }) as Result<unknown>, check(text)]) {
-    expect(refused(answer)).toMatchObject({ code: 'invalid_policy', errors: [{ message: expect.stringMatching(message) }] })
+    expect(refused(answer)).toMatchObject({
+      code: 'invalid_policy',
+      errors: [{ message: expect.stringMatching(message) }],
+    })
   }
   expect(performance.now() - began).toBeLessThan(2_000)
 })
@@ -230,7 +310,11 @@ test.each<[name: string, of: (n: number) => string]>([
     const text = on(of(n))
     const read = compile({ mine: text })
     const checked = check(text) // whatever it says, it says something
-    if (!read.ok) expect([read.error.errors?.[0]?.message, checked.ok]).toEqual([expect.stringMatching(/nested deeper|conditions/), false])
+    if (!read.ok)
+      expect([read.error.errors?.[0]?.message, checked.ok]).toEqual([
+        expect.stringMatching(/nested deeper|conditions/),
+        false,
+      ])
     return read.ok
   })
   expect([stood.length > 10, stood.length < depths.length]).toEqual([true, true])
@@ -239,7 +323,9 @@ test.each<[name: string, of: (n: number) => string]>([
 
 test('1,000 policies are checked within 2 s', () => {
   const text = Array.from({ length: 1_000 }, (_, i) =>
-    on(`context.args.amount > ${i} && context.args has memo && context.args.memo like "a*" && !context.approval.granted`),
+    on(
+      `context.args.amount > ${i} && context.args has memo && context.args.memo like "a*" && !context.approval.granted`,
+    ),
   ).join('\n')
   const began = performance.now()
   expect(check(text)).toEqual({ ok: true, value: [] })
@@ -255,10 +341,16 @@ test.each([
   ['many rules', on('context.plan.tier == "B"', ALL).repeat(200)],
   ['few rules of many conditions', on(Array(250).fill('1 < 2').join(' && '), ALL).repeat(10)],
   ['one rule with a long list', on(`[${'1,'.repeat(5_000)}1].contains(2)`, ALL)],
-  ['rules that name a tool in a comment', `// Action::"\n${on('1 < 2 // Action::"\n', 'action')}`.repeat(200)],
+  [
+    'rules that name a tool in a comment',
+    `// Action::"\n${on('1 < 2 // Action::"\n', 'action')}`.repeat(200),
+  ],
   [
     'rules that name every tool',
-    on(Array(100).fill('1 < 2').join(' && '), `action in [${MANY.map(({ name }) => `Action::"tool.execute/${name}"`).join()}]`).repeat(20),
+    on(
+      Array(100).fill('1 < 2').join(' && '),
+      `action in [${MANY.map(({ name }) => `Action::"tool.execute/${name}"`).join()}]`,
+    ).repeat(20),
   ],
 ])('what nobody could check in time is refused before it is begun: %s', (_what, text) => {
   const began = performance.now()
@@ -269,20 +361,29 @@ test.each([
 test.each([
   ['in scopes', (names: string) => on('true', `action in [${names}]`)],
   ['in conditions', (names: string) => on(`action in [${names}]`, 'action == Action::"tool.list"')],
-])('a set that names thousands of unknown actions is refused before the validator runs: %s', (_where, rule) => {
-  const nowhere = (from: number) => Array.from({ length: 500 }, (_, i) => `Action::"tool.execute/none${from}x${i}"`).join()
-  const began = performance.now()
-  const { code, detail } = refused(check(Array.from({ length: 20 }, (_, from) => rule(nowhere(from))).join(''), MANY))
-  expect(performance.now() - began).toBeLessThan(2_000)
-  expect([code, detail]).toEqual([
-    'invalid_policy',
-    expect.stringContaining('10000 actions that do not exist, such as `Action::"tool.execute/none0x0"`'),
-  ])
-})
+])(
+  'a set that names thousands of unknown actions is refused before the validator runs: %s',
+  (_where, rule) => {
+    const nowhere = (from: number) =>
+      Array.from({ length: 500 }, (_, i) => `Action::"tool.execute/none${from}x${i}"`).join()
+    const began = performance.now()
+    const { code, detail } = refused(
+      check(Array.from({ length: 20 }, (_, from) => rule(nowhere(from))).join(''), MANY),
+    )
+    expect(performance.now() - began).toBeLessThan(2_000)
+    expect([code, detail]).toEqual([
+      'invalid_policy',
+      expect.stringContaining('10000 actions that do not exist, such as `Action::"tool.execute/none0x0"`'),
+    ])
+  },
+)
 
 /** As many unknown attributes as a text of so many characters holds, in one rule about every action. */
 const astray = (id: number, length: number): string => {
-  const [head, tail] = [`@id("p${id}") forbid (principal, action, resource) when { [context.q`, '].isEmpty() };']
+  const [head, tail] = [
+    `@id("p${id}") forbid (principal, action, resource) when { [context.q`,
+    '].isEmpty() };',
+  ]
   const count = Math.floor((length - head.length - tail.length) / ',context.q1000'.length)
   return `${head}${Array.from({ length: count }, (_, i) => `,context.q${i + 1000}`).join('')}${tail}`
 }
@@ -291,7 +392,9 @@ test.each([
   ['15 of those', Array.from({ length: 15 }, (_, i) => astray(i, 63_000)), 'limit_reached'],
   [
     '120 rules of 1 KB',
-    Array.from({ length: 2 }, (_, i) => Array.from({ length: 60 }, (_, j) => astray(60 * i + j, 1_000)).join('\n')),
+    Array.from({ length: 2 }, (_, i) =>
+      Array.from({ length: 60 }, (_, j) => astray(60 * i + j, 1_000)).join('\n'),
+    ),
     'invalid_policy',
   ],
 ])('what is wrong in everything is told in time, tools or none: %s', (_what, texts, code) => {
@@ -308,7 +411,12 @@ test.each([
   ['rules over none of the tools', on('true', 'action == Action::"tool.list"').repeat(900)],
   ['rules of operators', 'permit (principal is Operator, action, resource);'.repeat(900)],
   ['semicolons in a text', on(`context.tool_name == "${';'.repeat(2_000)}"`, ALL)],
-  ['rules of one tool each', MANY.map(({ name }) => on('context.plan.tier == "B"', `action == Action::"tool.execute/${name}"`)).join('')],
+  [
+    'rules of one tool each',
+    MANY.map(({ name }) => on('context.plan.tier == "B"', `action == Action::"tool.execute/${name}"`)).join(
+      '',
+    ),
+  ],
 ])('what can be checked in time is, with all the tools there may be: %s', (_what, text) => {
   expect(check(text, MANY)).toMatchObject({ ok: true })
 })
@@ -334,7 +442,10 @@ test.each([
 })
 
 const RULE = on('context.args.amount > 100')
-const asTool = (name: string, input_schema: Record<string, unknown>) => ({ ...toolSpec({ input_schema }), name })
+const asTool = (name: string, input_schema: Record<string, unknown>) => ({
+  ...toolSpec({ input_schema }),
+  name,
+})
 const REGISTERED = TOOLS.map((tool) => asTool(tool.name, tool.input_schema))
 const change = (input_schema: Record<string, unknown> | null, name = 'refund', text = RULE) =>
   checkToolChange({ mine: text }, REGISTERED, name, input_schema === null ? null : asTool(name, input_schema))
@@ -358,8 +469,14 @@ test('a tool that a rule names as its resource is not taken away under it', () =
     on('resource == Tool::"refund"', 'action in Action::"tool.execute"'),
   ]) {
     const { code, errors } = refused(change(null, 'refund', text))
-    expect([code, errors]).toEqual(['tool_breaks_policies', [expect.objectContaining({ at: `mine:1:${text.indexOf('"refund"') + 1}` })]])
-    expect(change({ ...refund.input_schema, title: 'anew' }, 'refund', text)).toEqual({ ok: true, value: true })
+    expect([code, errors]).toEqual([
+      'tool_breaks_policies',
+      [expect.objectContaining({ at: `mine:1:${text.indexOf('"refund"') + 1}` })],
+    ])
+    expect(change({ ...refund.input_schema, title: 'anew' }, 'refund', text)).toEqual({
+      ok: true,
+      value: true,
+    })
     expect(change(null, 'other', text)).toEqual({ ok: true, value: true })
   }
 })
@@ -368,16 +485,27 @@ test('a change that no rule minds is none of theirs', () => {
   const more = { ...refund.input_schema, properties: { ...properties, more: { type: 'boolean' } } }
   expect(change(more)).toEqual({ ok: true, value: true })
   expect(change(null, 'other')).toEqual({ ok: true, value: true })
-  expect(change({ type: 'object', properties: { amount: { type: 'boolean' } } }, 'new')).toEqual({ ok: true, value: true })
+  expect(change({ type: 'object', properties: { amount: { type: 'boolean' } } }, 'new')).toEqual({
+    ok: true,
+    value: true,
+  })
 })
 
 test('a rule over all tools is held against the one that changes', () => {
   const all = on('context.args has limit && context.args.limit > 5', 'action in Action::"tool.execute"')
-  expect(change({ type: 'object', properties: { limit: { type: 'integer' } } }, 'new', all)).toEqual({ ok: true, value: true })
-  expect(refused(change({ type: 'object', properties: { limit: { type: 'string' } } }, 'new', all)).code).toBe('tool_breaks_policies')
+  expect(change({ type: 'object', properties: { limit: { type: 'integer' } } }, 'new', all)).toEqual({
+    ok: true,
+    value: true,
+  })
+  expect(
+    refused(change({ type: 'object', properties: { limit: { type: 'string' } } }, 'new', all)).code,
+  ).toBe('tool_breaks_policies')
 })
 
 test('what a set had wrong before does not stand in the way of a change', () => {
   const broken = `${on('context.args.gone == 1')}\n${on('true', 'action == Action::"tool.execute/gone"')}`
-  expect(change({ ...refund.input_schema, title: 'anew' }, 'refund', broken)).toEqual({ ok: true, value: true })
+  expect(change({ ...refund.input_schema, title: 'anew' }, 'refund', broken)).toEqual({
+    ok: true,
+    value: true,
+  })
 })

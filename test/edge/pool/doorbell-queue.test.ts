@@ -45,7 +45,8 @@ test('an agent of ten runs with ten calls each stands with a few of them before 
   say(rings.waits(ring('b', 1), 0))
   expect(line.indexOf('b.1')).toBe(LIMITS.doorbells_per_agent)
   // Nor does it gain by saying again that they wait, while workers are busy.
-  for (let now = 10_000; now < 100_000; now += 10_000) for (let n = 0; n < 10; n++) rings.waits(ring('a0', n), now)
+  for (let now = 10_000; now < 100_000; now += 10_000)
+    for (let n = 0; n < 10; n++) rings.waits(ring('a0', n), now)
   say(rings.waits(ring('c', 1), 100_000))
   expect(line.indexOf('c.1')).toBe(LIMITS.doorbells_per_agent + 1)
 })
@@ -73,7 +74,10 @@ test('doorbells that were heard, and not answered for 5 s, make room for the nex
   for (const n of [1, 2, 3]) rings.waits(ring('a', n), 0)
   expect([rings.stuck(ring('a', 3), 4_999), named(rings.heard(ring('a', 3), 4_999))]).toEqual([false, ''])
   expect(named(rings.waits(ring('a', 3), 5_000))).toBe('')
-  expect([rings.stuck(ring('a', 3), 5_000), rings.stuck({ ...ring('a', 3), worker: 'wkr_1' }, 5_000)]).toEqual([true, false])
+  expect([
+    rings.stuck(ring('a', 3), 5_000),
+    rings.stuck({ ...ring('a', 3), worker: 'wkr_1' }, 5_000),
+  ]).toEqual([true, false])
   expect(named(rings.heard(ring('a', 3), 5_000))).toBe('a.3')
   expect(named(rings.waits(ring('a', 1), 10_000))).toBe('a.1')
 })

@@ -23,7 +23,8 @@ describe.each(files)('$file', ({ file, ...sent }) => {
   let onPaper: CaseResult[]
   const clients = new Map<string, Client>()
   const keyed = (name: string, { key }: { key?: string | undefined }): void => {
-    if (key === undefined) throw new Error(`\`${name}\` is there already; name it otherwise in ${basename(file)}`)
+    if (key === undefined)
+      throw new Error(`\`${name}\` is there already; name it otherwise in ${basename(file)}`)
     clients.set(name, client(desk.url, bearer(key)))
   }
   const as = (name: string): Client => {
@@ -36,26 +37,36 @@ describe.each(files)('$file', ({ file, ...sent }) => {
     const checked = granted(await desk.root('checkPolicies', { body: { cases: sent } }))
     expect(checked.refusal).toBeNull()
     onPaper = checked.results
-    for (const [name, change] of Object.entries(tools)) granted(await desk.root('putTool', { params: { name }, body: toolOfCase(change) }))
+    for (const [name, change] of Object.entries(tools))
+      granted(await desk.root('putTool', { params: { name }, body: toolOfCase(change) }))
     for (const [name, spec] of Object.entries(operators))
       keyed(name, granted(await desk.root('putOperator', { params: { name }, body: spec })))
     for (const [name, spec] of Object.entries(agents))
-      keyed(name, granted(await desk.root('putAgent', { params: { name }, body: { pool: desk.pool, ...spec } })))
+      keyed(
+        name,
+        granted(await desk.root('putAgent', { params: { name }, body: { pool: desk.pool, ...spec } })),
+      )
   })
   afterAll(async () => {
     for (const name of Object.keys(tools)) granted(await desk.root('deleteTool', { params: { name } }))
     for (const name of Object.keys(agents)) granted(await desk.root('deleteAgent', { params: { name } }))
-    for (const name of Object.keys(operators)) granted(await desk.root('deleteOperator', { params: { name } }))
+    for (const name of Object.keys(operators))
+      granted(await desk.root('deleteOperator', { params: { name } }))
   })
 
   const changesOf = (one: PolicyCase): Record<string, string | null> => ({
-    ...Object.fromEntries(one.with.map((name) => [name, sets[name]?.join('\n') ?? `no set \`${name}\` in ${file}`])),
+    ...Object.fromEntries(
+      one.with.map((name) => [name, sets[name]?.join('\n') ?? `no set \`${name}\` in ${file}`]),
+    ),
     ...Object.fromEntries(one.without.map((name) => [name, null])),
   })
   const named = cases.map((one) => [one.description, one] as const)
 
   test.each(named)('%s', (description) => {
-    expect(onPaper.find((result) => result.description === description)).toMatchObject({ passed: true, differs: [] })
+    expect(onPaper.find((result) => result.description === description)).toMatchObject({
+      passed: true,
+      differs: [],
+    })
   })
 
   // A running edge has the time that it has, counts for itself (test/edge/run/usage.test.ts), knows files by their bytes
@@ -72,38 +83,57 @@ describe.each(files)('$file', ({ file, ...sent }) => {
     ]) => at === undefined && used === undefined && !folder_met_secret && files.length === 0,
   )
   if (live.length === 0) return
-  test.each(live)('for real: %s', async (_description, { request, expect: expected, silent, approved_by, ...sides }) => {
-    const agent = as(request.agent)
-    const { agent: _, run, ...call } = request
-    const body = { ...call, ...(run === undefined ? {} : { run }) }
-    const { id } = granted(await agent('createRun', { body: run ?? {} })) // before policies change: what they decide is the call
-    const ask = async () => {
-      // Without a permission to try, the dry run itself is refused; the real proposal is decided all the same.
-      const tried = sides.without.length > 0 ? null : granted(await agent('decide', { body }))
-      const proposed = granted(await agent('proposeCall', { params: { run: id }, body: call }))
-      if (tried !== null)
-        expect([tried.decision, tried.plan]).toEqual([{ ...proposed.decision, snapshot: tried.decision.snapshot }, proposed.plan ?? null])
-      for (const name of approved_by)
-        granted(await as(name)('answerApproval', { params: { id: proposed.approval?.id ?? 'none' }, body: { decision: 'approve' } }))
-      return approved_by.length === 0 ? proposed : granted(await agent('readCall', { params: { run: proposed.run, call: proposed.id } }))
-    }
-    const changes = changesOf({ request, expect: expected, silent, approved_by, ...sides })
-    const made = Object.keys(changes).length === 0 ? await ask() : await desk.withPolicies(changes, ask)
+  test.each(live)(
+    'for real: %s',
+    async (_description, { request, expect: expected, silent, approved_by, ...sides }) => {
+      const agent = as(request.agent)
+      const { agent: _, run, ...call } = request
+      const body = { ...call, ...(run === undefined ? {} : { run }) }
+      const { id } = granted(await agent('createRun', { body: run ?? {} })) // before policies change: what they decide is the call
+      const ask = async () => {
+        // Without a permission to try, the dry run itself is refused; the real proposal is decided all the same.
+        const tried = sides.without.length > 0 ? null : granted(await agent('decide', { body }))
+        const proposed = granted(await agent('proposeCall', { params: { run: id }, body: call }))
+        if (tried !== null)
+          expect([tried.decision, tried.plan]).toEqual([
+            { ...proposed.decision, snapshot: tried.decision.snapshot },
+            proposed.plan ?? null,
+          ])
+        for (const name of approved_by)
+          granted(
+            await as(name)('answerApproval', {
+              params: { id: proposed.approval?.id ?? 'none' },
+              body: { decision: 'approve' },
+            }),
+          )
+        return approved_by.length === 0
+          ? proposed
+          : granted(await agent('readCall', { params: { run: proposed.run, call: proposed.id } }))
+      }
+      const changes = changesOf({ request, expect: expected, silent, approved_by, ...sides })
+      const made = Object.keys(changes).length === 0 ? await ask() : await desk.withPolicies(changes, ask)
 
-    const { plan } = expected
-    if (approved_by.length === 0) expect(made.decision).toMatchObject(decided({ expect: expected }))
-    if (plan !== undefined) expect(made.plan).toMatchObject(planned(plan))
-    expect(made.state).toBe({ allow: 'granted', ask: 'awaiting_approval', deny: 'denied' }[expected.effect])
-    for (const words of silent) expect(JSON.stringify(made.decision)).not.toContain(words)
-    if (made.ended_at_ms === undefined) granted(await desk.root('cancelRun', { params: { run: made.run } }))
-  })
+      const { plan } = expected
+      if (approved_by.length === 0) expect(made.decision).toMatchObject(decided({ expect: expected }))
+      if (plan !== undefined) expect(made.plan).toMatchObject(planned(plan))
+      expect(made.state).toBe({ allow: 'granted', ask: 'awaiting_approval', deny: 'denied' }[expected.effect])
+      for (const words of silent) expect(JSON.stringify(made.decision)).not.toContain(words)
+      if (made.ended_at_ms === undefined) granted(await desk.root('cancelRun', { params: { run: made.run } }))
+    },
+  )
 })
 
 /** Which policies, whatever their order. */
 const decided = ({ expect: { plan: _, policies, ...said } }: Pick<PolicyCase, 'expect'>) =>
   policies === undefined
     ? said
-    : { ...said, policies: expect.toSatisfy((given: string[]) => given.toSorted().join() === policies.toSorted().join(), policies.join()) }
+    : {
+        ...said,
+        policies: expect.toSatisfy(
+          (given: string[]) => given.toSorted().join() === policies.toSorted().join(),
+          policies.join(),
+        ),
+      }
 
 const planned = ({ tier, egress: mode, hosts }: NonNullable<PolicyCase['expect']['plan']>) => ({
   tier,
@@ -113,14 +143,26 @@ const planned = ({ tier, egress: mode, hosts }: NonNullable<PolicyCase['expect']
 test('every file of cases says what it is about, and no case is there twice', () => {
   expect(files.length).toBeGreaterThan(5)
   for (const { file, about, cases } of files)
-    expect([file, about.length > 40, new Set(cases.map(({ description }) => description)).size]).toEqual([file, true, cases.length])
+    expect([file, about.length > 40, new Set(cases.map(({ description }) => description)).size]).toEqual([
+      file,
+      true,
+      cases.length,
+    ])
 })
 
 test('every example has cases, and each of its policies decides one of them', () => {
   const folder = join(ROOT, 'policies/examples')
-  const decisive = new Set(files.flatMap(({ cases }) => cases.flatMap(({ expect: { policies = [] } }) => policies)))
+  const decisive = new Set(
+    files.flatMap(({ cases }) => cases.flatMap(({ expect: { policies = [] } }) => policies)),
+  )
   for (const example of readdirSync(folder)) {
-    const ids = [...readFileSync(join(folder, example), 'utf8').matchAll(/@id\("([^"]+)"\)/g)].map(([, id]) => id)
-    expect([example, ids.length > 0, ids.filter((id) => !decisive.has(id ?? ''))]).toEqual([example, true, []])
+    const ids = [...readFileSync(join(folder, example), 'utf8').matchAll(/@id\("([^"]+)"\)/g)].map(
+      ([, id]) => id,
+    )
+    expect([example, ids.length > 0, ids.filter((id) => !decisive.has(id ?? ''))]).toEqual([
+      example,
+      true,
+      [],
+    ])
   }
 })

@@ -31,10 +31,14 @@ const [ann, ben, gone] = [
 ]
 for (const name of ['plain', 'asking', 'denying', 'versioned', 'counted']) await desk.tool({}, name)
 await desk.tool({ capabilities: ['network'] }, 'net')
-const BASE = { ...DEFAULTS, base: `${forbid('asks', 'asking', NO_YES)}\n${forbid('denies', 'denying', 'true')}` }
+const BASE = {
+  ...DEFAULTS,
+  base: `${forbid('asks', 'asking', NO_YES)}\n${forbid('denies', 'denying', 'true')}`,
+}
 granted(await root('putPolicies', { body: { policies: BASE } }))
 
-const propose = async (by = ann, tool = 'plain', args = {}) => granted(await by.client('proposeCallInNewRun', { body: { tool, args } }))
+const propose = async (by = ann, tool = 'plain', args = {}) =>
+  granted(await by.client('proposeCallInNewRun', { body: { tool, args } }))
 const answer = async ({ approval }: Call, decision: 'approve' | 'deny', by = root) =>
   granted(await by('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision } }))
 
@@ -47,14 +51,23 @@ const logged = (calls: readonly Call[]) =>
 
 /** A set that is not in force, by its version. */
 const candidate = async (more: string, base: Record<string, string> = BASE) =>
-  String(granted(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } })).version)
+  String(
+    granted(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } }))
+      .version,
+  )
 const rehearse = async (version: string, body: { days?: number; limit?: number } = {}) =>
   granted(await root('rehearsePolicyVersion', { params: { version }, body }))
-const flipsOf = ({ flips }: Rehearsal) => flips.map(({ call, from, now, to }) => [call, `${from} ${now} ${to}`])
+const flipsOf = ({ flips }: Rehearsal) =>
+  flips.map(({ call, from, now, to }) => [call, `${from} ${now} ${to}`])
 const expectFlips = (told: Rehearsal, flips: readonly (readonly [Call, string])[]) =>
-  expect(new Map(flipsOf(told).map(([call, kind]) => [call, kind]))).toEqual(new Map(flips.map(([{ id }, kind]) => [id, kind])))
+  expect(new Map(flipsOf(told).map(([call, kind]) => [call, kind]))).toEqual(
+    new Map(flips.map(([{ id }, kind]) => [id, kind])),
+  )
 
-let calls: Record<'ran' | 'text' | 'approved' | 'rejected' | 'asked' | 'denied' | 'unlisted' | 'revoked' | 'first' | 'second', Call>
+let calls: Record<
+  'ran' | 'text' | 'approved' | 'rejected' | 'asked' | 'denied' | 'unlisted' | 'revoked' | 'first' | 'second',
+  Call
+>
 
 beforeAll(async () => {
   const ran = await propose()
@@ -80,7 +93,12 @@ beforeAll(async () => {
   await answer(second, 'approve')
   await peer.run(second.id)
   calls = { ran, text, approved, rejected, asked, denied, unlisted, revoked, first, second }
-  expect([denied.state, unlisted.state, first.state, second.state]).toEqual(['denied', 'denied', 'granted', 'awaiting_approval'])
+  expect([denied.state, unlisted.state, first.state, second.state]).toEqual([
+    'denied',
+    'denied',
+    'granted',
+    'awaiting_approval',
+  ])
   await logged(Object.values(calls))
 })
 
@@ -89,7 +107,14 @@ test('the set in force, and one that says the same, flip nothing; a revoked agen
   const revoked = [{ reason: 'the agent was revoked since', count: 1 }]
   for (const same of [String(version), await candidate('')]) {
     const told = await rehearse(same)
-    expect(told).toMatchObject({ version: Number(same), against: version, looked_at: 10, complete: true, summary: [], flips: [] })
+    expect(told).toMatchObject({
+      version: Number(same),
+      against: version,
+      looked_at: 10,
+      complete: true,
+      summary: [],
+      flips: [],
+    })
     expect(told.unrehearsable).toEqual(revoked)
     expect([told.approvals, told.approvals_per_day]).toEqual([{ now: 4, to: 4 }, null])
   }
@@ -99,7 +124,12 @@ test('each way: allow, ask and deny become one another, and only of the calls th
   const { ran, text, approved, rejected, denied } = calls
   const denying = await rehearse(await candidate(forbid('not-now', 'plain', 'context.args has text')))
   expectFlips(denying, [[text, 'allow allow deny']])
-  expect(denying.flips[0]).toMatchObject({ agent: ben.name, tool: 'plain', policies: ['not-now'], reason: 'not-now' })
+  expect(denying.flips[0]).toMatchObject({
+    agent: ben.name,
+    tool: 'plain',
+    policies: ['not-now'],
+    reason: 'not-now',
+  })
   const asking = await rehearse(await candidate(forbid('ask-first', 'plain', NO_YES)))
   expectFlips(asking, [
     [ran, 'allow allow ask'],
@@ -130,7 +160,10 @@ test('a tool’s version of then is what counts: one that became sensitive was n
   const { first, second } = calls
   const told = await rehearse(await candidate(forbid('versions', 'versioned', 'resource.version == 1')))
   expectFlips(told, [[first, 'allow allow deny']])
-  expectFlips(await rehearse(await candidate(forbid('versions', 'versioned', 'context.is_sensitive_action'))), [[second, 'ask ask deny']])
+  expectFlips(
+    await rehearse(await candidate(forbid('versions', 'versioned', 'context.is_sensitive_action'))),
+    [[second, 'ask ask deny']],
+  )
 })
 
 test('time is the time of the call', async () => {
@@ -151,7 +184,10 @@ test('time is the time of the call', async () => {
 test('what a run had used is counted as it was at each call; what nobody counted is told, not guessed', async () => {
   const { id: run } = granted(await ann.client('createRun', { body: {} }))
   const made: Call[] = []
-  for (let i = 0; i < 4; i++) made.push(granted(await ann.client('proposeCall', { params: { run }, body: { tool: 'counted', args: {} } })))
+  for (let i = 0; i < 4; i++)
+    made.push(
+      granted(await ann.client('proposeCall', { params: { run }, body: { tool: 'counted', args: {} } })),
+    )
   for (const { id } of made.toReversed()) await peer.run(id)
   await logged(made)
   const capped = await rehearse(await candidate(forbid('cap', 'counted', 'context.budget.run.calls >= 2')))
@@ -159,18 +195,28 @@ test('what a run had used is counted as it was at each call; what nobody counted
     capped,
     made.slice(2).map((call) => [call, 'allow allow deny']),
   )
-  const own = await rehearse(await candidate(forbid('own', 'counted', 'context.budget.run.tool.time_ms >= 1000000')))
+  const own = await rehearse(
+    await candidate(forbid('own', 'counted', 'context.budget.run.tool.time_ms >= 1000000')),
+  )
   expectFlips(own, [])
-  const session = await rehearse(await candidate(forbid('session', 'counted', 'context.budget.session.calls >= 2')))
+  const session = await rehearse(
+    await candidate(forbid('session', 'counted', 'context.budget.session.calls >= 2')),
+  )
   expectFlips(session, [])
   const [uncounted] = session.unrehearsable.filter(({ reason }) => reason.includes('session'))
   expect(uncounted?.count).toBe(session.looked_at - 1)
-  const hour = await rehearse(await candidate(forbid('hour', 'counted', 'context.budget.agent.asks_hour >= 2')))
-  expect(hour.unrehearsable.find(({ reason }) => reason.includes('how often the agent'))?.count).toBe(session.looked_at - 1)
+  const hour = await rehearse(
+    await candidate(forbid('hour', 'counted', 'context.budget.agent.asks_hour >= 2')),
+  )
+  expect(hour.unrehearsable.find(({ reason }) => reason.includes('how often the agent'))?.count).toBe(
+    session.looked_at - 1,
+  )
 })
 
 test('a set that errs would have denied', async () => {
-  const told = await rehearse(await candidate(forbid('errs', 'plain', '9223372036854775807 + context.weekday > 0')))
+  const told = await rehearse(
+    await candidate(forbid('errs', 'plain', '9223372036854775807 + context.weekday > 0')),
+  )
   expect(told.summary).toEqual([{ from: 'allow', now: 'allow', to: 'deny', count: 3 }])
 })
 
@@ -200,7 +246,13 @@ async function world() {
     ]),
   )
   const { size, root: tree } = granted(await root('logCheckpoint', {}))
-  return [runs, size, tree, granted(await root('listApprovals', { query: { status: 'all' } })), granted(await root('readPolicies', {}))]
+  return [
+    runs,
+    size,
+    tree,
+    granted(await root('listApprovals', { query: { status: 'all' } })),
+    granted(await root('readPolicies', {})),
+  ]
 }
 
 test('a rehearsal has no effect: journals, budgets, the log, the inbox and what is in force stay as they are', async () => {
@@ -233,24 +285,45 @@ test('bounds: how far, how many, how many told one by one; and it says when it d
   const part = await rehearse(lifted, { limit: 7 })
   expect(part).toMatchObject({ looked_at: 7, complete: false, out_of_time: false })
   expect(part.flips.map(({ call }) => call)).toEqual(whole.flips.slice(0, 7).map(({ call }) => call))
-  expect(await rehearse(lifted, { limit: whole.looked_at })).toMatchObject({ looked_at: whole.looked_at, complete: true })
-  for (const body of [{ days: 0 }, { days: LIMITS.rehearsal_days + 1 }, { days: 1.5 }, { limit: 0 }, { limit: LIMITS.rehearsal_calls + 1 }])
-    expect(refusal(await root('rehearsePolicyVersion', { params: { version: lifted }, body }))).toBe('400 invalid_request')
-  expect(refusal(await root('rehearsePolicyVersion', { params: { version: '999' }, body: {} }))).toBe('404 not_found')
+  expect(await rehearse(lifted, { limit: whole.looked_at })).toMatchObject({
+    looked_at: whole.looked_at,
+    complete: true,
+  })
+  for (const body of [
+    { days: 0 },
+    { days: LIMITS.rehearsal_days + 1 },
+    { days: 1.5 },
+    { limit: 0 },
+    { limit: LIMITS.rehearsal_calls + 1 },
+  ])
+    expect(refusal(await root('rehearsePolicyVersion', { params: { version: lifted }, body }))).toBe(
+      '400 invalid_request',
+    )
+  expect(refusal(await root('rehearsePolicyVersion', { params: { version: '999' }, body: {} }))).toBe(
+    '404 not_found',
+  )
 })
 
 test('a run that is too long to be counted again is told as such, and only where a set reads what it had used', async () => {
   const long = await desk.agent({ tools: [], budget: { max_denied_per_run: 10_000 } })
   const { id: run } = granted(await long.client('createRun', { body: {} }))
-  const one = async () => granted(await long.client('proposeCall', { params: { run }, body: { tool: 'plain', args: {} } }))
-  for (let made = 0; made <= LIMITS.rehearsal_run_calls; made += 25) await Promise.all(Array.from({ length: 25 }, one))
+  const one = async () =>
+    granted(await long.client('proposeCall', { params: { run }, body: { tool: 'plain', args: {} } }))
+  for (let made = 0; made <= LIMITS.rehearsal_run_calls; made += 25)
+    await Promise.all(Array.from({ length: 25 }, one))
   const reading = await candidate(forbid('reads', 'plain', 'context.budget.run.calls >= 1000000'))
-  const uncounted = ({ unrehearsable }: Rehearsal) => unrehearsable.find(({ reason }) => reason.includes('too long'))?.count
-  await eventually('they are in the log', async () => uncounted(await rehearse(reading, { limit: 60 })) === 60)
+  const uncounted = ({ unrehearsable }: Rehearsal) =>
+    unrehearsable.find(({ reason }) => reason.includes('too long'))?.count
+  await eventually(
+    'they are in the log',
+    async () => uncounted(await rehearse(reading, { limit: 60 })) === 60,
+  )
   const nothing = await candidate('')
   expect(uncounted(await rehearse(nothing, { limit: 60 }))).toBeUndefined()
   const cli = (version: string) =>
-    countersign(['policy', 'rehearse', version, '--limit', '60'], { env: { COUNTERSIGN_STATE: dirname(stack.state.dev) } })
+    countersign(['policy', 'rehearse', version, '--limit', '60'], {
+      env: { COUNTERSIGN_STATE: dirname(stack.state.dev) },
+    })
   expect(await cli(reading)).toMatchObject({
     code: 1,
     out: expect.stringMatching(/no call flips\n(.*\n)*this tells little: .*\(60\) than can \(0\)\n/),
@@ -296,10 +369,10 @@ test('admins and auditors may; approvers and agents may not', async () => {
   }
   const auditor = await desk.operator(['auditor'])
   const approver = await desk.operator(['approver'])
-  expect([await ask(root), await ask(auditor.client), await ask(approver.client), await ask(ann.client)]).toEqual([
-    'told',
-    'told',
-    '403 forbidden',
-    '403 forbidden',
-  ])
+  expect([
+    await ask(root),
+    await ask(auditor.client),
+    await ask(approver.client),
+    await ask(ann.client),
+  ]).toEqual(['told', 'told', '403 forbidden', '403 forbidden'])
 })

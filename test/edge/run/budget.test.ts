@@ -21,10 +21,19 @@ const used = async (run: string) => granted(await agent.client('readRun', { para
 
 test('a run’s budget is the agent’s or the default; a run may ask for less, never for more', async () => {
   expect((await open(agent.client)).budget).toEqual(DEFAULT_BUDGET)
-  expect((await open(agent.client, { max_calls_per_run: 3 })).budget).toEqual({ ...DEFAULT_BUDGET, max_calls_per_run: 3 })
-  expect((await open(agent.client, { max_calls_per_run: 100_000, execution_timeout_ms: 1_800_000 })).budget).toEqual(DEFAULT_BUDGET)
+  expect((await open(agent.client, { max_calls_per_run: 3 })).budget).toEqual({
+    ...DEFAULT_BUDGET,
+    max_calls_per_run: 3,
+  })
+  expect(
+    (await open(agent.client, { max_calls_per_run: 100_000, execution_timeout_ms: 1_800_000 })).budget,
+  ).toEqual(DEFAULT_BUDGET)
   const rich = await desk.agent({ budget: { max_calls_per_run: 1_000, execution_timeout_ms: 500 } })
-  expect((await open(rich.client)).budget).toEqual({ ...DEFAULT_BUDGET, max_calls_per_run: 1_000, execution_timeout_ms: 500 })
+  expect((await open(rich.client)).budget).toEqual({
+    ...DEFAULT_BUDGET,
+    max_calls_per_run: 1_000,
+    execution_timeout_ms: 500,
+  })
   expect((await open(rich.client, { max_calls_per_run: 5, execution_timeout_ms: 900 })).budget).toEqual({
     ...DEFAULT_BUDGET,
     max_calls_per_run: 5,
@@ -44,7 +53,10 @@ test('a spent budget denies, attested and counted; a denied call spends nothing'
     result: { error: { code: 'budget_spent' } },
   })
   expect(third.attestation?.executor).toBe('edge')
-  expect(granted(await narrow.client('readRun', { params: { run: run.id } })).used).toEqual({ calls: 2, denied: 2 })
+  expect(granted(await narrow.client('readRun', { params: { run: run.id } })).used).toEqual({
+    calls: 2,
+    denied: 2,
+  })
 })
 
 test('fifty proposals at once spend a budget of ten exactly', async () => {
@@ -57,7 +69,10 @@ test('fifty proposals at once spend a budget of ten exactly', async () => {
 
 test('a budget of nothing lets nothing through', async () => {
   const run = await open(agent.client, { max_calls_per_run: 0 })
-  expect(granted(await propose(agent.client, run.id))).toMatchObject({ state: 'denied', decision: { code: 'budget_spent' } })
+  expect(granted(await propose(agent.client, run.id))).toMatchObject({
+    state: 'denied',
+    decision: { code: 'budget_spent' },
+  })
 })
 
 test('what is refused counts too: who gropes about is stopped', async () => {
@@ -81,7 +96,8 @@ test('the smallest timeout wins, and is in the plan that is decided and signed',
     })
     const by = await desk.agent({ budget: { execution_timeout_ms: agent_ms } })
     const run = await open(by.client, { execution_timeout_ms: run_ms })
-    return granted(await propose(by.client, run.id, name, asked === undefined ? {} : { ms: asked })).plan?.limits.timeout_ms
+    return granted(await propose(by.client, run.id, name, asked === undefined ? {} : { ms: asked })).plan
+      ?.limits.timeout_ms
   }
   expect(await timeouts(1_000, 2_000, 3_000, 4_000)).toBe(1_000)
   expect(await timeouts(2_000, 1_000, 3_000, 4_000)).toBe(1_000)
@@ -93,13 +109,20 @@ test('the smallest timeout wins, and is in the plan that is decided and signed',
 test('P12 a run floods no approver: so many cards and no more, until some are answered', async () => {
   const run = await open(agent.client)
   const many = await Promise.all(
-    Array.from({ length: LIMITS.pending_approvals_per_run + 5 }, () => propose(agent.client, run.id, sensitive)),
+    Array.from({ length: LIMITS.pending_approvals_per_run + 5 }, () =>
+      propose(agent.client, run.id, sensitive),
+    ),
   )
   const asked = many.flatMap((answer) => (answer.ok ? [answer.value] : []))
   expect(asked).toHaveLength(LIMITS.pending_approvals_per_run)
   expect(new Set(many.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['429 too_many_pending']))
   expect(granted(await propose(agent.client, run.id)).state).toBe('granted')
-  granted(await desk.root('answerApproval', { params: { id: asked[0]?.approval?.id ?? '' }, body: { decision: 'deny' } }))
+  granted(
+    await desk.root('answerApproval', {
+      params: { id: asked[0]?.approval?.id ?? '' },
+      body: { decision: 'deny' },
+    }),
+  )
   expect(granted(await propose(agent.client, run.id, sensitive)).state).toBe('awaiting_approval')
   granted(await agent.client('cancelRun', { params: { run: run.id } }))
 })
@@ -113,9 +136,9 @@ test('budgets that are none are refused', async () => {
     { unknown: 1 },
     { max_calls_per_run: 1e9 },
   ]) {
-    expect([budget, refusal(await agent.client('createRun', { body: { budget: budget as Record<string, number> } }))]).toEqual([
+    expect([
       budget,
-      '400 invalid_request',
-    ]) // wrong on purpose
+      refusal(await agent.client('createRun', { body: { budget: budget as Record<string, number> } })),
+    ]).toEqual([budget, '400 invalid_request']) // wrong on purpose
   }
 })

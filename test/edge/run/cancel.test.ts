@@ -15,9 +15,12 @@ const tool = await desk.tool()
 const sensitive = await desk.tool({ capabilities: ['network'] })
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 
-const propose = async (name = tool) => granted(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))
-const cancel = ({ run, id }: { run: string; id: string }) => agent.client('cancelCall', { params: { run, call: id } })
-const read = async ({ run, id }: { run: string; id: string }) => granted(await agent.client('readCall', { params: { run, call: id } }))
+const propose = async (name = tool) =>
+  granted(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))
+const cancel = ({ run, id }: { run: string; id: string }) =>
+  agent.client('cancelCall', { params: { run, call: id } })
+const read = async ({ run, id }: { run: string; id: string }) =>
+  granted(await agent.client('readCall', { params: { run, call: id } }))
 const kinds = async ({ run }: { run: string }) =>
   granted(await agent.client('readJournal', { params: { run } })).items.map(({ kind }) => kind)
 
@@ -29,9 +32,11 @@ test('a call that waits for a human is cancelled; its approval is gone from the 
     approval: { status: 'cancelled' },
     result: { ok: false, error: { code: 'cancelled' } },
   })
-  expect(refusal(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))).toBe(
-    '409 already_answered',
-  )
+  expect(
+    refusal(
+      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+    ),
+  ).toBe('409 already_answered')
   expect((await fetch(link)).status).toBe(200)
   await eventually('the inbox knows', async () =>
     granted(await desk.root('listApprovals', { query: { status: 'ended' } })).items.find(
@@ -53,11 +58,16 @@ test('a running call is not ended by a cancel, but by its worker, which hears of
   const claim = granted(await peer.claim(call.id))
   for (let again = 0; again < 3; again++) expect(granted(await cancel(call)).state).toBe('running')
   const running = [{ call: call.id, fence: 1 }]
-  expect(granted(await peer.client('heartbeat', { body: { tiers: ['B', 'C'], running } })).stop).toEqual([call.id])
+  expect(granted(await peer.client('heartbeat', { body: { tiers: ['B', 'C'], running } })).stop).toEqual([
+    call.id,
+  ])
   const body = { fence: 1, stream: 'stdout' as const, offset: 0, data: '' }
   expect(granted(await peer.client('output', { params: { call: call.id }, body })).stop).toBe(true)
   granted(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
-  expect(await read(call)).toMatchObject({ state: 'failed', result: { ok: false, error: { code: 'cancelled' } } })
+  expect(await read(call)).toMatchObject({
+    state: 'failed',
+    result: { ok: false, error: { code: 'cancelled' } },
+  })
   expect(await kinds(call)).toEqual(['allowed', 'claimed', 'cancel_requested', 'failed'])
 })
 
@@ -83,17 +93,22 @@ test('a process that was faster than the cancel has succeeded, and says so', asy
 test('L4 an ended call stays as it ended, whoever cancels and how often', async () => {
   const narrow = await desk.agent({ tools: [] })
   const denied = granted(await narrow.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-  expect(refusal(await narrow.client('cancelCall', { params: { run: denied.run, call: denied.id } }))).toBe('409 already_ended')
+  expect(refusal(await narrow.client('cancelCall', { params: { run: denied.run, call: denied.id } }))).toBe(
+    '409 already_ended',
+  )
   const calls = [await propose(), await propose(), await propose()]
   const [done, failed, cancelled] = calls
-  if (done === undefined || failed === undefined || cancelled === undefined) throw new Error('three calls were proposed')
+  if (done === undefined || failed === undefined || cancelled === undefined)
+    throw new Error('three calls were proposed')
   await peer.run(done.id)
   await peer.run(failed.id, { outcome: { kind: 'exit', code: 3 } })
   granted(await cancel(cancelled))
   for (const call of calls) {
     const before = [await read(call), await kinds(call)]
     expect(refusal(await cancel(call))).toBe('409 already_ended')
-    expect(refusal(await desk.root('cancelCall', { params: { run: call.run, call: call.id } }))).toBe('409 already_ended')
+    expect(refusal(await desk.root('cancelCall', { params: { run: call.run, call: call.id } }))).toBe(
+      '409 already_ended',
+    )
     granted(await agent.client('cancelRun', { params: { run: call.run } }))
     expect([await read(call), (await kinds(call)).filter((kind) => kind !== 'run_cancelled')]).toEqual(before)
   }
@@ -103,17 +118,21 @@ test('a run’s cancel ends what waits, stops what runs, and lets nothing new in
   const run = granted(await agent.client('createRun', { body: {} }))
   const inRun = async (name: string) =>
     granted(await agent.client('proposeCall', { params: { run: run.id }, body: { tool: name, args: {} } }))
-  const [asked, waiting, running, done] = [await inRun(sensitive), await inRun(tool), await inRun(tool), await inRun(tool)]
+  const [asked, waiting, running, done] = [
+    await inRun(sensitive),
+    await inRun(tool),
+    await inRun(tool),
+    await inRun(tool),
+  ]
   const claim = granted(await peer.claim(running.id))
   await peer.run(done.id)
   expect(granted(await agent.client('cancelRun', { params: { run: run.id } })).state).toBe('cancelled')
-  expect(await Promise.all([asked, waiting, running, done].map(async (call) => (await read(call)).state))).toEqual([
-    'cancelled',
-    'cancelled',
-    'running',
-    'succeeded',
-  ])
-  expect(refusal(await agent.client('proposeCall', { params: { run: run.id }, body: { tool, args: {} } }))).toBe('409 run_cancelled')
+  expect(
+    await Promise.all([asked, waiting, running, done].map(async (call) => (await read(call)).state)),
+  ).toEqual(['cancelled', 'cancelled', 'running', 'succeeded'])
+  expect(
+    refusal(await agent.client('proposeCall', { params: { run: run.id }, body: { tool, args: {} } })),
+  ).toBe('409 run_cancelled')
   granted(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
   granted(await agent.client('cancelRun', { params: { run: run.id } }))
   expect((await kinds({ run: run.id })).filter((kind) => kind === 'run_cancelled')).toHaveLength(1)
@@ -143,16 +162,23 @@ test('L2 cancel against claim, fifty times: cancelled and never claimed, or clai
   for (let i = 0; i < 50; i++) {
     const call = await propose()
     const [, claimed] = await Promise.all([cancel(call), peer.claim(call.id)])
-    expect(await kinds(call)).toEqual(claimed.ok ? ['allowed', 'claimed', 'cancel_requested'] : ['allowed', 'cancelled'])
+    expect(await kinds(call)).toEqual(
+      claimed.ok ? ['allowed', 'claimed', 'cancel_requested'] : ['allowed', 'cancelled'],
+    )
   }
 })
 
 test('L5 a cancelled call has an attestation that says that nothing ran', async () => {
   const call = await propose()
   granted(await cancel(call))
-  const verdict = verifyBundle(granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } })), dev.keys)
+  const verdict = verifyBundle(
+    granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } })),
+    dev.keys,
+  )
   expect(verdict).toMatchObject({
     ok: true,
-    statement: { predicate: { state: 'cancelled', grant: null, execution: { executor: 'edge', outcome: null } } },
+    statement: {
+      predicate: { state: 'cancelled', grant: null, execution: { executor: 'edge', outcome: null } },
+    },
   })
 })

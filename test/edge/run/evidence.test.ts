@@ -25,7 +25,10 @@ const [tool, sensitive, urgent, refused] = [
   await desk.tool({ input_schema: schema, idempotent: false }),
   await desk.tool({ capabilities: ['network'] }),
   await desk.tool({ capabilities: ['network'], approval_ttl_s: 1 }),
-  await desk.tool({ egress: { mode: 'strict', hosts: ['ok.example'], named_by: { arg: 'hosts' } }, input_schema: { type: 'object' } }),
+  await desk.tool({
+    egress: { mode: 'strict', hosts: ['ok.example'], named_by: { arg: 'hosts' } },
+    input_schema: { type: 'object' },
+  }),
 ]
 
 const run = granted(await agent.client('createRun', { body: {} })).id
@@ -33,8 +36,14 @@ const propose = async (name: string, args = {}) =>
   granted(await agent.client('proposeCall', { params: { run }, body: { tool: name, args } }))
 const read = async (call: string) => granted(await agent.client('readCall', { params: { run, call } }))
 const answer = async ({ approval }: Call, decision: 'approve' | 'deny') =>
-  granted(await desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision, reason: 'a test' } }))
-const cancel = async ({ id }: Call) => void granted(await agent.client('cancelCall', { params: { run, call: id } }))
+  granted(
+    await desk.root('answerApproval', {
+      params: { id: approval?.id ?? '' },
+      body: { decision, reason: 'a test' },
+    }),
+  )
+const cancel = async ({ id }: Call) =>
+  void granted(await agent.client('cancelCall', { params: { run, call: id } }))
 
 let ended: Record<string, Call>
 let journal: JournalEntry[]
@@ -67,13 +76,17 @@ beforeAll(async () => {
   const egress = await propose(refused, { hosts: ['evil.example'] })
   const withdrawn = await propose(tool)
   await desk.withPolicies(
-    { denying: `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource);` },
+    {
+      denying: `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource);`,
+    },
     async () => {
       expect(refusal(await peer.claim(withdrawn.id))).toBe('409 not_claimable')
     },
   )
   const denied = await desk.withPolicies(
-    { denying: `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource);` },
+    {
+      denying: `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource);`,
+    },
     () => propose(tool),
   )
   const calls = {
@@ -94,20 +107,28 @@ beforeAll(async () => {
   ended = await eventually(
     'every call has ended',
     async () => {
-      const now = await Promise.all(Object.entries(calls).map(async ([name, { id }]) => [name, await read(id)] as const))
+      const now = await Promise.all(
+        Object.entries(calls).map(async ([name, { id }]) => [name, await read(id)] as const),
+      )
       return now.every(([, call]) => call.ended_at_ms !== undefined) ? Object.fromEntries(now) : undefined
     },
     40_000,
   )
   journal = granted(await agent.client('readJournal', { params: { run } })).items
-  for (const { id } of Object.values(ended)) bundles.set(id, granted(await agent.client('readAttestation', { params: { run, call: id } })))
+  for (const { id } of Object.values(ended))
+    bundles.set(id, granted(await agent.client('readAttestation', { params: { run, call: id } })))
 }, 60_000)
 
 const keys = async () => granted(await desk.root('keys', { query: {} }))
 
 test('every kind of ending is there', () => {
   expect(
-    Object.fromEntries(Object.entries(ended).map(([name, { state, result }]) => [name, `${state} ${result?.error?.code ?? ''}`.trim()])),
+    Object.fromEntries(
+      Object.entries(ended).map(([name, { state, result }]) => [
+        name,
+        `${state} ${result?.error?.code ?? ''}`.trim(),
+      ]),
+    ),
   ).toEqual({
     lost: 'indeterminate worker_lost',
     expired: 'expired approval_expired',
@@ -230,7 +251,11 @@ test('L7 neither journal nor log holds an argument or an output', async () => {
   const open = await desk.tool()
   const call = await propose(open, { text: secret })
   await peer.run(call.id, { stdout: secret, stderr: secret })
-  const items = granted(await agent.client('readJournal', { params: { run }, query: { after: journal.length } })).items
+  const items = granted(
+    await agent.client('readJournal', { params: { run }, query: { after: journal.length } }),
+  ).items
   expect(items.length).toBeGreaterThan(2)
-  expect(JSON.stringify([items, granted(await desk.root('listCalls', { query: { last: 100 } }))])).not.toContain(secret)
+  expect(
+    JSON.stringify([items, granted(await desk.root('listCalls', { query: { last: 100 } }))]),
+  ).not.toContain(secret)
 })

@@ -18,7 +18,10 @@ const [taking, asking, keeping, refusing] = [
   await desk.tool({ output_files: true, executor: { tiers: ['B', 'C'] } }),
   await desk.tool(),
 ]
-const [peer, other] = [await PeerWorker.enrol(desk.url, desk.root, desk.pool), await PeerWorker.enrol(desk.url, desk.root, desk.pool)]
+const [peer, other] = [
+  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+]
 
 const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
 const put = (run: string, text: string | Uint8Array, digest = sha256(text), by = agent) =>
@@ -40,11 +43,16 @@ test.concurrent('the bytes of the digest are taken, twice as well; others, too m
   expect(refusal(await put(run, 'hellO', sha256('hello')))).toBe('422 digest_mismatch')
   expect(refusal(await put(run, 'x', sha256('x'), stranger))).toBe('404 not_found')
   // Told while it is still being sent: some clients see the answer, some the end of the connection.
-  const large = await put(run, Buffer.alloc(LIMITS.file_bytes + 1)).then(refusal, (thrown: Error) => `${thrown.cause ?? thrown}`)
+  const large = await put(run, Buffer.alloc(LIMITS.file_bytes + 1)).then(
+    refusal,
+    (thrown: Error) => `${thrown.cause ?? thrown}`,
+  )
   expect(large).toMatch(/^413 body_too_large$|EPIPE|ECONNRESET|other side closed/)
   expect(granted(await put(run, 'afterwards'))).toEqual({ sha256: sha256('afterwards'), bytes: 10 })
   const operator = client(desk.url, bearer(desk.rootKey))
-  expect(refusal(await operator('putFile', { params: { run, sha256: sha256('x') }, body: Buffer.from('x') }))).toBe('403 forbidden')
+  expect(
+    refusal(await operator('putFile', { params: { run, sha256: sha256('x') }, body: Buffer.from('x') })),
+  ).toBe('403 forbidden')
 })
 
 test.concurrent('a run holds so many bytes of files and no more', { timeout: 60_000 }, async () => {
@@ -89,7 +97,10 @@ test.concurrent('they are of the plan, so of digest, card and evidence; and of t
   const { prompt } = granted(await desk.root('readApproval', { params: { id: asked.approval?.id ?? '' } }))
   expect(prompt.plan).toContain(`\`"in/data.csv"\` (4 bytes, sha256 ${sha256('a,b\n')})`)
 
-  const [one, two] = [await propose(run, taking, files), await propose(run, taking, [{ path: 'in/data.csv', sha256: sha256('c,d\n') }])]
+  const [one, two] = [
+    await propose(run, taking, files),
+    await propose(run, taking, [{ path: 'in/data.csv', sha256: sha256('c,d\n') }]),
+  ]
   expect(processPlan(granted(one).plan).files).not.toEqual(processPlan(granted(two).plan).files)
   await peer.run(call.id)
   const bundle = granted(await agent.client('readAttestation', { params: { run, call: call.id } }))
@@ -104,19 +115,29 @@ test.concurrent('what was not put, and what the tool does not take, is refused; 
     { path: 'a', sha256: sha256('kept') },
     { path: 'a', sha256: sha256('another') },
   ]
-  expect(refusal(await propose(run, taking, [{ path: 'a', sha256: sha256('never put') }]))).toBe('422 no_such_file')
+  expect(refusal(await propose(run, taking, [{ path: 'a', sha256: sha256('never put') }]))).toBe(
+    '422 no_such_file',
+  )
   expect(refusal(await propose(run, refusing, [kept]))).toBe('422 invalid_arguments')
-  expect(refusal(await propose(run, taking, [{ path: '../a', sha256: sha256('kept') }]))).toBe('400 invalid_request')
+  expect(refusal(await propose(run, taking, [{ path: '../a', sha256: sha256('kept') }]))).toBe(
+    '400 invalid_request',
+  )
   const body = JSON.stringify({ tool: taking, args: {}, files: [kept] })
   const headers = { authorization: `Bearer ${agent.key}`, 'content-type': 'application/json' }
   const together = await fetch(`${desk.url}/v1/calls`, { method: 'POST', headers, body })
   expect(await together.json()).toMatchObject({
     status: 400,
     errors: [
-      { at: '/files', message: 'a call brings files of its run: make one with `POST /v1/runs`, put them, and propose the call there' },
+      {
+        at: '/files',
+        message:
+          'a call brings files of its run: make one with `POST /v1/runs`, put them, and propose the call there',
+      },
     ],
   })
-  const tried = await agent.client('decide', { body: { tool: refusing, args: {}, files: [{ ...kept, bytes: 4 }] } })
+  const tried = await agent.client('decide', {
+    body: { tool: refusing, args: {}, files: [{ ...kept, bytes: 4 }] },
+  })
   expect(refusal(tried)).toBe('422 invalid_arguments')
   const first = granted(await propose(run, taking, [kept], 'a-key'))
   expect(granted(await propose(run, taking, [kept], 'a-key')).id).toBe(first.id)
@@ -132,7 +153,9 @@ test.concurrent('their bytes are for the worker that runs the call, while it doe
   const call = granted(await propose(run, taking, [{ path: 'a', sha256: sha256(bytes) }]))
   expect(refusal(await part(peer, call.id, sha256(bytes)))).toBe('404 not_found')
   const claim = granted(await peer.claim(call.id))
-  const parts = await Promise.all([0, 1].map(async (n) => Buffer.from(granted(await part(peer, call.id, sha256(bytes), n)).data, 'base64')))
+  const parts = await Promise.all(
+    [0, 1].map(async (n) => Buffer.from(granted(await part(peer, call.id, sha256(bytes), n)).data, 'base64')),
+  )
   expect(Buffer.concat(parts)).toEqual(bytes)
   expect(refusal(await part(peer, call.id, sha256(bytes), 2))).toBe('404 not_found')
   expect(refusal(await part(peer, call.id, sha256('not of this call')))).toBe('404 not_found')
@@ -150,12 +173,16 @@ test.concurrent('what a call left is read by whoever may read the call, as bytes
   const file = { path: 'out/a "b"; é.html', sha256: sha256(page), bytes: page.byteLength }
   const files = { files: [file], left: [{ path: 'link', why: 'no_file' as const }], more: 0 }
   expect(refusal(await peer.settle(claim, { files }))).toBe('422 attestation_invalid') // it was never put
-  expect(refusal(await other.client('putOutput', { params: { call: call.id, sha256: file.sha256 }, body: page }))).toBe('404 not_found')
+  expect(
+    refusal(await other.client('putOutput', { params: { call: call.id, sha256: file.sha256 }, body: page })),
+  ).toBe('404 not_found')
   granted(await peer.client('putOutput', { params: { call: call.id, sha256: file.sha256 }, body: page }))
   const at = `${desk.url}/v1/runs/${run}/calls/${call.id}/files/${file.sha256}`
   const get = (key: string) => fetch(at, { headers: { authorization: `Bearer ${key}` } })
   expect((await get(agent.key)).status).toBe(404)
-  expect(refusal(await peer.settle(claim, { files: { ...files, files: [{ ...file, bytes: 1 }] } }))).toBe('422 attestation_invalid')
+  expect(refusal(await peer.settle(claim, { files: { ...files, files: [{ ...file, bytes: 1 }] } }))).toBe(
+    '422 attestation_invalid',
+  )
   granted(await peer.settle(claim, { files }))
 
   const ended = granted(await agent.client('readCall', { params: { run, call: call.id } }))
@@ -176,11 +203,15 @@ test.concurrent('what a call left is read by whoever may read the call, as bytes
 test.concurrent('a tool keeps nothing unless it says so, in tier C alone', async () => {
   const run = await newRun()
   const plain = granted(await peer.claim(granted(await propose(run, taking, [])).id))
-  expect(refusal(await peer.settle(plain, { files: { files: [], left: [], more: 0 } }))).toBe('422 attestation_invalid')
+  expect(refusal(await peer.settle(plain, { files: { files: [], left: [], more: 0 } }))).toBe(
+    '422 attestation_invalid',
+  )
   const inB = await desk.tool({ output_files: true, executor: { tiers: ['B'] } })
   const refused = await propose(run, inB, [])
   expect(refusal(refused)).toBe('422 invalid_arguments')
-  expect(refused).toMatchObject({ error: { detail: expect.stringMatching(/contract is at fault, not the arguments.* tier C/) } })
+  expect(refused).toMatchObject({
+    error: { detail: expect.stringMatching(/contract is at fault, not the arguments.* tier C/) },
+  })
 })
 
 test.concurrent('L3 no answer stands for a call that brings files: others may be under the same name', async () => {
@@ -188,17 +219,26 @@ test.concurrent('L3 no answer stands for a call that brings files: others may be
   const run = granted(await agent.client('createRun', { body: { session } })).id
   granted(await put(run, 'echo harmless'))
   granted(await put(run, 'echo not seen'))
-  const bringing = async (text: string) => granted(await propose(run, asking, [{ path: 'run.sh', sha256: sha256(text) }]))
+  const bringing = async (text: string) =>
+    granted(await propose(run, asking, [{ path: 'run.sh', sha256: sha256(text) }]))
   const first = await bringing('echo harmless')
   const of = (call: typeof first) => ({ params: { id: call.approval?.id ?? '' } })
   const card = granted(await desk.root('readApproval', of(first)))
-  expect([card.prompt.standing, card.options.map(({ scope }) => scope)]).toEqual([undefined, ['once', 'once']])
+  expect([card.prompt.standing, card.options.map(({ scope }) => scope)]).toEqual([
+    undefined,
+    ['once', 'once'],
+  ])
   for (const decision of ['approve', 'deny'] as const)
-    expect(refusal(await desk.root('answerApproval', { ...of(first), body: { decision, scope: 'session' } }))).toBe('403 once_only')
+    expect(
+      refusal(await desk.root('answerApproval', { ...of(first), body: { decision, scope: 'session' } })),
+    ).toBe('403 once_only')
 
   const bare = granted(await propose(run, asking, []))
-  expect(granted(await desk.root('readApproval', of(bare))).prompt.standing?.covers).toContain('as long as it brings no files')
+  expect(granted(await desk.root('readApproval', of(bare))).prompt.standing?.covers).toContain(
+    'as long as it brings no files',
+  )
   granted(await desk.root('answerApproval', { ...of(bare), body: { decision: 'approve', scope: 'session' } }))
   expect(granted(await propose(run, asking, [])).state).toBe('granted')
-  for (const text of ['echo harmless', 'echo not seen']) expect((await bringing(text)).state).toBe('awaiting_approval')
+  for (const text of ['echo harmless', 'echo not seen'])
+    expect((await bringing(text)).state).toBe('awaiting_approval')
 })

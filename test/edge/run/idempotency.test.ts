@@ -15,7 +15,9 @@ const REUSED = '409 idempotency_key_reused'
 
 test('G12 POST /v1/calls: twenty at once with one key make one call', async () => {
   const headers = key()
-  const calls = await Promise.all(Array.from({ length: 20 }, () => agent.client('proposeCallInNewRun', { body, headers })))
+  const calls = await Promise.all(
+    Array.from({ length: 20 }, () => agent.client('proposeCallInNewRun', { body, headers })),
+  )
   expect(new Set(calls.map((call) => granted(call).id)).size).toBe(1)
   const run = granted(await agent.client('readRun', { params: { run: granted(calls[0] ?? refuse()).run } }))
   expect([run.used.calls, run.journal.seq]).toEqual([1, 1])
@@ -32,7 +34,9 @@ test('G12 POST /v1/runs/{run}/calls: twenty at once with one key make one call',
 
 test('G12 POST /v1/runs: twenty at once with one key make one run', async () => {
   const headers = key()
-  const runs = await Promise.all(Array.from({ length: 20 }, () => agent.client('createRun', { body: { session: 's' }, headers })))
+  const runs = await Promise.all(
+    Array.from({ length: 20 }, () => agent.client('createRun', { body: { session: 's' }, headers })),
+  )
   expect(new Set(runs.map((run) => granted(run).id)).size).toBe(1)
   expect(refusal(await agent.client('createRun', { body: { session: 't' }, headers }))).toBe(REUSED)
 })
@@ -41,39 +45,75 @@ test('G12 the key with another payload is a conflict, and the first stays as it 
   const run = granted(await agent.client('createRun', { body: {} }))
   const [first, second] = [key(), key()]
   const inRun = granted(await agent.client('proposeCall', { params: { run: run.id }, body, headers: first }))
-  const alone = granted(await agent.client('proposeCallInNewRun', { body: { ...body, run: { session: 's' } }, headers: second }))
+  const alone = granted(
+    await agent.client('proposeCallInNewRun', { body: { ...body, run: { session: 's' } }, headers: second }),
+  )
   for (const other of [
     { tool, args: { text: 'b' } },
     { tool, args: {} },
     { tool: sensitive, args: { text: 'a' } },
   ]) {
-    expect(refusal(await agent.client('proposeCall', { params: { run: run.id }, body: other, headers: first }))).toBe(REUSED)
-    expect(refusal(await agent.client('proposeCallInNewRun', { body: { ...other, run: { session: 's' } }, headers: second }))).toBe(REUSED)
+    expect(
+      refusal(await agent.client('proposeCall', { params: { run: run.id }, body: other, headers: first })),
+    ).toBe(REUSED)
+    expect(
+      refusal(
+        await agent.client('proposeCallInNewRun', {
+          body: { ...other, run: { session: 's' } },
+          headers: second,
+        }),
+      ),
+    ).toBe(REUSED)
   }
-  expect(refusal(await agent.client('proposeCallInNewRun', { body: { ...body, run: { session: 't' } }, headers: second }))).toBe(REUSED)
-  expect(granted(await agent.client('readCall', { params: { run: run.id, call: inRun.id } })).digest).toBe(inRun.digest)
+  expect(
+    refusal(
+      await agent.client('proposeCallInNewRun', {
+        body: { ...body, run: { session: 't' } },
+        headers: second,
+      }),
+    ),
+  ).toBe(REUSED)
+  expect(granted(await agent.client('readCall', { params: { run: run.id, call: inRun.id } })).digest).toBe(
+    inRun.digest,
+  )
   expect(granted(await agent.client('readRun', { params: { run: alone.run } })).used.calls).toBe(1)
 })
 
 test('G12 the order of members is no difference, a different value is', async () => {
   const headers = key()
-  const first = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: { a: 1, text: 'x' } }, headers }))
-  expect(granted(await agent.client('proposeCallInNewRun', { body: { args: { text: 'x', a: 1 }, tool }, headers })).id).toBe(first.id)
-  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool, args: { a: '1', text: 'x' } }, headers }))).toBe(REUSED)
+  const first = granted(
+    await agent.client('proposeCallInNewRun', { body: { tool, args: { a: 1, text: 'x' } }, headers }),
+  )
+  expect(
+    granted(await agent.client('proposeCallInNewRun', { body: { args: { text: 'x', a: 1 }, tool }, headers }))
+      .id,
+  ).toBe(first.id)
+  expect(
+    refusal(
+      await agent.client('proposeCallInNewRun', { body: { tool, args: { a: '1', text: 'x' } }, headers }),
+    ),
+  ).toBe(REUSED)
 })
 
 test('G12 the answer to the same request is the call as it is by now', async () => {
   const headers = key()
-  const asked = granted(await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} }, headers }))
+  const asked = granted(
+    await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} }, headers }),
+  )
   granted(await agent.client('cancelCall', { params: { run: asked.run, call: asked.id } }))
-  const again = granted(await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} }, headers }))
+  const again = granted(
+    await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} }, headers }),
+  )
   expect([again.id, again.state]).toEqual([asked.id, 'cancelled'])
 })
 
 test('G12 a key is one agent’s, one run’s, and one route’s', async () => {
   const headers = key()
   const theirs = await desk.agent()
-  const [one, two] = [granted(await agent.client('createRun', { body: {} })), granted(await agent.client('createRun', { body: {} }))]
+  const [one, two] = [
+    granted(await agent.client('createRun', { body: {} })),
+    granted(await agent.client('createRun', { body: {} })),
+  ]
   const calls = await Promise.all([
     agent.client('proposeCallInNewRun', { body, headers }),
     theirs.client('proposeCallInNewRun', { body, headers }),
@@ -88,21 +128,33 @@ test('G12 a key is one agent’s, one run’s, and one route’s', async () => {
 test('G12 keys that differ in anything are different keys', async () => {
   const name = desk.name()
   const keys = [name, name.toUpperCase(), `${name}.`, `"${name} x"`, name.repeat(8)]
-  const calls = await Promise.all(keys.map((value) => agent.client('proposeCallInNewRun', { body, headers: { 'idempotency-key': value } })))
+  const calls = await Promise.all(
+    keys.map((value) => agent.client('proposeCallInNewRun', { body, headers: { 'idempotency-key': value } })),
+  )
   expect(new Set(calls.map((call) => granted(call).id)).size).toBe(keys.length)
-  const quoted = await agent.client('proposeCallInNewRun', { body, headers: { 'idempotency-key': `"${name}"` } })
+  const quoted = await agent.client('proposeCallInNewRun', {
+    body,
+    headers: { 'idempotency-key': `"${name}"` },
+  })
   expect(granted(quoted).id).toBe(granted(calls[0] ?? refuse()).id) // the same text as a structured field
 })
 
-test.each(['', ' ', 'a b', '"', '"a', 'x'.repeat(256), 'ü', 'a,b c'])('what is no key is refused: `%s`', async (value) => {
-  const answer = await agent.client('proposeCallInNewRun', { body, headers: { 'idempotency-key': value } }).catch(() => undefined)
-  if (answer !== undefined)
-    expect(refusal(answer)).toBe('400 invalid_request') // fetch itself refuses what no header may hold
-  else expect(value).toBe('ü')
-})
+test.each(['', ' ', 'a b', '"', '"a', 'x'.repeat(256), 'ü', 'a,b c'])(
+  'what is no key is refused: `%s`',
+  async (value) => {
+    const answer = await agent
+      .client('proposeCallInNewRun', { body, headers: { 'idempotency-key': value } })
+      .catch(() => undefined)
+    if (answer !== undefined)
+      expect(refusal(answer)).toBe('400 invalid_request') // fetch itself refuses what no header may hold
+    else expect(value).toBe('ü')
+  },
+)
 
 test('without a key each request is a call of its own', async () => {
-  const calls = await Promise.all(Array.from({ length: 5 }, () => agent.client('proposeCallInNewRun', { body })))
+  const calls = await Promise.all(
+    Array.from({ length: 5 }, () => agent.client('proposeCallInNewRun', { body })),
+  )
   expect(new Set(calls.map((call) => granted(call).id)).size).toBe(5)
 })
 
@@ -126,12 +178,21 @@ test('G12 who may not read any more is not told again, and who may not make a ru
 
 test('what a tool takes is told to those alone who may call it', async () => {
   const wanting = await desk.tool({
-    input_schema: { type: 'object', properties: { secret_name: { type: 'string' } }, required: ['secret_name'] },
+    input_schema: {
+      type: 'object',
+      properties: { secret_name: { type: 'string' } },
+      required: ['secret_name'],
+    },
   })
   const stranger = await desk.agent({ tools: [tool] })
   for (const name of [wanting, desk.name()]) {
     for (const route of ['proposeCallInNewRun', 'decide'] as const)
-      expect([route, refusal(await stranger.client(route, { body: { tool: name, args: {} } }))]).toEqual([route, '404 not_found'])
+      expect([route, refusal(await stranger.client(route, { body: { tool: name, args: {} } }))]).toEqual([
+        route,
+        '404 not_found',
+      ])
   }
-  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: wanting, args: {} } }))).toBe('422 invalid_arguments')
+  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: wanting, args: {} } }))).toBe(
+    '422 invalid_arguments',
+  )
 })

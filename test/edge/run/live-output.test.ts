@@ -19,13 +19,24 @@ const sensitive = await desk.tool({ capabilities: ['process_exec'] })
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 
 type Named = { readonly run: string; readonly id: string }
-const propose = async (name = tool) => granted(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))
-const cancel = async ({ run, id }: Named) => granted(await agent.client('cancelCall', { params: { run, call: id } }))
-const follow = (call: Named, lastEventId?: string, key = agent.key) => followCall(desk.url, key, call, lastEventId)
+const propose = async (name = tool) =>
+  granted(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))
+const cancel = async ({ run, id }: Named) =>
+  granted(await agent.client('cancelCall', { params: { run, call: id } }))
+const follow = (call: Named, lastEventId?: string, key = agent.key) =>
+  followCall(desk.url, key, call, lastEventId)
 
-async function write(call: Named, stream: 'stdout' | 'stderr', offset: number, bytes: Uint8Array | string, fence = 1) {
+async function write(
+  call: Named,
+  stream: 'stdout' | 'stderr',
+  offset: number,
+  bytes: Uint8Array | string,
+  fence = 1,
+) {
   const data = Buffer.from(bytes).toString('base64')
-  return granted(await peer.client('output', { params: { call: call.id }, body: { fence, stream, offset, data } }))
+  return granted(
+    await peer.client('output', { params: { call: call.id }, body: { fence, stream, offset, data } }),
+  )
 }
 
 const heard = async (stream: EventStream, count: number) => (await stream.take(count, 30_000)).map(read)
@@ -63,7 +74,16 @@ test('what a call writes is heard before its end, progress apart from output; a 
       error: expect.objectContaining({ code: 'cancelled' }),
     }),
   ])
-  expect(stream.events.map(({ id }) => id)).toEqual(['0.0.0', '1.0.0', '1.7.0', '1.7.5', '1.7.5', '1.7.5', '1.14.5', '1.14.5'])
+  expect(stream.events.map(({ id }) => id)).toEqual([
+    '0.0.0',
+    '1.0.0',
+    '1.7.0',
+    '1.7.5',
+    '1.7.5',
+    '1.7.5',
+    '1.14.5',
+    '1.14.5',
+  ])
 })
 
 test('who comes again at any event hears the rest, whole, and nothing twice; by `Last-Event-ID` and by `after`', async () => {
@@ -83,7 +103,8 @@ test('who comes again at any event hears the rest, whole, and nothing twice; by 
     await ended(again)
     await ended(byQuery)
     expect(again.events).toEqual(byQuery.events)
-    const from = attempt === '1' ? { stdout: Number(stdout), stderr: Number(stderr) } : { stdout: 0, stderr: 0 }
+    const from =
+      attempt === '1' ? { stdout: Number(stdout), stderr: Number(stderr) } : { stdout: 0, stderr: 0 }
     expect(again.events.map(read)).toEqual([
       expect.objectContaining({ event: 'state', state: 'succeeded' }),
       { event: 'stdout', offset: from.stdout, encoding: 'utf-8', data: out.slice(from.stdout) },
@@ -99,9 +120,14 @@ test('the most that is kept is told whole, in pieces of whole characters; what i
   const text = Buffer.from('ä€😀\n'.repeat(LIMITS.output_bytes / 10)).subarray(0, LIMITS.output_bytes - 10)
   const bytes = Buffer.from([0, 0xff, 0xfe, 0xf0])
   const live = await follow(call)
-  for (let at = 0; at < text.byteLength; at += 99_991) await write(call, 'stdout', at, text.subarray(at, at + 99_991))
+  for (let at = 0; at < text.byteLength; at += 99_991)
+    await write(call, 'stdout', at, text.subarray(at, at + 99_991))
   await write(call, 'stderr', 0, bytes)
-  await eventually('all but half a character has come', () => live.events.at(-1)?.id === `1.${wholeCharacters(text)}.3`, 30_000)
+  await eventually(
+    'all but half a character has come',
+    () => live.events.at(-1)?.id === `1.${wholeCharacters(text)}.3`,
+    30_000,
+  )
   await peer.settle(claim, { stdout: text, stderr: bytes })
   const late = await follow(call)
   for (const stream of [live, late]) {
@@ -109,7 +135,9 @@ test('the most that is kept is told whole, in pieces of whole characters; what i
     expect(joined(stream.events, 'stdout').equals(text)).toBe(true)
     expect(joined(stream.events, 'stderr')).toEqual(bytes)
     const pieces = stream.events.filter(({ event }) => event === 'stdout').map(read)
-    expect(Math.max(...pieces.map(({ data }) => Buffer.byteLength(String(data))))).toBeLessThanOrEqual(LIMITS.output_piece_bytes)
+    expect(Math.max(...pieces.map(({ data }) => Buffer.byteLength(String(data))))).toBeLessThanOrEqual(
+      LIMITS.output_piece_bytes,
+    )
     expect(pieces.slice(0, -1).every(({ encoding }) => encoding === 'utf-8')).toBe(true)
   }
 })
@@ -122,18 +150,31 @@ test('whole characters: each text, cut anywhere, loses no more than the characte
     expect(text.startsWith(bytes.subarray(0, whole).toString())).toBe(true)
     expect(end - whole).toBeLessThan(4)
   }
-  expect([[0x80, 0x80, 0x80, 0x80], [0xff], [0xc3], [0xf0, 0x9f, 0x98]].map((odd) => wholeCharacters(Uint8Array.from(odd)))).toEqual([
-    4, 0, 0, 0,
-  ])
+  expect(
+    [[0x80, 0x80, 0x80, 0x80], [0xff], [0xc3], [0xf0, 0x9f, 0x98]].map((odd) =>
+      wholeCharacters(Uint8Array.from(odd)),
+    ),
+  ).toEqual([4, 0, 0, 0])
 })
 
 test('a call that nobody ran is told too: what it waits for, and that it was denied, rejected or cancelled', async () => {
   const call = await desk.asked(agent.client, sensitive)
   const stream = await follow(call)
-  expect(await heard(stream, 1)).toEqual([{ event: 'state', state: 'awaiting_approval', attempt: 0, cancel_requested: false }])
-  granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'deny', reason: 'not today' } }))
+  expect(await heard(stream, 1)).toEqual([
+    { event: 'state', state: 'awaiting_approval', attempt: 0, cancel_requested: false },
+  ])
+  granted(
+    await desk.root('answerApproval', {
+      params: { id: call.approval.id },
+      body: { decision: 'deny', reason: 'not today' },
+    }),
+  )
   await ended(stream)
-  expect(stream.events.map(read).at(-1)).toMatchObject({ event: 'end', state: 'rejected', error: { detail: 'not today' } })
+  expect(stream.events.map(read).at(-1)).toMatchObject({
+    event: 'end',
+    state: 'rejected',
+    error: { detail: 'not today' },
+  })
   const waiting = await propose()
   const other = await follow(waiting)
   await other.take(1, 30_000)
@@ -146,12 +187,24 @@ test('operators whom policy lets in follow the calls of every agent; another age
   const call = await propose()
   const claim = granted(await peer.claim(call.id))
   await write(call, 'stdout', 0, 'for the agent and the auditor\n')
-  const [auditor, nobody, stranger] = [await desk.operator(['auditor']), await desk.operator([]), await desk.agent()]
-  expect([(await follow(call, undefined, nobody.key)).status, (await follow(call, undefined, stranger.key)).status]).toEqual([403, 404])
-  const odd = await fetch(outputOf(desk.url, call, '1.2'), { headers: { authorization: `Bearer ${agent.key}` } })
+  const [auditor, nobody, stranger] = [
+    await desk.operator(['auditor']),
+    await desk.operator([]),
+    await desk.agent(),
+  ]
+  expect([
+    (await follow(call, undefined, nobody.key)).status,
+    (await follow(call, undefined, stranger.key)).status,
+  ]).toEqual([403, 404])
+  const odd = await fetch(outputOf(desk.url, call, '1.2'), {
+    headers: { authorization: `Bearer ${agent.key}` },
+  })
   expect([odd.status, ((await odd.json()) as { code: string }).code]).toEqual([400, 'invalid_request'])
   const watched = await follow(call, undefined, auditor.key)
-  expect((await heard(watched, 2)).at(-1)).toMatchObject({ event: 'stdout', data: 'for the agent and the auditor\n' })
+  expect((await heard(watched, 2)).at(-1)).toMatchObject({
+    event: 'stdout',
+    data: 'for the agent and the auditor\n',
+  })
   granted(await desk.root('deleteOperator', { params: { name: auditor.name } }))
   await write(call, 'stdout', 30, 'for the agent alone\n')
   await ended(watched)
@@ -166,7 +219,10 @@ test('of one run, one principal follows so many calls at a time; who closes a st
   for (let more = 1; more < LIMITS.streams_each; more++) streams.push(await follow(call))
   expect(streams.map(({ status }) => status)).toEqual(streams.map(() => 200))
   const refused = await fetch(outputOf(desk.url, call), { headers: { authorization: `Bearer ${agent.key}` } })
-  expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([429, 'too_many_streams'])
+  expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([
+    429,
+    'too_many_streams',
+  ])
   expect((await follow(call, undefined, desk.rootKey)).status).toBe(200)
   streams.pop()?.close()
   let written = 0

@@ -33,7 +33,8 @@ test('G11 each character of an id changed to each other one: not one of ours', (
 
 test('G11 an id belongs to one tenant and one edge', () => {
   const id = newRunId('default', key, NOW)
-  for (const tenant of ['other', '', 'defaul', 'default\0', 'Default']) expect(isRunOf(tenant, id, key)).toBe(false)
+  for (const tenant of ['other', '', 'defaul', 'default\0', 'Default'])
+    expect(isRunOf(tenant, id, key)).toBe(false)
   expect(isRunOf('default', id, randomBytes(32))).toBe(false)
 })
 
@@ -54,5 +55,9 @@ test('G12 one idempotency key of one agent leads to one run, and no other agentâ
 
 test('G11 an id that was accepted for one tenant is still refused for another', () => {
   const id = newRunId('default', key, NOW)
-  expect([isRunOf('default', id, key), isRunOf('other', id, key), isRunOf('default', id, key)]).toEqual([true, false, true])
+  expect([isRunOf('default', id, key), isRunOf('other', id, key), isRunOf('default', id, key)]).toEqual([
+    true,
+    false,
+    true,
+  ])
 })

@@ -9,7 +9,12 @@ import { PeerWorker } from '../../support/worker/peer-worker.ts'
 const desk = new Desk('folder-secrets', sharedStack())
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 const agent = await desk.agent()
-const [shares, apart, fetches, secret] = [await desk.tool({ workspace: 'run' }), await desk.tool(), desk.name(), desk.name()]
+const [shares, apart, fetches, secret] = [
+  await desk.tool({ workspace: 'run' }),
+  await desk.tool(),
+  desk.name(),
+  desk.name(),
+]
 afterAll(() => desk.root('deleteSecret', { params: { name: secret } }))
 
 const HOST = 'api.example.com:8080'
@@ -25,7 +30,10 @@ const newRun = async () => granted(await agent.client('createRun', { body: {} })
 
 test('D5 policy sees that a call with a credential shared the folder of a run, before each later call and at its claim', async () => {
   granted(
-    await desk.root('putSecret', { params: { name: secret }, body: { value: 'a-value-of-the-host', tools: [fetches], hosts: [HOST] } }),
+    await desk.root('putSecret', {
+      params: { name: secret },
+      body: { value: 'a-value-of-the-host', tools: [fetches], hosts: [HOST] },
+    }),
   )
   const credentials = [{ secret, host: HOST, header: 'x-api-key' }]
   await desk.tool({ workspace: 'run', egress: { mode: 'strict', hosts: [HOST] }, credentials }, fetches)
@@ -34,7 +42,12 @@ test('D5 policy sees that a call with a credential shared the folder of a run, b
     const before = await propose(run, shares)
     expect(before.state).toBe('granted')
     const fetching = await propose(run, fetches)
-    granted(await desk.root('answerApproval', { params: { id: fetching.approval?.id ?? '' }, body: { decision: 'approve' } }))
+    granted(
+      await desk.root('answerApproval', {
+        params: { id: fetching.approval?.id ?? '' },
+        body: { decision: 'approve' },
+      }),
+    )
     expect((await propose(run, shares)).state).toBe('granted') // it was only granted: no worker has received the secret yet
     granted(await peer.claim(fetching.id))
     const after = await propose(run, shares)
@@ -44,21 +57,28 @@ test('D5 policy sees that a call with a credential shared the folder of a run, b
       'a new run, whose folder has held no secret',
     ])
     expect((await peer.claim(before.id)).ok).toBe(false) // the current policy, with the current state of the folder
-    expect(granted(await agent.client('readCall', { params: { run, call: before.id } })).state).toBe('cancelled')
+    expect(granted(await agent.client('readCall', { params: { run, call: before.id } })).state).toBe(
+      'cancelled',
+    )
     expect((await propose(run, apart)).state).toBe('granted')
     expect((await propose(other, shares)).state).toBe('granted')
-    granted(await desk.root('answerApproval', { params: { id: after.approval?.id ?? '' }, body: { decision: 'approve' } }))
+    granted(
+      await desk.root('answerApproval', {
+        params: { id: after.approval?.id ?? '' },
+        body: { decision: 'approve' },
+      }),
+    )
     expect((await peer.claim(after.id)).ok).toBe(true)
   })
 })
 
 test('D5 a folder without a record, from an earlier version, counts as one that has met a secret', () => {
   const [worker, live] = ['wrk_01ARZ3NDEKTSV4RRFFQ69G5FAV', () => []]
-  expect([hasMetSecret(null), hasMetSecret({ worker, used: true }), hasMetSecret({ worker, used: true, metSecret: false })]).toEqual([
-    false,
-    true,
-    false,
-  ])
+  expect([
+    hasMetSecret(null),
+    hasMetSecret({ worker, used: true }),
+    hasMetSecret({ worker, used: true, metSecret: false }),
+  ]).toEqual([false, true, false])
   const plan = { tier: 'C', workspace: 'run', secrets: [] }
   const call = { proposal: { plan }, status: { state: 'running' } } as never
   const claimed = { kind: 'claimed', worker } as never

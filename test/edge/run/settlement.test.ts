@@ -17,7 +17,10 @@ const dev = sharedStack()
 const desk = new Desk('settlement', dev)
 const agent = await desk.agent()
 const tool = await desk.tool({ limits: { output_bytes: LIMITS.output_bytes } })
-const [peer, other] = [await PeerWorker.enrol(desk.url, desk.root, desk.pool), await PeerWorker.enrol(desk.url, desk.root, desk.pool)]
+const [peer, other] = [
+  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+]
 
 const INVALID = '422 attestation_invalid'
 const propose = async () => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
@@ -29,9 +32,14 @@ const send = async (body: Settlement, by = peer) => {
   const answer = await by.client('settle', { body })
   return answer.ok ? `settled as ${answer.value.state}` : refusal(answer)
 }
-const read = async ({ run, id }: { run: string; id: string }) => granted(await agent.client('readCall', { params: { run, call: id } }))
+const read = async ({ run, id }: { run: string; id: string }) =>
+  granted(await agent.client('readCall', { params: { run, call: id } }))
 /** All of them, so many at a time. */
-async function inLanes<T>(lanes: number, items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+async function inLanes<T>(
+  lanes: number,
+  items: readonly T[],
+  work: (item: T) => Promise<void>,
+): Promise<void> {
   const waiting = [...items]
   const lane = async (): Promise<void> => {
     for (let item = waiting.shift(); item !== undefined; item = waiting.shift()) await work(item)
@@ -45,13 +53,16 @@ test('T01 each member of the statement changed, and signed by the worker itself:
   const statement = peer.statement(claim, SEEN)
   const asSent = peer.settlement(claim, SEEN)
   const cases = paths(statement)
-    .flatMap((path) => others(reached(statement, path)).map((to) => ({ path, bent: changed<unknown>(statement, path, to) })))
+    .flatMap((path) =>
+      others(reached(statement, path)).map((to) => ({ path, bent: changed<unknown>(statement, path, to) })),
+    )
     .filter(({ bent }) => canonical(bent) !== canonical(statement))
   expect(cases.length).toBeGreaterThan(300)
   await inLanes(16, cases, async ({ path, bent }) => {
     const answer = await send({ ...asSent, envelope: seal(STATEMENT_TYPE, bent, peer.signer) })
     // A subject that names another call is looked for there, and that call is not running under this fence.
-    const expected = path[0] === 'subject' ? expect.stringMatching(/^(422 attestation_invalid|409 stale_fence)$/) : INVALID
+    const expected =
+      path[0] === 'subject' ? expect.stringMatching(/^(422 attestation_invalid|409 stale_fence)$/) : INVALID
     expect([path.join('.'), answer]).toEqual([path.join('.'), expected])
   })
   expect((await read(call)).state).toBe('running')
@@ -61,7 +72,10 @@ test('T01 each member of the statement changed, and signed by the worker itself:
 const ENVELOPES: ReadonlyArray<readonly [string, (envelope: Envelope, statement: Statement) => Envelope]> = [
   [
     'a payload swapped under its signature',
-    (e, s) => ({ ...e, payload: base64(canonical(withChanges(s, { 'predicate.execution.outcome.code': 1 }))) }),
+    (e, s) => ({
+      ...e,
+      payload: base64(canonical(withChanges(s, { 'predicate.execution.outcome.code': 1 }))),
+    }),
   ],
   ['a payload’s type swapped', (e) => ({ ...e, payloadType: 'application/vnd.countersign.grant+json' })],
   ['another type, signed as such', (_, s) => seal('application/json', s, peer.signer)],
@@ -70,9 +84,15 @@ const ENVELOPES: ReadonlyArray<readonly [string, (envelope: Envelope, statement:
   ['the same signature twice', (e) => ({ ...e, signatures: [...e.signatures, ...e.signatures] })],
   ['a stranger’s signature', (_, s) => seal(STATEMENT_TYPE, s, newSigner())],
   ['another worker’s signature', (_, s) => seal(STATEMENT_TYPE, s, other.signer)],
-  ['a stranger’s signature under the worker’s name', (_, s) => renamed(seal(STATEMENT_TYPE, s, newSigner()), peer.signer.kid)],
+  [
+    'a stranger’s signature under the worker’s name',
+    (_, s) => renamed(seal(STATEMENT_TYPE, s, newSigner()), peer.signer.kid),
+  ],
   ['the edge’s name', (e) => renamed(e, dev.keys.keys[0]?.kid ?? '')],
-  ['a signature of zeros', (e) => ({ ...e, signatures: [{ keyid: peer.signer.kid, sig: `${'A'.repeat(86)}==` }] })],
+  [
+    'a signature of zeros',
+    (e) => ({ ...e, signatures: [{ keyid: peer.signer.kid, sig: `${'A'.repeat(86)}==` }] }),
+  ],
   ['JSON in another order', (_, s) => raw(JSON.stringify(Object.fromEntries(Object.entries(s).reverse())))],
   ['JSON with blanks', (_, s) => raw(JSON.stringify(s, null, 1))],
   ['a member twice', (_, s) => raw(canonical(s).replace('"_type":', '"_type":"x","_type":'))],
@@ -86,15 +106,21 @@ const renamed = (envelope: Envelope, keyid: string): Envelope => ({
   ...envelope,
   signatures: envelope.signatures.map(({ sig }) => ({ keyid, sig })),
 })
-const raw = (text: string): Envelope => countersign({ payloadType: STATEMENT_TYPE, payload: base64(text), signatures: [] }, peer.signer)
+const raw = (text: string): Envelope =>
+  countersign({ payloadType: STATEMENT_TYPE, payload: base64(text), signatures: [] }, peer.signer)
 
-test.each(ENVELOPES)('T01 an envelope that is not the worker’s word and the worker’s alone is refused: %s', async (_name, bent) => {
-  const { call, claim } = await running()
-  const asSent = peer.settlement(claim, SEEN)
-  expect(await send({ ...asSent, envelope: bent(asSent.envelope, peer.statement(claim, SEEN)) })).toBe(INVALID)
-  expect((await read(call)).state).toBe('running')
-  granted(await peer.settle(claim))
-})
+test.each(ENVELOPES)(
+  'T01 an envelope that is not the worker’s word and the worker’s alone is refused: %s',
+  async (_name, bent) => {
+    const { call, claim } = await running()
+    const asSent = peer.settlement(claim, SEEN)
+    expect(await send({ ...asSent, envelope: bent(asSent.envelope, peer.statement(claim, SEEN)) })).toBe(
+      INVALID,
+    )
+    expect((await read(call)).state).toBe('running')
+    granted(await peer.settle(claim))
+  },
+)
 
 test('T01 output that is not what the statement describes is refused', async () => {
   const { claim } = await running()
@@ -115,13 +141,22 @@ const restated = (claim: Claim, changes: Record<string, unknown>): Settlement =>
   peer.settlement(claim, SEEN, (statement) => {
     const bent = withChanges(statement, changes)
     const { facts, execution } = bent.predicate
-    return { ...bent, predicate: { ...bent.predicate, execution_sha256: executionDigest(facts.digest, execution) } }
+    return {
+      ...bent,
+      predicate: { ...bent.predicate, execution_sha256: executionDigest(facts.digest, execution) },
+    }
   })
 
 test.each([
-  ['an ending that the outcome does not have', { 'predicate.state': 'failed', 'predicate.error': 'runtime_failure' }],
+  [
+    'an ending that the outcome does not have',
+    { 'predicate.state': 'failed', 'predicate.error': 'runtime_failure' },
+  ],
   ['an outcome that the ending does not have', { 'predicate.execution.outcome': { kind: 'exit', code: 1 } }],
-  ['an ending that only the edge says', { 'predicate.state': 'indeterminate', 'predicate.error': 'worker_lost' }],
+  [
+    'an ending that only the edge says',
+    { 'predicate.state': 'indeterminate', 'predicate.error': 'worker_lost' },
+  ],
   ['a timeout that was none', { 'predicate.timed_out': true }],
   ['no outcome', { 'predicate.execution.outcome': null }],
   ['the edge as executor', { 'predicate.execution.executor': 'edge' }],
@@ -142,31 +177,67 @@ test.each([
   expect(await send(restated(claim, {}))).toBe('settled as succeeded')
 })
 
-const CONNECTION = { host: 'evil.example', port: 443, address: '192.0.2.1', bytes_out: 1, bytes_in: 1, verdict: 'allowed' }
+const CONNECTION = {
+  host: 'evil.example',
+  port: 443,
+  address: '192.0.2.1',
+  bytes_out: 1,
+  bytes_in: 1,
+  verdict: 'allowed',
+}
 const EX = 'predicate.execution'
 const LATER = Date.now() + 3_600_000
 test.each([
-  ['of tier B for a plan of tier C', { [`${EX}.executor`]: 'sandbox_tier_b_linux_rlimits' }, `${EX}.executor`],
-  ['with no enforcement where the plan is strict', { [`${EX}.sandbox_enforcement`]: 'none' }, `${EX}.sandbox_enforcement`],
-  ['with a connection that was allowed to a host that is not listed', { [`${EX}.connections`]: [CONNECTION] }, `${EX}.connections`],
+  [
+    'of tier B for a plan of tier C',
+    { [`${EX}.executor`]: 'sandbox_tier_b_linux_rlimits' },
+    `${EX}.executor`,
+  ],
+  [
+    'with no enforcement where the plan is strict',
+    { [`${EX}.sandbox_enforcement`]: 'none' },
+    `${EX}.sandbox_enforcement`,
+  ],
+  [
+    'with a connection that was allowed to a host that is not listed',
+    { [`${EX}.connections`]: [CONNECTION] },
+    `${EX}.connections`,
+  ],
   ['that begins after its end', { [`${EX}.started_at_ms`]: LATER }, `${EX}.started_at_ms`],
-  ['that ends in the future', { [`${EX}.started_at_ms`]: LATER, [`${EX}.ended_at_ms`]: LATER }, `${EX}.ended_at_ms`],
-  ['that ends before its grant', { [`${EX}.started_at_ms`]: 1, [`${EX}.ended_at_ms`]: 1 }, `${EX}.ended_at_ms`],
+  [
+    'that ends in the future',
+    { [`${EX}.started_at_ms`]: LATER, [`${EX}.ended_at_ms`]: LATER },
+    `${EX}.ended_at_ms`,
+  ],
+  [
+    'that ends before its grant',
+    { [`${EX}.started_at_ms`]: 1, [`${EX}.ended_at_ms`]: 1 },
+    `${EX}.ended_at_ms`,
+  ],
   [
     'with the attestation id of another call',
     { 'predicate.attestation_id': 'att_00000000000000000000000000_1' },
     'predicate.attestation_id',
   ],
-  ['with files that the plan does not keep', { [`${EX}.files`]: { files: [], left: [], more: 0 } }, `${EX}.files`],
+  [
+    'with files that the plan does not keep',
+    { [`${EX}.files`]: { files: [], left: [], more: 0 } },
+    `${EX}.files`,
+  ],
   ['by more memory than planned', { [`${EX}.limits.memory_bytes`]: 2 ** 34 }, `${EX}.limits.memory_bytes`],
-])('D4 D11 T01 the edge refuses to countersign a statement of an execution %s, and names the field', async (_name, changes, field) => {
-  const { call, claim } = await running()
-  const answer = await peer.client('settle', { body: restated(claim, changes) })
-  expect(refusal(answer)).toBe(INVALID)
-  expect((answer.ok ? [] : (answer.error.errors ?? [])).map(({ at }) => at)).toContain(`/${field.replaceAll('.', '/')}`)
-  expect((await read(call)).state).toBe('running')
-  expect(await send(restated(claim, {}))).toBe('settled as succeeded')
-})
+])(
+  'D4 D11 T01 the edge refuses to countersign a statement of an execution %s, and names the field',
+  async (_name, changes, field) => {
+    const { call, claim } = await running()
+    const answer = await peer.client('settle', { body: restated(claim, changes) })
+    expect(refusal(answer)).toBe(INVALID)
+    expect((answer.ok ? [] : (answer.error.errors ?? [])).map(({ at }) => at)).toContain(
+      `/${field.replaceAll('.', '/')}`,
+    )
+    expect((await read(call)).state).toBe('running')
+    expect(await send(restated(claim, {}))).toBe('settled as succeeded')
+  },
+)
 
 test('D4 K04 a cgroup is attested only by a worker that had proven cgroups when it claimed', async () => {
   const none = { ok: false, lack: null, checks: [{ name: 'said by a test', ok: false, seen: '' }] }
@@ -208,14 +279,18 @@ test('Q04 settled again with the same, the same comes back; with anything else i
   const first = granted(await peer.client('settle', { body: asSent }))
   const before = await read(call)
   for (let i = 0; i < 3; i++) expect(granted(await peer.client('settle', { body: asSent }))).toEqual(first)
-  expect(await send(peer.settlement(claim, { outcome: { kind: 'exit', code: 1 } }))).toMatch(/^409 (stale_fence|already_ended)$/)
+  expect(await send(peer.settlement(claim, { outcome: { kind: 'exit', code: 1 } }))).toMatch(
+    /^409 (stale_fence|already_ended)$/,
+  )
   expect(await read(call)).toEqual(before)
 })
 
 test('twenty settlements at once, all different: one is taken', async () => {
   const { call, claim } = await running()
   const answers = await Promise.all(
-    Array.from({ length: 20 }, (_, i) => send(peer.settlement(claim, { outcome: { kind: 'exit', code: i } }))),
+    Array.from({ length: 20 }, (_, i) =>
+      send(peer.settlement(claim, { outcome: { kind: 'exit', code: i } })),
+    ),
   )
   expect(answers.filter((answer) => answer.startsWith('settled'))).toHaveLength(1)
   const code = answers.findIndex((answer) => answer.startsWith('settled'))
@@ -242,10 +317,15 @@ test('every outcome ends a call the way it must, with an attestation that anyone
     const { call, claim } = await running()
     granted(await peer.settle(claim, { ...SEEN, outcome }))
     const ended = await read(call)
-    expect(ended).toMatchObject({ state, result: { ok: state === 'succeeded', output: SEEN.stdout, stderr: SEEN.stderr } })
+    expect(ended).toMatchObject({
+      state,
+      result: { ok: state === 'succeeded', output: SEEN.stdout, stderr: SEEN.stderr },
+    })
     expect(ended.result?.error?.code).toBe(error)
     const keys = granted(await desk.root('keys', { query: {} }))
-    const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+    const bundle = granted(
+      await agent.client('readAttestation', { params: { run: call.run, call: call.id } }),
+    )
     expect(verifyBundle(bundle, keys)).toMatchObject({ ok: true })
   }
 })
@@ -262,11 +342,19 @@ test('the largest output that a tool may have can be settled and read: both stre
 test('streamed output gives way to what was settled', async () => {
   const { call, claim } = await running()
   const chunk = (offset: number, text: string) =>
-    peer.client('output', { params: { call: call.id }, body: { fence: 1, stream: 'stdout', offset, data: base64(text) } })
+    peer.client('output', {
+      params: { call: call.id },
+      body: { fence: 1, stream: 'stdout', offset, data: base64(text) },
+    })
   expect(granted(await chunk(0, 'half of it')).next).toBe(10)
   expect(granted(await chunk(0, 'half of it')).next).toBe(10)
   expect(
-    refusal(await other.client('output', { params: { call: call.id }, body: { fence: 1, stream: 'stdout', offset: 0, data: '' } })),
+    refusal(
+      await other.client('output', {
+        params: { call: call.id },
+        body: { fence: 1, stream: 'stdout', offset: 0, data: '' },
+      }),
+    ),
   ).toBe('409 stale_fence')
   granted(await peer.settle(claim, { stdout: 'half of it, and the rest' }))
   expect((await read(call)).result?.output).toBe('half of it, and the rest')
@@ -278,7 +366,12 @@ test('a stream is taken from where it ends, whatever is sent again, left out or 
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   const claim = granted(await peer.claim(call.id))
   const send = async (offset: number, text: string, stream: 'stdout' | 'stderr' = 'stdout') =>
-    granted(await peer.client('output', { params: { call: call.id }, body: { fence: 1, stream, offset, data: base64(text) } })).next
+    granted(
+      await peer.client('output', {
+        params: { call: call.id },
+        body: { fence: 1, stream, offset, data: base64(text) },
+      }),
+    ).next
   expect(await send(0, '0123456789')).toBe(10)
   expect(await send(0, '0123456789')).toBe(10) // its answer was lost
   expect(await send(0, '0123456789abc')).toBe(13) // and there was more by then

@@ -10,13 +10,17 @@ import { grantOf, PeerWorker } from '../../support/worker/peer-worker.ts'
 const desk = new Desk('run-folder', sharedStack())
 const agent = await desk.agent()
 const [sharing, apart] = [await desk.tool({ workspace: 'run' }), await desk.tool()]
-const [holder, other] = [await PeerWorker.enrol(desk.url, desk.root, desk.pool), await PeerWorker.enrol(desk.url, desk.root, desk.pool)]
+const [holder, other] = [
+  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+]
 
 const WITHIN = 30_000
 const propose = async (run: string, tool = sharing) =>
   granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
 const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
-const read = async (run: string, call: string) => granted(await agent.client('readCall', { params: { run, call } }))
+const read = async (run: string, call: string) =>
+  granted(await agent.client('readCall', { params: { run, call } }))
 
 test.concurrent('the first claim says where the folder is, and later calls of the run are that worker’s alone', async () => {
   const run = await newRun()
@@ -61,7 +65,11 @@ test.concurrent('a call that was refused before it began leaves the folder new; 
   granted(await holder.settle(refused, NOT_HERE))
   const silent = await propose(run)
   expect(grantOf(granted(await holder.claim(silent.id)).grant).folder).toBe('new')
-  await eventually('it is given up', async () => (await read(run, silent.id)).state === 'indeterminate', WITHIN)
+  await eventually(
+    'it is given up',
+    async () => (await read(run, silent.id)).state === 'indeterminate',
+    WITHIN,
+  )
   expect(grantOf(granted(await holder.claim((await propose(run)).id)).grant).folder).toBe('kept')
 })
 
@@ -76,7 +84,10 @@ test.concurrent('the worker that has the folder is gone: the call ends with `wor
   expect(refusal(await other.claim(call.id))).toBe('409 not_claimable')
   await eventually('it is given up', async () => (await read(run, call.id)).state === 'lapsed', WITHIN)
   const { result, attestation } = await read(run, call.id)
-  expect(result?.error).toMatchObject({ code: 'workspace_lost', detail: expect.stringContaining('make a new run') })
+  expect(result?.error).toMatchObject({
+    code: 'workspace_lost',
+    detail: expect.stringContaining('make a new run'),
+  })
   expect(attestation?.executor).toBe('edge')
   const apartStill = await propose(run, apart)
   granted(await other.claim(apartStill.id))

@@ -9,7 +9,10 @@ import { PeerWorker } from '../../support/worker/peer-worker.ts'
 const desk = new Desk('usage', sharedStack())
 const agent = await desk.agent()
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-const PAYING = { spends: { arg: 'amount' }, input_schema: { type: 'object', properties: { amount: { type: 'integer', minimum: 0 } } } }
+const PAYING = {
+  spends: { arg: 'amount' },
+  input_schema: { type: 'object', properties: { amount: { type: 'integer', minimum: 0 } } },
+}
 
 const capped = async (tool: string, cap: string, work: () => Promise<void>) => {
   const name = desk.name()
@@ -21,7 +24,8 @@ const inNewRun = async (tool: string, session: string, args: Record<string, unkn
 const inRun = async (run: string, tool: string, args: Record<string, unknown> = {}) =>
   granted(await agent.client('proposeCall', { params: { run }, body: { tool, args } }))
 const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
-const count = (states: readonly { state: string }[], state: string) => states.filter((call) => call.state === state).length
+const count = (states: readonly { state: string }[], state: string) =>
+  states.filter((call) => call.state === state).length
 
 test('thirty runs of one session at once: a cap of three lets three through, and each of them may still be claimed', async () => {
   const tool = await desk.tool()
@@ -52,14 +56,18 @@ test('a session counts what is denied, and a tool of its own', async () => {
   const session = desk.name()
   const never = `@id("${forbidden}") forbid (principal, action == Action::"tool.execute/${forbidden}", resource) when { true };`
   await desk.withPolicies({ [forbidden]: never }, async () => {
-    await capped(tool, 'context.budget.session.tool.calls >= 1 || context.budget.session.denied >= 2', async () => {
-      expect((await inNewRun(other, session)).state).toBe('granted')
-      expect((await inNewRun(tool, session)).state).toBe('granted')
-      expect((await inNewRun(tool, session)).state).toBe('denied')
-      const twice = desk.name()
-      for (let i = 0; i < 2; i++) expect((await inNewRun(forbidden, twice)).state).toBe('denied')
-      expect((await inNewRun(tool, twice)).state).toBe('denied')
-    })
+    await capped(
+      tool,
+      'context.budget.session.tool.calls >= 1 || context.budget.session.denied >= 2',
+      async () => {
+        expect((await inNewRun(other, session)).state).toBe('granted')
+        expect((await inNewRun(tool, session)).state).toBe('granted')
+        expect((await inNewRun(tool, session)).state).toBe('denied')
+        const twice = desk.name()
+        for (let i = 0; i < 2; i++) expect((await inNewRun(forbidden, twice)).state).toBe('denied')
+        expect((await inNewRun(tool, twice)).state).toBe('denied')
+      },
+    )
   })
 })
 
@@ -96,10 +104,23 @@ test('what is spent is summed; what is denied or cancelled spends nothing; a too
     granted(await agent.client('cancelCall', { params: { run: last.run, call: last.id } }))
     expect((await inNewRun(tool, session, { amount: 400 })).state).toBe('granted')
   })
-  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool, args: { amount: -1 } } }))).toBe('422 invalid_arguments')
-  for (const amount of [{ type: 'integer' }, { type: 'number', minimum: 0 }, { type: 'integer', minimum: -1 }, { minimum: 0 }, undefined]) {
-    const body = toolSpec({ ...PAYING, input_schema: { type: 'object', properties: amount === undefined ? {} : { amount } } })
-    expect(refusal(await desk.root('putTool', { params: { name: desk.name() }, body }))).toBe('422 invalid_schema')
+  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool, args: { amount: -1 } } }))).toBe(
+    '422 invalid_arguments',
+  )
+  for (const amount of [
+    { type: 'integer' },
+    { type: 'number', minimum: 0 },
+    { type: 'integer', minimum: -1 },
+    { minimum: 0 },
+    undefined,
+  ]) {
+    const body = toolSpec({
+      ...PAYING,
+      input_schema: { type: 'object', properties: amount === undefined ? {} : { amount } },
+    })
+    expect(refusal(await desk.root('putTool', { params: { name: desk.name() }, body }))).toBe(
+      '422 invalid_schema',
+    )
   }
 })
 
@@ -109,9 +130,18 @@ test('a call that waited for a human is judged by what was used before it, not b
     const session = desk.name()
     const { id: run } = granted(await agent.client('createRun', { body: { session } }))
     const [one, two] = [await inRun(run, tool), await inRun(run, tool)]
-    expect([one.state, two.state, (await inRun(run, tool)).state]).toEqual(['awaiting_approval', 'awaiting_approval', 'denied'])
+    expect([one.state, two.state, (await inRun(run, tool)).state]).toEqual([
+      'awaiting_approval',
+      'awaiting_approval',
+      'denied',
+    ])
     for (const { approval } of [two, one]) {
-      const answer = granted(await desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision: 'approve' } }))
+      const answer = granted(
+        await desk.root('answerApproval', {
+          params: { id: approval?.id ?? '' },
+          body: { decision: 'approve' },
+        }),
+      )
       expect(answer.status).toBe('approved')
     }
     await peer.run(two.id)
@@ -125,7 +155,9 @@ test('calls that nobody counted when they were proposed are counted once policy 
   const calls = [await inNewRun(tool, session), await inNewRun(tool, session)]
   await capped(tool, 'context.budget.session.calls >= 1', async () => {
     const answers = await Promise.all(
-      calls.map(({ approval }) => desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision: 'approve' } })),
+      calls.map(({ approval }) =>
+        desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision: 'approve' } }),
+      ),
     )
     expect(answers.map((answer) => granted(answer).status).sort()).toEqual(['approved', 'denied'])
   })
@@ -138,10 +170,19 @@ test('a key that is used again takes no second place, and a proposal that makes 
     const run = { session }
     const args = { text: 'x' }
     for (let i = 0; i < 3; i++)
-      granted(await agent.client('proposeCallInNewRun', { body: { tool, args, run }, headers: { 'idempotency-key': session } }))
-    expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run } }))).toBe('422 invalid_arguments')
+      granted(
+        await agent.client('proposeCallInNewRun', {
+          body: { tool, args, run },
+          headers: { 'idempotency-key': session },
+        }),
+      )
+    expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run } }))).toBe(
+      '422 invalid_arguments',
+    )
     granted(await agent.client('decide', { body: { tool, args, run } }))
-    await expect.poll(async () => granted(await agent.client('decide', { body: { tool, args, run } })).decision.effect).toBe('allow')
+    await expect
+      .poll(async () => granted(await agent.client('decide', { body: { tool, args, run } })).decision.effect)
+      .toBe('allow')
     expect((await inNewRun(tool, session, args)).state).toBe('granted')
     expect((await inNewRun(tool, session, args)).state).toBe('denied')
   })
@@ -155,7 +196,11 @@ test('a key that two proposals fight over is one call, and the loser gives up no
       const { id: run } = granted(await agent.client('createRun', { body: { session } }))
       const rivals = await Promise.all(
         ['a', 'b', 'c'].map((text) =>
-          agent.client('proposeCall', { params: { run }, body: { tool, args: { text } }, headers: { 'idempotency-key': session } }),
+          agent.client('proposeCall', {
+            params: { run },
+            body: { tool, args: { text } },
+            headers: { 'idempotency-key': session },
+          }),
         ),
       )
       expect(rivals.filter(({ ok }) => ok)).toHaveLength(1)
@@ -170,7 +215,10 @@ test('nobody else’s session: another agent’s calls under the same name count
   await capped(tool, 'context.budget.session.calls >= 1', async () => {
     const session = desk.name()
     expect((await inNewRun(tool, session)).state).toBe('granted')
-    expect(granted(await stranger.client('proposeCallInNewRun', { body: { tool, args: {}, run: { session } } })).state).toBe('granted')
+    expect(
+      granted(await stranger.client('proposeCallInNewRun', { body: { tool, args: {}, run: { session } } }))
+        .state,
+    ).toBe('granted')
     expect((await inNewRun(tool, session)).state).toBe('denied')
   })
 })
@@ -211,8 +259,13 @@ test('P12 questions of an agent within the hour: forty runs and sessions at once
     when { context.is_sensitive_action && context.budget.agent.asks_hour >= 3 };`
   await desk.withPolicies({ [name]: rule }, async () => {
     const propose = async (which: string) =>
-      granted(await other.client('proposeCallInNewRun', { body: { tool: which, args: {}, run: { session: desk.name() } } }))
-    const dry = async () => granted(await other.client('decide', { body: { tool, args: {} } })).decision.effect
+      granted(
+        await other.client('proposeCallInNewRun', {
+          body: { tool: which, args: {}, run: { session: desk.name() } },
+        }),
+      )
+    const dry = async () =>
+      granted(await other.client('decide', { body: { tool, args: {} } })).decision.effect
     // What asks nobody takes no place, however much of it there is.
     expect(count(await Promise.all(Array.from({ length: 20 }, () => propose(plain))), 'granted')).toBe(20)
     expect(await dry()).toBe('ask')
@@ -224,8 +277,15 @@ test('P12 questions of an agent within the hour: forty runs and sessions at once
     // Each is judged by what was used before it: a yes still counts.
     const [first] = calls.filter(({ state }) => state === 'awaiting_approval')
     if (first !== undefined) {
-      granted(await desk.root('answerApproval', { params: { id: first.approval?.id ?? '' }, body: { decision: 'approve' } }))
-      expect(granted(await other.client('readCall', { params: { run: first.run, call: first.id } })).state).toBe('granted')
+      granted(
+        await desk.root('answerApproval', {
+          params: { id: first.approval?.id ?? '' },
+          body: { decision: 'approve' },
+        }),
+      )
+      expect(
+        granted(await other.client('readCall', { params: { run: first.run, call: first.id } })).state,
+      ).toBe('granted')
     }
   })
 })

@@ -24,7 +24,10 @@ const openStream = async (run: string, lastEventId?: string): Promise<EventStrea
 }
 const propose = (name = tool, wait?: number, run?: string) =>
   run === undefined
-    ? agent.client('proposeCallInNewRun', { body: { tool: name, args: {} }, ...(wait === undefined ? {} : { wait }) })
+    ? agent.client('proposeCallInNewRun', {
+        body: { tool: name, args: {} },
+        ...(wait === undefined ? {} : { wait }),
+      })
     : agent.client('proposeCall', { params: { run }, body: { tool: name, args: {} } })
 const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
   const started = performance.now()
@@ -66,19 +69,35 @@ test('a denied call does not wait', async () => {
 
 test('a hundred that wait for one call are all told of its end', async () => {
   const call = granted(await propose())
-  const waiting = Array.from({ length: 100 }, () => agent.client('readCall', { params: { run: call.run, call: call.id }, wait: 30 }))
+  const waiting = Array.from({ length: 100 }, () =>
+    agent.client('readCall', { params: { run: call.run, call: call.id }, wait: 30 }),
+  )
   await peer.run(call.id)
   for (const read of await Promise.all(waiting)) expect(granted(read).state).toBe('succeeded')
 })
 
 test('what can’t be read as a wait is none', async () => {
   const call = granted(await propose())
-  for (const prefer of ['wait=-5', 'wait=x', 'wait=', 'wait', 'waiting=30', 'respond-async', 'wait=1e2', 'wait=30s', '']) {
-    const [read, ms] = await timed(agent.client('readCall', { params: { run: call.run, call: call.id }, headers: { prefer } }))
+  for (const prefer of [
+    'wait=-5',
+    'wait=x',
+    'wait=',
+    'wait',
+    'waiting=30',
+    'respond-async',
+    'wait=1e2',
+    'wait=30s',
+    '',
+  ]) {
+    const [read, ms] = await timed(
+      agent.client('readCall', { params: { run: call.run, call: call.id }, headers: { prefer } }),
+    )
     expect([prefer, granted(read).state, ms < 2_000]).toEqual([prefer, 'granted', true])
   }
   for (const prefer of ['wait=1', 'respond-async, wait=1', 'wait=1; foo', 'return=minimal,wait=1']) {
-    const [, ms] = await timed(agent.client('readCall', { params: { run: call.run, call: call.id }, headers: { prefer } }))
+    const [, ms] = await timed(
+      agent.client('readCall', { params: { run: call.run, call: call.id }, headers: { prefer } }),
+    )
     expect([prefer, ms > 950]).toEqual([prefer, true])
   }
 })
@@ -107,7 +126,9 @@ test('a stream resumes after the last event that was seen: no gap, nothing twice
   for (const last of [0, 1, 5, 11]) {
     const stream = await openStream(run.id, String(last))
     const events = await stream.take(12 - last)
-    expect(events.map(({ id }) => Number(id))).toEqual(Array.from({ length: 12 - last }, (_, i) => last + 1 + i))
+    expect(events.map(({ id }) => Number(id))).toEqual(
+      Array.from({ length: 12 - last }, (_, i) => last + 1 + i),
+    )
   }
   const caughtUp = await openStream(run.id, '12')
   await peer.run(granted(await propose(tool, undefined, run.id)).id)
@@ -130,12 +151,15 @@ test('cut and resumed again and again while events come, a reader sees each once
   expect(seen).toEqual(Array.from({ length: 60 }, (_, i) => i + 1))
 })
 
-test.each(['-1', 'abc', '1.5', '', '1e1', '99999999999', '3; x'])('what is no id of ours starts from the beginning: `%s`', async (last) => {
-  const run = granted(await agent.client('createRun', { body: {} }))
-  granted(await propose(tool, undefined, run.id))
-  const [first] = await (await openStream(run.id, last)).take(1)
-  expect(first?.id).toBe('1')
-})
+test.each(['-1', 'abc', '1.5', '', '1e1', '99999999999', '3; x'])(
+  'what is no id of ours starts from the beginning: `%s`',
+  async (last) => {
+    const run = granted(await agent.client('createRun', { body: {} }))
+    granted(await propose(tool, undefined, run.id))
+    const [first] = await (await openStream(run.id, last)).take(1)
+    expect(first?.id).toBe('1')
+  },
+)
 
 test('a line break in what an agent wrote breaks no event', async () => {
   const run = granted(await agent.client('createRun', { body: { session: 'a' } }))
@@ -150,10 +174,16 @@ test('a line break in what an agent wrote breaks no event', async () => {
 test('the journal is read a page at a time, and every page links to the one before', async () => {
   const open = await desk.agent({ budget: { max_calls_per_run: 1_000 } })
   const many = granted(await open.client('createRun', { body: {} }))
-  await Promise.all(Array.from({ length: 520 }, () => open.client('proposeCall', { params: { run: many.id }, body: { tool, args: {} } })))
+  await Promise.all(
+    Array.from({ length: 520 }, () =>
+      open.client('proposeCall', { params: { run: many.id }, body: { tool, args: {} } }),
+    ),
+  )
   let head = GENESIS
   while (head.seq < 520) {
-    const { items } = granted(await open.client('readJournal', { params: { run: many.id }, query: { after: head.seq } }))
+    const { items } = granted(
+      await open.client('readJournal', { params: { run: many.id }, query: { after: head.seq } }),
+    )
     expect(items.length).toBeGreaterThan(0)
     const next = verifyChain(items, head)
     if (!next.ok) expect.fail(next.error.reason)

@@ -11,22 +11,41 @@ import { grantOf, PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const desk = new Desk('lease', sharedStack())
 const agent = await desk.agent()
-const [plain, again, short] = [await desk.tool(), await desk.tool({ idempotent: true }), await desk.tool({ limits: { timeout_ms: 1 } })]
-const [peer, other] = [await PeerWorker.enrol(desk.url, desk.root, desk.pool), await PeerWorker.enrol(desk.url, desk.root, desk.pool)]
+const [plain, again, short] = [
+  await desk.tool(),
+  await desk.tool({ idempotent: true }),
+  await desk.tool({ limits: { timeout_ms: 1 } }),
+]
+const [peer, other] = [
+  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+]
 
 const WITHIN = 2 * LIMITS.lease_ms
-const propose = async (tool: string) => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-const read = async ({ run, id }: { run: string; id: string }) => granted(await agent.client('readCall', { params: { run, call: id } }))
+const propose = async (tool: string) =>
+  granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+const read = async ({ run, id }: { run: string; id: string }) =>
+  granted(await agent.client('readCall', { params: { run, call: id } }))
 const beat = async (...calls: { id: string; fence?: number }[]) =>
-  granted(await peer.client('heartbeat', { body: { tiers: ['B', 'C'], running: calls.map(({ id, fence = 1 }) => ({ call: id, fence })) } }))
-    .stop
+  granted(
+    await peer.client('heartbeat', {
+      body: { tiers: ['B', 'C'], running: calls.map(({ id, fence = 1 }) => ({ call: id, fence })) },
+    }),
+  ).stop
 
 test.concurrent('silence ends a call as unknown, speaking keeps it, a deadline ends it all the same, and an idempotent one is tried again', {
   timeout: 60_000,
 }, async () => {
-  const [silent, spoken, late, retried] = [await propose(plain), await propose(plain), await propose(short), await propose(again)]
+  const [silent, spoken, late, retried] = [
+    await propose(plain),
+    await propose(plain),
+    await propose(short),
+    await propose(again),
+  ]
   const claims = new Map(
-    await Promise.all([silent, spoken, late, retried].map(async ({ id }) => [id, granted(await peer.claim(id))] as const)),
+    await Promise.all(
+      [silent, spoken, late, retried].map(async ({ id }) => [id, granted(await peer.claim(id))] as const),
+    ),
   )
   const claimOf = (id: string) => claims.get(id) ?? expect.fail('it was claimed')
   const started = Date.now()
@@ -42,7 +61,10 @@ test.concurrent('silence ends a call as unknown, speaking keeps it, a deadline e
   )
   expect(Date.now() - started).toBeGreaterThan(LIMITS.lease_ms - 1_000)
   for (const call of [silent, late]) {
-    expect(await read(call)).toMatchObject({ result: { ok: false, error: { code: 'worker_lost' } }, attestation: { executor: 'edge' } })
+    expect(await read(call)).toMatchObject({
+      result: { ok: false, error: { code: 'worker_lost' } },
+      attestation: { executor: 'edge' },
+    })
     expect(refusal(await peer.settle(claimOf(call.id)))).toMatch(/^409 (stale_fence|already_ended)$/)
     expect(await beat(call)).toEqual([call.id])
   }
@@ -57,14 +79,21 @@ test.concurrent('silence ends a call as unknown, speaking keeps it, a deadline e
   const second = granted(await other.claim(retried.id))
   expect(grantOf(second.grant)).toMatchObject({ fence: 2, worker: other.id })
   expect(refusal(await peer.settle(claimOf(retried.id)))).toBe('409 stale_fence')
-  expect(await beat({ id: retried.id, fence: 1 }, { id: retried.id, fence: 2 })).toEqual([retried.id, retried.id])
+  expect(await beat({ id: retried.id, fence: 1 }, { id: retried.id, fence: 2 })).toEqual([
+    retried.id,
+    retried.id,
+  ])
   granted(await other.settle(second, { stdout: 'the second time' }))
   expect(await read(retried)).toMatchObject({ state: 'succeeded', result: { output: 'the second time' } })
-  const kinds = granted(await agent.client('readJournal', { params: { run: retried.run } })).items.map(({ kind }) => kind)
+  const kinds = granted(await agent.client('readJournal', { params: { run: retried.run } })).items.map(
+    ({ kind }) => kind,
+  )
   expect(kinds).toEqual(['allowed', 'claimed', 'worker_lost', 'claimed', 'succeeded'])
 })
 
-test.concurrent('a revoked worker speaks for nothing any more; its call ends as unknown', { timeout: 60_000 }, async () => {
+test.concurrent('a revoked worker speaks for nothing any more; its call ends as unknown', {
+  timeout: 60_000,
+}, async () => {
   const leaving = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   const call = await propose(plain)
   const claim = granted(await leaving.claim(call.id))
@@ -78,7 +107,10 @@ test.concurrent('L2 what a lost worker had streamed goes with the ending; run ag
   timeout: 60_000,
 }, async () => {
   const write = (call: string, fence: number, text: string) =>
-    peer.client('output', { params: { call }, body: { fence, stream: 'stdout', offset: 0, data: Buffer.from(text).toString('base64') } })
+    peer.client('output', {
+      params: { call },
+      body: { fence, stream: 'stdout', offset: 0, data: Buffer.from(text).toString('base64') },
+    })
   const follow = (call: { run: string; id: string }, at?: string) => followCall(desk.url, agent.key, call, at)
   const [lost, retried] = [await propose(plain), await propose(again)]
   for (const { id } of [lost, retried]) {
@@ -99,10 +131,19 @@ test.concurrent('L2 what a lost worker had streamed goes with the ending; run ag
   expect(late.events.map(({ event }) => event)).toEqual(['state', 'end'])
   expect(refusal(await write(lost.id, 1, 'too late'))).toBe('409 stale_fence')
 
-  await eventually('it waits for another worker', async () => (await read(retried)).state === 'granted', WITHIN)
+  await eventually(
+    'it waits for another worker',
+    async () => (await read(retried)).state === 'granted',
+    WITHIN,
+  )
   await begun.take(3, WITHIN)
   const claim = granted(await other.claim(retried.id))
-  granted(await other.client('output', { params: { call: retried.id }, body: { fence: 2, stream: 'stdout', offset: 0, data: 'dHdv' } }))
+  granted(
+    await other.client('output', {
+      params: { call: retried.id },
+      body: { fence: 2, stream: 'stdout', offset: 0, data: 'dHdv' },
+    }),
+  )
   await begun.take(5, WITHIN)
   granted(await other.settle(claim, { stdout: 'two' }))
   const resumed = await follow(retried, begun.events[1]?.id)

@@ -26,32 +26,54 @@ async function secret(tool: string, bound?: string[], value = 'correct-horse-bat
   made.push(name)
   return name
 }
-const using = (secret: string, change: Partial<Credential> = {}): Credential => ({ secret, host: HOST, header: 'x-api-key', ...change })
-const propose = async (tool: string, args = {}) => granted(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
+const using = (secret: string, change: Partial<Credential> = {}): Credential => ({
+  secret,
+  host: HOST,
+  header: 'x-api-key',
+  ...change,
+})
+const propose = async (tool: string, args = {}) =>
+  granted(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
 
 test('V04 a bound secret is in the claim for the proxy, not for the tool; the card and policy say where it goes (seed N7)', async () => {
   const tool = desk.name()
   const name = await secret(tool, [HOST])
   await desk.tool(
-    { egress: hosts('.example.com:8080'), credentials: [using(name, { format: 'Key {}' })], executor: { tiers: ['B', 'C'] } },
+    {
+      egress: hosts('.example.com:8080'),
+      credentials: [using(name, { format: 'Key {}' })],
+      executor: { tiers: ['B', 'C'] },
+    },
     tool,
   )
   const call = await desk.asked(agent.client, tool)
   const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval.id } }))
   expect(prompt.plan).toContain(`with the secret ${name} added to what it asks of ${HOST}`)
-  granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+  granted(
+    await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+  )
   const claim = granted(await peer.claim(call.id))
-  expect([claim.plan.tier, claim.plan.secrets, claim.plan.credentials]).toEqual(['C', [], [using(name, { format: 'Key {}' })]])
+  expect([claim.plan.tier, claim.plan.secrets, claim.plan.credentials]).toEqual([
+    'C',
+    [],
+    [using(name, { format: 'Key {}' })],
+  ])
   expect(claim.secrets).toEqual({ [name]: 'correct-horse-battery' })
   granted(await peer.settle(claim))
   const texts = {
     bound: `@id("not-${name}") forbid (principal, action in Action::"tool.execute", resource) when { context.plan.secrets.contains("${name}") };`,
   }
-  await desk.withPolicies(texts, async () => expect((await propose(tool)).decision.policies).toEqual([`not-${name}`]))
+  await desk.withPolicies(texts, async () =>
+    expect((await propose(tool)).decision.policies).toEqual([`not-${name}`]),
+  )
 })
 
 test('V03 V04 a bound secret is denied to a tool that would be handed it, and for another host; so is one that no header can hold', async () => {
-  const denied = async (change: (name: string) => Partial<ProcessToolSpec>, value?: string, bound: string[] | undefined = [HOST]) => {
+  const denied = async (
+    change: (name: string) => Partial<ProcessToolSpec>,
+    value?: string,
+    bound: string[] | undefined = [HOST],
+  ) => {
     const tool = desk.name()
     const name = await secret(tool, bound, value)
     granted(await desk.root('putTool', { params: { name: tool }, body: { ...toolSpec(), ...change(name) } }))
@@ -86,7 +108,10 @@ test('a credential goes along only with a call that may reach its host', async (
 
 test('seed T66: a contract names a host that the tool may reach, a header for credentials, and each of them once', async () => {
   const put = (credentials: Credential[], change: Partial<ProcessToolSpec> = {}) =>
-    desk.root('putTool', { params: { name: desk.name() }, body: { ...toolSpec({ egress: hosts(HOST), ...change }), credentials } })
+    desk.root('putTool', {
+      params: { name: desk.name() },
+      body: { ...toolSpec({ egress: hosts(HOST), ...change }), credentials },
+    })
   granted(await put([using('any'), using('any', { header: 'authorization' })]))
   for (const wrong of [
     using('any', { host: 'other.example.com:80' }),

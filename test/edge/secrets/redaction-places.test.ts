@@ -29,11 +29,21 @@ test.each([
 })
 
 test('V02 a secret that is spread over a list is hidden in all its items, and nothing else is', () => {
-  const key = [`-----BEGIN ${'RSA'} PRIVATE KEY-----`, 'MIIabcdefghijklmnop', 'qrstuv', '-----END RSA PRIVATE KEY-----']
-  const marks = (count: number) => Array.from({ length: count }, () => expect.stringMatching(/^«redacted[^»]*»$/))
+  const key = [
+    `-----BEGIN ${'RSA'} PRIVATE KEY-----`,
+    'MIIabcdefghijklmnop',
+    'qrstuv',
+    '-----END RSA PRIVATE KEY-----',
+  ]
+  const marks = (count: number) =>
+    Array.from({ length: count }, () => expect.stringMatching(/^«redacted[^»]*»$/))
   expect(redact(['a', ...key, 'rm -rf /'])).toEqual(['a', ...marks(4), 'rm -rf /'])
   expect(redact([...key.slice(0, 2), 'rm -rf /'])).toEqual([...marks(2), 'rm -rf /'])
-  expect(redact(['x ', `eyJ${'a'.repeat(20)}`, `.${'b'.repeat(20)}.`, 'c c'])).toEqual(['x ', ...marks(2), expect.anything()])
+  expect(redact(['x ', `eyJ${'a'.repeat(20)}`, `.${'b'.repeat(20)}.`, 'c c'])).toEqual([
+    'x ',
+    ...marks(2),
+    expect.anything(),
+  ])
   expect(redact([`ghp_${'a'.repeat(36)}`, 'install'])).toEqual([...marks(1), 'install'])
 })
 
@@ -42,7 +52,9 @@ test('V02 a secret in base64 over several lines is hidden', () => {
     .toString('base64')
     .slice(0, 76)
   const encoded = `${Buffer.from('user=someone-or-other\npass').toString('base64').replace(/=+$/, '')}`
-  const whole = Buffer.from(`user=someone-or-other-who-is-long-enough\npassword=${SECRET}\n`).toString('base64')
+  const whole = Buffer.from(`user=someone-or-other-who-is-long-enough\npassword=${SECRET}\n`).toString(
+    'base64',
+  )
   const broken = whole.match(/.{1,56}/g)?.join('\n') ?? ''
   expect(shown({ text: broken })).toMatch(/^{"text":"«redacted[^»]*»"}$/)
   expect(redact({ text: `${lines}\n${encoded}` })).toEqual({ text: `${lines}\n${encoded}` })
@@ -78,8 +90,11 @@ test.each([
   ['a text', `curl --proxy-user 'admin:${SECRET}' https://example.com`],
   ['a text, with `=`', `curl --proxy-user=admin:${SECRET} https://example.com`],
   ['a list', ['curl', '--proxy-user', `admin:${SECRET}`, 'https://example.com']],
-])('D11 V02 the password for a proxy, but not its user, is hidden in a command line that is %s', (_name, args) => {
-  const text = JSON.stringify(redact({ args }))
-  expect(text).not.toContain(SECRET)
-  expect(text).toMatch(/admin:«redacted, mark [0-9a-f]{16}»/)
-})
+])(
+  'D11 V02 the password for a proxy, but not its user, is hidden in a command line that is %s',
+  (_name, args) => {
+    const text = JSON.stringify(redact({ args }))
+    expect(text).not.toContain(SECRET)
+    expect(text).toMatch(/admin:«redacted, mark [0-9a-f]{16}»/)
+  },
+)

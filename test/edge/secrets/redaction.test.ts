@@ -121,19 +121,22 @@ const SHAPES: Readonly<Record<string, string>> = {
   'a private key that is cut short': `-----BEGIN ${'EC'} PRIVATE KEY-----\nMIIabc`,
 }
 
-test.each(Object.entries(SHAPES))('%s is hidden by its shape: alone, in a sentence, as a name, in a list', (_name, secret) => {
-  const part = secret.split('\n')[1] ?? secret.slice(4, 30)
-  for (const args of [
-    { text: secret },
-    { text: `before ${secret}` },
-    { [secret]: 1 },
-    { list: ['a', { b: secret }] },
-    { text: `url?x=${secret}` },
-  ]) {
-    expect(shown(args)).not.toContain(part)
-    expect(shown(args)).toMatch(HIDDEN)
-  }
-})
+test.each(Object.entries(SHAPES))(
+  '%s is hidden by its shape: alone, in a sentence, as a name, in a list',
+  (_name, secret) => {
+    const part = secret.split('\n')[1] ?? secret.slice(4, 30)
+    for (const args of [
+      { text: secret },
+      { text: `before ${secret}` },
+      { [secret]: 1 },
+      { list: ['a', { b: secret }] },
+      { text: `url?x=${secret}` },
+    ]) {
+      expect(shown(args)).not.toContain(part)
+      expect(shown(args)).toMatch(HIDDEN)
+    }
+  },
+)
 
 test.each([
   `Authorization: Bearer ${SECRET}`,
@@ -159,7 +162,10 @@ test.each([
     'auth',
     'credential',
   ].flatMap((name) =>
-    [' = ', '=', ': ', ':  ', ':\t', ' := ', ' => '].flatMap((is) => [`x ${name}${is}${SECRET} y`, `x ${name}${is}'${SECRET}' y`]),
+    [' = ', '=', ': ', ':  ', ':\t', ' := ', ' => '].flatMap((is) => [
+      `x ${name}${is}${SECRET} y`,
+      `x ${name}${is}'${SECRET}' y`,
+    ]),
   ),
   `const password = '${SECRET}'`,
   `password: str = "${SECRET}"`,
@@ -208,7 +214,9 @@ test.each([
 
 test('V02 nothing but the secret changes in a text that is JSON: numbers keep their digits, names that come twice come twice', () => {
   const text = `{ "n": 9007199254740993, "n": 1.10, "e": 1e400, "pin": 4711,\t"é": "\\u00e9" }`
-  expect(redact({ text })).toEqual({ text: text.replace('4711', String(/«[^»]*»/.exec(shown({ pin: '4711' }))?.[0])) })
+  expect(redact({ text })).toEqual({
+    text: text.replace('4711', String(/«[^»]*»/.exec(shown({ pin: '4711' }))?.[0])),
+  })
 })
 
 test.each([
@@ -245,18 +253,24 @@ test('what only looks like base64 of a secret stays: pictures, digests, paths', 
 })
 
 test('V02 what is hidden as a whole is hidden in the command line too, in all its parts', () => {
-  expect(JSON.stringify(redaction.ofArgv(['x', PHRASE], { credentials: { a: [{ b: PHRASE }] } }))).not.toContain('horse')
+  expect(
+    JSON.stringify(redaction.ofArgv(['x', PHRASE], { credentials: { a: [{ b: PHRASE }] } })),
+  ).not.toContain('horse')
 })
 
 test('a flag names what follows it in a list', () => {
-  expect(shown({ args: ['login', '--password', SECRET, '--user', 'ann'] })).toMatch(/"--password","«redacted[^"]*","--user","ann"/)
+  expect(shown({ args: ['login', '--password', SECRET, '--user', 'ann'] })).toMatch(
+    /"--password","«redacted[^"]*","--user","ann"/,
+  )
   expect(shown({ args: ['-token', SECRET] })).not.toContain(SECRET)
   expect(redact({ args: ['--password', '--user', 'ann'] })).toMatchObject({ args: { 2: 'ann' } })
 })
 
 test('what is hidden in the arguments is hidden in the command line that is made of them', () => {
   const args = { user: 'ann', password: SECRET, more: { pin: 4711, tokens: [`${SECRET}-2`] } }
-  const line = JSON.stringify(redaction.ofArgv(['login', 'ann', SECRET, '4711', `${SECRET}-2`, '--verbose'], args))
+  const line = JSON.stringify(
+    redaction.ofArgv(['login', 'ann', SECRET, '4711', `${SECRET}-2`, '--verbose'], args),
+  )
   expect(line).toMatch(/^\["login","ann","«redacted[^"]*","«redacted[^"]*","«redacted[^"]*","--verbose"\]$/)
 })
 
@@ -285,7 +299,11 @@ test('ordinary text is left alone', () => {
 })
 
 test('V02 nobody without the edge’s key can try which of few values is hidden', () => {
-  const marks = [redaction, new Redaction(marker(Buffer.alloc(32, 1), 'default')), new Redaction(marker(Buffer.alloc(32), 'other'))]
+  const marks = [
+    redaction,
+    new Redaction(marker(Buffer.alloc(32, 1), 'default')),
+    new Redaction(marker(Buffer.alloc(32), 'other')),
+  ]
   expect(new Set(marks.map((one) => one.of('4711', 'pin'))).size).toBe(3) // of another edge, of another tenant
   expect(redaction.of(4711, 'pin')).toBe(redaction.of('4711', 'pin'))
   expect(redaction.of('4711', 'pin')).not.toContain(sha256('4711').slice(0, 12))

@@ -8,14 +8,22 @@ test('a sealed secret opens only for its own tenant, name and version, and revea
   const [key, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
   const sealing = new Sealing(key, 'one')
   const sealed = sealing.seal('db', 1, 'correct horse')
-  const opened = (by: Sealing, name = 'db', version = 1, text = sealed) => by.open({ name, version, sealed: text })
+  const opened = (by: Sealing, name = 'db', version = 1, text = sealed) =>
+    by.open({ name, version, sealed: text })
   expect(opened(sealing)).toBe('correct horse')
   expect(sealing.seal('db', 1, 'correct horse')).not.toBe(sealed)
   expect(Buffer.from(sealed, 'base64').toString('latin1')).not.toContain('horse')
   const bytes = Buffer.from(sealed, 'base64')
   const flipped = Array.from(bytes, (byte, at) => Buffer.from(bytes.with(at, byte ^ 1)).toString('base64'))
-  const wrong = [opened(new Sealing(key, 'two')), opened(new Sealing(other, 'one')), opened(sealing, 'dc'), opened(sealing, 'db', 2)]
-  const broken = [...flipped, '', bytes.subarray(0, 20).toString('base64')].map((text) => opened(sealing, 'db', 1, text))
+  const wrong = [
+    opened(new Sealing(key, 'two')),
+    opened(new Sealing(other, 'one')),
+    opened(sealing, 'dc'),
+    opened(sealing, 'db', 2),
+  ]
+  const broken = [...flipped, '', bytes.subarray(0, 20).toString('base64')].map((text) =>
+    opened(sealing, 'db', 1, text),
+  )
   expect(new Set([...wrong, ...broken])).toEqual(new Set([undefined]))
 })
 
@@ -28,7 +36,10 @@ test('L6 a secret that can’t be opened counts as missing; where only policy is
   )
   expect(vault.withholds({ name: 't', secrets: ['db'] })).toBe('there is no secret `db` for `t`')
   expect(vault.values(['db'])).toBeUndefined()
-  expect([SUPPOSED_VAULT.withholds({ name: 't', secrets: ['db'] }), SUPPOSED_VAULT.values(['db'])]).toEqual([undefined, undefined])
+  expect([SUPPOSED_VAULT.withholds({ name: 't', secrets: ['db'] }), SUPPOSED_VAULT.values(['db'])]).toEqual([
+    undefined,
+    undefined,
+  ])
 })
 
 test('V03 a tool gets only its own secrets, and one bound to a host only as a credential for that host', () => {
@@ -42,13 +53,19 @@ test('V03 a tool gets only its own secrets, and one bound to a host only as a cr
   })
   const vault = openVault([held('free', null), held('bound', ['a.example:80'])], [], sealing)
   const credential = (secret: string, host: string) => [{ secret, host, header: 'x-api-key' }]
-  expect(vault.withholds({ name: 'mine', secrets: ['free'], credentials: credential('bound', 'a.example:80') })).toBeUndefined()
-  const unmet: readonly (readonly [name: string, wanted: Omit<Parameters<typeof vault.withholds>[0], 'name'>])[] = [
+  expect(
+    vault.withholds({ name: 'mine', secrets: ['free'], credentials: credential('bound', 'a.example:80') }),
+  ).toBeUndefined()
+  const unmet: readonly (readonly [
+    name: string,
+    wanted: Omit<Parameters<typeof vault.withholds>[0], 'name'>,
+  ])[] = [
     ['other', { secrets: ['free'] }],
     ['mine', { secrets: ['bound'] }],
     ['mine', { credentials: credential('bound', 'b.example:80') }],
     ['other', { credentials: credential('bound', 'a.example:80') }],
     ['mine', { secrets: ['absent'] }],
   ]
-  for (const [name, wanted] of unmet) expect(vault.withholds({ name, ...wanted })).toMatch(/^there is no secret/)
+  for (const [name, wanted] of unmet)
+    expect(vault.withholds({ name, ...wanted })).toMatch(/^there is no secret/)
 })

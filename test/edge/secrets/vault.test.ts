@@ -14,7 +14,8 @@ const desk = new Desk('secrets', sharedStack())
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 const agent = await desk.agent()
 
-const put = (name: string, value: string, tools: string[], by = desk.root) => by('putSecret', { params: { name }, body: { value, tools } })
+const put = (name: string, value: string, tools: string[], by = desk.root) =>
+  by('putSecret', { params: { name }, body: { value, tools } })
 const made: string[] = []
 async function secret(value: string, tools: string[]): Promise<string> {
   const name = desk.name()
@@ -31,10 +32,13 @@ async function wanting(value: string): Promise<{ tool: string; name: string }> {
 }
 const approved = async (tool: string, args = {}) => {
   const call = await desk.asked(agent.client, tool, args)
-  granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+  granted(
+    await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+  )
   return call
 }
-const propose = async (tool: string) => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+const propose = async (tool: string) =>
+  granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
 
 afterAll(async () => {
   for (const name of made) await desk.root('deleteSecret', { params: { name } })
@@ -105,7 +109,9 @@ test('V03 another’s, a removed one and one that never was deny alike, at once 
   const call = await approved(tool)
   granted(await desk.root('deleteSecret', { params: { name } }))
   expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
-  const { state, decision } = granted(await desk.root('readCall', { params: { run: call.run, call: call.id } }))
+  const { state, decision } = granted(
+    await desk.root('readCall', { params: { run: call.run, call: call.id } }),
+  )
   expect([state, decision.reason]).toEqual(['cancelled', `there is no secret \`${name}\` for \`${tool}\``])
 })
 
@@ -133,7 +139,10 @@ test('V03 an agent that may not call the tool learns nothing of its secrets, be 
   const never = `${desk.name()}-never`
   for (const of of [tool, await desk.tool({ secrets: [never] })]) {
     const body = { tool: of, args: {} }
-    const [call, dry] = [await outsider.client('proposeCallInNewRun', { body }), await outsider.client('decide', { body })]
+    const [call, dry] = [
+      await outsider.client('proposeCallInNewRun', { body }),
+      await outsider.client('decide', { body }),
+    ]
     const { id, run, decision } = granted(call)
     expect(decision.policies).toEqual(granted(await outsider.client('decide', { body })).decision.policies)
     const explained = granted(await outsider.client('explainCall', { params: { run, call: id } }))
@@ -147,7 +156,9 @@ test('policy says which tool, and whose call, a secret is for', async () => {
   const texts = {
     vault: `@id("nobody-${name}") forbid (principal, action in Action::"tool.execute", resource) when { context.plan.secrets.contains("${name}") };`,
   }
-  await desk.withPolicies(texts, async () => expect((await propose(tool)).decision.policies).toEqual([`nobody-${name}`]))
+  await desk.withPolicies(texts, async () =>
+    expect((await propose(tool)).decision.policies).toEqual([`nobody-${name}`]),
+  )
 })
 
 test('a tool that is handed secrets runs in tier C, whatever else it allows', async () => {
@@ -220,8 +231,14 @@ test('the command line puts what it reads to the byte, and what is no text not a
       stdin,
     })
   const refused = await from(Buffer.from([...Buffer.from('a key of bytes '), 0xff, 0xfe]))
-  expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringContaining('a secret is UTF-8 text, and this is not') })
-  expect(granted(await desk.root('listSecrets', {})).items.find((item) => item.name === name)?.version).toBe(1)
+  expect(refused).toMatchObject({
+    code: 1,
+    out: '',
+    err: expect.stringContaining('a secret is UTF-8 text, and this is not'),
+  })
+  expect(granted(await desk.root('listSecrets', {})).items.find((item) => item.name === name)?.version).toBe(
+    1,
+  )
   expect(await from('schlüssel €\r\n  of lines\t\n\n')).toMatchObject({ code: 0, err: '' })
   const claim = granted(await peer.claim((await approved(tool)).id))
   expect(claim.secrets).toEqual({ [name]: 'schlüssel €\r\n  of lines\t\n' })
@@ -239,7 +256,9 @@ test('V02 a value is on no card: neither as the path of a file, nor as a host, a
   const run = granted(await agent.client('createRun', { body: {} })).id
   granted(await agent.client('putFile', { params: { run, sha256: sha256('x') }, body: Buffer.from('x') }))
   const files = [{ path: `in/${value}/data.csv`, sha256: sha256('x') }]
-  const bringing = granted(await agent.client('proposeCall', { params: { run }, body: { tool: taking, args: {}, files } }))
+  const bringing = granted(
+    await agent.client('proposeCall', { params: { run }, body: { tool: taking, args: {}, files } }),
+  )
   expect((await shownFor(bringing)).plan).toMatch(/"in\/«redacted, mark [0-9a-f]{16}»\/data.csv"/)
 
   const reaching = await desk.tool({
@@ -249,11 +268,23 @@ test('V02 a value is on no card: neither as the path of a file, nor as a host, a
     egress: { mode: 'strict', hosts: ['.example.org:443'], named_by: { arg: 'host' } },
   })
   const args = { command: value, host: `${value}.example.org:443` }
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: reaching, args, run: { session: `a\`${value}` } } }))
+  const call = granted(
+    await agent.client('proposeCallInNewRun', {
+      body: { tool: reaching, args, run: { session: `a\`${value}` } },
+    }),
+  )
   const { plan, standing } = await shownFor(call)
-  for (const text of [plan, standing?.covers]) expect(text).toMatch(/with network to «redacted, mark [0-9a-f]{16}».example.org:443 only/)
+  for (const text of [plan, standing?.covers])
+    expect(text).toMatch(/with network to «redacted, mark [0-9a-f]{16}».example.org:443 only/)
   expect(standing?.covers).toContain('in session `a\\u{60}«redacted')
-  granted(await desk.root('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision: 'approve', scope: 'session' } }))
-  const stands = granted(await desk.root('listStanding', {})).items.find(({ approval }) => approval === call.approval?.id)
+  granted(
+    await desk.root('answerApproval', {
+      params: { id: call.approval?.id ?? '' },
+      body: { decision: 'approve', scope: 'session' },
+    }),
+  )
+  const stands = granted(await desk.root('listStanding', {})).items.find(
+    ({ approval }) => approval === call.approval?.id,
+  )
   expect(stands?.covers).toBe(standing?.covers)
 })

@@ -43,7 +43,9 @@ test('an operator’s key is rotated like an agent’s: the roles stay, the old 
   expect(roles).toEqual(['admin'])
   expect(refusal(await operator.client('listOperators', {}))).toBe(REFUSED)
   granted(await client(desk.url, bearer(key ?? ''))('listOperators', {}))
-  expect(refusal(await desk.root('rotateOperatorKey', { params: { name: desk.name() } }))).toBe('404 not_found')
+  expect(refusal(await desk.root('rotateOperatorKey', { params: { name: desk.name() } }))).toBe(
+    '404 not_found',
+  )
 })
 
 test('an agent made again under an old name has a new key, and the old one stays dead', async () => {
@@ -56,15 +58,22 @@ test('an agent made again under an old name has a new key, and the old one stays
 
 test('a key is shown once, when it is made', async () => {
   const agent = await desk.agent()
-  expect(granted(await desk.root('putAgent', { params: { name: agent.name }, body: { tools: ['*'] } }))).not.toHaveProperty('key')
-  const lists = JSON.stringify([granted(await desk.root('listAgents', {})), granted(await desk.root('listOperators', {}))])
+  expect(
+    granted(await desk.root('putAgent', { params: { name: agent.name }, body: { tools: ['*'] } })),
+  ).not.toHaveProperty('key')
+  const lists = JSON.stringify([
+    granted(await desk.root('listAgents', {})),
+    granted(await desk.root('listOperators', {})),
+  ])
   for (const secret of [agent.key, desk.rootKey]) expect(lists).not.toContain(secret.split('_').at(-1))
 })
 
 test('a stream that was opened with a key ends with it', async () => {
   const agent = await desk.agent()
   const run = granted(await agent.client('createRun', { body: {} }))
-  const stream = await fetch(new URL(`/v1/runs/${run.id}/events`, desk.url), { headers: { authorization: `Bearer ${agent.key}` } })
+  const stream = await fetch(new URL(`/v1/runs/${run.id}/events`, desk.url), {
+    headers: { authorization: `Bearer ${agent.key}` },
+  })
   expect(stream.status).toBe(200)
   granted(await desk.root('deleteAgent', { params: { name: agent.name } }))
   granted(await desk.root('cancelRun', { params: { run: run.id } })) // something to tell, which this reader shall not hear
@@ -80,7 +89,10 @@ const WRONG: ReadonlyArray<readonly [string, (key: string) => string | undefined
   ['a blank more', (key) => `Bearer  ${key}`],
   ['the key alone', (key) => key],
   ['the last character changed', (key) => `Bearer ${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`],
-  ['the first character of the secret changed', (key) => `Bearer ${key.slice(0, -52)}${key.at(-52) === '0' ? '1' : '0'}${key.slice(-51)}`],
+  [
+    'the first character of the secret changed',
+    (key) => `Bearer ${key.slice(0, -52)}${key.at(-52) === '0' ? '1' : '0'}${key.slice(-51)}`,
+  ],
   ['the id with another secret', (key) => `Bearer ${key.slice(0, -52)}${'0'.repeat(52)}`],
   ['cut short', (key) => `Bearer ${key.slice(0, -1)}`],
   ['in small letters', (key) => `Bearer ${key.toLowerCase()}`],
@@ -95,13 +107,16 @@ const WRONG: ReadonlyArray<readonly [string, (key: string) => string | undefined
 test.each(WRONG)('a wrong key is refused like every other: %s', async (_name, wrong) => {
   const agent = await desk.agent()
   const authorization = wrong(agent.key)
-  const answer = await fetch(new URL('/v1/tools', desk.url), { headers: authorization === undefined ? {} : { authorization } })
-  expect([answer.status, answer.headers.get('www-authenticate'), answer.headers.get('content-type')]).toEqual([
-    401,
-    'Bearer realm="countersign"',
-    'application/problem+json',
-  ])
-  expect(await answer.json()).toMatchObject({ code: 'unauthenticated', detail: 'the key is missing, unknown or revoked' })
+  const answer = await fetch(new URL('/v1/tools', desk.url), {
+    headers: authorization === undefined ? {} : { authorization },
+  })
+  expect([answer.status, answer.headers.get('www-authenticate'), answer.headers.get('content-type')]).toEqual(
+    [401, 'Bearer realm="countersign"', 'application/problem+json'],
+  )
+  expect(await answer.json()).toMatchObject({
+    code: 'unauthenticated',
+    detail: 'the key is missing, unknown or revoked',
+  })
 })
 
 test('a key in the query or a cookie is none', async () => {
@@ -116,13 +131,20 @@ test('a key in the query or a cookie is none', async () => {
 })
 
 test('the last admin stays, and stays an admin', async () => {
-  const admins = granted(await desk.root('listOperators', {})).items.filter(({ roles }) => roles.includes('admin'))
-  for (const { name } of admins.filter(({ name }) => name !== 'root')) granted(await desk.root('deleteOperator', { params: { name } }))
+  const admins = granted(await desk.root('listOperators', {})).items.filter(({ roles }) =>
+    roles.includes('admin'),
+  )
+  for (const { name } of admins.filter(({ name }) => name !== 'root'))
+    granted(await desk.root('deleteOperator', { params: { name } }))
   expect(refusal(await desk.root('deleteOperator', { params: { name: 'root' } }))).toBe('409 conflict')
-  expect(refusal(await desk.root('putOperator', { params: { name: 'root' }, body: { roles: ['auditor'] } }))).toBe('409 conflict')
+  expect(
+    refusal(await desk.root('putOperator', { params: { name: 'root' }, body: { roles: ['auditor'] } })),
+  ).toBe('409 conflict')
   const second = await desk.operator(['admin'])
   granted(await second.client('putOperator', { params: { name: 'root' }, body: { roles: ['auditor'] } }))
-  expect(refusal(await second.client('putOperator', { params: { name: second.name }, body: { roles: [] } }))).toBe('409 conflict')
+  expect(
+    refusal(await second.client('putOperator', { params: { name: second.name }, body: { roles: [] } })),
+  ).toBe('409 conflict')
   granted(await second.client('putOperator', { params: { name: 'root' }, body: { roles: ['admin'] } }))
 })
 
@@ -130,6 +152,8 @@ test('whoever loses a role loses what it permits, at once', async () => {
   const operator = await desk.operator(['admin'])
   granted(await operator.client('putAgent', { params: { name: desk.name() }, body: { tools: [] } }))
   granted(await desk.root('putOperator', { params: { name: operator.name }, body: { roles: ['auditor'] } }))
-  expect(refusal(await operator.client('putAgent', { params: { name: desk.name() }, body: { tools: [] } }))).toBe('403 forbidden')
+  expect(
+    refusal(await operator.client('putAgent', { params: { name: desk.name() }, body: { tools: [] } })),
+  ).toBe('403 forbidden')
   granted(await operator.client('listAgents', {}))
 })

@@ -22,13 +22,23 @@ const objects = (): string[] =>
     .map(String)
     .filter((file) => file.endsWith('.sqlite'))
 
-const READ: readonly RouteName[] = ['readRun', 'readJournal', 'readCall', 'readAttestation', 'cancelRun', 'cancelCall']
+const READ: readonly RouteName[] = [
+  'readRun',
+  'readJournal',
+  'readCall',
+  'readAttestation',
+  'cancelRun',
+  'cancelCall',
+]
 
 type Asked = { status: number; body: string }
 async function ask(name: RouteName, ids: Record<string, string>, key: string): Promise<Asked> {
   const route: Route = ROUTES[name]
   const path = route.path.replace(/\{(\w+)\}/g, (_, param: string) => ids[param] ?? '')
-  const answer = await fetch(new URL(path, desk.url), { method: route.method, headers: { authorization: `Bearer ${key}` } })
+  const answer = await fetch(new URL(path, desk.url), {
+    method: route.method,
+    headers: { authorization: `Bearer ${key}` },
+  })
   return { status: answer.status, body: await answer.text() }
 }
 
@@ -45,7 +55,9 @@ test('G11 another agent’s run and call answer like one that never was, by ever
   expect(refusal(proposed)).toBe('404 not_found')
   const run = granted(await mine.client('readRun', { params: { run: call.run } }))
   expect([run.used.calls, run.state]).toEqual([1, 'open'])
-  expect(granted(await mine.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe('granted')
+  expect(granted(await mine.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
+    'granted',
+  )
 })
 
 test('G11 the event stream of another’s run is not opened, nor that of its call', async () => {
@@ -61,9 +73,15 @@ test('G11 a call of one run is not found under another run, though both are the 
     granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } })),
     granted(await mine.client('createRun', { body: {} })),
   ]
-  expect(refusal(await mine.client('readCall', { params: { run: two.id, call: one.id } }))).toBe('404 not_found')
-  expect(refusal(await mine.client('cancelCall', { params: { run: two.id, call: one.id } }))).toBe('404 not_found')
-  expect(refusal(await mine.client('readCall', { params: { run: one.run, call: callId(one.run, 2) } }))).toBe('404 not_found')
+  expect(refusal(await mine.client('readCall', { params: { run: two.id, call: one.id } }))).toBe(
+    '404 not_found',
+  )
+  expect(refusal(await mine.client('cancelCall', { params: { run: two.id, call: one.id } }))).toBe(
+    '404 not_found',
+  )
+  expect(refusal(await mine.client('readCall', { params: { run: one.run, call: callId(one.run, 2) } }))).toBe(
+    '404 not_found',
+  )
 })
 
 test('G11 guessed ids of every kind find nothing, and no object comes to be by asking', async () => {
@@ -75,14 +93,20 @@ test('G11 guessed ids of every kind find nothing, and no object comes to be by a
     const run = `run_${ulid(Date.now() + i)}`
     const ids = { run, call: callId(run, 1) }
     for (const name of READ) expect((await ask(name, ids, mine.key)).status).toBe(404)
-    expect(refusal(await mine.client('proposeCall', { params: { run }, body: { tool, args: {} } }))).toBe('404 not_found')
+    expect(refusal(await mine.client('proposeCall', { params: { run }, body: { tool, args: {} } }))).toBe(
+      '404 not_found',
+    )
     const params = { id: approvalId(run, 1) }
     expect(refusal(await desk.root('readApproval', { params }))).toBe('404 not_found')
-    expect(refusal(await desk.root('answerApproval', { params, body: { decision: 'approve' } }))).toBe('404 not_found')
+    expect(refusal(await desk.root('answerApproval', { params, body: { decision: 'approve' } }))).toBe(
+      '404 not_found',
+    )
     const link = `default.${params.id}.root.zzzzzzzz.${'A'.repeat(43)}`
     expect((await fetch(new URL(`/approve/${link}`, desk.url))).status).toBe(401)
   }
-  expect(refusal(await desk.root('revokeWorker', { params: { worker: newWorkerId(Date.now()) } }))).toBe('404 not_found')
+  expect(refusal(await desk.root('revokeWorker', { params: { worker: newWorkerId(Date.now()) } }))).toBe(
+    '404 not_found',
+  )
   expect(objects().filter((file) => !before.includes(file))).toEqual([])
 })
 
@@ -94,10 +118,15 @@ test('G11 a key of a tenant that is not here is no key, and makes no tenant', as
       expect(refusal(await client(desk.url, bearer(key))('listTools', {}))).toBe('401 unauthenticated')
       if (kind !== 'enrol') continue
       const body = { token: key, x: 'A'.repeat(43), name: 'peer', tiers: [] }
-      expect(refusal(await client(desk.url)('enroll', { body }))).toMatch(/^40[01] (enrolment_invalid|invalid_request)$/)
+      expect(refusal(await client(desk.url)('enroll', { body }))).toMatch(
+        /^40[01] (enrolment_invalid|invalid_request)$/,
+      )
     }
     for (const name of ['keys', 'logCheckpoint', 'logEntries'] as const)
-      expect([name, refusal(await client(desk.url)(name, { query: { tenant } }))]).toEqual([name, '404 not_found'])
+      expect([name, refusal(await client(desk.url)(name, { query: { tenant } }))]).toEqual([
+        name,
+        '404 not_found',
+      ])
   }
   expect(objects()).toEqual(before)
 })
@@ -125,7 +154,9 @@ test('an operator who may read sees every agent’s run, and the journal names w
   const auditor = await desk.operator(['auditor'])
   const call = granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   expect(granted(await auditor.client('readRun', { params: { run: call.run } })).agent).toBe(mine.name)
-  expect(granted(await auditor.client('readCall', { params: { run: call.run, call: call.id } })).id).toBe(call.id)
+  expect(granted(await auditor.client('readCall', { params: { run: call.run, call: call.id } })).id).toBe(
+    call.id,
+  )
 })
 
 test('an agent sees the tools that it may call, and no others', async () => {

@@ -12,7 +12,10 @@ import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const desk = new Desk('metrics', sharedStack())
 
-const answer = (at_ms: number, more: Partial<Approval['answers'][number]> = {}): Approval['answers'][number] => ({
+const answer = (
+  at_ms: number,
+  more: Partial<Approval['answers'][number]> = {},
+): Approval['answers'][number] => ({
   by: 'ann',
   decision: 'approve',
   channel: 'link',
@@ -22,7 +25,12 @@ const answer = (at_ms: number, more: Partial<Approval['answers'][number]> = {}):
   at_ms,
   ...more,
 })
-const approval = (change: Partial<Approval>): Approval => ({ ...sample(1_000), expires_at: 61_000, status: 'approved', ...change })
+const approval = (change: Partial<Approval>): Approval => ({
+  ...sample(1_000),
+  expires_at: 61_000,
+  status: 'approved',
+  ...change,
+})
 const STANDING = { standing: 'std_00000000000000000000000000' }
 
 test('an end is counted by its last answer, or by time; the bounds include what they say', () => {
@@ -38,8 +46,14 @@ test('an end is counted by its last answer, or by time; the bounds include what 
     outcome: 'expired',
     wait_ms: 60_000,
   })
-  expect(waited(approval({ status: 'cancelled' }), 4_000)).toMatchObject({ channel: 'none', outcome: 'cancelled', wait_ms: 3_000 })
-  expect(waited(approval({ status: 'denied', answers: [answer(1_000 + 90_000_000)] }), 0)).toMatchObject({ bucket: 13 })
+  expect(waited(approval({ status: 'cancelled' }), 4_000)).toMatchObject({
+    channel: 'none',
+    outcome: 'cancelled',
+    wait_ms: 3_000,
+  })
+  expect(waited(approval({ status: 'denied', answers: [answer(1_000 + 90_000_000)] }), 0)).toMatchObject({
+    bucket: 13,
+  })
   expect(waited(approval({ answers: [answer(0)] }), 0)).toMatchObject({ wait_ms: 0, bucket: 0 }) // a clock that was set back
 })
 
@@ -47,7 +61,8 @@ test('what standing answers settle asks nobody', () => {
   expect(asksPeople(approval({ answers: [answer(1_000, STANDING)] }))).toBe(false)
   expect(asksPeople(approval({ status: 'pending', answers: [answer(1_000, STANDING)] }))).toBe(true)
   expect(asksPeople(approval({ answers: [answer(1_000, STANDING), answer(2_000)] }))).toBe(true)
-  for (const answers of [[], [answer(1_000, STANDING)]]) expect(asksPeople(approval({ status: 'expired', answers }))).toBe(true) // not enough stood
+  for (const answers of [[], [answer(1_000, STANDING)]])
+    expect(asksPeople(approval({ status: 'expired', answers }))).toBe(true) // not enough stood
 })
 
 test('a histogram is cumulative, its last bucket is its count, and a label can’t end its line', () => {
@@ -87,7 +102,8 @@ test('asked, answered, answered by what stands, and cancelled: each is counted o
   const tool = await desk.tool({ sensitive: true })
   const before = await open()
   const run = granted(await agent.client('createRun', { body: { session: 'counted' } })).id
-  const propose = async () => granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
+  const propose = async () =>
+    granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
   const [first, second, third] = [await propose(), await propose(), await propose()]
   const say = async (id = '', body: { decision: 'approve' | 'deny'; scope?: 'session' }) =>
     granted(await approver.client('answerApproval', { params: { id }, body }))
@@ -98,14 +114,18 @@ test('asked, answered, answered by what stands, and cancelled: each is counted o
   const more = async (name: string): Promise<number> => ((await open())[name] ?? 0) - (before[name] ?? 0)
   await eventually(
     'all has been mirrored',
-    async () => (await more(series('none', 'cancelled'))) === 1 && (await more(series('api', 'approved'))) === 1,
+    async () =>
+      (await more(series('none', 'cancelled'))) === 1 && (await more(series('api', 'approved'))) === 1,
     20_000,
   )
   expect(await more(series('api', 'denied'))).toBe(1)
   expect(await more('countersign_approvals_asked_total')).toBe(3)
   const auditor = await desk.operator(['auditor'])
-  const mine = async (key: string) => fetch(`${desk.url}/v1/metrics`, { headers: { authorization: `Bearer ${key}` } })
-  expect(read(await (await mine(auditor.key)).text())[`countersign_agent_asks_total{agent="${agent.name}"}`]).toBe(3)
+  const mine = async (key: string) =>
+    fetch(`${desk.url}/v1/metrics`, { headers: { authorization: `Bearer ${key}` } })
+  expect(
+    read(await (await mine(auditor.key)).text())[`countersign_agent_asks_total{agent="${agent.name}"}`],
+  ).toBe(3)
   expect((await mine(agent.key)).status).toBe(403)
   expect(JSON.stringify(await open())).not.toContain(agent.name)
 })
@@ -113,10 +133,13 @@ test('asked, answered, answered by what stands, and cancelled: each is counted o
 test('what a pool’s workers have proven is counted by what calls may need, for operators alone', async () => {
   const worker = await PeerWorker.enrol(desk.url, desk.root, desk.pool, ['B'])
   const auditor = await desk.operator(['auditor'])
-  const counted = async (key: string) => fetch(`${desk.url}/v1/metrics/workers`, { headers: { authorization: `Bearer ${key}` } })
+  const counted = async (key: string) =>
+    fetch(`${desk.url}/v1/metrics/workers`, { headers: { authorization: `Bearer ${key}` } })
   const has = async () => {
     const all = read(await (await counted(auditor.key)).text())
-    return ['B', 'C', 'egress', 'cgroups'].map((means) => all[`countersign_workers{pool="${worker.pool}",means="${means}"}`])
+    return ['B', 'C', 'egress', 'cgroups'].map(
+      (means) => all[`countersign_workers{pool="${worker.pool}",means="${means}"}`],
+    )
   }
   expect(await has()).toEqual([1, 0, 0, 1])
   await PeerWorker.enrol(desk.url, desk.root, desk.pool)

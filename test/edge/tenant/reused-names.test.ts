@@ -19,7 +19,12 @@ const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 const propose = async (session: string, of = tool, by = agent.client): Promise<Call> =>
   granted(await by('proposeCallInNewRun', { body: { tool: of, args: {}, run: { session } } }))
 const yes = async (by: Client, call: Call, scope: 'once' | 'session' = 'session') =>
-  granted(await by('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision: 'approve', scope } }))
+  granted(
+    await by('answerApproval', {
+      params: { id: call.approval?.id ?? '' },
+      body: { decision: 'approve', scope },
+    }),
+  )
 const liveIn = async (session: string) =>
   granted(await desk.root('listStanding', {}))
     .items.filter((one) => one.session === session)
@@ -45,9 +50,13 @@ async function through(link: string, nonce: string): Promise<{ statuses: number[
   const headers = { origin, 'content-type': 'application/x-www-form-urlencoded' }
   const body = new URLSearchParams({ nonce, decision: 'approve' }).toString()
   const answered = await fetch(link, { method: 'POST', headers, body })
-  return { statuses: [page.status, watched.status, answered.status], text: (await page.text()) + (await answered.text()) }
+  return {
+    statuses: [page.status, watched.status, answered.status],
+    text: (await page.text()) + (await answered.text()),
+  }
 }
-const nonceOf = async (link: string): Promise<string> => /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
+const nonceOf = async (link: string): Promise<string> =>
+  /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
 
 test('P09 an operator who is made again under a name inherits neither standing answers nor links', async () => {
   const carol = await desk.operator(['approver'])
@@ -65,7 +74,9 @@ test('P09 an operator who is made again under a name inherits neither standing a
   expect([old.statuses, old.text.includes(tool)]).toEqual([[401, 401, 401], false])
   const theirs = await desk.link(again, waiting.approval?.id ?? '')
   expect([theirs === link, (await through(theirs, await nonceOf(theirs))).statuses[2]]).toEqual([false, 200])
-  expect(granted(await desk.root('readApproval', { params: { id: waiting.approval?.id ?? '' } })).status).toBe('approved')
+  expect(
+    granted(await desk.root('readApproval', { params: { id: waiting.approval?.id ?? '' } })).status,
+  ).toBe('approved')
 })
 
 test('P09 of two who have to say yes, one whose name was given away is none; who has it now may answer', async () => {
@@ -91,8 +102,13 @@ test('P09 an agent that is made again under a name inherits no standing answer, 
   expect(granted1.state).toBe('granted')
   const waiting = await propose(desk.name(), tool, zed.client)
   const again = await agentAgain(zed.name, { tools: ['*'], pool: desk.pool })
-  expect([(await propose(session, tool, again)).state, await liveIn(session)]).toEqual(['awaiting_approval', [false]])
-  expect(refusal(await again('proposeCall', { params: { run: granted1.run }, body: { tool, args: {} } }))).toBe('409 run_ended')
+  expect([(await propose(session, tool, again)).state, await liveIn(session)]).toEqual([
+    'awaiting_approval',
+    [false],
+  ])
+  expect(
+    refusal(await again('proposeCall', { params: { run: granted1.run }, body: { tool, args: {} } })),
+  ).toBe('409 run_ended')
   expect(refusal(await peer.claim(granted1.id))).toBe('409 not_claimable')
   expect((await yes(carol.client, waiting)).status).toBe('denied')
 })
@@ -115,7 +131,10 @@ test('an operator’s new key ends the links that were given under the old one; 
 test('P09 the link of who was removed, or may not answer any more, shows nothing of what it asked', async () => {
   const [leaving, demoted] = [await desk.operator(['approver']), await desk.operator(['approver'])]
   const { approval } = await propose(desk.name())
-  const [gone, less] = [await desk.link(leaving.client, approval?.id ?? ''), await desk.link(demoted.client, approval?.id ?? '')]
+  const [gone, less] = [
+    await desk.link(leaving.client, approval?.id ?? ''),
+    await desk.link(demoted.client, approval?.id ?? ''),
+  ]
   const nonces = [await nonceOf(gone), await nonceOf(less)]
   granted(await desk.root('deleteOperator', { params: { name: leaving.name } }))
   granted(await desk.root('putOperator', { params: { name: demoted.name }, body: { roles: ['auditor'] } }))
@@ -124,7 +143,11 @@ test('P09 the link of who was removed, or may not answer any more, shows nothing
     [less, nonces[1], 403],
   ] as const) {
     const { statuses, text } = await through(link, nonce)
-    expect([statuses, /<button|nonce/.test(text), text.includes(tool)]).toEqual([[status, status, status], false, false])
+    expect([statuses, /<button|nonce/.test(text), text.includes(tool)]).toEqual([
+      [status, status, status],
+      false,
+      false,
+    ])
   }
 })
 

@@ -22,7 +22,8 @@ test('a revoked agent is refused on the very next request, over RPC too', async 
 test('a changed policy decides the very next call, over RPC too', async () => {
   const agent = await desk.agent()
   const tool = await desk.tool()
-  const effect = async () => granted(await agent.client('decide', { body: { tool, args: {} } })).decision.effect
+  const effect = async () =>
+    granted(await agent.client('decide', { body: { tool, args: {} } })).decision.effect
   const { policies } = granted(await desk.root('readPolicies', {}))
   const without = `@id("not-now") forbid (principal, action == Action::"tool.execute/${tool}", resource);`
   for (let i = 0; i < 10; i++) {

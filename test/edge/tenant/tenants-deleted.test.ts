@@ -27,13 +27,15 @@ beforeAll(async () => {
 })
 afterAll(() => stack.stop())
 
-const remove = (tenant: string, said = tenant) => governor('deleteTenant', { params: { tenant }, body: { name: said } })
+const remove = (tenant: string, said = tenant) =>
+  governor('deleteTenant', { params: { tenant }, body: { name: said } })
 const objects = (): string[] => {
   const folder = join(stack.state.dir, 'edge/objects')
   return readdirSync(folder, { recursive: true }).map((file) => join(folder, String(file)))
 }
 /** Files of objects that hold this text. workerd's own list of alarms (`metadata.sqlite`) names objects, and is not ours to clear. */
-const holding = (text: string): string[] => objects().filter((file) => /\/[0-9a-f]{64}\.sqlite/.test(file) && bytesOf(file).includes(text))
+const holding = (text: string): string[] =>
+  objects().filter((file) => /\/[0-9a-f]{64}\.sqlite/.test(file) && bytesOf(file).includes(text))
 /** Nothing of a file that workerd has removed since the folder was listed. */
 const bytesOf = (file: string): Buffer => {
   try {
@@ -54,9 +56,15 @@ test('D18 deleting is refused for an active tenant, without the repeated name, a
   granted(await acme.desk.root('listAgents', {}))
 })
 
-test('D18 a deleted tenant’s keys are refused, and none of its data is left on disk', { timeout: 120_000 }, async () => {
+test('D18 a deleted tenant’s keys are refused, and none of its data is left on disk', {
+  timeout: 120_000,
+}, async () => {
   // A run that only its own object knows: it waits for a worker that never comes.
-  const stray = granted(await acme.agent.client('proposeCallInNewRun', { body: { tool: acme.ids.tool, args: { text: 'the stray one' } } }))
+  const stray = granted(
+    await acme.agent.client('proposeCallInNewRun', {
+      body: { tool: acme.ids.tool, args: { text: 'the stray one' } },
+    }),
+  )
   expect(stray.state).toBe('granted')
   expect(holding(`of ${name} alone`).length).toBeGreaterThan(0)
   granted(await governor('suspendTenant', { params, body: {} }))
@@ -64,7 +72,9 @@ test('D18 a deleted tenant’s keys are refused, and none of its data is left on
 
   expect(refusal(await acme.agent.client('readRun', { params: { run: acme.ids.run } }))).toBe(UNKNOWN)
   expect(refusal(await acme.desk.root('listAgents', {}))).toBe(UNKNOWN)
-  expect(refusal(await acme.peer.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe('401 bad_signature')
+  expect(refusal(await acme.peer.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe(
+    '401 bad_signature',
+  )
   expect((await acme.console.get('/console')).status).toBe(401)
   expect((await fetch(new URL(`/approve/${acme.ids.token}`, stack.url))).status).toBe(401)
   const open = client(stack.url)
@@ -73,16 +83,28 @@ test('D18 a deleted tenant’s keys are refused, and none of its data is left on
   expect(refusal(await governor('resumeTenant', { params, body: {} }))).toBe('404 not_found')
   expect(refusal(await governor('createTenant', { body: { name } }))).toBe('409 conflict')
 
-  await eventually('what it kept is removed', async () => granted(await governor('readTenant', { params })).erased, 60_000)
+  await eventually(
+    'what it kept is removed',
+    async () => granted(await governor('readTenant', { params })).erased,
+    60_000,
+  )
   const { use } = granted(await governor('readTenant', { params }))
   expect(use).toBeNull()
-  await eventually('nothing of it is in any file', () => holding(`of ${name} alone`).length === 0 && holding(acme.ids.secret).length === 0)
+  await eventually(
+    'nothing of it is in any file',
+    () => holding(`of ${name} alone`).length === 0 && holding(acme.ids.secret).length === 0,
+  )
   expect(holding(acme.ids.session)).toEqual([])
-  for (const run of [acme.ids.run, acme.ids.approval.replace(/^apr_(\w{26})_.*$/, 'run_$1')]) expect(holding(run)).toEqual([])
+  for (const run of [acme.ids.run, acme.ids.approval.replace(/^apr_(\w{26})_.*$/, 'run_$1')])
+    expect(holding(run)).toEqual([])
 
   // The run removes itself when its alarm fires: here to ring again, a few seconds after the proposal.
   const file = objectId('countersign-run', `${name}/${stray.run}`)
-  await eventually('the stray run has removed itself', () => holding('the stray one').every((path) => !path.includes(file)), 90_000)
+  await eventually(
+    'the stray run has removed itself',
+    () => holding('the stray one').every((path) => !path.includes(file)),
+    90_000,
+  )
   const { items } = granted(await governor('readInstallationJournal', { query: {} }))
   expect(items.filter(({ body }) => body['tenant'] === name).map(({ kind }) => kind)).toEqual([
     'tenant.created',
@@ -117,7 +139,10 @@ test('D18 an empty tenant can be deleted too', async () => {
   await newTenant(stack.dev, 'deleted-empty')
   granted(await governor('suspendTenant', { params: { tenant: 'deleted-empty' }, body: {} }))
   granted(await remove('deleted-empty'))
-  await eventually('it is gone', async () => granted(await governor('readTenant', { params: { tenant: 'deleted-empty' } })).erased)
+  await eventually(
+    'it is gone',
+    async () => granted(await governor('readTenant', { params: { tenant: 'deleted-empty' } })).erased,
+  )
 })
 
 test('D18 a run without calls, which no list names, removes itself from the disk after its tenant is deleted', async () => {
@@ -128,14 +153,19 @@ test('D18 a run without calls, which no list names, removes itself from the disk
   expect((await agent.client('proposeCallInNewRun', { body: refused })).ok).toBe(false)
   granted(await governor('putQuota', { params: { tenant: 'deleted-idle' }, body: { calls_per_day: 0 } }))
   const beyond = { tool: await idle.tool(), args: {}, run: { session: 'never-counted' } }
-  expect(refusal(await agent.client('proposeCallInNewRun', { body: beyond }))).toBe('403 calls_quota_exceeded')
+  expect(refusal(await agent.client('proposeCallInNewRun', { body: beyond }))).toBe(
+    '403 calls_quota_exceeded',
+  )
   const sessions = ['never-called', 'only-refused', 'never-counted']
   const kept = () => sessions.flatMap(holding).filter((file) => file.includes('countersign-run'))
   const files = new Set(kept().map((file) => file.replace(/-wal$/, '')))
   expect(files.size).toBe(3)
   granted(await governor('suspendTenant', { params: { tenant: 'deleted-idle' }, body: {} }))
   granted(await remove('deleted-idle'))
-  await eventually('the rest is erased', async () => granted(await governor('readTenant', { params: { tenant: 'deleted-idle' } })).erased)
+  await eventually(
+    'the rest is erased',
+    async () => granted(await governor('readTenant', { params: { tenant: 'deleted-idle' } })).erased,
+  )
   await stack.edge.stop()
   for (const file of files) advanceAlarm(file)
   expect((await stack.edge.start()).ok).toBe(true)

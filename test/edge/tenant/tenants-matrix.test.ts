@@ -18,9 +18,15 @@ const dev = sharedStack()
 const [mine, other] = [await furnished(dev, 'matrix-mine'), await furnished(dev, 'matrix-other')]
 // Each tenant counts its own policy versions: only the other tenant has this one.
 const { policies } = granted(await other.desk.root('readPolicies', {}))
-const { version } = granted(await other.desk.root('putPolicies', { body: { policies: { ...policies, third: '' }, note: 'a third' } }))
+const { version } = granted(
+  await other.desk.root('putPolicies', { body: { policies: { ...policies, third: '' }, note: 'a third' } }),
+)
 /** A link is valid only under its own tenant's name. */
-const theirs: Ids = { ...other.ids, version: `${version}`, token: other.ids.token.replace(/^[^.]+/, mine.ids.tenant) }
+const theirs: Ids = {
+  ...other.ids,
+  version: `${version}`,
+  token: other.ids.token.replace(/^[^.]+/, mine.ids.tenant),
+}
 const never = nobodys(theirs)
 
 const routes = Object.entries(ROUTES) as [RouteName, Route][]
@@ -39,13 +45,24 @@ const { form } = await mine.console.fields('/console/standing')
 
 type Asked = { status: number; body: string }
 
-function bodyOf(name: RouteName, route: Route, caller: string, ids: Ids): { bytes: Uint8Array<ArrayBuffer>; type: string } | undefined {
+function bodyOf(
+  name: RouteName,
+  route: Route,
+  caller: string,
+  ids: Ids,
+): { bytes: Uint8Array<ArrayBuffer>; type: string } | undefined {
   const fields = FORMS[name]
   if (fields !== undefined)
-    return { bytes: Buffer.from(`${new URLSearchParams({ form: form ?? '', ...fields(ids) })}`), type: 'application/x-www-form-urlencoded' }
-  if (route.raw) return { bytes: Buffer.from(`of ${other.ids.tenant} alone`), type: 'application/octet-stream' }
+    return {
+      bytes: Buffer.from(`${new URLSearchParams({ form: form ?? '', ...fields(ids) })}`),
+      type: 'application/x-www-form-urlencoded',
+    }
+  if (route.raw)
+    return { bytes: Buffer.from(`of ${other.ids.tenant} alone`), type: 'application/octet-stream' }
   const body = BODIES[name]
-  return body === undefined ? undefined : { bytes: Buffer.from(JSON.stringify(body(ids, caller))), type: 'application/json' }
+  return body === undefined
+    ? undefined
+    : { bytes: Buffer.from(JSON.stringify(body(ids, caller))), type: 'application/json' }
 }
 
 async function ask(name: RouteName, route: Route, caller: string, ids: Ids): Promise<Asked> {
@@ -132,11 +149,15 @@ describe('G11 V03 between two tenants', () => {
   test('D18 for every route and kind of caller, ids of another tenant answer like ids that never existed and reveal nothing', async () => {
     // A run writes to the inbox and to the log after it has answered: what `furnished` made must all be there before we compare.
     await eventually('both inboxes and both logs have what was asked and what ran', async () => {
-      const inboxes = [mine, other].map(({ desk }) => desk.root('listApprovals', { query: { status: 'all' } }))
+      const inboxes = [mine, other].map(({ desk }) =>
+        desk.root('listApprovals', { query: { status: 'all' } }),
+      )
       const made = objects()
       return (
         (await Promise.all(inboxes)).every((inbox) => granted(inbox).items.length === 2) &&
-        [mine, other].every(({ ids }) => made.some((file) => file.includes(objectId('countersign-log', ids.tenant))))
+        [mine, other].every(({ ids }) =>
+          made.some((file) => file.includes(objectId('countersign-log', ids.tenant))),
+        )
       )
     })
     const [before, files] = [await stateOf(other), objects()]
@@ -153,7 +174,8 @@ describe('G11 V03 between two tenants', () => {
         if (first.status === 400) misfits.push(`${name}: ${first.body}`)
         reached.set(first.status, (reached.get(first.status) ?? 0) + 1)
         // An answer may repeat what the request contained; the rest of the other tenant's data must stay unknown.
-        for (const secret of secrets) if (second.body.includes(secret)) throw new Error(`${name} told ${caller} of \`${secret}\``)
+        for (const secret of secrets)
+          if (second.body.includes(secret)) throw new Error(`${name} told ${caller} of \`${secret}\``)
       }
     }
     // Most ids were really looked up: an invalid or unauthenticated request would answer alike without proving anything.
@@ -172,21 +194,28 @@ describe('G11 V03 between two tenants', () => {
     ])
     const mayNot = [theirs, never].map(({ run }) => objectId('countersign-run', `${us}/${run}`))
     const others = made.filter((file) => !may.some((id) => file.includes(id)))
-    expect(others.filter((file) => !file.startsWith('countersign-run/') || mayNot.some((id) => file.includes(id)))).toEqual([])
+    expect(
+      others.filter((file) => !file.startsWith('countersign-run/') || mayNot.some((id) => file.includes(id))),
+    ).toEqual([])
     expect(others.length).toBeLessThanOrEqual(2)
   })
 
   // The way is the same: no object is woken for either. Medians of requests by turns, so that what else the machine does hits both alike.
-  test('D18 reading by an id of another tenant takes as long as by an id that never existed', { timeout: 120_000 }, async () => {
+  test('D18 reading by an id of another tenant takes as long as by an id that never existed', {
+    timeout: 120_000,
+  }, async () => {
     const TIMES = 25
-    const median = (times: number[]): number => times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0
+    const median = (times: number[]): number =>
+      times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0
     const timed = async (name: RouteName, route: Route, caller: string, ids: Ids): Promise<number> => {
       const began = performance.now()
       await ask(name, route, caller, ids)
       return performance.now() - began
     }
     const apart: string[] = []
-    for (const [name, route] of asked.filter(([, { method, media }]) => method === 'GET' && media !== 'text/event-stream')) {
+    for (const [name, route] of asked.filter(
+      ([, { method, media }]) => method === 'GET' && media !== 'text/event-stream',
+    )) {
       const [caller = 'operator'] = route.callers
       const [foreign, nobody]: [number[], number[]] = [[], []]
       for (let time = 0; time < TIMES; time++) {
@@ -194,7 +223,8 @@ describe('G11 V03 between two tenants', () => {
         nobody.push(await timed(name, route, caller, never))
       }
       const [one, two] = [median(foreign), median(nobody)]
-      if ((Math.max(one, two) + 1) / (Math.min(one, two) + 1) > 2) apart.push(`${name}: ${one.toFixed(1)} and ${two.toFixed(1)} ms`)
+      if ((Math.max(one, two) + 1) / (Math.min(one, two) + 1) > 2)
+        apart.push(`${name}: ${one.toFixed(1)} and ${two.toFixed(1)} ms`)
     }
     expect(apart).toEqual([])
   })

@@ -43,7 +43,11 @@ test('D18 a proposal that is repeated under its key uses up one call of the day,
   const [agent, tool] = [await desk.agent(), await desk.tool()]
   const { id: run } = granted(await agent.client('createRun', { body: {} }))
   const propose = (key: string) =>
-    agent.client('proposeCall', { params: { run }, headers: { 'idempotency-key': key }, body: { tool, args: {} } })
+    agent.client('proposeCall', {
+      params: { run },
+      headers: { 'idempotency-key': key },
+      body: { tool, args: {} },
+    })
   const first = granted(await propose('one'))
   for (let time = 0; time < 5; time++) expect(granted(await propose('one')).id).toBe(first.id)
   expect((await useOf('quota-repeated'))?.calls_today).toBe(1)
@@ -56,7 +60,8 @@ test('D18 a worker beyond the quota can enrol only after another is revoked, wit
   const desk = await newTenant(dev, 'quota-workers', { workers: 1 })
   const first = await PeerWorker.enrol(dev.url, desk.root, desk.pool)
   const { token } = granted(await desk.root('createEnrolment', { body: { pool: desk.pool } }))
-  const enroll = () => client(dev.url)('enroll', { body: { token, x: newSigner().x, name: 'second', tiers: [] } })
+  const enroll = () =>
+    client(dev.url)('enroll', { body: { token, x: newSigner().x, name: 'second', tiers: [] } })
   expect(refusal(await enroll())).toBe('409 workers_quota_exceeded')
   expect((await useOf('quota-workers'))?.workers).toBe(1)
   granted(await desk.root('revokeWorker', { params: { worker: first.id } }))
@@ -92,9 +97,19 @@ test('D18 an open page beyond the quota receives no events', async () => {
 
 test('a quota that is not a whole number or exceeds the maximum is refused', async () => {
   await newTenant(dev, 'quota-bounds')
-  for (const body of [{ workers: -1 }, { workers: 1.5 }, { workers: 1_001 }, { calls_per_day: 1e12 }, { other: 1 }])
-    expect(refusal(await governor('putQuota', { params: { tenant: 'quota-bounds' }, body }))).toBe('400 invalid_request')
-  const { quota } = granted(await governor('putQuota', { params: { tenant: 'quota-bounds' }, body: { workers: 0 } }))
+  for (const body of [
+    { workers: -1 },
+    { workers: 1.5 },
+    { workers: 1_001 },
+    { calls_per_day: 1e12 },
+    { other: 1 },
+  ])
+    expect(refusal(await governor('putQuota', { params: { tenant: 'quota-bounds' }, body }))).toBe(
+      '400 invalid_request',
+    )
+  const { quota } = granted(
+    await governor('putQuota', { params: { tenant: 'quota-bounds' }, body: { workers: 0 } }),
+  )
   expect(quota).toEqual({ calls_per_day: 1_000_000, files_bytes: 4 * 2 ** 30, workers: 0, streams: 512 })
 })
 
@@ -115,23 +130,33 @@ function countedIn(state: string, tenant: string): number {
   }
 }
 
-test('D18 a restart of the edge counts no call that was not proposed, and forgets none', { timeout: 120_000 }, async () => {
+test('D18 a restart of the edge counts no call that was not proposed, and forgets none', {
+  timeout: 120_000,
+}, async () => {
   const stack = await startTestStack()
   afterAll(() => stack.stop())
   const of = installation(stack.dev)
-  const counted = async (tenant: string) => granted(await of('readTenant', { params: { tenant } })).use?.calls_today
+  const counted = async (tenant: string) =>
+    granted(await of('readTenant', { params: { tenant } })).use?.calls_today
   const proposer = async (tenant: string, calls_per_day: number) => {
     const desk = await newTenant(stack.dev, tenant, { calls_per_day })
     const [agent, tool] = [await desk.agent(), await desk.tool()]
     return () => agent.client('proposeCallInNewRun', { body: { tool, args: {} } })
   }
-  const [few, seldom, busy] = [await proposer('few', 5), await proposer('seldom', 1_000_000), await proposer('busy', 1_000_000)]
+  const [few, seldom, busy] = [
+    await proposer('few', 5),
+    await proposer('seldom', 1_000_000),
+    await proposer('busy', 1_000_000),
+  ]
   granted(await few())
   granted(await few())
   granted(await seldom())
   for (const one of await Promise.all(Array.from({ length: 30 }, () => busy()))) granted(one)
   // Calls that come at once are counted in advance, for a second at the most after the last of them.
-  await vi.waitFor(() => expect(countedIn(stack.state.dir, 'busy')).toBe(30), { timeout: 10_000, interval: 100 })
+  await vi.waitFor(() => expect(countedIn(stack.state.dir, 'busy')).toBe(30), {
+    timeout: 10_000,
+    interval: 100,
+  })
   await stack.edge.stop()
   expect((await stack.edge.start()).ok).toBe(true)
   expect([await counted('few'), await counted('seldom'), await counted('busy')]).toEqual([2, 1, 30])

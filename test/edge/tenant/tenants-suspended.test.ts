@@ -12,7 +12,8 @@ import { newSigner, PeerWorker } from '../../support/worker/peer-worker.ts'
 const dev = sharedStack()
 const governor = installation(dev)
 const SUSPENDED = '403 tenant_suspended'
-const suspend = (tenant: string) => governor('suspendTenant', { params: { tenant }, body: { reason: 'unpaid' } })
+const suspend = (tenant: string) =>
+  governor('suspendTenant', { params: { tenant }, body: { reason: 'unpaid' } })
 const resume = (tenant: string) => governor('resumeTenant', { params: { tenant }, body: {} })
 
 const FILE = 'what the running call reads'
@@ -35,12 +36,17 @@ describe('D18 a suspended tenant', () => {
     agent = await desk.agent()
     peer = await PeerWorker.enrol(dev.url, desk.root, desk.pool)
     session = await ConsoleSession.open(dev.url, desk.rootKey)
-    const [tool, sensitive] = [await desk.tool({ executor: { tiers: ['B', 'C'] } }), await desk.tool({ capabilities: ['network'] })]
+    const [tool, sensitive] = [
+      await desk.tool({ executor: { tiers: ['B', 'C'] } }),
+      await desk.tool({ capabilities: ['network'] }),
+    ]
     const reader = await desk.tool({ input_files: true, executor: { tiers: ['B', 'C'] } })
     const { id: run } = granted(await agent.client('createRun', { body: {} }))
     granted(await agent.client('putFile', { params: { run, sha256: sha256(FILE) }, body: Buffer.from(FILE) }))
     const files = [{ path: 'in.txt', sha256: sha256(FILE) }]
-    calls['running'] = granted(await agent.client('proposeCall', { params: { run }, body: { tool: reader, args: {}, files } }))
+    calls['running'] = granted(
+      await agent.client('proposeCall', { params: { run }, body: { tool: reader, args: {}, files } }),
+    )
     calls['waiting'] = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
     const asked = await desk.asked(agent.client, sensitive)
     calls['asking'] = asked
@@ -53,28 +59,47 @@ describe('D18 a suspended tenant', () => {
     const claim = granted(await peer.claim(calls['running']?.id ?? ''))
     expect(granted(await suspend(name))).toMatchObject({ name, state: 'suspended' })
 
-    expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: 'any', args: {} } }))).toBe(SUSPENDED)
-    expect(refusal(await agent.client('readRun', { params: { run: calls['running']?.run ?? '' } }))).toBe(SUSPENDED)
+    expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: 'any', args: {} } }))).toBe(
+      SUSPENDED,
+    )
+    expect(refusal(await agent.client('readRun', { params: { run: calls['running']?.run ?? '' } }))).toBe(
+      SUSPENDED,
+    )
     expect(refusal(await desk.root('listApprovals', { query: {} }))).toBe(SUSPENDED)
     const answer = { params: { id: approval }, body: { decision: 'approve' as const } }
     expect(refusal(await desk.root('answerApproval', answer))).toBe(SUSPENDED)
     expect(refusal(await peer.claim(calls['waiting']?.id ?? ''))).toBe(SUSPENDED)
     const x = newSigner().x
-    expect(refusal(await client(dev.url)('enroll', { body: { token, x, name: 'late', tiers: [] } }))).toBe(SUSPENDED)
+    expect(refusal(await client(dev.url)('enroll', { body: { token, x, name: 'late', tiers: [] } }))).toBe(
+      SUSPENDED,
+    )
 
     const page = await session.get('/console')
-    expect([page.status, await page.text()]).toEqual([403, expect.stringContaining('has suspended this tenant')])
+    expect([page.status, await page.text()]).toEqual([
+      403,
+      expect.stringContaining('has suspended this tenant'),
+    ])
     expect((await signIn(dev.url, desk.rootKey)).status).toBe(403)
     const opened = await fetch(link)
-    expect([opened.status, await opened.text()]).toEqual([403, expect.stringContaining('has suspended this tenant')])
+    expect([opened.status, await opened.text()]).toEqual([
+      403,
+      expect.stringContaining('has suspended this tenant'),
+    ])
 
     // A running call may finish, because an unknown outcome would be worse.
-    const body = { tiers: ['B' as const, 'C' as const], running: [{ call: calls['running']?.id ?? '', fence: 1 }] }
+    const body = {
+      tiers: ['B' as const, 'C' as const],
+      running: [{ call: calls['running']?.id ?? '', fence: 1 }],
+    }
     expect(granted(await peer.client('heartbeat', { body })).stop).toEqual([])
     const part = { call: calls['running']?.id ?? '', sha256: sha256(FILE), part: '0' }
-    expect(Buffer.from(granted(await peer.client('readInput', { params: part })).data, 'base64').toString()).toBe(FILE)
+    expect(
+      Buffer.from(granted(await peer.client('readInput', { params: part })).data, 'base64').toString(),
+    ).toBe(FILE)
     expect(granted(await peer.settle(claim)).state).toBe('succeeded')
-    expect(granted(await client(dev.url)('logCheckpoint', { query: { tenant: name } })).origin).toContain(name)
+    expect(granted(await client(dev.url)('logCheckpoint', { query: { tenant: name } })).origin).toContain(
+      name,
+    )
   })
 
   test('everything works as before once it is resumed', async () => {
@@ -83,18 +108,27 @@ describe('D18 a suspended tenant', () => {
       const { run = '', id = '' } = calls[which] ?? {}
       return granted(await agent.client('readCall', { params: { run, call: id } })).state
     }
-    expect([await read('running'), await read('waiting'), await read('asking')]).toEqual(['succeeded', 'granted', 'awaiting_approval'])
+    expect([await read('running'), await read('waiting'), await read('asking')]).toEqual([
+      'succeeded',
+      'granted',
+      'awaiting_approval',
+    ])
     expect((await session.get('/console')).status).toBe(200)
     expect((await fetch(link)).status).toBe(200)
     expect((await peer.run(calls['waiting']?.id ?? '')).state).toBe('succeeded')
-    expect(granted(await desk.root('answerApproval', { params: { id: approval }, body: { decision: 'approve' } })).status).toBe('approved')
+    expect(
+      granted(await desk.root('answerApproval', { params: { id: approval }, body: { decision: 'approve' } }))
+        .status,
+    ).toBe('approved')
   })
 
   test('other tenants are not affected', async () => {
     const other = await newTenant(dev, 'suspended-other')
     granted(await suspend(name))
     const [by, tool] = [await other.agent(), await other.tool()]
-    expect(granted(await by.client('proposeCallInNewRun', { body: { tool, args: {} } })).state).toBe('granted')
+    expect(granted(await by.client('proposeCallInNewRun', { body: { tool, args: {} } })).state).toBe(
+      'granted',
+    )
     granted(await resume(name))
   })
 })
@@ -105,9 +139,13 @@ test('D18 a stream that was open when its tenant was suspended sends nothing mor
   const run = granted(await agent.client('createRun', { body: {} }))
   const tool = await desk.tool({ executor: { tiers: ['B', 'C'] } })
   const peer = await PeerWorker.enrol(dev.url, desk.root, desk.pool)
-  const call = granted(await agent.client('proposeCall', { params: { run: run.id }, body: { tool, args: {} } }))
+  const call = granted(
+    await agent.client('proposeCall', { params: { run: run.id }, body: { tool, args: {} } }),
+  )
   const claim = granted(await peer.claim(call.id))
-  const stream = await fetch(new URL(`/v1/runs/${run.id}/events`, dev.url), { headers: { authorization: `Bearer ${agent.key}` } })
+  const stream = await fetch(new URL(`/v1/runs/${run.id}/events`, dev.url), {
+    headers: { authorization: `Bearer ${agent.key}` },
+  })
   granted(await suspend('suspended-stream'))
   granted(await peer.settle(claim))
   expect(await stream.text()).not.toContain('settled')

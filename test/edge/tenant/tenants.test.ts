@@ -32,7 +32,9 @@ test('D18 the first operator of a new tenant can administer it, and its agents�
   expect([ended.call, ended.agent]).toEqual([call.id, agent.name])
   const head = granted(await client(dev.url)('logCheckpoint', { query: { tenant: 'tenants-acme' } }))
   expect([head.size, head.origin.endsWith('/tenants-acme')]).toEqual([1, true])
-  expect(granted(await acme.root('listOperators', {})).items.map(({ name, roles }) => [name, roles])).toEqual([['root', ['admin']]])
+  expect(granted(await acme.root('listOperators', {})).items.map(({ name, roles }) => [name, roles])).toEqual(
+    [['root', ['admin']]],
+  )
 })
 
 test('the first operator may have another name, and only the first answer holds its key', async () => {
@@ -50,7 +52,11 @@ test('the first operator may have another name, and only the first answer holds 
 
 test('D18 the first key is shown although the tenant’s object can’t be reached, and works as soon as that can', async () => {
   const name = 'tenants-unreached'
-  const file = join(sharedState(), 'edge/objects/countersign-tenant', `${objectId('countersign-tenant', name)}.sqlite`)
+  const file = join(
+    sharedState(),
+    'edge/objects/countersign-tenant',
+    `${objectId('countersign-tenant', name)}.sqlite`,
+  )
   mkdirSync(file) // no object opens a folder as its file
   const made = granted(await governor('createTenant', { body: { name } }))
   const operator = client(dev.url, bearer(made.key))
@@ -65,11 +71,16 @@ test('a tenant’s name has to be new, well formed, and not the name of the inst
   expect(refusal(await governor('createTenant', { body: { name: 'tenants-once' } }))).toBe('409 conflict')
   expect(refusal(await governor('createTenant', { body: { name: 'default' } }))).toBe('409 conflict')
   for (const name of ['installation', 'Upper', '1st', 'a_b', 'a.b', 'a/b', '', 'x'.repeat(33)])
-    expect([name, refusal(await governor('createTenant', { body: { name } }))]).toEqual([name, '400 invalid_request'])
+    expect([name, refusal(await governor('createTenant', { body: { name } }))]).toEqual([
+      name,
+      '400 invalid_request',
+    ])
 })
 
 test('of two simultaneous requests that create the same tenant, one succeeds', async () => {
-  const answers = await Promise.all(Array.from({ length: 8 }, () => governor('createTenant', { body: { name: 'tenants-race' } })))
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, () => governor('createTenant', { body: { name: 'tenants-race' } })),
+  )
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
   expect(new Set(answers.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['409 conflict']))
 })
@@ -77,7 +88,9 @@ test('of two simultaneous requests that create the same tenant, one succeeds', a
 test('K03 the installation key opens nothing of a tenant, no tenant’s key manages tenants, and a wrong key is refused like any other', async () => {
   expect(refusal(await governor('listTools', {}))).toBe(REFUSED)
   expect(refusal(await governor('listOperators', {}))).toBe(REFUSED)
-  expect(refusal(await governor('putOperator', { params: { name: 'me' }, body: { roles: ['admin'] } }))).toBe(REFUSED)
+  expect(refusal(await governor('putOperator', { params: { name: 'me' }, body: { roles: ['admin'] } }))).toBe(
+    REFUSED,
+  )
   const admin = await desk.operator(['admin'])
   const key = dev.installation_key
   const wrong = [
@@ -94,7 +107,9 @@ test('K03 the installation key opens nothing of a tenant, no tenant’s key mana
     expect(refusal(await asked('createTenant', { body: { name: 'tenants-forged' } }))).toBe(REFUSED)
     expect(refusal(await asked('suspendTenant', { params: { tenant: 'default' }, body: {} }))).toBe(REFUSED)
   }
-  expect(refusal(await governor('readTenant', { params: { tenant: 'tenants-forged' } }))).toBe('404 not_found')
+  expect(refusal(await governor('readTenant', { params: { tenant: 'tenants-forged' } }))).toBe(
+    '404 not_found',
+  )
 })
 
 test('set-up stores the installation key so that only its owner can read it, and gives the edge its hash', () => {
@@ -109,7 +124,9 @@ test('J01 changes of tenants form a hash chain, and each entry becomes a leaf of
   granted(await governor('putQuota', { params: { tenant: 'tenants-journal' }, body: { workers: 3 } }))
   const items = granted(await governor('readInstallationJournal', { query: {} })).items
   expect(verifyChain(items).ok).toBe(true)
-  const ours = items.filter(({ body }) => body['tenant'] === 'tenants-journal').map(({ kind, body }) => [kind, body['quota']])
+  const ours = items
+    .filter(({ body }) => body['tenant'] === 'tenants-journal')
+    .map(({ kind, body }) => [kind, body['quota']])
   expect(ours).toMatchObject([
     ['tenant.created', { workers: 100 }],
     ['tenant.quota', { workers: 3 }],
@@ -123,7 +140,10 @@ test('J01 changes of tenants form a hash chain, and each entry becomes a leaf of
   expect(leaves.slice(0, items.length)).toEqual(items.map(({ hash }) => hash))
   const edge = dev.keys.keys.find(({ role }) => role === 'edge')
   expect(head.origin).toMatch(/\/installation$/)
-  expect(verifyCheckpoint(head.note, head.origin, edge?.x ?? '')).toMatchObject({ ok: true, value: { size: head.size } })
+  expect(verifyCheckpoint(head.note, head.origin, edge?.x ?? '')).toMatchObject({
+    ok: true,
+    value: { size: head.size },
+  })
 })
 
 test('tenants are listed page by page in the order of their names', async () => {

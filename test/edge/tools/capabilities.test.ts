@@ -10,22 +10,32 @@ const desk = new Desk('capabilities', sharedStack())
 const HOSTS = { mode: 'strict' as const, hosts: ['example.com'] }
 
 test('what follows from the contract is said, once', () => {
-  const of = (change: Parameters<typeof toolSpec>[0]) => [capabilitiesOf(toolSpec(change)), isSensitive(toolSpec(change))]
+  const of = (change: Parameters<typeof toolSpec>[0]) => [
+    capabilitiesOf(toolSpec(change)),
+    isSensitive(toolSpec(change)),
+  ]
   expect(of({})).toEqual([[], false])
   expect(of({ secrets: [] })).toEqual([[], false])
   expect(of({ secrets: ['db'] })).toEqual([['secrets_read'], true])
   expect(of({ egress: HOSTS })).toEqual([['network'], true])
-  expect(of({ egress: HOSTS, capabilities: ['network', 'filesystem_read'] })).toEqual([['network', 'filesystem_read'], true])
+  expect(of({ egress: HOSTS, capabilities: ['network', 'filesystem_read'] })).toEqual([
+    ['network', 'filesystem_read'],
+    true,
+  ])
   expect(of({ sensitive: true })).toEqual([[], true])
 })
 
 test('a tool with secrets and hosts asks, whatever it calls itself; policies see its secrets, humans its risk', async () => {
   const agent = await desk.agent()
   const tool = await desk.tool({ secrets: ['db'], egress: HOSTS, capabilities: [] })
-  granted(await desk.root('putSecret', { params: { name: 'db' }, body: { value: 'correct horse', tools: [tool] } }))
+  granted(
+    await desk.root('putSecret', { params: { name: 'db' }, body: { value: 'correct horse', tools: [tool] } }),
+  )
   const call = await desk.asked(agent.client, tool)
   expect(call.decision.policies).toContain('sensitive-needs-approval')
-  expect(granted(await desk.root('readApproval', { params: { id: call.approval.id } })).prompt.risk).toBe('critical')
+  expect(granted(await desk.root('readApproval', { params: { id: call.approval.id } })).prompt.risk).toBe(
+    'critical',
+  )
   const listed = granted(await agent.client('listTools', {})).items.find(({ name }) => name === tool)
   expect(listed).toMatchObject({ sensitive: true, capabilities: ['secrets_read', 'network'] })
   const on = `principal, action == Action::"tool.execute/${tool}", resource`
@@ -36,6 +46,8 @@ test('a tool with secrets and hosts asks, whatever it calls itself; policies see
     granted(await desk.root('decide', { body: { agent: agent.name, tool, args: {} } })),
   )
   expect(decision).toMatchObject({ effect: 'deny', policies: ['no-db'] })
-  expect(decision.explanation?.changes).toMatchObject([[{ words: 'plan.secrets without `db`', by: 'operator' }, { by: 'human' }]])
+  expect(decision.explanation?.changes).toMatchObject([
+    [{ words: 'plan.secrets without `db`', by: 'operator' }, { by: 'human' }],
+  ])
   granted(await desk.root('cancelRun', { params: { run: call.run } }))
 })

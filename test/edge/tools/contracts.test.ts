@@ -54,8 +54,12 @@ test('the order of members makes no version', async () => {
 
 test('two at once make one version, or two, and never the same number twice', async () => {
   const name = desk.name()
-  const puts = await Promise.all(Array.from({ length: 10 }, (_, i) => put(name, { description: `number ${i}` })))
-  expect(puts.map(({ version }) => version).sort((a, b) => a - b)).toEqual(Array.from({ length: 10 }, (_, i) => i + 1))
+  const puts = await Promise.all(
+    Array.from({ length: 10 }, (_, i) => put(name, { description: `number ${i}` })),
+  )
+  expect(puts.map(({ version }) => version).sort((a, b) => a - b)).toEqual(
+    Array.from({ length: 10 }, (_, i) => i + 1),
+  )
   expect(new Set(puts.map(({ digest }) => digest)).size).toBe(10)
 })
 
@@ -66,7 +70,10 @@ test('P08 an approval asked for under one version does not run under the next', 
   expect(granted(await approve(call.approval.id)).status).toBe('denied')
   expect(await stateOf(call)).toBe('denied')
   const read = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
-  expect([read.decision.reason, processPlan(read.plan).executor.argv]).toEqual(['the tool has changed since', ['echo', 'as approved']])
+  expect([read.decision.reason, processPlan(read.plan).executor.argv]).toEqual([
+    'the tool has changed since',
+    ['echo', 'as approved'],
+  ])
 })
 
 test('P08 an approval asked for a tool that was withdrawn is refused', async () => {
@@ -102,18 +109,28 @@ test('P08 an agent that was revoked, or may call the tool no more, gets nothing 
   const [gone, narrowed] = [await desk.agent(), await desk.agent()]
   const [first, second] = [await desk.asked(gone.client, name), await desk.asked(narrowed.client, name)]
   granted(await desk.root('deleteAgent', { params: { name: gone.name } }))
-  granted(await desk.root('putAgent', { params: { name: narrowed.name }, body: { tools: [], pool: desk.pool } }))
-  for (const { approval } of [first, second]) expect(granted(await approve(approval.id)).status).toBe('denied')
+  granted(
+    await desk.root('putAgent', { params: { name: narrowed.name }, body: { tools: [], pool: desk.pool } }),
+  )
+  for (const { approval } of [first, second])
+    expect(granted(await approve(approval.id)).status).toBe('denied')
 })
 
 test('P08 other arguments are another call, with an approval of its own', async () => {
   const name = await desk.tool({ capabilities: ['network'], executor: { argv: ['echo', '{text}'] } })
-  const [one, two] = [await desk.asked(agent.client, name, { text: 'a' }), await desk.asked(agent.client, name, { text: 'b' })]
+  const [one, two] = [
+    await desk.asked(agent.client, name, { text: 'a' }),
+    await desk.asked(agent.client, name, { text: 'b' }),
+  ]
   expect(one.digest).not.toBe(two.digest)
   granted(await approve(one.approval.id))
   expect([await stateOf(one), await stateOf(two)]).toEqual(['granted', 'awaiting_approval'])
   const claim = granted(await peer.claim(one.id))
-  expect([claim.plan.executor.argv, claim.args, claim.facts_digest]).toEqual([['echo', 'a'], { text: 'a' }, one.digest])
+  expect([claim.plan.executor.argv, claim.args, claim.facts_digest]).toEqual([
+    ['echo', 'a'],
+    { text: 'a' },
+    one.digest,
+  ])
   expect(refusal(await peer.claim(two.id))).toBe('409 not_claimable')
 })
 
@@ -139,30 +156,47 @@ test('a withdrawn tool is unknown to agents; put again it takes up its versions'
   granted(await desk.root('deleteTool', { params: { name } }))
   expect(refusal(await desk.root('deleteTool', { params: { name } }))).toBe('404 not_found')
   expect(refusal(await desk.root('readTool', { params: { name } }))).toBe('404 not_found')
-  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))).toBe('404 not_found')
+  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))).toBe(
+    '404 not_found',
+  )
   expect(refusal(await agent.client('decide', { body: { tool: name, args: {} } }))).toBe('404 not_found')
   expect((await put(name)).version).toBe(2)
 })
 
 test('an unknown tool says so, and says where known ones are', async () => {
   const answer = await agent.client('proposeCallInNewRun', { body: { tool: 'no.such.tool', args: {} } })
-  expect(answer).toMatchObject({ ok: false, error: { code: 'not_found', detail: expect.stringContaining('/v1/tools') } })
+  expect(answer).toMatchObject({
+    ok: false,
+    error: { code: 'not_found', detail: expect.stringContaining('/v1/tools') },
+  })
 })
 
 test.each([
-  ['G06 a pattern', { input_schema: { type: 'object', properties: { a: { pattern: '(a+)+' } } } }, 'invalid_schema'],
+  [
+    'G06 a pattern',
+    { input_schema: { type: 'object', properties: { a: { pattern: '(a+)+' } } } },
+    'invalid_schema',
+  ],
   [
     'G06 a schema that calls itself',
     { input_schema: { type: 'object', $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/a' } } } },
     'invalid_schema',
   ],
   ['a schema that is none', { input_schema: { type: 'object', required: 5 } }, 'invalid_schema'],
-  ['G06 a pattern in what comes out', { output_schema: { type: 'object', properties: { a: { pattern: '(a+)+' } } } }, 'invalid_schema'],
+  [
+    'G06 a pattern in what comes out',
+    { output_schema: { type: 'object', properties: { a: { pattern: '(a+)+' } } } },
+    'invalid_schema',
+  ],
   ['no argv', { executor: { argv: [] } }, 'invalid_request'],
   ['S47 NUL in the command line', { executor: { argv: ['a\0b'] } }, 'json_bad_text'],
   ['an environment variable in small letters', { executor: { env: { path: '/tmp' } } }, 'invalid_request'],
   ['a limit beyond what anyone may have', { limits: { timeout_ms: 1e12 } }, 'invalid_request'],
-  ['a host with a scheme', { egress: { mode: 'strict' as const, hosts: ['https://example.com'] } }, 'invalid_request'],
+  [
+    'a host with a scheme',
+    { egress: { mode: 'strict' as const, hosts: ['https://example.com'] } },
+    'invalid_request',
+  ],
   ['a host of everything', { egress: { mode: 'strict' as const, hosts: ['*'] } }, 'invalid_request'],
   ['an unknown tier', { executor: { tiers: ['A' as 'B'] } }, 'invalid_request'],
 ])('%s: a contract that can’t be kept is not registered', async (_name, change, code) => {
@@ -171,7 +205,20 @@ test.each([
 })
 
 test('G07 a tool’s name is plain', async () => {
-  for (const name of ['Text', 'a b', '1a', 'a/b', 'a%2fb', 'ѕtats', 'a\u200b', '', 'x'.repeat(65), '-a', '.a', 'a\n']) {
+  for (const name of [
+    'Text',
+    'a b',
+    '1a',
+    'a/b',
+    'a%2fb',
+    'ѕtats',
+    'a\u200b',
+    '',
+    'x'.repeat(65),
+    '-a',
+    '.a',
+    'a\n',
+  ]) {
     const answer = await fetch(new URL(`/v1/tools/${encodeURIComponent(name)}`, desk.url), {
       method: 'PUT',
       headers: { authorization: `Bearer ${desk.rootKey}`, 'content-type': 'application/json' },

@@ -22,7 +22,11 @@ const tool = ({ executor, ...rest }: Change = {}): ToolSpec => ({
   ...rest,
 })
 
-const plans = (change: Change, args: Record<string, unknown> = {}, budget: Budget = DEFAULT_BUDGET): readonly ProcessPlan[] => {
+const plans = (
+  change: Change,
+  args: Record<string, unknown> = {},
+  budget: Budget = DEFAULT_BUDGET,
+): readonly ProcessPlan[] => {
   const made = plansFor(tool(change), args, budget)
   if (!made.ok) throw new Error(made.error.detail)
   for (const plan of made.value) expect(PlanSchema.parse(plan)).toEqual(plan)
@@ -32,10 +36,25 @@ const refusal = (change: Change, args: Record<string, unknown> = {}): string | u
   const made = plansFor(tool(change), args, DEFAULT_BUDGET)
   return made.ok ? undefined : made.error.code
 }
-const argv = (template: string[], args: Record<string, unknown>) => plans({ executor: { argv: template } }, args)[0]?.executor.argv
+const argv = (template: string[], args: Record<string, unknown>) =>
+  plans({ executor: { argv: template } }, args)[0]?.executor.argv
 
 test('an argument fills exactly one element, whatever it holds', () => {
-  for (const text of ['', 'a b', '; rm -rf /', '$(id)', '`id`', '--flag', '-x', '{other}', '{...other}', '*', '\n', 'a\'b"c', '漢']) {
+  for (const text of [
+    '',
+    'a b',
+    '; rm -rf /',
+    '$(id)',
+    '`id`',
+    '--flag',
+    '-x',
+    '{other}',
+    '{...other}',
+    '*',
+    '\n',
+    'a\'b"c',
+    '漢',
+  ]) {
     expect(argv(['echo', '{text}', 'end'], { text, other: 'no' })).toEqual(['echo', text, 'end'])
   }
 })
@@ -45,9 +64,12 @@ test('an argument with NUL, which no program can be given, is refused', () => {
 })
 
 test('a tool that names a sandbox profile has no plan of tier B, and its plan names it', () => {
-  expect(plans({ executor: { tiers: ['B', 'C'], profile: 'compiler' } }).map(({ tier, profile }) => [tier, profile])).toEqual([
-    ['C', 'compiler'],
-  ])
+  expect(
+    plans({ executor: { tiers: ['B', 'C'], profile: 'compiler' } }).map(({ tier, profile }) => [
+      tier,
+      profile,
+    ]),
+  ).toEqual([['C', 'compiler']])
   expect(plans({ executor: { tiers: ['B'], profile: 'compiler' } })).toEqual([])
   expect(plans({})[0]).not.toHaveProperty('profile')
 })
@@ -70,15 +92,9 @@ test('a placeholder is a whole element: in the middle of one it is text', () => 
 })
 
 test('numbers and booleans are written out; a list spreads, one item an element; an absent list is none', () => {
-  expect(argv(['p', '{n}', '{yes}', '{...items}', 'end'], { n: 1.5, yes: true, items: ['a', 2, false] })).toEqual([
-    'p',
-    '1.5',
-    'true',
-    'a',
-    '2',
-    'false',
-    'end',
-  ])
+  expect(
+    argv(['p', '{n}', '{yes}', '{...items}', 'end'], { n: 1.5, yes: true, items: ['a', 2, false] }),
+  ).toEqual(['p', '1.5', 'true', 'a', '2', 'false', 'end'])
   expect(argv(['p', '{...items}', 'end'], {})).toEqual(['p', 'end'])
 })
 
@@ -107,14 +123,31 @@ test('S47 the command line stays below what the kernel takes: one element, all t
   expect(refusal(all, { items: items.slice(1) })).toBeUndefined()
   expect(refusal(all, { items })).toBe('invalid_arguments')
   expect(refusal(all, { items: Array.from({ length: LIMITS.argv_items - 1 }, () => '') })).toBeUndefined()
-  expect(refusal(all, { items: Array.from({ length: LIMITS.argv_items }, () => '') })).toBe('invalid_arguments')
+  expect(refusal(all, { items: Array.from({ length: LIMITS.argv_items }, () => '') })).toBe(
+    'invalid_arguments',
+  )
 })
 
 test('S46 where an argument names the program, only listed names do, without a path', () => {
   const change = { executor: { argv: ['{command}'], allowed_executables: ['ls', 'cat'] } }
   expect(plans(change, { command: 'ls' })[0]?.executor.argv).toEqual(['ls'])
-  for (const command of ['sh', '/bin/ls', './ls', '../ls', 'ls ', ' ls', 'LS', 'ls\n', '--args', '-c', 'ls\0']) {
-    expect([command, refusal(change, { command })]).toEqual([command, expect.stringMatching(/^(denied|invalid_arguments)$/)])
+  for (const command of [
+    'sh',
+    '/bin/ls',
+    './ls',
+    '../ls',
+    'ls ',
+    ' ls',
+    'LS',
+    'ls\n',
+    '--args',
+    '-c',
+    'ls\0',
+  ]) {
+    expect([command, refusal(change, { command })]).toEqual([
+      command,
+      expect.stringMatching(/^(denied|invalid_arguments)$/),
+    ])
   }
 })
 
@@ -133,7 +166,8 @@ test('the folder lies inside the workspace', () => {
     expect([cwd, plans(change, { cwd })[0]?.executor.cwd]).toEqual([cwd, cwd])
   for (const cwd of ['..', '../a', 'a/..', 'a/../../b', '/', '/etc', '//a', '../..'])
     expect([cwd, refusal(change, { cwd })]).toEqual([cwd, 'workspace_scope_denied'])
-  for (const cwd of [5, ['a'], {}, true]) expect([cwd, refusal(change, { cwd })]).toEqual([cwd, 'invalid_arguments'])
+  for (const cwd of [5, ['a'], {}, true])
+    expect([cwd, refusal(change, { cwd })]).toEqual([cwd, 'invalid_arguments'])
   // What no worker could enter is not planned; the bounds are bytes, and each name has one.
   const long = 'a/'.repeat(LIMITS.cwd_bytes / 2)
   for (const cwd of ['a'.repeat(255), long]) expect(plans(change, { cwd })[0]?.executor.cwd).toBe(cwd)
@@ -146,22 +180,29 @@ test('the smallest timeout wins: of the tool, of the run, of what the call asks 
   const timeout = (tool_ms: number | undefined, run_ms: number, asked: unknown): number | undefined => {
     const limits = tool_ms === undefined ? {} : { timeout_ms: tool_ms }
     const change = { limits, executor: { timeout_ms: { arg: 'ms' } } }
-    return plans(change, { ms: asked }, { ...DEFAULT_BUDGET, execution_timeout_ms: run_ms })[0]?.limits.timeout_ms
+    return plans(change, { ms: asked }, { ...DEFAULT_BUDGET, execution_timeout_ms: run_ms })[0]?.limits
+      .timeout_ms
   }
   expect(timeout(5_000, 9_000, 7_000)).toBe(5_000)
   expect(timeout(9_000, 5_000, 7_000)).toBe(5_000)
   expect(timeout(9_000, 7_000, 5_000)).toBe(5_000)
   expect(timeout(undefined, 1_000_000, undefined)).toBe(DEFAULT_LIMITS.timeout_ms)
-  for (const nonsense of [0, -1, 1.5, '1', null, true, 1e9]) expect(timeout(5_000, 9_000, nonsense)).toBe(5_000)
+  for (const nonsense of [0, -1, 1.5, '1', null, true, 1e9])
+    expect(timeout(5_000, 9_000, nonsense)).toBe(5_000)
 })
 
 test('what the tool does not limit has the default', () => {
-  expect(plans({ limits: { pids: 3, timeout_ms: undefined } as ToolSpec['limits'] })[0]?.limits).toEqual({ ...DEFAULT_LIMITS, pids: 3 })
+  expect(plans({ limits: { pids: 3, timeout_ms: undefined } as ToolSpec['limits'] })[0]?.limits).toEqual({
+    ...DEFAULT_LIMITS,
+    pids: 3,
+  })
 })
 
 test('plans come from the least isolated to the most, whatever the order that the tool lists tiers in', () => {
   const shape = (tiers: Executor['tiers'], mode: ToolSpec['egress']['mode']) =>
-    plans({ executor: { tiers }, egress: { mode, hosts: [] } }).map(({ tier, egress }) => `${tier} ${egress.mode}`)
+    plans({ executor: { tiers }, egress: { mode, hosts: [] } }).map(
+      ({ tier, egress }) => `${tier} ${egress.mode}`,
+    )
   expect(shape(['B', 'C'], 'none')).toEqual(['B none', 'C strict'])
   expect(shape(['C', 'B'], 'none')).toEqual(['B none', 'C strict'])
   expect(shape(['B', 'C'], 'preflight')).toEqual(['B preflight', 'C strict'])
@@ -170,13 +211,17 @@ test('plans come from the least isolated to the most, whatever the order that th
 })
 
 test('L8 tier B enforces nothing, so it is never planned where egress is strict', () => {
-  expect(plans({ executor: { tiers: ['B', 'C'] }, egress: { mode: 'strict', hosts: [] } }).map(({ tier }) => tier)).toEqual(['C'])
+  expect(
+    plans({ executor: { tiers: ['B', 'C'] }, egress: { mode: 'strict', hosts: [] } }).map(({ tier }) => tier),
+  ).toEqual(['C'])
   expect(plans({ executor: { tiers: ['B'] }, egress: { mode: 'strict', hosts: [] } })).toEqual([])
 })
 
 test('tier B shares no folder with other calls: the worker’s user would run what they left there', () => {
   const shape = (tiers: ('B' | 'C')[], workspace: 'call' | 'run') =>
-    plans({ executor: { tiers }, egress: { mode: 'none', hosts: [] }, workspace }).map(({ tier, workspace }) => `${tier} ${workspace}`)
+    plans({ executor: { tiers }, egress: { mode: 'none', hosts: [] }, workspace }).map(
+      ({ tier, workspace }) => `${tier} ${workspace}`,
+    )
   expect(shape(['B', 'C'], 'run')).toEqual(['C run'])
   expect(shape(['B'], 'run')).toEqual([])
   expect(shape(['B', 'C'], 'call')).toEqual(['B call', 'C call'])
@@ -184,7 +229,9 @@ test('tier B shares no folder with other calls: the worker’s user would run wh
 
 test('L7 a tool with secrets or credentials gets no plan in tier B, where other processes of the worker’s user could read them', () => {
   const tiers = (change: Change): string[] =>
-    plans({ executor: { tiers: ['B', 'C'] }, egress: { mode: 'none', hosts: ['ok.com:80'] }, ...change }).map(({ tier }) => tier)
+    plans({ executor: { tiers: ['B', 'C'] }, egress: { mode: 'none', hosts: ['ok.com:80'] }, ...change }).map(
+      ({ tier }) => tier,
+    )
   expect(tiers({})).toEqual(['B', 'C'])
   expect(tiers({ secrets: ['token'] })).toEqual(['C'])
   expect(tiers({ credentials: [{ secret: 'token', host: 'ok.com:80', header: 'x-api-key' }] })).toEqual(['C'])
@@ -198,27 +245,57 @@ test('plans of one call differ in tier and egress alone', () => {
 // ── Hosts ──
 
 test('N07 a suffix covers whole labels, never a part of one', () => {
-  for (const host of ['a.ok.com:443', 'a.b.ok.com:80', 'a.ok.com']) expect([host, covers('.ok.com', host)]).toEqual([host, true])
-  for (const host of ['ok.com', 'evil-ok.com', 'evilok.com:443', 'ok.com.evil:443', 'a.ok.com.evil', 'a.ok.co', '.ok.com.', 'ok.com:443'])
+  for (const host of ['a.ok.com:443', 'a.b.ok.com:80', 'a.ok.com'])
+    expect([host, covers('.ok.com', host)]).toEqual([host, true])
+  for (const host of [
+    'ok.com',
+    'evil-ok.com',
+    'evilok.com:443',
+    'ok.com.evil:443',
+    'a.ok.com.evil',
+    'a.ok.co',
+    '.ok.com.',
+    'ok.com:443',
+  ])
     expect([host, covers('.ok.com', host)]).toEqual([host, false])
   for (const host of ['a.ok.com', 'evil-ok.com', 'ok.com.', 'ok.com.evil', 'ok.comm', 'k.com'])
     expect([host, covers('ok.com', host)]).toEqual([host, false])
 })
 
 test('N07 a pattern without a port is for the web’s two; with one it is for that one', () => {
-  expect(['ok.com', 'ok.com:80', 'ok.com:443', 'ok.com:22', 'ok.com:8443', 'ok.com:4430'].filter((host) => covers('ok.com', host))).toEqual(
-    ['ok.com', 'ok.com:80', 'ok.com:443'],
-  )
-  expect(['ok.com', 'ok.com:80', 'ok.com:443', 'ok.com:8443'].filter((host) => covers('ok.com:8443', host))).toEqual(['ok.com:8443'])
+  expect(
+    ['ok.com', 'ok.com:80', 'ok.com:443', 'ok.com:22', 'ok.com:8443', 'ok.com:4430'].filter((host) =>
+      covers('ok.com', host),
+    ),
+  ).toEqual(['ok.com', 'ok.com:80', 'ok.com:443'])
+  expect(
+    ['ok.com', 'ok.com:80', 'ok.com:443', 'ok.com:8443'].filter((host) => covers('ok.com:8443', host)),
+  ).toEqual(['ok.com:8443'])
 })
 
-const named: Change = { egress: { mode: 'strict', hosts: ['ok.com', '.wide.org:443'], named_by: { arg: 'hosts' } } }
-const url: Change = { egress: { mode: 'strict', hosts: ['ok.com', '.wide.org:443'], named_by: { url: 'url' } } }
+const named: Change = {
+  egress: { mode: 'strict', hosts: ['ok.com', '.wide.org:443'], named_by: { arg: 'hosts' } },
+}
+const url: Change = {
+  egress: { mode: 'strict', hosts: ['ok.com', '.wide.org:443'], named_by: { url: 'url' } },
+}
 
 test('N07 a call names its hosts, each on the tool’s list; the plan holds those and no more', () => {
-  expect(plans(named, { hosts: ['ok.com:443', 'A.wide.org:443'] })[0]?.egress.hosts).toEqual(['ok.com:443', 'a.wide.org:443'])
+  expect(plans(named, { hosts: ['ok.com:443', 'A.wide.org:443'] })[0]?.egress.hosts).toEqual([
+    'ok.com:443',
+    'a.wide.org:443',
+  ])
   expect(plans(named, {})[0]?.egress.hosts).toEqual([])
-  for (const host of ['evil.com', 'evil-ok.com', 'ok.com.evil', 'ok.com:22', 'wide.org:443', 'a.wide.org:80', 'a.wide.org', '127.0.0.1'])
+  for (const host of [
+    'evil.com',
+    'evil-ok.com',
+    'ok.com.evil',
+    'ok.com:22',
+    'wide.org:443',
+    'a.wide.org:80',
+    'a.wide.org',
+    '127.0.0.1',
+  ])
     expect([host, refusal(named, { hosts: [host] })]).toEqual([host, 'egress_denied'])
   for (const host of [
     '',

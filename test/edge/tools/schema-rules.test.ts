@@ -6,7 +6,11 @@ import type { Schema } from '../../../edge/tools/schema-rules.ts'
 import { checkSchema } from '../../../edge/tools/schema-rules.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 
-const over = (inner: unknown, more: Schema = {}): Schema => ({ type: 'object', properties: { a: inner }, ...more })
+const over = (inner: unknown, more: Schema = {}): Schema => ({
+  type: 'object',
+  properties: { a: inner },
+  ...more,
+})
 const refusals = (schema: Schema): string[] => {
   const checked = checkSchema(schema)
   return checked.ok ? [] : (checked.error.errors ?? []).map(({ at }) => at)
@@ -28,7 +32,9 @@ test('G06 a pattern is refused wherever a schema can stand, also as a name for p
     '/anyOf/1/pattern': over({}, { anyOf: [true, pattern] }),
     '/oneOf/0/properties/b/pattern': over({}, { oneOf: [{ properties: { b: pattern } }] }),
     '/not/pattern': over({}, { not: pattern }),
-    ...Object.fromEntries(['if', 'then', 'else'].map((keyword) => [`/${keyword}/pattern`, over({}, { [keyword]: pattern })])),
+    ...Object.fromEntries(
+      ['if', 'then', 'else'].map((keyword) => [`/${keyword}/pattern`, over({}, { [keyword]: pattern })]),
+    ),
     '/dependentSchemas/a/pattern': over({}, { dependentSchemas: { a: pattern } }),
     '/$defs/x/pattern': over({ $ref: '#/$defs/x' }, { $defs: { x: pattern } }),
     '/$defs/unused/pattern': over({}, { $defs: { unused: pattern } }),
@@ -37,8 +43,12 @@ test('G06 a pattern is refused wherever a schema can stand, also as a name for p
 })
 
 test('what only looks like a pattern is let through: a property of that name, an example, a default', () => {
-  expect(refusals(over({ default: { pattern: '(a+)+' }, examples: ['(a+)+'], const: { pattern: 1 } }))).toEqual([])
-  expect(refusals({ type: 'object', properties: { pattern: { type: 'string' }, $ref: { type: 'string' } } })).toEqual([])
+  expect(
+    refusals(over({ default: { pattern: '(a+)+' }, examples: ['(a+)+'], const: { pattern: 1 } })),
+  ).toEqual([])
+  expect(
+    refusals({ type: 'object', properties: { pattern: { type: 'string' }, $ref: { type: 'string' } } }),
+  ).toEqual([])
 })
 
 test.each([
@@ -71,7 +81,9 @@ test.each([
 })
 
 test('G06 a reference that leads back to itself is refused: evaluation would not end', () => {
-  expect(refusals(over({ $ref: '#/$defs/a' }, { $defs: { a: { allOf: [{ $ref: '#/$defs/a' }] } } }))).toEqual(['/$defs/a/allOf/0/$ref'])
+  expect(refusals(over({ $ref: '#/$defs/a' }, { $defs: { a: { allOf: [{ $ref: '#/$defs/a' }] } } }))).toEqual(
+    ['/$defs/a/allOf/0/$ref'],
+  )
   const two = { a: { items: { $ref: '#/$defs/b' } }, b: { items: { $ref: '#/$defs/a' } } }
   expect(refusals(over({ $ref: '#/$defs/a' }, { $defs: two }))).not.toEqual([])
 })
@@ -90,10 +102,12 @@ test('G06 references that multiply are refused before they are followed', () => 
 
 test('G06 unique items are held against each other: only short lists may ask for it', () => {
   expect(refusals(over({ type: 'array', uniqueItems: true }))).toEqual(['/properties/a/uniqueItems'])
-  expect(refusals(over({ type: 'array', uniqueItems: true, maxItems: LIMITS.schema_unique_items + 1 }))).toEqual([
-    '/properties/a/uniqueItems',
-  ])
-  expect(refusals(over({ type: 'array', uniqueItems: true, maxItems: LIMITS.schema_unique_items }))).toEqual([])
+  expect(
+    refusals(over({ type: 'array', uniqueItems: true, maxItems: LIMITS.schema_unique_items + 1 })),
+  ).toEqual(['/properties/a/uniqueItems'])
+  expect(refusals(over({ type: 'array', uniqueItems: true, maxItems: LIMITS.schema_unique_items }))).toEqual(
+    [],
+  )
   expect(refusals(over({ type: 'array', uniqueItems: false }))).toEqual([])
 })
 
@@ -116,16 +130,24 @@ const KEYWORDS: Readonly<Record<string, readonly [good: unknown, ...bad: unknown
   $ref: ['#/$defs/x', 5, null, {}],
 }
 
-test.each(Object.entries(KEYWORDS))('a bound that can’t be read bounds nothing, so it is refused: %s', (keyword, [good, ...bad]) => {
-  const around = { $defs: { x: {} } }
-  expect(refusals(over({ [keyword]: good }, around))).toEqual([])
-  for (const value of bad) expect([value, refusals(over({ [keyword]: value }, around))]).toEqual([value, [`/properties/a/${keyword}`]])
-})
+test.each(Object.entries(KEYWORDS))(
+  'a bound that can’t be read bounds nothing, so it is refused: %s',
+  (keyword, [good, ...bad]) => {
+    const around = { $defs: { x: {} } }
+    expect(refusals(over({ [keyword]: good }, around))).toEqual([])
+    for (const value of bad)
+      expect([value, refusals(over({ [keyword]: value }, around))]).toEqual([
+        value,
+        [`/properties/a/${keyword}`],
+      ])
+  },
+)
 
 test('whatever passes can be evaluated: no keyword makes a call throw', () => {
   for (const [keyword, [good]] of Object.entries(KEYWORDS)) {
     const check = argumentCheck(over({ [keyword]: good }, { $defs: { x: {} } }))
-    for (const a of ['text', 5, 1.5, null, true, [], [1, 1], {}, { b: { c: [] } }]) expect(check({ a }).ok).toBeTypeOf('boolean')
+    for (const a of ['text', 5, 1.5, null, true, [], [1, 1], {}, { b: { c: [] } }])
+      expect(check({ a }).ok).toBeTypeOf('boolean')
   }
 })
 

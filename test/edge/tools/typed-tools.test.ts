@@ -21,8 +21,13 @@ const rule = (name: string) =>
 
 test('what policies see of a tool, and what not and why, is in every answer about it', async () => {
   const name = desk.name()
-  const made = granted(await put(name, { amount: { type: 'integer' }, when: { type: ['string', 'integer'] } }))
-  expect(made.policy).toEqual({ args: '{ amount: Long }', unseen: [{ at: '/when', reason: 'it may be string or integer' }] })
+  const made = granted(
+    await put(name, { amount: { type: 'integer' }, when: { type: ['string', 'integer'] } }),
+  )
+  expect(made.policy).toEqual({
+    args: '{ amount: Long }',
+    unseen: [{ at: '/when', reason: 'it may be string or integer' }],
+  })
   expect(granted(await desk.root('readTool', { params: { name } }))).toEqual(made)
 })
 
@@ -43,7 +48,11 @@ test('a set that fits no tool is refused by file, line and column, with a hint, 
   })
   expect(refusal(refused)).toBe('422 invalid_policy')
   expect(refused.ok || refused.error.errors).toEqual([
-    { at: expect.stringMatching(/^mine:2:\d+$/), message: expect.stringContaining('`args.amont`'), hint: 'did you mean `amount`?' },
+    {
+      at: expect.stringMatching(/^mine:2:\d+$/),
+      message: expect.stringContaining('`args.amont`'),
+      hint: 'did you mean `amount`?',
+    },
   ])
   expect(granted(await desk.root('readPolicies', {})).version).toBe(version)
 })
@@ -52,11 +61,18 @@ test('a tool does not change under the set in force, and can once no rule minds'
   const name = desk.name()
   granted(await put(name, { amount: { type: 'integer' } }))
   await desk.withPolicies({ mine: rule(name) }, async () => {
-    const refused = [await put(name, { amount: { type: 'string' } }), await desk.root('deleteTool', { params: { name } })]
-    expect(refused.map((answer) => refusal<unknown>(answer))).toEqual(Array(2).fill('409 tool_breaks_policies'))
+    const refused = [
+      await put(name, { amount: { type: 'string' } }),
+      await desk.root('deleteTool', { params: { name } }),
+    ]
+    expect(refused.map((answer) => refusal<unknown>(answer))).toEqual(
+      Array(2).fill('409 tool_breaks_policies'),
+    )
     for (const answer of refused) expect(answer.ok || answer.error.errors?.[0]?.at).toMatch(/^mine:1:\d+$/)
     expect(granted(await desk.root('readTool', { params: { name } })).version).toBe(1)
-    expect(granted(await put(name, { amount: { type: 'integer' }, memo: { type: 'string' } })).version).toBe(2)
+    expect(granted(await put(name, { amount: { type: 'integer' }, memo: { type: 'string' } })).version).toBe(
+      2,
+    )
   })
   granted(await put(name, { amount: { type: 'string' } }))
   granted(await desk.root('deleteTool', { params: { name } }))
@@ -64,19 +80,30 @@ test('a tool does not change under the set in force, and can once no rule minds'
 
 test('a tool does not leave the group that a rule in force is over, nor forget what it spends, until the policy says so', async () => {
   const [name, group] = [desk.name(), desk.name()]
-  const schema = { type: 'object', properties: { amount: { type: 'integer', minimum: 0 } }, required: ['amount'] }
+  const schema = {
+    type: 'object',
+    properties: { amount: { type: 'integer', minimum: 0 } },
+    required: ['amount'],
+  }
   const again = (change: Parameters<typeof toolSpec>[0]) =>
     desk.root('putTool', { params: { name }, body: toolSpec({ input_schema: schema, ...change }) })
   granted(await again({ groups: [group], spends: { arg: 'amount' } }))
   const agent = await desk.agent()
-  const effect = async () => granted(await agent.client('decide', { body: { tool: name, args: { amount: 1 } } })).decision.effect
+  const effect = async () =>
+    granted(await agent.client('decide', { body: { tool: name, args: { amount: 1 } } })).decision.effect
   const over = `@id("over") forbid (principal, action in Action::"tool.execute", resource in ToolGroup::"${group}") unless { context.approval.granted };`
   const cap = `@id("cap") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.budget.run.tool.spent > 500 };`
   await desk.withPolicies({ over, cap }, async () => {
     expect(await effect()).toBe('ask')
     const refused = [await again({ spends: { arg: 'amount' } }), await again({ groups: [group] })]
-    expect(refused.map((answer) => refusal<unknown>(answer))).toEqual(Array(2).fill('409 tool_breaks_policies'))
-    expect(refused.map((answer) => (answer.ok ? [] : answer.error.errors?.map(({ at, hint }) => [at.split(':')[0], hint])))).toEqual([
+    expect(refused.map((answer) => refusal<unknown>(answer))).toEqual(
+      Array(2).fill('409 tool_breaks_policies'),
+    )
+    expect(
+      refused.map((answer) =>
+        answer.ok ? [] : answer.error.errors?.map(({ at, hint }) => [at.split(':')[0], hint]),
+      ),
+    ).toEqual([
       [['over', expect.stringContaining('in the policy first')]],
       [['cap', expect.stringContaining('in the policy first')]],
     ])
@@ -103,9 +130,15 @@ test('an older set is held against the tools of now before it is in force again'
   const name = desk.name()
   granted(await put(name, { amount: { type: 'integer' } }))
   const { policies } = granted(await desk.root('readPolicies', {}))
-  const { version } = granted(await desk.root('putPolicies', { body: { policies: { ...policies, mine: rule(name) }, activate: false } }))
+  const { version } = granted(
+    await desk.root('putPolicies', {
+      body: { policies: { ...policies, mine: rule(name) }, activate: false },
+    }),
+  )
   granted(await put(name, { amount: { type: 'string' } }))
-  expect(refusal(await desk.root('activatePolicyVersion', { params: { version: `${version}` } }))).toBe('422 invalid_policy')
+  expect(refusal(await desk.root('activatePolicyVersion', { params: { version: `${version}` } }))).toBe(
+    '422 invalid_policy',
+  )
 })
 
 test('the deepest policies that are let through are parsed, checked, stored and asked by the edge, which stands', async () => {

@@ -11,29 +11,51 @@ import { schemaCheck } from '../../../shared/schema/validate.ts'
 import { effortOf } from '../../../shared/schema/validation-cost.ts'
 
 const over = (a: unknown, $defs: Schema = {}): Schema => ({ type: 'object', properties: { a }, $defs })
-const times = <T>(length: number, one: (index: number) => T): T[] => Array.from({ length }, (_, index) => one(index))
+const times = <T>(length: number, one: (index: number) => T): T[] =>
+  Array.from({ length }, (_, index) => one(index))
 const named = (length: number, one: (index: number) => unknown = () => 0): Schema =>
   Object.fromEntries(times(length, (index) => [`field${index}`, one(index)]))
 const words = times(7_000, (index) => `a${index}`)
 
 /** What would take seconds, gigabytes, or more arguments than a function takes. */
 const BOMBS: Readonly<Record<string, readonly [schema: Schema, a: unknown]>> = {
-  'a long list of words, held against many values': [over({ items: { enum: words } }), times(30_000, () => 0)],
+  'a long list of words, held against many values': [
+    over({ items: { enum: words } }),
+    times(30_000, () => 0),
+  ],
   'the same, in messages': [over({ contains: { enum: words } }), times(30_000, () => 0)],
   'a list of numbers, behind references': [
-    over({ items: { allOf: times(900, () => ({ $ref: '#/$defs/e' })) } }, { e: { enum: times(8_001, (index) => index) } }),
+    over(
+      { items: { allOf: times(900, () => ({ $ref: '#/$defs/e' })) } },
+      { e: { enum: times(8_001, (index) => index) } },
+    ),
     times(500, () => 0),
   ],
-  'more mistakes than can be handed on': [over({ items: { allOf: times(10, () => ({ type: 'string' })) } }), times(30_000, () => 0)],
-  'objects, each with all of its names': [over({ items: { enum: times(4_000, () => ({})) } }), times(500, () => named(90))],
+  'more mistakes than can be handed on': [
+    over({ items: { allOf: times(10, () => ({ type: 'string' })) } }),
+    times(30_000, () => 0),
+  ],
+  'objects, each with all of its names': [
+    over({ items: { enum: times(4_000, () => ({})) } }),
+    times(500, () => named(90)),
+  ],
   'names that are asked for': [over({ contains: { required: words } }), times(1_000, () => ({}))],
-  'unique items, more than there may be': [over({ uniqueItems: true, maxItems: 1_000 }), times(40_000, (index) => index)],
+  'unique items, more than there may be': [
+    over({ uniqueItems: true, maxItems: 1_000 }),
+    times(40_000, (index) => index),
+  ],
   'unique items, behind references': [
     over({ allOf: times(900, () => ({ $ref: '#/$defs/u' })) }, { u: { uniqueItems: true, maxItems: 1_000 } }),
     times(1_000, (index) => ({ index })),
   ],
-  'a text, counted again and again': [over({ allOf: times(1_000, () => ({ maxLength: 1e6 })) }), 'x'.repeat(500_000)],
-  'a text that is no time': [over({ allOf: times(100, () => ({ format: 'date-time' })) }), 't'.repeat(500_000)],
+  'a text, counted again and again': [
+    over({ allOf: times(1_000, () => ({ maxLength: 1e6 })) }),
+    'x'.repeat(500_000),
+  ],
+  'a text that is no time': [
+    over({ allOf: times(100, () => ({ format: 'date-time' })) }),
+    't'.repeat(500_000),
+  ],
   'a long name, spelt again and again': [
     over({ allOf: times(1_000, () => ({ additionalProperties: true })) }),
     { ['~'.repeat(500_000)]: 0 },
@@ -46,35 +68,60 @@ describe.each(Object.entries(BOMBS))('G06 %s', (_name, [schema, a]) => {
     const begun = performance.now()
     expect(argumentCheck(schema)({ a })).toMatchObject({
       ok: false,
-      error: { code: 'invalid_arguments', errors: [{ at: '/', message: expect.stringContaining('too much') }] },
+      error: {
+        code: 'invalid_arguments',
+        errors: [{ at: '/', message: expect.stringContaining('too much') }],
+      },
     })
     const plan = { executor: { output: schema } } as unknown as SkillPlan // the one part that is read
-    expect(promised({ kind: 'returned' }, plan, Buffer.from(JSON.stringify({ a })))).toMatchObject({ kind: 'invalid_output' })
+    expect(promised({ kind: 'returned' }, plan, Buffer.from(JSON.stringify({ a })))).toMatchObject({
+      kind: 'invalid_output',
+    })
     expect(performance.now() - begun).toBeLessThan(5_000)
   })
 })
 
 test('what is as large as values are, and not hostile, is held against its schema', () => {
-  const row = { type: 'object', properties: named(8, () => ({ type: 'integer', minimum: 0 })), required: Object.keys(named(8)) }
+  const row = {
+    type: 'object',
+    properties: named(8, () => ({ type: 'integer', minimum: 0 })),
+    required: Object.keys(named(8)),
+  }
   const rows = { items: { ...row, additionalProperties: false } }
   const fits: Readonly<Record<string, readonly [unknown, unknown]>> = {
     'five thousand rows': [rows, times(5_000, () => named(8))],
-    'a thousand countries': [{ items: { enum: times(250, (index) => `c${index}`) } }, times(1_000, () => 'c249')],
+    'a thousand countries': [
+      { items: { enum: times(250, (index) => `c${index}`) } },
+      times(1_000, () => 'c249'),
+    ],
     'a long text': [{ type: 'string', maxLength: 500_000 }, 'x'.repeat(500_000)],
     'a thousand numbers, each once': [{ uniqueItems: true, maxItems: 1_000 }, times(1_000, (index) => index)],
   }
-  for (const [name, [schema, a]] of Object.entries(fits)) expect([name, schemaCheck(over(schema))({ a })]).toEqual([name, []])
-  const [first] = schemaCheck(over(rows))({ a: [...times(4_999, () => named(8)), { ...named(8), field3: -1 }] }).slice(-1)
+  for (const [name, [schema, a]] of Object.entries(fits))
+    expect([name, schemaCheck(over(schema))({ a })]).toEqual([name, []])
+  const [first] = schemaCheck(over(rows))({
+    a: [...times(4_999, () => named(8)), { ...named(8), field3: -1 }],
+  }).slice(-1)
   expect(first).toEqual({ at: '/a/4999/field3', message: expect.stringContaining('less than 0') })
 })
 
 test('of little, all that is wrong is told, and each thing shortly', () => {
-  const check = schemaCheck({ type: 'object', properties: { a: { enum: words }, b: { type: 'string' } }, required: ['c'] })
+  const check = schemaCheck({
+    type: 'object',
+    properties: { a: { enum: words }, b: { type: 'string' } },
+    required: ['c'],
+  })
   const faults = check({ a: 5, b: 6 })
   expect(faults.map(({ at }) => at)).toEqual(expect.arrayContaining(['/', '/a', '/b']))
-  expect(faults.find(({ at }) => at === '/a')?.message).toMatch(/^Instance does not match any of \["a0","a1".*…$/)
-  const all = [...faults, ...schemaCheck({ additionalProperties: { const: 'é'.repeat(5_000) } })({ ['n'.repeat(5_000)]: 0 })]
-  for (const { at, message } of all) expect(Math.max(at.length, message.length)).toBeLessThanOrEqual(LIMITS.schema_told_chars)
+  expect(faults.find(({ at }) => at === '/a')?.message).toMatch(
+    /^Instance does not match any of \["a0","a1".*…$/,
+  )
+  const all = [
+    ...faults,
+    ...schemaCheck({ additionalProperties: { const: 'é'.repeat(5_000) } })({ ['n'.repeat(5_000)]: 0 }),
+  ]
+  for (const { at, message } of all)
+    expect(Math.max(at.length, message.length)).toBeLessThanOrEqual(LIMITS.schema_told_chars)
 })
 
 test('all that the library knows how to compare with is counted', () => {
@@ -109,16 +156,22 @@ test('G06 a schema that compares with more than it may is not registered, howeve
   }
   const numbers = times(8_001, (index) => index)
   expect(refused(over({ enum: numbers }))).toEqual([])
-  expect(refused(over({ allOf: times(2, () => ({ $ref: '#/$defs/e' })) }, { e: { enum: numbers } }))).toContain('/$defs/e/enum')
+  expect(
+    refused(over({ allOf: times(2, () => ({ $ref: '#/$defs/e' })) }, { e: { enum: numbers } })),
+  ).toContain('/$defs/e/enum')
   expect(refused(over({ enum: times(12_000, () => 1) }))).toEqual(['/properties/a/enum'])
   expect(refused(over({ const: times(12_000, () => 1) }))).toEqual(['/properties/a/const'])
   expect(refused(over({ required: times(12_000, () => 'b') }))).toEqual(['/properties/a/required'])
-  expect(refused(over({ dependentRequired: { b: times(12_000, () => 'b') } }))).toEqual(['/properties/a/dependentRequired'])
+  expect(refused(over({ dependentRequired: { b: times(12_000, () => 'b') } }))).toEqual([
+    '/properties/a/dependentRequired',
+  ])
 })
 
 test('a mistake of ours ends the call all the same', async () => {
   const failed = (outcome: Outcome) => outcome
-  expect(await endedAnyway(Promise.resolve<Outcome>({ kind: 'returned' }), failed)).toEqual({ kind: 'returned' })
+  expect(await endedAnyway(Promise.resolve<Outcome>({ kind: 'returned' }), failed)).toEqual({
+    kind: 'returned',
+  })
   const broken = endedAnyway(Promise.reject(new Error('what nobody thought of')), failed)
   expect(await broken).toEqual({ kind: 'infra', detail: 'the edge failed: Error: what nobody thought of' })
 })

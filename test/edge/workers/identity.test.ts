@@ -14,7 +14,10 @@ import { newSigner, PeerWorker } from '../../support/worker/peer-worker.ts'
 const desk = new Desk('worker-identity', sharedStack())
 const agent = await desk.agent()
 const tool = await desk.tool()
-const [peer, other] = [await PeerWorker.enrol(desk.url, desk.root, desk.pool), await PeerWorker.enrol(desk.url, desk.root, desk.pool)]
+const [peer, other] = [
+  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+]
 
 const path = '/v1/worker/heartbeat'
 const body = Buffer.from('{"tiers":["B","C"],"running":[]}')
@@ -30,7 +33,10 @@ const signed = (
     at,
   )
 
-async function send(headers: Record<string, string>, change: { body?: Buffer; method?: string; path?: string } = {}): Promise<string> {
+async function send(
+  headers: Record<string, string>,
+  change: { body?: Buffer; method?: string; path?: string } = {},
+): Promise<string> {
   const answer = await fetch(new URL(change.path ?? path, desk.url), {
     method: change.method ?? 'POST',
     headers: { 'content-type': 'application/json', ...headers },
@@ -69,13 +75,18 @@ test('K02 one request sent by twenty at once is admitted once', async () => {
 
 test('K02 a request signed too long ago, or ahead of time, is refused', async () => {
   for (const off of [-(LIMITS.signature_age_s + 5), LIMITS.signature_age_s + 5, -86_400, 86_400])
-    expect([off, await send(signed(peer, peer.signer.key, {}, Date.now() + off * 1000))]).toEqual([off, '401 clock_skew'])
+    expect([off, await send(signed(peer, peer.signer.key, {}, Date.now() + off * 1000))]).toEqual([
+      off,
+      '401 clock_skew',
+    ])
 })
 
 test('K02 another body under the same signature is refused, with the old digest and with its own', async () => {
   const swapped = Buffer.from('{"tiers":["B","C"],"running":[ ]}')
   expect(await send(signed(), { body: swapped })).toBe('401 bad_signature')
-  expect(await send({ ...signed(), 'content-digest': contentDigest(swapped) }, { body: swapped })).toBe('401 bad_signature')
+  expect(await send({ ...signed(), 'content-digest': contentDigest(swapped) }, { body: swapped })).toBe(
+    '401 bad_signature',
+  )
 })
 
 test('K02 a signature for another path, method or host is refused', async () => {
@@ -93,7 +104,10 @@ test('K02 a signature for another path, method or host is refused', async () => 
 const BENT: ReadonlyArray<readonly [string, (headers: Record<string, string>) => Record<string, string>]> = [
   ['fewer components', (h) => bend(h, 'signature-input', ' "content-digest"', '')],
   ['no component', (h) => bend(h, 'signature-input', /\(.*?\)/, '()')],
-  ['another order of components', (h) => bend(h, 'signature-input', '"@method" "@authority"', '"@authority" "@method"')],
+  [
+    'another order of components',
+    (h) => bend(h, 'signature-input', '"@method" "@authority"', '"@authority" "@method"'),
+  ],
   ['a component more', (h) => bend(h, 'signature-input', '"@path"', '"@path" "@query"')],
   ['another time', (h) => bend(h, 'signature-input', /created=(\d+)/, 'created=1')],
   ['no time', (h) => bend(h, 'signature-input', /;created=\d+/, '')],
@@ -105,8 +119,18 @@ const BENT: ReadonlyArray<readonly [string, (headers: Record<string, string>) =>
   ['another tag', (h) => bend(h, 'signature-input', 'countersign-worker', 'other')],
   ['another tenant', (h) => bend(h, 'signature-input', 'keyid="default/', 'keyid="other/')],
   ['a tenant with a slash', (h) => bend(h, 'signature-input', 'keyid="default/', 'keyid="default/x/')],
-  ['another label', (h) => ({ ...h, 'signature-input': `x${h['signature-input']}`, signature: `x${h['signature']}` })],
-  ['two signatures', (h) => ({ ...h, 'signature-input': `${h['signature-input']}, x=()`, signature: `${h['signature']}, x=:AA==:` })],
+  [
+    'another label',
+    (h) => ({ ...h, 'signature-input': `x${h['signature-input']}`, signature: `x${h['signature']}` }),
+  ],
+  [
+    'two signatures',
+    (h) => ({
+      ...h,
+      'signature-input': `${h['signature-input']}, x=()`,
+      signature: `${h['signature']}, x=:AA==:`,
+    }),
+  ],
   ['a signature of zeros', (h) => ({ ...h, signature: `w=:${'A'.repeat(86)}==:` })],
   ['a signature cut short', (h) => ({ ...h, signature: `${h['signature']?.slice(0, -5)}:` })],
   ['an empty signature', (h) => ({ ...h, signature: 'w=::' })],
@@ -115,15 +139,23 @@ const BENT: ReadonlyArray<readonly [string, (headers: Record<string, string>) =>
   ['blanks', (h) => bend(h, 'signature-input', ';created', '; created')],
 ]
 
-function bend(headers: Record<string, string>, name: string, from: string | RegExp, to: string): Record<string, string> {
+function bend(
+  headers: Record<string, string>,
+  name: string,
+  from: string | RegExp,
+  to: string,
+): Record<string, string> {
   const bent = headers[name]?.replace(from, to)
   if (bent === undefined || bent === headers[name]) throw new Error(`\`${name}\` was not bent`)
   return { ...headers, [name]: bent }
 }
 
-test.each(BENT)('K02 a signature that covers less, says more or is written otherwise is none: %s', async (_name, change) => {
-  expect(await send(change(signed()))).toBe('401 bad_signature')
-})
+test.each(BENT)(
+  'K02 a signature that covers less, says more or is written otherwise is none: %s',
+  async (_name, change) => {
+    expect(await send(change(signed()))).toBe('401 bad_signature')
+  },
+)
 
 test('K01 another’s key, a stranger’s key, and a worker that is not there are refused alike', async () => {
   expect(await send(signed(peer, other.signer.key))).toBe('401 bad_signature')
@@ -142,16 +174,23 @@ test('K01 a revoked worker is refused on its next request, and what it signed be
   granted(await leaving.client('heartbeat', { body: { tiers: [], running: [] } }))
   granted(await desk.root('revokeWorker', { params: { worker: leaving.id } }))
   for (let i = 0; i < 3; i++)
-    expect(refusal(await leaving.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe('401 bad_signature')
-  expect(granted(await desk.root('listWorkers', {})).items.find(({ id }) => id === leaving.id)?.status).toBe('revoked')
-  expect(granted(await client(desk.url)('keys', { query: {} })).keys.find(({ worker }) => worker === leaving.id)).toMatchObject({
+    expect(refusal(await leaving.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe(
+      '401 bad_signature',
+    )
+  expect(granted(await desk.root('listWorkers', {})).items.find(({ id }) => id === leaving.id)?.status).toBe(
+    'revoked',
+  )
+  expect(
+    granted(await client(desk.url)('keys', { query: {} })).keys.find(({ worker }) => worker === leaving.id),
+  ).toMatchObject({
     status: 'revoked',
   })
 })
 
 // ── Enrolment ──
 
-const enrol = (token: string, x = newSigner().x) => client(desk.url)('enroll', { body: { token, x, name: 'peer', tiers: ['C'] } })
+const enrol = (token: string, x = newSigner().x) =>
+  client(desk.url)('enroll', { body: { token, x, name: 'peer', tiers: ['C'] } })
 const newToken = async () => granted(await desk.root('createEnrolment', { body: { pool: desk.pool } }))
 
 test('K01 a token enrols one worker, once; of twenty at once too', async () => {
@@ -177,8 +216,10 @@ test('K03 a token is 256 bits of chance: none that is like it, and no key of ano
     desk.rootKey,
     '',
   ]
-  for (const guess of guesses) expect([guess, refusal(await enrol(guess))]).toEqual([guess, '401 enrolment_invalid'])
-  for (let i = 0; i < 100; i++) expect(refusal(await enrol(mintKey('enrol', 'default', Date.now()).key))).toBe('401 enrolment_invalid')
+  for (const guess of guesses)
+    expect([guess, refusal(await enrol(guess))]).toEqual([guess, '401 enrolment_invalid'])
+  for (let i = 0; i < 100; i++)
+    expect(refusal(await enrol(mintKey('enrol', 'default', Date.now()).key))).toBe('401 enrolment_invalid')
   expect((await enrol(token)).ok).toBe(true) // guessing did not spend it
 })
 
@@ -216,7 +257,9 @@ test('K04 a worker gets no call of a tier that it has not proven, whatever it sa
 test('K04 a worker that has said nothing signed of itself gets no call, whatever it enrolled with', async () => {
   const { token } = await newToken()
   const signer = newSigner()
-  const { worker, tenant } = granted(await client(desk.url)('enroll', { body: { token, x: signer.x, name: 'silent', tiers: ['B', 'C'] } }))
+  const { worker, tenant } = granted(
+    await client(desk.url)('enroll', { body: { token, x: signer.x, name: 'silent', tiers: ['B', 'C'] } }),
+  )
   const silent = client(desk.url, peer.credentialsOf({ worker, tenant, signer }))
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   const claim = () => silent('claim', { body: { run: call.run, call: call.id, tiers: ['B', 'C'] } })
@@ -262,7 +305,10 @@ test('K04 egress, cgroups and profiles are what is proven, and no more than what
     executor: { tiers: ['C' as const] },
     egress: { mode: 'strict' as const, hosts: ['example.com'] },
   }
-  const [offline, online] = [await desk.tool({ executor: { tiers: ['C'], profile: own.name } }), await desk.tool(network)]
+  const [offline, online] = [
+    await desk.tool({ executor: { tiers: ['C'], profile: own.name } }),
+    await desk.tool(network),
+  ]
   const less: [string, Partial<Means>][] = [
     [offline, { profiles: [] }],
     [offline, { profiles: [{ ...own, sha256: 'b'.repeat(64) }] }],
@@ -271,7 +317,8 @@ test('K04 egress, cgroups and profiles are what is proven, and no more than what
   for (const [tool, without] of less) {
     const call = granted(await needing.client('proposeCallInNewRun', { body: { tool, args: {} } }))
     const asked = call.approval?.id // to reach a host is asked about
-    if (asked !== undefined) granted(await desk.root('answerApproval', { params: { id: asked }, body: { decision: 'approve' } }))
+    if (asked !== undefined)
+      granted(await desk.root('answerApproval', { params: { id: asked }, body: { decision: 'approve' } }))
     const refused = async (said: Partial<Means>) =>
       expect(refusal(await worker.claim(call.id, ['B', 'C'], said))).toMatch(/sandbox_unavailable/)
     granted(await worker.prove(['B', 'C'], proven(false)))
@@ -338,6 +385,8 @@ test('L2 two workers claim one call at once: one has it; its own second claim is
     expect(claims.filter(({ ok }) => ok)).toHaveLength(1)
     expect(claims.filter(({ ok }) => !ok).map(refusal)).toEqual(['409 already_claimed'])
     const winner = claims[0]?.ok ? peer : other
-    expect(granted(await winner.claim(call.id))).toEqual(claims.flatMap((claim) => (claim.ok ? [claim.value] : []))[0])
+    expect(granted(await winner.claim(call.id))).toEqual(
+      claims.flatMap((claim) => (claim.ok ? [claim.value] : []))[0],
+    )
   }
 })

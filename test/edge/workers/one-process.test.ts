@@ -29,9 +29,15 @@ test('D6 L2 a copy of a worker gets nothing when it claims a call that the worke
 
 test('D6 L2 a process that has reported on a call, by heartbeat or output, can’t get its arguments and secrets again', async () => {
   const ways: ((call: string) => Promise<unknown>)[] = [
-    async (call) => granted(await peer.client('heartbeat', { body: { tiers: ['B', 'C'], running: [{ call, fence: 1 }] } })),
+    async (call) =>
+      granted(await peer.client('heartbeat', { body: { tiers: ['B', 'C'], running: [{ call, fence: 1 }] } })),
     async (call) => {
-      const body = { fence: 1, stream: 'stdout' as const, offset: 0, data: Buffer.from('begun').toString('base64') }
+      const body = {
+        fence: 1,
+        stream: 'stdout' as const,
+        offset: 0,
+        data: Buffer.from('begun').toString('base64'),
+      }
       granted(await peer.client('output', { params: { call }, body }))
     },
   ]
@@ -51,7 +57,9 @@ test('D6 a second process of a worker is refused while the first is active, and 
   granted(await first.heartbeat())
   const refused = await second.heartbeat()
   expect(refusal(refused)).toBe('409 worker_in_use')
-  expect(refused).toMatchObject({ error: { detail: expect.stringMatching(/another process/), todo: expect.stringMatching(/enrol/) } })
+  expect(refused).toMatchObject({
+    error: { detail: expect.stringMatching(/another process/), todo: expect.stringMatching(/enrol/) },
+  })
   expect((await read()).doubled_at_ms).toBeNull() // the first may have died: that would be a restart
   const call = await proposed()
   expect(refusal(await second.claim(call.id))).toBe('409 worker_in_use')
@@ -67,14 +75,18 @@ test('D6 a copy that only claims, and never says a heartbeat, raises the alarm t
   const call = await proposed()
   expect(refusal(await first.copy().claim(call.id))).toBe('409 worker_in_use')
   granted(await first.heartbeat())
-  expect(granted(await desk.root('readWorker', { params: { worker: first.id } })).doubled_at_ms).not.toBeNull()
+  expect(
+    granted(await desk.root('readWorker', { params: { worker: first.id } })).doubled_at_ms,
+  ).not.toBeNull()
   granted(await first.claim(call.id))
 })
 
 test('D6 a heartbeat that names no process, as `doctor` sends it beside a running worker, raises no alarm', async () => {
   const first = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   granted(await first.heartbeat())
-  expect(refusal(await first.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe('409 worker_in_use')
+  expect(refusal(await first.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe(
+    '409 worker_in_use',
+  )
   granted(await first.heartbeat())
   expect(granted(await desk.root('readWorker', { params: { worker: first.id } })).doubled_at_ms).toBeNull()
 })
@@ -86,7 +98,13 @@ test('D6 a process that has stopped or is silent is replaced by the next one wit
   granted(await first.heartbeat([], true))
   granted(await second.heartbeat())
   expect(refusal(await first.heartbeat())).toBe('409 worker_in_use')
-  granted(await third.heartbeat().then(async (early) => (early.ok ? early : await eventually('the second is silent', () => taken(third)))))
+  granted(
+    await third
+      .heartbeat()
+      .then(async (early) =>
+        early.ok ? early : await eventually('the second is silent', () => taken(third)),
+      ),
+  )
   const { doubled_at_ms } = granted(await desk.root('readWorker', { params: { worker: first.id } }))
   expect(doubled_at_ms).toBeNull()
   expect(refusal(await second.claim((await proposed()).id))).toBe('409 worker_in_use')
@@ -102,7 +120,9 @@ test('D6 the console, the command line and the metrics report that two processes
   const copy = worker.copy()
   const auditor = await desk.operator(['auditor'])
   const copied = async () => {
-    const answer = await fetch(`${desk.url}/v1/metrics/workers`, { headers: { authorization: `Bearer ${auditor.key}` } })
+    const answer = await fetch(`${desk.url}/v1/metrics/workers`, {
+      headers: { authorization: `Bearer ${auditor.key}` },
+    })
     return Number(/^countersign_workers_copied (\d+)$/m.exec(await answer.text())?.[1])
   }
   const shown = async () => {
@@ -117,6 +137,10 @@ test('D6 the console, the command line and the metrics report that two processes
   granted(await worker.heartbeat())
   expect(await shown()).toContain('one of them is a copy')
   expect(await copied()).toBeGreaterThanOrEqual(before + 1)
-  expect((await countersign(['workers', 'list'], { env })).out).toMatch(new RegExp(`${worker.id}.* active, copied`))
-  expect((await countersign(['workers', 'show', worker.id], { env })).out).toContain('two processes used its key at the same time')
+  expect((await countersign(['workers', 'list'], { env })).out).toMatch(
+    new RegExp(`${worker.id}.* active, copied`),
+  )
+  expect((await countersign(['workers', 'show', worker.id], { env })).out).toContain(
+    'two processes used its key at the same time',
+  )
 })

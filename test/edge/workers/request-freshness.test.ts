@@ -90,7 +90,8 @@ test('D9 K02 when the clock leaps ahead and goes back, no request is admitted tw
     const gate = new WorkerGate()
     const nonce = `${epochOf(gate, NOW)}n`
     expect(said(gate, NOW, nonce, NOW)).toBe('admitted')
-    for (const now of [NOW + leap, NOW + 2 * leap, NOW + 3 * leap]) expect(verdict(gate, now, `ahead ${now}`, now)).toBe('admitted')
+    for (const now of [NOW + leap, NOW + 2 * leap, NOW + 3 * leap])
+      expect(verdict(gate, now, `ahead ${now}`, now)).toBe('admitted')
     for (const now of [NOW + 1, NOW, NOW - 1]) {
       expect([leap, said(gate, NOW, nonce, now)]).not.toContain('admitted')
       expect([leap, verdict(gate, now, `back ${now}`, now)]).toEqual([leap, 'admitted'])

@@ -7,7 +7,17 @@ import { payloadBytes } from '../../../shared/evidence/dsse.ts'
 import { contentDigest } from '../../../shared/evidence/http-signature.ts'
 import { client } from '../../../shared/routes/client.ts'
 import { SKILL_TYPE } from '../../../shared/wire/skills.ts'
-import { BASE_NONCE, chosenSignature, encoded, L, mod, NO_KEYS, type Nonce, WEAK_KEYS, WEAK_NONCES } from '../../shared/curve.ts'
+import {
+  BASE_NONCE,
+  chosenSignature,
+  encoded,
+  L,
+  mod,
+  NO_KEYS,
+  type Nonce,
+  WEAK_KEYS,
+  WEAK_NONCES,
+} from '../../shared/curve.ts'
 import { Desk, granted, refusal } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { newSigner, PeerWorker } from '../../support/worker/peer-worker.ts'
@@ -18,7 +28,8 @@ const tool = await desk.tool()
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 
 const newToken = async () => granted(await desk.root('createEnrolment', { body: { pool: desk.pool } })).token
-const enrol = async (x: string) => client(desk.url)('enroll', { body: { token: await newToken(), x, name: 'peer', tiers: ['C'] } })
+const enrol = async (x: string) =>
+  client(desk.url)('enroll', { body: { token: await newToken(), x, name: 'peer', tiers: ['C'] } })
 
 const path = '/v1/worker/heartbeat'
 const body = Buffer.from('{"tiers":["B","C"],"running":[]}')
@@ -27,7 +38,11 @@ const body = Buffer.from('{"tiers":["B","C"],"running":[]}')
 let epoch = ''
 
 /** A heartbeat in the name of a worker, with whatever signature `sign` makes of its base (RFC 9421). */
-async function beat(worker: string, sign: (base: Buffer) => Buffer | undefined, spell = (base64: string) => base64): Promise<string> {
+async function beat(
+  worker: string,
+  sign: (base: Buffer) => Buffer | undefined,
+  spell = (base64: string) => base64,
+): Promise<string> {
   const { host } = new URL(desk.url)
   for (let i = 0; ; i++) {
     const nonce = `${epoch}${worker.slice(-12)}${Date.now()}x${i}`
@@ -61,21 +76,32 @@ async function beat(worker: string, sign: (base: Buffer) => Buffer | undefined, 
 function withoutSecret(x: string): (base: Buffer) => Buffer | undefined {
   const R = encoded([0n, 1n])
   return (base) => {
-    const h = createHash('sha512').update(R).update(Buffer.from(x, 'base64url')).update(base).digest().reverse()
+    const h = createHash('sha512')
+      .update(R)
+      .update(Buffer.from(x, 'base64url'))
+      .update(base)
+      .digest()
+      .reverse()
     const reduced = mod(BigInt(`0x${h.toString('hex')}`), L)
     return reduced % 8n === 0n ? Buffer.concat([R, Buffer.alloc(32)]) : undefined
   }
 }
 
 test('D2 T02 K01 a worker with a key of order 8 can’t enrol, so nobody can sign as it without a secret', async () => {
-  const x = Buffer.from('26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05', 'hex').toString('base64url')
+  const x = Buffer.from('26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05', 'hex').toString(
+    'base64url',
+  )
   const enrolled = await enrol(x)
   const beaten = enrolled.ok ? await beat(enrolled.value.worker, withoutSecret(x)) : 'not enrolled'
   expect([refusal(enrolled), beaten]).toEqual(['400 invalid_request', 'not enrolled'])
 })
 
 /** A package whose pinned key is refused before the package is read. */
-const UNREAD = { payloadType: SKILL_TYPE as typeof SKILL_TYPE, payload: '', signatures: [{ keyid: 'x', sig: '' }] }
+const UNREAD = {
+  payloadType: SKILL_TYPE as typeof SKILL_TYPE,
+  payload: '',
+  signatures: [{ keyid: 'x', sig: '' }],
+}
 
 test('D2 T02 keys of small order or in another spelling can’t be enrolled, given to a publisher or pinned', async () => {
   const publisher = desk.name()
@@ -84,7 +110,11 @@ test('D2 T02 keys of small order or in another spelling can’t be enrolled, giv
     const put = await desk.root('putPublisher', { params: { name: publisher }, body: { keys: [x] } })
     expect([name, refusal(put)]).toEqual([name, '400 invalid_request'])
     const pinned = await desk.root('publishSkill', { query: { pin: x }, body: UNREAD })
-    expect([name, refusal(pinned), pinned.ok || pinned.error.detail]).toEqual([name, '400 invalid_request', 'the query does not fit'])
+    expect([name, refusal(pinned), pinned.ok || pinned.error.detail]).toEqual([
+      name,
+      '400 invalid_request',
+      'the query does not fit',
+    ])
   }
   const sound = newSigner().x
   granted(await desk.root('putPublisher', { params: { name: publisher }, body: { keys: [sound] } }))
@@ -96,7 +126,8 @@ const jwkOf = (worker: PeerWorker) => ({ ...worker.signer.key.export({ format: '
 test('D3 T02 a request whose signature has R of small order, or in another spelling, is refused', async () => {
   const sent = (choice: Nonce) => beat(peer.id, (base) => chosenSignature(base, choice, jwkOf(peer)))
   expect(await sent(BASE_NONCE)).toBe('200 ok')
-  for (const [name, choice] of Object.entries(WEAK_NONCES)) expect([name, await sent(choice)]).toEqual([name, '401 bad_signature'])
+  for (const [name, choice] of Object.entries(WEAK_NONCES))
+    expect([name, await sent(choice)]).toEqual([name, '401 bad_signature'])
 })
 
 test('D3 T02 a request whose signature has another spelling is refused: trailing bits, base64url, no padding', async () => {
@@ -117,10 +148,15 @@ test('D3 T02 a statement whose signature has R of small order is not countersign
   const asSent = peer.settlement(claim)
   const { payloadType, payload } = asSent.envelope
   const bytes = Buffer.from(payloadBytes(asSent.envelope))
-  const signed = Buffer.concat([Buffer.from(`DSSEv1 ${payloadType.length} ${payloadType} ${bytes.byteLength} `), bytes])
+  const signed = Buffer.concat([
+    Buffer.from(`DSSEv1 ${payloadType.length} ${payloadType} ${bytes.byteLength} `),
+    bytes,
+  ])
   const by = (choice: Nonce) => {
     const sig = chosenSignature(signed, choice, jwkOf(peer)).toString('base64')
-    return peer.client('settle', { body: { ...asSent, envelope: { payloadType, payload, signatures: [{ keyid: peer.signer.kid, sig }] } } })
+    return peer.client('settle', {
+      body: { ...asSent, envelope: { payloadType, payload, signatures: [{ keyid: peer.signer.kid, sig }] } },
+    })
   }
   for (const [name, choice] of Object.entries(WEAK_NONCES))
     expect([name, refusal(await by(choice))]).toEqual([name, '422 attestation_invalid'])

@@ -14,14 +14,29 @@ import { DEFAULT_LIMITS } from '../../../shared/limits.ts'
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import { INIT } from '../../../worker/sandbox/kernel/init.ts'
 import { machineOf, syscallsOf } from '../../../worker/sandbox/kernel/syscalls.ts'
-import type { Answer, BareOrder, BareSeen, FactsSeen, LaunchOrder, LaunchSeen, Order, OrphansSeen, Setup, Swap } from './orders.ts'
+import type {
+  Answer,
+  BareOrder,
+  BareSeen,
+  FactsSeen,
+  LaunchOrder,
+  LaunchSeen,
+  Order,
+  OrphansSeen,
+  Setup,
+  Swap,
+} from './orders.ts'
 
 export const UID = process.geteuid?.() === 0 ? 65_533 : (process.getuid?.() ?? 0)
 const ROOT = join(import.meta.dirname, '..', '..', '..')
 /** From the root: the user may find the repository elsewhere. */
 const DRIVER = relative(ROOT, fileURLToPath(new URL('./driver.ts', import.meta.url)))
 
-type Waiting = { readonly settle: (value: never) => void; readonly fail: (error: Error) => void; readonly hear: (said: string) => void }
+type Waiting = {
+  readonly settle: (value: never) => void
+  readonly fail: (error: Error) => void
+  readonly hear: (said: string) => void
+}
 /** Everything of an order but its number. */
 type Unnumbered<T> = T extends { id: number } ? Omit<T, 'id'> : never
 
@@ -57,10 +72,17 @@ export class Arena {
       this.#complaints += chunk.toString()
     })
     driver.on('exit', () => this.#abandon())
-    if (driver.stdout !== null) createInterface({ input: driver.stdout }).on('line', (line) => this.#hear(JSON.parse(line))) // from driver.ts
+    if (driver.stdout !== null)
+      createInterface({ input: driver.stdout }).on('line', (line) => this.#hear(JSON.parse(line))) // from driver.ts
   }
 
-  static async open({ env = {}, leak, undelegated, under = [], ...setup }: ArenaOptions = {}): Promise<Arena> {
+  static async open({
+    env = {},
+    leak,
+    undelegated,
+    under = [],
+    ...setup
+  }: ArenaOptions = {}): Promise<Arena> {
     const home = mkdtempSync(join(tmpdir(), 'escape-'))
     chownSync(home, UID, UID)
     let seen = ''
@@ -68,12 +90,22 @@ export class Arena {
     const argv = start({ uid: UID, gid: UID }, { repository: ROOT, arena: home }, (at) => {
       seen = at.arena
       const told: Setup = { ...IN_PREPARED, ...setup, folder: join(at.arena, 'worker') }
-      return [...under, join(at.repository, 'node_modules/.bin/node'), join(at.repository, DRIVER), JSON.stringify(told)]
+      return [
+        ...under,
+        join(at.repository, 'node_modules/.bin/node'),
+        join(at.repository, DRIVER),
+        JSON.stringify(told),
+      ]
     })
     const extra = leak === undefined ? [] : [...new Array<'ignore'>(leak.as - 3).fill('ignore'), leak.fd]
-    const driver = spawn(argv[0] ?? '', argv.slice(1), { env: { ...env }, stdio: ['pipe', 'pipe', 'pipe', ...extra] })
+    const driver = spawn(argv[0] ?? '', argv.slice(1), {
+      env: { ...env },
+      stdio: ['pipe', 'pipe', 'pipe', ...extra],
+    })
     const arena = new Arena(home, seen, driver)
-    await new Promise<void>((settle, fail) => arena.#waiting.set(0, { settle: () => settle(), fail, hear: () => undefined }))
+    await new Promise<void>((settle, fail) =>
+      arena.#waiting.set(0, { settle: () => settle(), fail, hear: () => undefined }),
+    )
     return arena
   }
 
@@ -127,7 +159,8 @@ export class Arena {
   }
 
   async #order<T>(order: Unnumbered<Order>, hear: (said: string) => void = () => undefined): Promise<T> {
-    if (this.#driver.exitCode !== null || this.#driver.signalCode !== null) throw new Error(`the driver is gone: ${this.#complaints}`)
+    if (this.#driver.exitCode !== null || this.#driver.signalCode !== null)
+      throw new Error(`the driver is gone: ${this.#complaints}`)
     this.#orders += 1
     const id = this.#orders
     this.#driver.stdin?.write(`${JSON.stringify({ ...order, id })}\n`)
@@ -158,13 +191,18 @@ export const THEIR_INIT: readonly Swap[] = [
   [['--', INIT], ['--']],
 ]
 
-type Changes = Partial<Pick<Plan, 'tier' | 'workspace' | 'egress' | 'secrets' | 'credentials' | 'files' | 'outputs'>> & {
+type Changes = Partial<
+  Pick<Plan, 'tier' | 'workspace' | 'egress' | 'secrets' | 'credentials' | 'files' | 'outputs'>
+> & {
   readonly limits?: Partial<Plan['limits']>
   readonly cwd?: string
   readonly env?: Plan['executor']['env']
 }
 
-export function planOf(argv: readonly string[], { limits, cwd = '', env = {}, ...changes }: Changes = {}): Plan {
+export function planOf(
+  argv: readonly string[],
+  { limits, cwd = '', env = {}, ...changes }: Changes = {},
+): Plan {
   return {
     tier: 'C',
     executor: { kind: 'process', argv: [...argv], stdin: 'none', env, cwd },
@@ -176,7 +214,9 @@ export function planOf(argv: readonly string[], { limits, cwd = '', env = {}, ..
   }
 }
 
-const numbers = Object.fromEntries(syscallsOf(machineOf(arch()) ?? 'x86_64').map(({ call, number }) => [call, number]))
+const numbers = Object.fromEntries(
+  syscallsOf(machineOf(arch()) ?? 'x86_64').map(({ call, number }) => [call, number]),
+)
 
 /** `call(name, …)` and `number(n, …)` make a system call and tell `ok` or the errno; `tell` is what is printed in the end. */
 const PRELUDE = `
@@ -198,10 +238,21 @@ def attempt(f, *args, **named):
     except OSError as e:
         return errno.errorcode[e.errno]
 `
-export const attack = (source: string): string[] => ['python3', '-I', '-c', `${PRELUDE}${source}\nprint(json.dumps(tell))`]
+export const attack = (source: string): string[] => [
+  'python3',
+  '-I',
+  '-c',
+  `${PRELUDE}${source}\nprint(json.dumps(tell))`,
+]
 
 /** What an attack told, whatever else it said. */
-export const told = ({ out, err }: { readonly out: string; readonly err: string }): Record<string, unknown> => {
+export const told = ({
+  out,
+  err,
+}: {
+  readonly out: string
+  readonly err: string
+}): Record<string, unknown> => {
   const line = out.trim().split('\n').at(-1) ?? ''
   if (!line.startsWith('{')) throw new Error(`the attack told nothing: ${out}${err}`)
   return JSON.parse(line) as Record<string, unknown> // an object: it begins like one
@@ -209,7 +260,9 @@ export const told = ({ out, err }: { readonly out: string; readonly err: string 
 
 /** Processes of the host with this in their command line, seen from outside. */
 export function processesWith(word: string): number[] {
-  const named = readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name) && commandLine(name).includes(word))
+  const named = readdirSync('/proc').filter(
+    (name) => /^[0-9]+$/.test(name) && commandLine(name).includes(word),
+  )
   return named.map(Number).filter((pid) => pid !== process.pid)
 }
 
@@ -221,7 +274,12 @@ function commandLine(pid: string): string {
   }
 }
 
-export async function eventually(what: string, holds: () => boolean, within_ms = 20_000, every_ms = 10): Promise<void> {
+export async function eventually(
+  what: string,
+  holds: () => boolean,
+  within_ms = 20_000,
+  every_ms = 10,
+): Promise<void> {
   for (const until = Date.now() + within_ms; !holds(); await sleep(every_ms)) {
     if (Date.now() > until) throw new Error(`within ${within_ms} ms this did not come true: ${what}`)
   }

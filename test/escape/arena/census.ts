@@ -34,9 +34,11 @@ const commandLine = (pid: number): string => {
   }
 }
 /** What starts sandboxes in the worker's place. */
-export const spawnersBelow = (pid: number): number[] => below(pid).filter((one) => /^\/usr\/bin\/perl\0.*waitpid/s.test(commandLine(one)))
+export const spawnersBelow = (pid: number): number[] =>
+  below(pid).filter((one) => /^\/usr\/bin\/perl\0.*waitpid/s.test(commandLine(one)))
 /** Sandboxes that were set up in advance, and wait. */
-export const gatesBelow = (pid: number): number[] => below(pid).filter((one) => /^\/usr\/bin\/perl\0.*\$release/s.test(commandLine(one)))
+export const gatesBelow = (pid: number): number[] =>
+  below(pid).filter((one) => /^\/usr\/bin\/perl\0.*\$release/s.test(commandLine(one)))
 
 export type Census = Readonly<Record<'processes' | 'descriptors' | 'mounts' | 'cgroups' | 'folders', number>>
 

@@ -32,7 +32,10 @@ const equipment = await equip(host, {
 const prepared = setup.prepared === undefined ? undefined : new PreparedStock(equipment, setup.prepared)
 const sandbox: Sandbox = { equipment, facts: await probe(equipment, undefined, prepared), prepared }
 
-async function run({ plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder, id: number): Promise<LaunchSeen> {
+async function run(
+  { plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder,
+  id: number,
+): Promise<LaunchSeen> {
   const abort = new AbortController()
   const output = { stdout: '', stderr: '' }
   const input = stdin === undefined ? undefined : Buffer.from(stdin, 'latin1')
@@ -68,23 +71,44 @@ async function stocked(plan: Plan): Promise<boolean> {
 }
 const STOCKED_WITHIN_MS = 20_000
 
-async function bare({ plan, runFolder, swaps = [], env = {}, under = [], inline = false, killOn }: BareOrder): Promise<BareSeen> {
+async function bare({
+  plan,
+  runFolder,
+  swaps = [],
+  env = {},
+  under = [],
+  inline = false,
+  killOn,
+}: BareOrder): Promise<BareSeen> {
   const command = bareCommand(equipment, plan, runFolder)
   const given = command.reads[3]?.toString().split('\0').slice(0, -1) ?? []
-  for (const [from] of swaps) if (!holds(given, from) && !holds(command.args, from)) throw new Error(`nothing to swap: ${from.join(' ')}`)
+  for (const [from] of swaps)
+    if (!holds(given, from) && !holds(command.args, from))
+      throw new Error(`nothing to swap: ${from.join(' ')}`)
   const [options, args] = [swapped(given, swaps), swapped(command.args, swaps)]
   const reads = [Buffer.from(`${options.join('\0')}\0`), command.reads[4], command.reads[12]].map((bytes) =>
     namelessFile(equipment.scratch, bytes),
   )
   const status = namelessFile(equipment.scratch)
-  const [program = '', ...rest] = [...under, command.program, ...(inline ? [...options, ...args.slice(2)] : args)]
+  const [program = '', ...rest] = [
+    ...under,
+    command.program,
+    ...(inline ? [...options, ...args.slice(2)] : args),
+  ]
   // bubblewrap passes on what it was given and did not ask for.
   const wanted = [!inline, options.includes('--seccomp'), options.includes('--json-status-fd')]
   const [optionsFd = 0, filterFd = 0, initFd = 0] = reads
-  const extra: ('ignore' | 'pipe' | number)[] = [optionsFd, filterFd, status].map((fd, index) => (wanted[index] ? fd : 'ignore'))
+  const extra: ('ignore' | 'pipe' | number)[] = [optionsFd, filterFd, status].map((fd, index) =>
+    wanted[index] ? fd : 'ignore',
+  )
   while (3 + extra.length < command.lifeline) extra.push('ignore')
   extra.push(args.includes(INIT) ? 'pipe' : 'ignore', initFd)
-  const child = spawn(program, rest, { env, cwd: command.cwd, stdio: ['ignore', 'pipe', 'pipe', ...extra], detached: true })
+  const child = spawn(program, rest, {
+    env,
+    cwd: command.cwd,
+    stdio: ['ignore', 'pipe', 'pipe', ...extra],
+    detached: true,
+  })
   for (const fd of reads) closeSync(fd)
   const output = ['', '']
   for (const [index, stream] of [child.stdout, child.stderr].entries()) {
@@ -107,7 +131,8 @@ async function bare({ plan, runFolder, swaps = [], env = {}, under = [], inline 
 }
 
 const joined = (list: readonly string[]): string => `\0${list.map((item) => `${item}\0`).join('')}`
-const holds = (list: readonly string[], part: readonly string[]): boolean => joined(list).includes(joined(part))
+const holds = (list: readonly string[], part: readonly string[]): boolean =>
+  joined(list).includes(joined(part))
 
 function swapped(list: readonly string[], swaps: readonly Swap[]): string[] {
   let text = joined(list)

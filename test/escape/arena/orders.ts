@@ -30,7 +30,11 @@ export type LaunchOrder = {
   readonly cancelOn?: string
 }
 /** Output as latin1: bytes stay bytes. */
-export type LaunchSeen = Execution & { readonly out: string; readonly err: string; readonly fromStock: boolean }
+export type LaunchSeen = Execution & {
+  readonly out: string
+  readonly err: string
+  readonly fromStock: boolean
+}
 
 /** Some elements of the command replaced by others, or by none. */
 export type Swap = readonly [from: readonly string[], to: readonly string[]]
@@ -57,7 +61,11 @@ export type BareSeen = {
 }
 
 /** As Orphans has it. */
-export type OrphansSeen = { readonly found: number; readonly alive: readonly number[]; readonly folders: readonly string[] }
+export type OrphansSeen = {
+  readonly found: number
+  readonly alive: readonly number[]
+  readonly folders: readonly string[]
+}
 
 export type Order =
   | { readonly id: number; readonly do: 'facts' }
@@ -65,4 +73,9 @@ export type Order =
   | ({ readonly id: number; readonly do: 'launch' } & LaunchOrder)
   | ({ readonly id: number; readonly do: 'bare' } & BareOrder)
 export type FactsSeen = Facts & { readonly pid: number }
-export type Answer = { readonly id: number; readonly value?: unknown; readonly said?: string; readonly error?: string }
+export type Answer = {
+  readonly id: number
+  readonly value?: unknown
+  readonly said?: string
+  readonly error?: string
+}

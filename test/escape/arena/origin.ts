@@ -9,7 +9,12 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, normalize } from 'node:path'
 
-const NOBODY = { GIT_AUTHOR_NAME: 'a', GIT_AUTHOR_EMAIL: 'a@example.com', GIT_COMMITTER_NAME: 'a', GIT_COMMITTER_EMAIL: 'a@example.com' }
+const NOBODY = {
+  GIT_AUTHOR_NAME: 'a',
+  GIT_AUTHOR_EMAIL: 'a@example.com',
+  GIT_COMMITTER_NAME: 'a',
+  GIT_COMMITTER_EMAIL: 'a@example.com',
+}
 const env = { PATH: '/usr/bin:/bin', HOME: '/nonexistent', LANG: 'C.UTF-8', ...NOBODY }
 
 /** The name of a server that is on loopback for every resolver. */
@@ -67,7 +72,8 @@ export class Origin {
   }
 }
 
-const onAnyPort = (server: Server): Promise<void> => new Promise((settle) => server.listen(0, '127.0.0.1', settle))
+const onAnyPort = (server: Server): Promise<void> =>
+  new Promise((settle) => server.listen(0, '127.0.0.1', settle))
 
 function run(cwd: string, program: string, ...args: string[]): void {
   execFileSync(program, args, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] }) // what it complains of is in the error
@@ -79,7 +85,18 @@ function certificates(folder: string): { ca: string; key: Buffer; cert: Buffer }
     run(
       folder,
       'openssl',
-      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-batch'],
+      ...[
+        'req',
+        '-x509',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:P-256',
+        '-nodes',
+        '-days',
+        '2',
+        '-batch',
+      ],
       ...['-keyout', `${name}.key`, '-out', `${name}.pem`, ...more],
     )
   make('ca', '-subj', '/CN=an authority of the tests', '-addext', 'keyUsage=critical,keyCertSign')
@@ -103,7 +120,10 @@ function gitRepository(folder: string, files: string): void {
 
 function npmPackage(folder: string, files: string): Buffer {
   mkdirSync(join(folder, 'package'))
-  writeFileSync(join(folder, 'package', 'package.json'), JSON.stringify({ name: 'tiny', version: '1.0.0', main: 'index.js' }))
+  writeFileSync(
+    join(folder, 'package', 'package.json'),
+    JSON.stringify({ name: 'tiny', version: '1.0.0', main: 'index.js' }),
+  )
   writeFileSync(join(folder, 'package', 'index.js'), 'module.exports = "hello from npm"\n')
   run(folder, 'tar', '-czf', join(files, 'tiny-1.0.0.tgz'), 'package')
   return readFileSync(join(files, 'tiny-1.0.0.tgz'))
@@ -116,7 +136,10 @@ const packument = (url: string, tarball: Buffer): unknown => ({
     '1.0.0': {
       name: 'tiny',
       version: '1.0.0',
-      dist: { tarball: `${url}/tiny-1.0.0.tgz`, integrity: `sha512-${createHash('sha512').update(tarball).digest('base64')}` },
+      dist: {
+        tarball: `${url}/tiny-1.0.0.tgz`,
+        integrity: `sha512-${createHash('sha512').update(tarball).digest('base64')}`,
+      },
     },
   },
 })
@@ -125,10 +148,16 @@ function pythonIndex(folder: string, files: string): void {
   const info = 'tiny-1.0.dist-info'
   mkdirSync(join(folder, info))
   writeFileSync(join(folder, info, 'METADATA'), 'Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n')
-  writeFileSync(join(folder, info, 'WHEEL'), 'Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
+  writeFileSync(
+    join(folder, info, 'WHEEL'),
+    'Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n',
+  )
   writeFileSync(join(folder, info, 'RECORD'), '')
   writeFileSync(join(folder, 'tiny.py'), 'hello = "hello from pip"\n')
   run(folder, 'python3', '-m', 'zipfile', '-c', join(files, 'tiny-1.0-py3-none-any.whl'), 'tiny.py', info)
   mkdirSync(join(files, 'simple', 'tiny'), { recursive: true })
-  writeFileSync(join(files, 'simple', 'tiny', 'index.html'), '<a href="/tiny-1.0-py3-none-any.whl">tiny-1.0-py3-none-any.whl</a>')
+  writeFileSync(
+    join(files, 'simple', 'tiny', 'index.html'),
+    '<a href="/tiny-1.0-py3-none-any.whl">tiny-1.0-py3-none-any.whl</a>',
+  )
 }

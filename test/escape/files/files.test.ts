@@ -1,6 +1,14 @@
 // Promise: a tool writes its workspace and /tmp, up to their sizes, and leaves nothing behind that has power on the host.
 
-import { chownSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Arena, attack, planOf, told, UID } from '../arena/arena.ts'
@@ -44,12 +52,16 @@ test('S53 D13 a tool can’t read the command line of the host’s kernel', asyn
     { mode: 'strict' as const, hosts: [] },
     { mode: 'strict' as const, hosts: ['example.com'] },
   ])
-    expect(told(await arena.launch({ plan: planOf(attack(CMDLINE), { egress }) }))).toEqual({ read: 'EACCES' })
+    expect(told(await arena.launch({ plan: planOf(attack(CMDLINE), { egress }) }))).toEqual({
+      read: 'EACCES',
+    })
 })
 
 test('S53 D13 without the cover: a tool reads the command line of the host’s kernel', async () => {
   const uncovered: Swap = [['--ro-bind', '/dev/null', '/proc/cmdline'], []]
-  expect(told(await arena.bare({ plan: planOf(attack(CMDLINE)), swaps: [uncovered] }))).toEqual({ read: 'ok' })
+  expect(told(await arena.bare({ plan: planOf(attack(CMDLINE)), swaps: [uncovered] }))).toEqual({
+    read: 'ok',
+  })
 })
 
 test('S19 setuid programs give nothing', async () => {
@@ -65,7 +77,12 @@ tell['status'] = [line.split()[1] for line in open('/proc/self/status') if line.
       ),
     }),
   )
-  expect(seen).toEqual({ nosuid: true, setuid: true, su: '', status: ['0000000000000000', '0000000000000000', '1'] })
+  expect(seen).toEqual({
+    nosuid: true,
+    setuid: true,
+    su: '',
+    status: ['0000000000000000', '0000000000000000', '1'],
+  })
 })
 
 const SETUID = `
@@ -113,7 +130,10 @@ for folder in ('/', '/dev', '/usr', '/etc', '/proc', '/dev/shm', '/tmp', '/works
 
 test('S29 what is writable ends at its size, and the rest is read-only', async () => {
   const limits = { workspace_bytes: 8 * MiB }
-  const filled = told(await arena.launch({ plan: planOf(attack(FILL), { limits }) })) as Record<string, [number, string]>
+  const filled = told(await arena.launch({ plan: planOf(attack(FILL), { limits }) })) as Record<
+    string,
+    [number, string]
+  >
   for (const folder of ['/', '/dev', '/usr', '/etc']) expect(filled[folder], folder).toEqual([0, 'EROFS'])
   expect(filled['/proc']?.[0]).toBe(0)
   const sizes: readonly [string, number][] = [
@@ -132,7 +152,10 @@ test('S29 without `--remount-ro` and `--size`: the host’s memory is filled', a
     [['--remount-ro', '/'], []],
     [['--size', `${16 * MiB}`], []],
   ]
-  const bitten = told(await arena.bare({ plan: planOf(attack(FILL)), swaps: unlimited })) as Record<string, [number, string]>
+  const bitten = told(await arena.bare({ plan: planOf(attack(FILL)), swaps: unlimited })) as Record<
+    string,
+    [number, string]
+  >
   expect(bitten['/']?.[0]).toBeGreaterThan(100)
   expect(bitten['/dev/shm']?.[0]).toBeGreaterThan(100)
 })
@@ -152,7 +175,8 @@ with open('/workspace/big', 'wb', buffering=0) as f:
   expect(statSync(join(kept.here, 'big')).size).toBe(3 * MiB)
 })
 
-const LINK = "tell['link'] = [attempt(os.link, path, '/workspace/x') for path in ('/usr/bin/true', '/proc/self/exe')]"
+const LINK =
+  "tell['link'] = [attempt(os.link, path, '/workspace/x') for path in ('/usr/bin/true', '/proc/self/exe')]"
 
 test('S42 a file of the host cannot be linked into the workspace', async () => {
   const kept = arena.runFolder()
@@ -165,7 +189,10 @@ test('S42 without the sandbox, in tier B: a file of the worker’s user is linke
   chownSync(join(arena.home, 'own'), UID, UID)
   const kept = arena.runFolder()
   const source = `tell['link'] = attempt(os.link, '${join(kept.there, '..', 'own')}', 'x')`
-  const inC = await arena.launch({ plan: planOf(attack(source), { workspace: 'run' }), runFolder: kept.there })
+  const inC = await arena.launch({
+    plan: planOf(attack(source), { workspace: 'run' }),
+    runFolder: kept.there,
+  })
   const inB = await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) })
   expect([told(inC)['link'], told(inB)['link']]).toEqual(['ENOENT', 'ok'])
 })
@@ -175,7 +202,8 @@ test('a symbolic link in the shared workspace leads nowhere on the host', async 
   symlinkSync('/etc', join(here, 'out'))
   symlinkSync(arena.home, join(here, 'home'))
   const run = async (cwd: string) =>
-    (await arena.launch({ plan: planOf(['touch', 'canary'], { workspace: 'run', cwd }), runFolder: there })).outcome
+    (await arena.launch({ plan: planOf(['touch', 'canary'], { workspace: 'run', cwd }), runFolder: there }))
+      .outcome
   // In the sandbox it leads to the sandbox's own /etc, or to nothing.
   expect(await run('out')).toEqual({ kind: 'exit', code: 1 })
   expect(await run('home')).toMatchObject({ kind: 'refused', code: 'workspace_scope_denied' })
@@ -205,18 +233,25 @@ test('a working folder never leaves the workspace, as written', async () => {
 test('the workspace of a run is shared by its calls, that of a call by none', async () => {
   const { here, there } = arena.runFolder()
   writeFileSync(join(here, 'given'), 'one\n', { mode: 0o644 })
-  const kept = await arena.launch({ plan: planOf(['cp', 'given', 'made'], { workspace: 'run' }), runFolder: there })
+  const kept = await arena.launch({
+    plan: planOf(['cp', 'given', 'made'], { workspace: 'run' }),
+    runFolder: there,
+  })
   expect(kept.outcome).toEqual({ kind: 'exit', code: 0 })
   expect(readFileSync(join(here, 'made'), 'utf8')).toBe('one\n')
   for (const tier of ['B', 'C'] as const) {
-    expect((await arena.launch({ plan: planOf(['touch', 'x'], { tier }) })).outcome).toEqual({ kind: 'exit', code: 0 })
+    expect((await arena.launch({ plan: planOf(['touch', 'x'], { tier }) })).outcome).toEqual({
+      kind: 'exit',
+      code: 0,
+    })
     expect((await arena.launch({ plan: planOf(['ls', '-A'], { tier }) })).out).toBe('')
   }
   expect(readdirSync(join(arena.home, 'worker')).filter((name) => name.startsWith('call-'))).toEqual([])
 })
 
 test('what a tool of tier B leaves is removed, closed folders too', async () => {
-  const source = "os.makedirs('a/b/c'); open('a/b/c/d', 'w').close(); os.chmod('a/b', 0); os.chmod('a', 0o500)"
+  const source =
+    "os.makedirs('a/b/c'); open('a/b/c/d', 'w').close(); os.chmod('a/b', 0); os.chmod('a', 0o500)"
   const { outcome } = await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) })
   expect(outcome).toEqual({ kind: 'workspace_cap' }) // what can't be counted is too much
   expect(readdirSync(join(arena.home, 'worker')).filter((name) => name.startsWith('call-'))).toEqual([])

@@ -25,7 +25,9 @@ test('S31 a flood is cut, its process killed, and the call says so (seed T50)', 
     expect(seen.stdout.bytes).toBeLessThan(4 * 1024 * 1024)
     expect(seen.out).toHaveLength(4_096)
   }
-  const loud = await arena.launch({ plan: planOf(['sh', '-c', 'yes >&2'], { limits: { output_bytes: 100 } }) })
+  const loud = await arena.launch({
+    plan: planOf(['sh', '-c', 'yes >&2'], { limits: { output_bytes: 100 } }),
+  })
   expect([loud.outcome.kind, loud.stdout.bytes, loud.err.length]).toEqual(['output_cap', 0, 100])
 })
 
@@ -49,7 +51,12 @@ test('output is passed on as it is: escapes, no newline, invalid UTF-8, NUL', as
   const source = 'os.write(1, sys.stdin.buffer.read()); os._exit(0)'
   const seen = await arena.launch({ plan: planOf(attack(source)), stdin: bytes })
   expect(seen.out === bytes).toBe(true)
-  expect(seen.stdout).toEqual({ bytes: bytes.length, sha256: sha256(bytes), kept: bytes.length, truncated: false })
+  expect(seen.stdout).toEqual({
+    bytes: bytes.length,
+    sha256: sha256(bytes),
+    kept: bytes.length,
+    truncated: false,
+  })
 })
 
 test('output comes while the tool runs', async () => {
@@ -77,9 +84,16 @@ test('what is kept does not depend on how the bytes came', () => {
       for (let at = 0; at < text.length; at += size) capture.take(text.subarray(at, at + size))
       const summary = capture.finish()
       const head = cap - Math.floor(cap / 4)
-      const wanted = cap >= text.length ? text : Buffer.concat([text.subarray(0, head), text.subarray(text.length - (cap - head))])
-      expect(Buffer.concat(chunks.map(({ bytes }) => bytes)).equals(wanted), `cap ${cap}, chunks of ${size}`).toBe(true)
-      for (const { offset, bytes } of chunks) expect(text.subarray(offset, offset + bytes.length).equals(bytes)).toBe(true)
+      const wanted =
+        cap >= text.length
+          ? text
+          : Buffer.concat([text.subarray(0, head), text.subarray(text.length - (cap - head))])
+      expect(
+        Buffer.concat(chunks.map(({ bytes }) => bytes)).equals(wanted),
+        `cap ${cap}, chunks of ${size}`,
+      ).toBe(true)
+      for (const { offset, bytes } of chunks)
+        expect(text.subarray(offset, offset + bytes.length).equals(bytes)).toBe(true)
       expect(summary).toEqual({
         bytes: 997,
         sha256: createHash('sha256').update(text).digest('hex'),

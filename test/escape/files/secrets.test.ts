@@ -38,7 +38,15 @@ tell['kind'] = [line.split()[2] for line in open('/proc/mounts') if line.split()
     }),
   )
   const digest = Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from(value))).toString('hex')
-  expect(seen).toEqual({ names: ['token'], digest, mode: '0o400', write: expect.any(String), add: 'EROFS', remove: 'EROFS', kind: 'tmpfs' })
+  expect(seen).toEqual({
+    names: ['token'],
+    digest,
+    mode: '0o400',
+    write: expect.any(String),
+    add: 'EROFS',
+    remove: 'EROFS',
+    kind: 'tmpfs',
+  })
   expect(['EACCES', 'EROFS']).toContain(seen['write'])
 })
 
@@ -66,7 +74,9 @@ tell['init'] = attempt(open, '/proc/1/environ')`),
   const shown = readdirSync('/proc')
     .filter((pid) => /^[0-9]+$/.test(pid) && Number(pid) !== process.pid)
     .flatMap((pid) =>
-      ['cmdline', 'environ'].filter((file) => readable(`/proc/${pid}/${file}`).includes(value)).map((file) => `${pid}/${file}`),
+      ['cmdline', 'environ']
+        .filter((file) => readable(`/proc/${pid}/${file}`).includes(value))
+        .map((file) => `${pid}/${file}`),
     )
   expect(shown).toEqual([])
   expect(filesBelow(arena.home).filter((file) => readable(file).includes(value))).toEqual([])
@@ -106,7 +116,10 @@ print(base64.encodebytes((value * 9).encode()).decode()); print(html.escape(valu
 
 test('V01 a value is not in the output: plain, JSON, hexadecimal, URL, base64 at each place, byte by byte, twice in a row, wrapped, HTML, numbers', async () => {
   const value = canary()
-  const seen = await arena.launch({ ...given(value), plan: planOf(['python3', '-I', '-c', SAID], { secrets: ['token'] }) })
+  const seen = await arena.launch({
+    ...given(value),
+    plan: planOf(['python3', '-I', '-c', SAID], { secrets: ['token'] }),
+  })
   const [out, err] = [utf8(seen.out), utf8(seen.err)]
   expect(seen.outcome).toEqual({ kind: 'exit', code: 0 })
   expect(err).toBe(`<${MARK}>\n`)
@@ -116,16 +129,26 @@ test('V01 a value is not in the output: plain, JSON, hexadecimal, URL, base64 at
   expect(lines[12]).toContain(MARK)
   expect(lines[13]).toBe(MARK)
   for (const line of lines.slice(-4, -1)) expect(line).toMatch(/^\[?«secret token»\]?$/)
-  for (const line of lines.slice(14, -4)) expect(line).toMatch(/^(?:«secret token»|\W|[\w/+]{1,2}(?![\w/+]))*$/)
+  for (const line of lines.slice(14, -4))
+    expect(line).toMatch(/^(?:«secret token»|\W|[\w/+]{1,2}(?![\w/+]))*$/)
   expect(seen.stdout.bytes).toBe(seen.out.length)
-  const sha256 = Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from(seen.out, 'latin1'))).toString('hex')
+  const sha256 = Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from(seen.out, 'latin1'))).toString(
+    'hex',
+  )
   expect(seen.stdout.sha256).toBe(sha256) // of what left, so that nobody can try values against it
 })
 
 test('V01 a call that fails tells no value, neither in what it said nor in how it ended (seed T54)', async () => {
   const value = canary()
-  for (const script of ['cat /run/secrets/token >&2; exit 3', 'cat /run/secrets/token; kill -9 $$', '"$(cat /run/secrets/token)"']) {
-    const seen = await arena.launch({ ...given(value), plan: planOf(['bash', '-c', script], { secrets: ['token'] }) })
+  for (const script of [
+    'cat /run/secrets/token >&2; exit 3',
+    'cat /run/secrets/token; kill -9 $$',
+    '"$(cat /run/secrets/token)"',
+  ]) {
+    const seen = await arena.launch({
+      ...given(value),
+      plan: planOf(['bash', '-c', script], { secrets: ['token'] }),
+    })
     expect(seen.outcome, script).not.toEqual({ kind: 'exit', code: 0 })
     expect(utf8(seen.out + seen.err), script).toContain(MARK)
     expect(JSON.stringify(seen), script).not.toContain(value)
@@ -134,7 +157,10 @@ test('V01 a call that fails tells no value, neither in what it said nor in how i
 
 test('V01 control: a value that the call was not given is not known', async () => {
   const value = unique()
-  const seen = await arena.launch({ ...given(canary()), plan: planOf(['echo', value], { secrets: ['token'] }) })
+  const seen = await arena.launch({
+    ...given(canary()),
+    plan: planOf(['echo', value], { secrets: ['token'] }),
+  })
   expect(seen.out).toBe(`${value}\n`)
 })
 
@@ -149,6 +175,9 @@ test('V01 a name of a host that holds a value is not in the record of connection
 })
 
 test('seed T66: tier B is handed no secret', async () => {
-  const seen = await arena.launch({ ...given(canary()), plan: planOf(['true'], { tier: 'B', secrets: ['token'] }) })
+  const seen = await arena.launch({
+    ...given(canary()),
+    plan: planOf(['true'], { tier: 'B', secrets: ['token'] }),
+  })
   expect(seen.outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
 })

@@ -3,7 +3,17 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { arch, tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -25,7 +35,9 @@ function parent(): string {
   const tree = ownTree()
   if (process.geteuid?.() === 0 && mount !== undefined) return mount.split(' ')[4] ?? ''
   if (tree.ok && tree.value.version === 'v2') return tree.value.all
-  throw new Error('these tests make a cgroup of v2: mount cgroup2 and run them as root, or delegate a group to their user')
+  throw new Error(
+    'these tests make a cgroup of v2: mount cgroup2 and run them as root, or delegate a group to their user',
+  )
 }
 
 beforeAll(() => writeFileSync(enter, enterProgram(MACHINE, 'v2'), { mode: 0o500 }))
@@ -50,7 +62,12 @@ function entering(argv: readonly string[], folder = group): ChildProcess {
   return child
 }
 
-type Ended = { readonly out: string; readonly err: string; readonly code: number | null; readonly signal: string | null }
+type Ended = {
+  readonly out: string
+  readonly err: string
+  readonly code: number | null
+  readonly signal: string | null
+}
 async function ended(child: ChildProcess): Promise<Ended> {
   let [out, err] = ['', '']
   child.stdout?.on('data', (chunk: Buffer) => (out += chunk.toString()))
@@ -62,7 +79,9 @@ async function ended(child: ChildProcess): Promise<Ended> {
 describe('entering and ending a group of v2; that its limits hold is not shown here, where v2 has no controllers', () => {
   test('the command is in the group from its first instruction, with its arguments and environment, and without the group’s descriptor', async () => {
     const { out } = await ended(entering(['/bin/cat', '/proc/self/cgroup']))
-    expect(out.split('\n').filter((line) => line.startsWith('0::'))).toEqual([expect.stringMatching(new RegExp(`/${basename(group)}$`))])
+    expect(out.split('\n').filter((line) => line.startsWith('0::'))).toEqual([
+      expect.stringMatching(new RegExp(`/${basename(group)}$`)),
+    ])
     expect((await ended(entering(['/usr/bin/printf', '%s|', 'a b', '', '-x']))).out).toBe('a b||-x|')
     expect((await ended(entering(['/usr/bin/env']))).out).toBe('ONE=1\n')
     const open = (await ended(entering(['/bin/ls', '/proc/self/fd']))).out.trim().split('\n').map(Number)
@@ -70,7 +89,8 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
   })
 
   test('it ends as the command ended: by each code, and by each signal', async () => {
-    for (const code of [0, 1, 7, 125, 126, 255]) expect(await ended(entering(['/bin/sh', '-c', `exit ${code}`]))).toMatchObject({ code })
+    for (const code of [0, 1, 7, 125, 126, 255])
+      expect(await ended(entering(['/bin/sh', '-c', `exit ${code}`]))).toMatchObject({ code })
     for (const signal of ['HUP', 'KILL', 'SEGV', 'TERM', 'XCPU'])
       expect(await ended(entering(['/bin/sh', '-c', `ulimit -c 0; kill -${signal} $$`]))).toMatchObject({
         code: null,
@@ -86,11 +106,16 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
       `setsid sleep 60.${word} & setsid sh -c 'trap "" TERM; sleep 61.${word}; :' & sleep 62.${word}`,
     ])
     const end = ended(child)
-    await eventually('all of it sleeps', () => ['60', '61', '62'].every((n) => processesWith(`${n}.${word}`).length > 0))
+    await eventually('all of it sleeps', () =>
+      ['60', '61', '62'].every((n) => processesWith(`${n}.${word}`).length > 0),
+    )
     expect(processesIn(group)).not.toContain(child.pid)
     writeFileSync(join(group, 'cgroup.kill'), '1', { flag: 'r+' })
     expect(await end).toMatchObject({ code: null, signal: 'SIGKILL' })
-    await eventually('nobody is left', () => processesIn(group).length === 0 && processesWith(word).length === 0)
+    await eventually(
+      'nobody is left',
+      () => processesIn(group).length === 0 && processesWith(word).length === 0,
+    )
   })
 
   test('where the group can’t be entered nothing runs, and the end is told from the command’s own', async () => {
@@ -116,16 +141,41 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
 
 /** Numbers of the kernel's own tables. What each program calls, in the order of its text. */
 const NUMBERS = {
-  x86_64: { write: 1, getpid: 39, execve: 59, wait4: 61, kill: 62, prctl: 157, exit_group: 231, clone3: 435, close_range: 436 },
-  aarch64: { write: 64, getpid: 172, execve: 221, wait4: 260, kill: 129, prctl: 167, exit_group: 94, clone3: 435, close_range: 436 },
+  x86_64: {
+    write: 1,
+    getpid: 39,
+    execve: 59,
+    wait4: 61,
+    kill: 62,
+    prctl: 157,
+    exit_group: 231,
+    clone3: 435,
+    close_range: 436,
+  },
+  aarch64: {
+    write: 64,
+    getpid: 172,
+    execve: 221,
+    wait4: 260,
+    kill: 129,
+    prctl: 167,
+    exit_group: 94,
+    clone3: 435,
+    close_range: 436,
+  },
 } as const
 const BECOMES = ['close_range', 'execve', 'write', 'exit_group'] as const
-const CALLS = { v1: ['write', ...BECOMES], v2: ['prctl', 'clone3', 'wait4', 'getpid', 'kill', 'exit_group', ...BECOMES] } as const
+const CALLS = {
+  v1: ['write', ...BECOMES],
+  v2: ['prctl', 'clone3', 'wait4', 'getpid', 'kill', 'exit_group', ...BECOMES],
+} as const
 
 /** The numbers that are put where the kernel looks for them: `mov eax, N` and `mov x8, #N`. */
 const called = {
   x86_64: (code: Buffer) =>
-    [...code.toString('latin1').matchAll(/\xb8(..)\0\0/gs)].map(([, low = '']) => Buffer.from(low, 'latin1').readUInt16LE()),
+    [...code.toString('latin1').matchAll(/\xb8(..)\0\0/gs)].map(([, low = '']) =>
+      Buffer.from(low, 'latin1').readUInt16LE(),
+    ),
   aarch64: (code: Buffer) =>
     Array.from({ length: Math.floor(code.length / 4) }, (_, n) => code.readUInt32LE(n * 4))
       .filter((word) => (word & 0xffe0001f) >>> 0 === 0xd2800008)

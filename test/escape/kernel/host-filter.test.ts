@@ -65,7 +65,9 @@ test('D20 S12 every tier is proven under a filter that ends programs for foreign
   expect(failed(checks)).toEqual([])
   // Twin of the above: that filter is in force, for ours would have answered ENOSYS.
   const x32 = checks.filter(({ name }) => name === 'S12 no x32')
-  expect(x32.map(({ detail }) => detail)).toEqual(arch() === 'x64' ? new Array(4).fill(expect.stringContaining('SIGSYS')) : [])
+  expect(x32.map(({ detail }) => detail)).toEqual(
+    arch() === 'x64' ? new Array(4).fill(expect.stringContaining('SIGSYS')) : [],
+  )
 })
 
 test('D20 a system call for which the host ends the process fails only its own check', async () => {

@@ -18,7 +18,8 @@ const NO_SECCOMP: Swap = [['--seccomp', '4'], []]
 const NO_SESSION: Swap = [['--new-session'], []]
 const USERNS: Swap = [['--disable-userns', '--assert-userns-disabled'], []]
 
-const inside = async (source: string): Promise<Record<string, unknown>> => told(await arena.launch({ plan: planOf(attack(source)) }))
+const inside = async (source: string): Promise<Record<string, unknown>> =>
+  told(await arena.launch({ plan: planOf(attack(source)) }))
 const without = async (source: string, ...swaps: Swap[]): Promise<Record<string, unknown>> =>
   told(await arena.bare({ plan: planOf(attack(source)), swaps }))
 
@@ -57,7 +58,13 @@ describe('terminal', () => {
   })
 
   const pushed = async (source: string, ...swaps: Swap[]) =>
-    told(await arena.bare({ plan: planOf(attack(source)), swaps, under: ['/usr/bin/python3', '-I', '-c', ON_A_TERMINAL] }))['pushed']
+    told(
+      await arena.bare({
+        plan: planOf(attack(source)),
+        swaps,
+        under: ['/usr/bin/python3', '-I', '-c', ON_A_TERMINAL],
+      }),
+    )['pushed']
 
   test('S01 a terminal that the worker had would get no keystroke', async () => {
     expect(await pushed(PUSH)).toBe('')
@@ -102,7 +109,9 @@ for path in ('/proc/self/exe', '/proc/1/exe', '/proc/%d/exe' % os.getppid()):
     chownSync(own, UID, UID)
     chmodSync(own, 0o755)
     const careless = await Arena.open({ programs: { bwrap: own } })
-    expect(told(await careless.bare({ plan: planOf(attack(PROGRAMS)), swaps: THEIR_INIT }))['/proc/1/exe']).toBe('ETXTBSY')
+    expect(
+      told(await careless.bare({ plan: planOf(attack(PROGRAMS)), swaps: THEIR_INIT }))['/proc/1/exe'],
+    ).toBe('ETXTBSY')
     await careless.close()
   })
 
@@ -157,7 +166,8 @@ tell['list'] = [call('statmount', None, None, 0, 0), call('listmount', None, Non
   })
 
   test('S07 without seccomp and `--disable-userns`: in a namespace of its own it mounts', async () => {
-    const mount = "tell['own'] = call('unshare', 0x10020000)\ntell['mount'] = call('mount', b'none', b'/tmp', b'tmpfs', 0, None)"
+    const mount =
+      "tell['own'] = call('unshare', 0x10020000)\ntell['mount'] = call('mount', b'none', b'/tmp', b'tmpfs', 0, None)"
     expect(await without(mount, NO_SECCOMP, USERNS)).toEqual({ own: 'ok', mount: 'ok' })
     expect((await without(MOUNTS, NO_SECCOMP))['new']).not.toContain('ENOSYS')
   })
@@ -210,10 +220,13 @@ tell['register'] = call('io_uring_register', 99, 0, None, 0)`
   })
 
   test('S09, S10 tier B, which has no bubblewrap, has the same filter', async () => {
-    const inB = async (source: string) => told(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
+    const inB = async (source: string) =>
+      told(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
     expect(Object.values(await inB(OTHERS))).toEqual(Array(6).fill('EPERM'))
     expect(await inB(RING)).toEqual({ setup: 'ENOSYS', enter: 'ENOSYS', register: 'ENOSYS' })
-    expect(await inB("tell['own'] = open('/proc/self/status').read()")).toMatchObject({ own: expect.stringMatching(/^Seccomp:\t2$/m) })
+    expect(await inB("tell['own'] = open('/proc/self/status').read()")).toMatchObject({
+      own: expect.stringMatching(/^Seccomp:\t2$/m),
+    })
   })
 
   const KERNEL = `
@@ -238,14 +251,19 @@ code.write(bytes([0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0xc3]))
 tell['pid'] = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))()`
 
   test('S12 x32 and unknown numbers do not exist', async () => {
-    const numbers = await inside("tell['x32'] = number(0x40000000 | 39)\ntell['next'] = number(470)\ntell['far'] = number(100000)")
+    const numbers = await inside(
+      "tell['x32'] = number(0x40000000 | 39)\ntell['next'] = number(470)\ntell['far'] = number(100000)",
+    )
     expect(numbers).toEqual({ x32: 'ENOSYS', next: 'ENOSYS', far: 'ENOSYS' })
   })
 
   // The filter for the other machine is run instruction by instruction in seccomp.test.ts.
   if (arch() === 'x64') {
     test('S12 who calls by the gate of i386 is killed', async () => {
-      expect((await arena.launch({ plan: planOf(attack(INT80)) })).outcome).toEqual({ kind: 'signal', signal: 'SIGSYS' })
+      expect((await arena.launch({ plan: planOf(attack(INT80)) })).outcome).toEqual({
+        kind: 'signal',
+        signal: 'SIGSYS',
+      })
     })
 
     test('S12 without seccomp: the calls of i386 are made', async () => {
@@ -307,14 +325,19 @@ for family in range(0, 48):
   })
 
   test('S13 only the internet families beside the proxy, and only plain TCP and UDP', async () => {
-    const plan = planOf(attack(`${FAMILIES}\ntell['sctp'] = call('socket', 2, 1, 132)\ntell['icmp'] = call('socket', 2, 2, 1)`), {
-      egress: { mode: 'strict', hosts: ['example.com'] },
-    })
+    const plan = planOf(
+      attack(`${FAMILIES}\ntell['sctp'] = call('socket', 2, 1, 132)\ntell['icmp'] = call('socket', 2, 2, 1)`),
+      {
+        egress: { mode: 'strict', hosts: ['example.com'] },
+      },
+    )
     const { sctp, icmp, ...families } = told(await arena.launch({ plan }))
     expect([sctp, icmp]).toEqual(['EPROTONOSUPPORT', 'EPROTONOSUPPORT'])
     for (const [family, answers] of Object.entries(families)) {
       const inet = ['2', '10'].includes(family)
-      expect(answers, family).toEqual(inet ? ['ok', 'ok', 'EPROTONOSUPPORT', 'EPROTONOSUPPORT'] : Array(4).fill('EAFNOSUPPORT'))
+      expect(answers, family).toEqual(
+        inet ? ['ok', 'ok', 'EPROTONOSUPPORT', 'EPROTONOSUPPORT'] : Array(4).fill('EAFNOSUPPORT'),
+      )
     }
   })
 
@@ -339,7 +362,8 @@ tell['plain'] = [call('sendto', a, data, 1, 0, None, 0), call('recvfrom', b, dat
     expect((await without(OUT_OF_BAND, NO_SECCOMP))['send']).toBe('ok')
   })
 
-  const PAIRS = "pair = (ctypes.c_int * 2)()\ntell['kinds'] = [call('socketpair', 1, kind, 0, pair) for kind in (1, 2, 3, 5, 0x80802)]"
+  const PAIRS =
+    "pair = (ctypes.c_int * 2)()\ntell['kinds'] = [call('socketpair', 1, kind, 0, pair) for kind in (1, 2, 3, 5, 0x80802)]"
 
   test('S26 no datagram pair, which could be pointed at a named socket', async () => {
     const NO = 'EPROTONOSUPPORT'

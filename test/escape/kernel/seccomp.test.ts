@@ -3,7 +3,12 @@
 
 import { describe, expect, test } from 'vitest'
 import { type SocketMode, seccompProgram } from '../../../worker/sandbox/kernel/seccomp.ts'
-import { AUDIT_ARCH, LAST_REVIEWED, type Machine, syscallsOf } from '../../../worker/sandbox/kernel/syscalls.ts'
+import {
+  AUDIT_ARCH,
+  LAST_REVIEWED,
+  type Machine,
+  syscallsOf,
+} from '../../../worker/sandbox/kernel/syscalls.ts'
 
 type Registers = { readonly arch?: number; readonly number: number; readonly args?: readonly number[] }
 
@@ -12,7 +17,8 @@ function dataOf({ number, arch, args = [] }: Registers, machine: Machine): Buffe
   const data = Buffer.alloc(64)
   data.writeUInt32LE(number >>> 0, 0)
   data.writeUInt32LE(arch ?? AUDIT_ARCH[machine], 4)
-  for (const [index, value] of args.entries()) data.writeBigUInt64LE(BigInt.asUintN(64, BigInt(value)), 16 + 8 * index)
+  for (const [index, value] of args.entries())
+    data.writeBigUInt64LE(BigInt.asUintN(64, BigInt(value)), 16 + 8 * index)
   return data
 }
 
@@ -86,7 +92,12 @@ const of = (name: string, machine: Machine): number => NUMBERS[name]?.[machine =
 
 describe.each(MACHINES)('%s', (machine) => {
   test.each(MODES)('S12 other machines’ calls are killed, unknown numbers do not exist (%s)', (mode) => {
-    for (const arch of [0x40000003, 0x40000028, 0xc00000f3, machine === 'x86_64' ? AUDIT_ARCH.aarch64 : AUDIT_ARCH.x86_64]) {
+    for (const arch of [
+      0x40000003,
+      0x40000028,
+      0xc00000f3,
+      machine === 'x86_64' ? AUDIT_ARCH.aarch64 : AUDIT_ARCH.x86_64,
+    ]) {
       expect(judge(machine, mode, { arch, number: 0 })).toBe('kill')
     }
     for (const number of [LAST_REVIEWED + 1, 500, 0x40000000, 0x40000000 | 59, 0xffffffff]) {
@@ -101,9 +112,21 @@ describe.each(MACHINES)('%s', (machine) => {
     for (let number = 0; number <= LAST_REVIEWED; number++) {
       const verdict = named.get(number)
       if (verdict === 'judged') continue
-      expect(judge(machine, mode, { number }), `${number}`).toBe(verdict === undefined ? 'allow' : wanted[verdict])
+      expect(judge(machine, mode, { number }), `${number}`).toBe(
+        verdict === undefined ? 'allow' : wanted[verdict],
+      )
     }
-    for (const name of ['ptrace', 'mount', 'bpf', 'unshare', 'setns', 'keyctl', 'mknodat', 'open_by_handle_at', 'perf_event_open']) {
+    for (const name of [
+      'ptrace',
+      'mount',
+      'bpf',
+      'unshare',
+      'setns',
+      'keyctl',
+      'mknodat',
+      'open_by_handle_at',
+      'perf_event_open',
+    ]) {
       expect(judge(machine, mode, { number: of(name, machine) }), name).toBe('EPERM')
     }
     for (const name of ['clone3', 'io_uring_setup', 'openat2'])
@@ -114,41 +137,45 @@ describe.each(MACHINES)('%s', (machine) => {
   })
 
   test('S02 S06 S14 S20 arguments are judged on their low half', () => {
-    const asked = (name: string, ...args: number[]) => judge(machine, 'no_sockets', { number: of(name, machine), args })
+    const asked = (name: string, ...args: number[]) =>
+      judge(machine, 'no_sockets', { number: of(name, machine), args })
     const HIGH = 0xdead * 2 ** 32
-    expect([asked('ioctl', 0, 0x5412), asked('ioctl', 0, HIGH + 0x5412), asked('ioctl', 0, 0x541c), asked('ioctl', 0, 0x5401)]).toEqual([
-      'EPERM',
-      'EPERM',
-      'EPERM',
-      'allow',
-    ])
+    expect([
+      asked('ioctl', 0, 0x5412),
+      asked('ioctl', 0, HIGH + 0x5412),
+      asked('ioctl', 0, 0x541c),
+      asked('ioctl', 0, 0x5401),
+    ]).toEqual(['EPERM', 'EPERM', 'EPERM', 'allow'])
     for (const flag of [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]) {
       expect(asked('clone', flag | 17)).toBe('EPERM')
     }
     expect(asked('clone', 0x3d0f00)).toBe('allow') // a thread
     expect([asked('sendto', 0, 0, 0, 1), asked('sendto', 0, 0, 0, 0x4000)]).toEqual(['EPERM', 'allow'])
     const CREATE = 0o100
-    expect([asked('openat', 0, 0, CREATE, 0o4755), asked('openat', 0, 0, CREATE, 0o755), asked('openat', 0, 0, 0, 0o4755)]).toEqual([
-      'EPERM',
-      'allow',
-      'allow',
-    ])
+    expect([
+      asked('openat', 0, 0, CREATE, 0o4755),
+      asked('openat', 0, 0, CREATE, 0o755),
+      asked('openat', 0, 0, 0, 0o4755),
+    ]).toEqual(['EPERM', 'allow', 'allow'])
     expect(asked('openat', 0, 0, 0o20200000, 0o2755)).toBe('EPERM')
     expect([asked('fchmodat', 0, 0, 0o4755), asked('fchmodat', 0, 0, 0o1777)]).toEqual(['EPERM', 'allow'])
   })
 
   test('S13 sockets by mode', () => {
-    const socket = (mode: SocketMode, ...args: number[]) => judge(machine, mode, { number: of('socket', machine), args })
-    for (const family of [1, 2, 10, 16, 17, 38, 40, 44]) expect(socket('no_sockets', family, 1, 0)).toBe('EAFNOSUPPORT')
+    const socket = (mode: SocketMode, ...args: number[]) =>
+      judge(machine, mode, { number: of('socket', machine), args })
+    for (const family of [1, 2, 10, 16, 17, 38, 40, 44])
+      expect(socket('no_sockets', family, 1, 0)).toBe('EAFNOSUPPORT')
     for (const family of [1, 16, 17, 38, 40, 44]) expect(socket('inet', family, 1, 0)).toBe('EAFNOSUPPORT')
     for (const family of [2, 10]) {
-      expect([socket('inet', family, 1, 0), socket('inet', family, 0x80802, 17), socket('inet', family, 3, 0)]).toEqual([
-        'allow',
-        'allow',
-        'EPROTONOSUPPORT',
-      ])
+      expect([
+        socket('inet', family, 1, 0),
+        socket('inet', family, 0x80802, 17),
+        socket('inet', family, 3, 0),
+      ]).toEqual(['allow', 'allow', 'EPROTONOSUPPORT'])
     }
-    for (const family of [17, 31, 38, 40, 44]) expect(socket('host', family, 1, 0), `${family}`).toBe('EAFNOSUPPORT')
+    for (const family of [17, 31, 38, 40, 44])
+      expect(socket('host', family, 1, 0), `${family}`).toBe('EAFNOSUPPORT')
     for (const family of [1, 16]) expect(socket('host', family, 3, 0), `${family}`).toBe('allow')
     expect([
       socket('host', 2, 1, 0),

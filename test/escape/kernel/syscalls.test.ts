@@ -4,7 +4,12 @@
 import { readFileSync } from 'node:fs'
 import { arch } from 'node:os'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { LAST_REVIEWED, type Machine, machineOf, syscallsOf } from '../../../worker/sandbox/kernel/syscalls.ts'
+import {
+  LAST_REVIEWED,
+  type Machine,
+  machineOf,
+  syscallsOf,
+} from '../../../worker/sandbox/kernel/syscalls.ts'
 import { Arena, attack, planOf, told } from '../arena/arena.ts'
 
 let arena: Arena
@@ -22,7 +27,12 @@ const tables = HEADERS.filter(([machine]) => machine === 'aarch64' || machine ==
 
 /** Numbers by name; the generic table writes some as `__NR3264_`. */
 const numbersIn = (header: string): Map<string, number> =>
-  new Map([...header.matchAll(/^#define __NR(?:3264)?_(\w+)\s+(\d+)\s*$/gm)].map(([, name = '', number]) => [name, Number(number)]))
+  new Map(
+    [...header.matchAll(/^#define __NR(?:3264)?_(\w+)\s+(\d+)\s*$/gm)].map(([, name = '', number]) => [
+      name,
+      Number(number),
+    ]),
+  )
 
 /** Of machines, not of calls: where a machine's own begin, and one past the last. */
 const NO_CALLS = new Set(['syscalls', 'arch_specific_syscall'])

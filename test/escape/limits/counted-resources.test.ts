@@ -14,7 +14,8 @@ afterAll(() => arena.close())
 
 const LIMITS = { timeout_ms: 30_000, cpu_ms: 20_000 } as const
 /** Until the test has seen the victim's end. */
-const HOLD = "\nprint('full', flush=True)\nimport time\nwhile not os.path.exists('/workspace/release'): time.sleep(0.01)\n"
+const HOLD =
+  "\nprint('full', flush=True)\nimport time\nwhile not os.path.exists('/workspace/release'): time.sleep(0.01)\n"
 /** A call with hosts, whose network namespace exists before the sandbox. */
 const HOSTS = { egress: { mode: 'strict' as const, hosts: ['example.com'] } }
 const SHAPES = [
@@ -23,7 +24,11 @@ const SHAPES = [
 ] as const
 
 /** Runs `victim` while `source` holds what it took. */
-async function beside(source: string, victim: string, changes: object = {}): Promise<{ attacker: LaunchSeen; victim: LaunchSeen }> {
+async function beside(
+  source: string,
+  victim: string,
+  changes: object = {},
+): Promise<{ attacker: LaunchSeen; victim: LaunchSeen }> {
   let attacker: Promise<LaunchSeen> | undefined
   const { here, there } = arena.runFolder()
   await new Promise<void>((settle, fail) => {
@@ -31,7 +36,10 @@ async function beside(source: string, victim: string, changes: object = {}): Pro
     attacker = arena.launch({ plan, runFolder: there }, (said) => {
       if (said.includes('full')) settle()
     })
-    attacker.then((seen) => fail(new Error(`the attacker ended too soon: ${JSON.stringify(seen.outcome)} ${seen.err}`)), fail)
+    attacker.then(
+      (seen) => fail(new Error(`the attacker ended too soon: ${JSON.stringify(seen.outcome)} ${seen.err}`)),
+      fail,
+    )
   })
   const seen = await arena.launch({ plan: planOf(attack(victim), { limits: LIMITS }) })
   writeFileSync(join(here, 'release'), '')
@@ -45,15 +53,20 @@ taken = 0
 while taken < ${most} and libc.inotify_init1(0) >= 0: taken += 1
 tell['taken'] = taken`
 
-  test.each(SHAPES)('S51 D8 a call %s that takes all inotify instances it can get leaves some to another call', async (_, changes) => {
-    const { attacker, victim } = await beside(take(10_000), take(6), changes)
-    expect(told(victim)).toEqual({ taken: 6 })
-    expect(told(attacker)).toEqual({ taken: 12 })
-  })
+  test.each(SHAPES)(
+    'S51 D8 a call %s that takes all inotify instances it can get leaves some to another call',
+    async (_, changes) => {
+      const { attacker, victim } = await beside(take(10_000), take(6), changes)
+      expect(told(victim)).toEqual({ taken: 6 })
+      expect(told(attacker)).toEqual({ taken: 12 })
+    },
+  )
 
   test('S51 D8 without the outer user namespace: one call takes every inotify instance of its user', async () => {
     const most = Number(readFileSync('/proc/sys/fs/inotify/max_user_instances', 'utf8'))
-    const seen = told(await arena.bare({ plan: planOf(attack(take(100_000)), { limits: { open_files: 65_536 } }) }))
+    const seen = told(
+      await arena.bare({ plan: planOf(attack(take(100_000)), { limits: { open_files: 65_536 } }) }),
+    )
     expect(seen['taken']).toBeGreaterThan(12)
     expect(seen['taken']).toBeLessThanOrEqual(most)
   })
@@ -63,7 +76,9 @@ tell['taken'] = taken`
 one = libc.inotify_init1(0)
 made = [open('/workspace/%d' % n, 'w').close() for n in range(5000)]
 tell['watched'] = sum(libc.inotify_add_watch(one, b'/workspace/%d' % n, 2) >= 0 for n in range(5000))`
-    expect(told(await arena.launch({ plan: planOf(attack(source), { limits: LIMITS }) }))).toEqual({ watched: 4_096 })
+    expect(told(await arena.launch({ plan: planOf(attack(source), { limits: LIMITS }) }))).toEqual({
+      watched: 4_096,
+    })
   })
 })
 
@@ -89,12 +104,17 @@ end = os.pipe()[0]
 tell['plain'] = -1 if libc.syscall(N['fcntl'], end, ${F_SETPIPE_SZ}, 1 << 17) == -1 else 'enlarged'
 tell['hidden'] = -1 if libc.syscall(N['fcntl'], end, (7 << 32) | ${F_SETPIPE_SZ}, 1 << 17) == -1 else 'enlarged'`
     for (const tier of ['B', 'C'] as const)
-      expect(told(await arena.launch({ plan: planOf(attack(source), { tier }) })), tier).toEqual({ plain: -1, hidden: -1 })
+      expect(told(await arena.launch({ plan: planOf(attack(source), { tier }) })), tier).toEqual({
+        plain: -1,
+        hidden: -1,
+      })
   })
 
   test('S51 D8 without the filter: a call can enlarge a pipe', async () => {
     const source = `import fcntl\ntell['end'] = attempt(fcntl.fcntl, os.pipe()[0], ${F_SETPIPE_SZ}, 1 << 17)`
-    expect(told(await arena.bare({ plan: planOf(attack(source)), swaps: [[['--seccomp', '4'], []]] }))).toEqual({ end: 'ok' })
+    expect(
+      told(await arena.bare({ plan: planOf(attack(source)), swaps: [[['--seccomp', '4'], []]] })),
+    ).toEqual({ end: 'ok' })
   })
 
   test('D8 known gap: many processes full of ordinary pipes shrink the pipes of other calls, where the host counts pages', async () => {
@@ -158,13 +178,22 @@ while queued < 200000 and libc.sigqueue(os.getpid(), int(signal.SIGRTMIN), union
 tell['queued'] = queued`
 
   test('S51 D8 a call can queue at most 512 signals, in all its processes together', async () => {
-    expect(told(await arena.launch({ plan: planOf(attack(QUEUE), { limits: LIMITS }) }))).toEqual({ queued: 512 })
-    const seen = await arena.launch({ plan: planOf(attack(`os.fork()\n${QUEUE}\nif os.fork(): os.wait()`), { limits: LIMITS }) })
+    expect(told(await arena.launch({ plan: planOf(attack(QUEUE), { limits: LIMITS }) }))).toEqual({
+      queued: 512,
+    })
+    const seen = await arena.launch({
+      plan: planOf(attack(`os.fork()\n${QUEUE}\nif os.fork(): os.wait()`), { limits: LIMITS }),
+    })
     expect(seen.outcome).toEqual({ kind: 'exit', code: 0 })
   })
 
   test('S51 D8 without this limit: a call queues as many signals as its user may have', async () => {
-    const seen = told(await arena.bare({ plan: planOf(attack(QUEUE), { limits: LIMITS }), swaps: [[['--sigpending=512'], []]] }))
+    const seen = told(
+      await arena.bare({
+        plan: planOf(attack(QUEUE), { limits: LIMITS }),
+        swaps: [[['--sigpending=512'], []]],
+      }),
+    )
     expect(seen['queued']).toBeGreaterThan(512)
   })
 })

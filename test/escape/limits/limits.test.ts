@@ -36,7 +36,8 @@ const callsIn = (pid: number): string[] =>
       .map((name) => join(folder, name)),
   )
 /** Without those of sandboxes that run, or wait for a call. */
-const emptyIn = (pid: number): string[] => callsIn(pid).filter((folder) => existsSync(folder) && processesIn(folder).length === 0)
+const emptyIn = (pid: number): string[] =>
+  callsIn(pid).filter((folder) => existsSync(folder) && processesIn(folder).length === 0)
 
 test('this host delegates cgroups to its worker, so that what follows means something', async () => {
   const standing = (await arena.facts()).cgroups
@@ -46,7 +47,10 @@ test('this host delegates cgroups to its worker, so that what follows means some
   })
   expect(standing.checks[1]?.detail).toMatch(/^14 of 20 begun/) // with the program, and the process of its that asks
   const { cgroups, tiers } = await without.facts()
-  expect(cgroups).toMatchObject({ ok: false, checks: [{ detail: expect.stringContaining('no cgroup is delegated') }] })
+  expect(cgroups).toMatchObject({
+    ok: false,
+    checks: [{ detail: expect.stringContaining('no cgroup is delegated') }],
+  })
   expect([tiers.B.ok, tiers.C.ok]).toEqual([true, true])
 })
 
@@ -55,8 +59,14 @@ test('a plan that is bound to cgroups runs where they are, and nowhere else', as
     const plan = { ...planOf(['true'], { tier }), cgroup: true as const }
     const ended = { kind: 'exit', code: 0 }
     expect(await arena.launch({ plan }), tier).toMatchObject({ outcome: ended, cgroup: true })
-    expect((await without.launch({ plan })).outcome, tier).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
-    expect(await without.launch({ plan: planOf(['true'], { tier }) }), tier).toMatchObject({ outcome: ended, cgroup: false })
+    expect((await without.launch({ plan })).outcome, tier).toMatchObject({
+      kind: 'refused',
+      code: 'sandbox_unavailable',
+    })
+    expect(await without.launch({ plan: planOf(['true'], { tier }) }), tier).toMatchObject({
+      outcome: ended,
+      cgroup: false,
+    })
   }
 })
 
@@ -71,8 +81,13 @@ describe('memory', () => {
 
   test('S28 without a cgroup: each process has its limit, and all together many times that', async () => {
     for (const tier of TIERS) {
-      const seen = await without.launch({ plan: planOf(attack(HOGS), { tier, limits: { memory_bytes: 96 * MiB } }) })
-      expect([seen.outcome, told(seen)], tier).toEqual([{ kind: 'exit', code: 0 }, { ends: [0, 0, 0, 0, 0, 0] }])
+      const seen = await without.launch({
+        plan: planOf(attack(HOGS), { tier, limits: { memory_bytes: 96 * MiB } }),
+      })
+      expect([seen.outcome, told(seen)], tier).toEqual([
+        { kind: 'exit', code: 0 },
+        { ends: [0, 0, 0, 0, 0, 0] },
+      ])
     }
   })
 
@@ -113,11 +128,15 @@ tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in chil
 
   test('S38 that of all processes counts together, where a cgroup counts it', async () => {
     for (const tier of TIERS)
-      expect((await arena.launch({ plan: planOf(attack(SPINS), { tier, limits }) })).outcome, tier).toEqual({ kind: 'cpu_cap' })
+      expect((await arena.launch({ plan: planOf(attack(SPINS), { tier, limits }) })).outcome, tier).toEqual({
+        kind: 'cpu_cap',
+      })
   })
 
   test('S38 without a cgroup: each process has its limit, and all together many times that', async () => {
-    expect(told(await without.launch({ plan: planOf(attack(SPINS), { limits }) }))).toEqual({ ends: [0, 0, 0] })
+    expect(told(await without.launch({ plan: planOf(attack(SPINS), { limits }) }))).toEqual({
+      ends: [0, 0, 0],
+    })
   })
 })
 
@@ -164,7 +183,10 @@ time.sleep(${sleep})`
     const inB = await arena.launch({ plan: planOf(attack(WRITE('.', 8)), { tier: 'B', limits }) })
     expect(inB.outcome).toEqual({ kind: 'workspace_cap' })
     const { there } = arena.runFolder()
-    const inC = await arena.launch({ plan: planOf(attack(WRITE('/workspace', 8)), { ...RUN, limits }), runFolder: there })
+    const inC = await arena.launch({
+      plan: planOf(attack(WRITE('/workspace', 8)), { ...RUN, limits }),
+      runFolder: there,
+    })
     expect(inC.outcome).toEqual({ kind: 'workspace_cap' })
     expect(inC.ended_at_ms - inC.started_at_ms).toBeLessThan(15_000)
   })
@@ -209,11 +231,17 @@ time.sleep(${sleep})`
     const elsewhere = `(libc.mmap(None, 4096, 3, 1, file.fileno(), 0), os.fork() or (${whole}), file.close())` // a page of it is seen first
     for (const source of [UNNAME('file'), UNNAME(mapped), UNNAME(elsewhere), HIDE]) {
       const { there } = arena.runFolder()
-      const seen = await arena.launch({ plan: planOf(attack(source), { ...RUN, limits: SMALL }), runFolder: there })
+      const seen = await arena.launch({
+        plan: planOf(attack(source), { ...RUN, limits: SMALL }),
+        runFolder: there,
+      })
       expect([seen.outcome, source]).toEqual([{ kind: 'workspace_cap' }, source])
     }
     const { there } = arena.runFolder()
-    const fits = planOf(attack(UNNAME('file', 1)), { ...RUN, limits: { ...SMALL, workspace_bytes: 16 * MiB } })
+    const fits = planOf(attack(UNNAME('file', 1)), {
+      ...RUN,
+      limits: { ...SMALL, workspace_bytes: 16 * MiB },
+    })
     expect((await arena.launch({ plan: fits, runFolder: there })).outcome).toEqual({ kind: 'exit', code: 0 })
   })
 
@@ -222,7 +250,9 @@ time.sleep(${sleep})`
     const plan = planOf(attack(`import time\n${leave}`), { tier: 'B', limits: SMALL })
     expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'exit', code: 0 })
     const kept = `import time\nfile = open('x', 'wb')\n${leave}\nfor _ in range(8): file.write(os.urandom(1 << 20))\nfile.flush()\ntime.sleep(20)`
-    expect((await arena.launch({ plan: planOf(attack(kept), { tier: 'B', limits: SMALL }) })).outcome).toEqual({ kind: 'workspace_cap' })
+    expect(
+      (await arena.launch({ plan: planOf(attack(kept), { tier: 'B', limits: SMALL }) })).outcome,
+    ).toEqual({ kind: 'workspace_cap' })
   })
 
   /** What makes a look long. */
@@ -236,18 +266,29 @@ for _ in range(100):
         time.sleep(60)`,
   }
 
-  test.each(Object.entries(LONG))('S30 %s that make a look long put off no end', { timeout: 120_000 }, async (_what, source) => {
-    const { there } = arena.runFolder()
-    const fill = "time.sleep(3)\nprint('filling', flush=True)\nos.posix_fallocate(os.open('full', 0o101), 0, 8 << 20)\ntime.sleep(60)"
-    const limits = { ...SMALL, workspace_inodes: 100_000, open_files: 400, timeout_ms: 90_000, cpu_ms: 60_000 }
-    let since = 0
-    const plan = planOf(attack(`import time\n${source}\n${fill}`), { ...RUN, limits })
-    const seen = await arena.launch({ plan, runFolder: there }, () => {
-      since = performance.now()
-    })
-    expect([seen.outcome, seen.out]).toEqual([{ kind: 'workspace_cap' }, 'filling\n'])
-    expect(performance.now() - since).toBeLessThan(6_000)
-  })
+  test.each(Object.entries(LONG))(
+    'S30 %s that make a look long put off no end',
+    { timeout: 120_000 },
+    async (_what, source) => {
+      const { there } = arena.runFolder()
+      const fill =
+        "time.sleep(3)\nprint('filling', flush=True)\nos.posix_fallocate(os.open('full', 0o101), 0, 8 << 20)\ntime.sleep(60)"
+      const limits = {
+        ...SMALL,
+        workspace_inodes: 100_000,
+        open_files: 400,
+        timeout_ms: 90_000,
+        cpu_ms: 60_000,
+      }
+      let since = 0
+      const plan = planOf(attack(`import time\n${source}\n${fill}`), { ...RUN, limits })
+      const seen = await arena.launch({ plan, runFolder: there }, () => {
+        since = performance.now()
+      })
+      expect([seen.outcome, seen.out]).toEqual([{ kind: 'workspace_cap' }, 'filling\n'])
+      expect(performance.now() - since).toBeLessThan(6_000)
+    },
+  )
 
   test('S30 more maps than can be looked at, of one memory that many processes share, are over the limit', async () => {
     const { there } = arena.runFolder()
@@ -274,8 +315,13 @@ time.sleep(20)`
     for (const sleep of [20, 0]) {
       const { there } = arena.runFolder()
       const plan = (workspace_inodes: number) =>
-        planOf(attack(FILES('/workspace', sleep)), { ...RUN, limits: { workspace_inodes, timeout_ms: 30_000 } })
-      expect((await arena.launch({ plan: plan(400), runFolder: there })).outcome, `${sleep}`).toEqual({ kind: 'workspace_cap' })
+        planOf(attack(FILES('/workspace', sleep)), {
+          ...RUN,
+          limits: { workspace_inodes, timeout_ms: 30_000 },
+        })
+      expect((await arena.launch({ plan: plan(400), runFolder: there })).outcome, `${sleep}`).toEqual({
+        kind: 'workspace_cap',
+      })
     }
     const { there } = arena.runFolder()
     const plan = planOf(attack(FILES('/workspace', 0)), { ...RUN, limits: { workspace_inodes: 502 } })
@@ -284,15 +330,22 @@ time.sleep(20)`
 
   test('S30 what can’t be counted is over the limit, and what a link leads to is not counted', async () => {
     const hide = "os.mkdir('hidden')\nopen('hidden/file', 'w').close()\nos.chmod('hidden', 0)"
-    expect((await arena.launch({ plan: planOf(attack(hide), { tier: 'B' }) })).outcome).toEqual({ kind: 'workspace_cap' })
+    expect((await arena.launch({ plan: planOf(attack(hide), { tier: 'B' }) })).outcome).toEqual({
+      kind: 'workspace_cap',
+    })
     const link = "os.symlink('/usr', 'usr')\nos.symlink('.', 'loop')"
     const limits = { workspace_bytes: MiB, workspace_inodes: 2 }
-    expect((await arena.launch({ plan: planOf(attack(link), { tier: 'B', limits }) })).outcome).toEqual({ kind: 'exit', code: 0 })
+    expect((await arena.launch({ plan: planOf(attack(link), { tier: 'B', limits }) })).outcome).toEqual({
+      kind: 'exit',
+      code: 0,
+    })
   })
 
   test('S30 files without content fill the memory that a workspace of tier C is, and count as such', async () => {
     const source = "for n in range(400000): open('/workspace/%d' % n, 'w').close()\ntell['made'] = n"
-    const plan = planOf(attack(source), { limits: { memory_bytes: 64 * MiB, cpu_ms: 30_000, timeout_ms: 30_000 } })
+    const plan = planOf(attack(source), {
+      limits: { memory_bytes: 64 * MiB, cpu_ms: 30_000, timeout_ms: 30_000 },
+    })
     expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'memory_cap' })
   })
 })
@@ -314,7 +367,11 @@ time.sleep(60)`
     const limits = { timeout_ms: 1_500 }
     const word = unique()
     const seen = await arena.launch({ plan: planOf(attack(FLED(word)), { tier: 'B', limits }) })
-    expect([seen.outcome, seen.out.includes('ready'), processesWith(word)]).toEqual([{ kind: 'timeout' }, true, []])
+    expect([seen.outcome, seen.out.includes('ready'), processesWith(word)]).toEqual([
+      { kind: 'timeout' },
+      true,
+      [],
+    ])
     const other = unique()
     await without.launch({ plan: planOf(attack(FLED(other)), { tier: 'B', limits }) })
     const escaped = processesWith(other)
@@ -325,7 +382,9 @@ time.sleep(60)`
 
   test('S33 a grandchild that keeps the output open neither holds up the call nor outlives it (seed N8)', async () => {
     const word = unique()
-    const seen = await arena.launch({ plan: planOf(['sh', '-c', `setsid sleep 60.${word} & echo done`], { tier: 'B' }) })
+    const seen = await arena.launch({
+      plan: planOf(['sh', '-c', `setsid sleep 60.${word} & echo done`], { tier: 'B' }),
+    })
     expect([seen.outcome, seen.out, processesWith(word)]).toEqual([{ kind: 'exit', code: 0 }, 'done\n', []])
     expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(20_000)
   })
@@ -337,8 +396,14 @@ time.sleep(60)`
         ['echo up; ', 'up\n'],
       ] as const) {
         const word = unique()
-        const seen = await arena.launch({ plan: planOf(['sh', '-c', `setsid sleep 60.${word} & ${say}exit 3`], { tier }) })
-        expect([seen.outcome, seen.out, processesWith(word)], tier).toEqual([{ kind: 'exit', code: 3 }, out, []])
+        const seen = await arena.launch({
+          plan: planOf(['sh', '-c', `setsid sleep 60.${word} & ${say}exit 3`], { tier }),
+        })
+        expect([seen.outcome, seen.out, processesWith(word)], tier).toEqual([
+          { kind: 'exit', code: 3 },
+          out,
+          [],
+        ])
       }
     }
   })
@@ -348,7 +413,10 @@ time.sleep(60)`
     const ends = [['true'], ['yes'], ['/nonexistent']].flatMap((argv) =>
       TIERS.map((tier) => arena.launch({ plan: planOf(argv, { tier }) })),
     )
-    await Promise.all([...ends, arena.launch({ plan: planOf(['sleep', '60'], { limits: { timeout_ms: 100 } }) })])
+    await Promise.all([
+      ...ends,
+      arena.launch({ plan: planOf(['sleep', '60'], { limits: { timeout_ms: 100 } }) }),
+    ])
     // One, which is a folder in each, may wait for the next call to be removed: the kernel takes a moment after the last process.
     const one = parents().length
     await eventually('no group is without processes', () => emptyIn(pid).length <= one)
@@ -374,7 +442,8 @@ time.sleep(60)`
   })
 
   test('a tool sees nothing of its cgroup, and has no descriptor of it', async () => {
-    const source = "tell['own'] = open('/proc/self/cgroup').read()\ntell['open'] = sorted(os.listdir('/proc/self/fd'))"
+    const source =
+      "tell['own'] = open('/proc/self/cgroup').read()\ntell['open'] = sorted(os.listdir('/proc/self/fd'))"
     const seen = told(await arena.launch({ plan: planOf(attack(source)) }))
     expect(seen['own']).not.toMatch(/countersign|call-/)
     expect(seen['open']).toEqual(['0', '1', '2', '3'])

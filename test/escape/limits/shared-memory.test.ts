@@ -49,9 +49,12 @@ describe('without cgroups', () => {
     expect(told(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ENOMEM' })
   })
 
-  test.each(Object.entries(NOT_COUNTED))('D10 memory that is %s is not counted, as SECURITY.md says', async (_, way) => {
-    expect(told(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ok' })
-  })
+  test.each(Object.entries(NOT_COUNTED))(
+    'D10 memory that is %s is not counted, as SECURITY.md says',
+    async (_, way) => {
+      expect(told(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ok' })
+    },
+  )
 
   test('D10 the limit of a file also applies to a file in memory', async () => {
     const source = `import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n${PRELUDE}\ntell['got'] = attempt(memory)`

@@ -4,7 +4,17 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Arena, attack, eventually, planOf, processesWith, THEIR_INIT, told, UID, unique } from '../arena/arena.ts'
+import {
+  Arena,
+  attack,
+  eventually,
+  planOf,
+  processesWith,
+  THEIR_INIT,
+  told,
+  UID,
+  unique,
+} from '../arena/arena.ts'
 import type { Swap } from '../arena/orders.ts'
 import { forks } from '../arena/programs.ts'
 
@@ -40,10 +50,16 @@ os.waitpid(pid, 0)`
 })
 
 test('S37 without a PID namespace and `--die-with-parent`: what a storm leaves lives on', async () => {
-  const shared: Swap = [['--unshare-all'], ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup']]
+  const shared: Swap = [
+    ['--unshare-all'],
+    ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup'],
+  ]
   const word = unique()
   const storm = `for _ in range(5):\n    if os.fork() == 0:\n        os.setsid()\n        os.execvp('sleep', ['sleep', '60.${word}'])`
-  await arena.bare({ plan: planOf(attack(storm)), swaps: [shared, [['--die-with-parent'], []], ...THEIR_INIT] })
+  await arena.bare({
+    plan: planOf(attack(storm)),
+    swaps: [shared, [['--die-with-parent'], []], ...THEIR_INIT],
+  })
   await eventually('all of it sleeps', () => processesWith(`60.${word}`).length === 5)
   for (const pid of processesWith(word)) process.kill(pid, 'SIGKILL')
   await eventually('it is gone', () => processesWith(word).length === 0)

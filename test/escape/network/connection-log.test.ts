@@ -14,9 +14,12 @@ const one = (host: string, more: Partial<Connection> = {}): Connection => ({
   verdict: 'allowed',
   ...more,
 })
-const many = (count: number, make: (index: number) => Connection): Connection[] => Array.from({ length: count }, (_, index) => make(index))
-const total = (list: readonly Connection[], of: 'bytes_in' | 'bytes_out'): number => list.reduce((sum, entry) => sum + entry[of], 0)
-const attempts = (list: readonly Connection[]): number => list.reduce((sum, { folded: count = 1 }) => sum + count, 0)
+const many = (count: number, make: (index: number) => Connection): Connection[] =>
+  Array.from({ length: count }, (_, index) => make(index))
+const total = (list: readonly Connection[], of: 'bytes_in' | 'bytes_out'): number =>
+  list.reduce((sum, entry) => sum + entry[of], 0)
+const attempts = (list: readonly Connection[]): number =>
+  list.reduce((sum, { folded: count = 1 }) => sum + count, 0)
 
 test('few are told one by one', () => {
   const entries = many(CONNECTIONS_TOLD, () => one('a.example'))
@@ -24,7 +27,9 @@ test('few are told one by one', () => {
 })
 
 test('more are sums by host, port and verdict, said to be sums', () => {
-  const entries = many(CONNECTIONS_TOLD + 1_000, (index) => one('a.example', index % 2 === 0 ? {} : { verdict: 'failed', address: '' }))
+  const entries = many(CONNECTIONS_TOLD + 1_000, (index) =>
+    one('a.example', index % 2 === 0 ? {} : { verdict: 'failed', address: '' }),
+  )
   const told = folded(entries)
   expect(told.slice(0, CONNECTIONS_TOLD)).toEqual(entries.slice(0, CONNECTIONS_TOLD))
   expect(told.slice(CONNECTIONS_TOLD)).toEqual([
@@ -34,9 +39,16 @@ test('more are sums by host, port and verdict, said to be sums', () => {
 })
 
 test('N15 ten thousand hosts make no long record, and nothing is missing', () => {
-  const entries = many(10_000, (index) => one(`h${index}.example`, index % 3 === 0 ? { verdict: 'host_not_listed' } : {}))
+  const entries = many(10_000, (index) =>
+    one(`h${index}.example`, index % 3 === 0 ? { verdict: 'host_not_listed' } : {}),
+  )
   const told = folded(entries)
   expect(told.length).toBeLessThanOrEqual(2 * CONNECTIONS_TOLD + 8)
-  expect([attempts(told), total(told, 'bytes_in'), total(told, 'bytes_out')]).toEqual([10_000, 20_000, 10_000])
-  expect(told.filter(({ host }) => host === '').map(({ verdict }) => verdict)).toEqual(['allowed', 'host_not_listed'])
+  expect([attempts(told), total(told, 'bytes_in'), total(told, 'bytes_out')]).toEqual([
+    10_000, 20_000, 10_000,
+  ])
+  expect(told.filter(({ host }) => host === '').map(({ verdict }) => verdict)).toEqual([
+    'allowed',
+    'host_not_listed',
+  ])
 })

@@ -18,7 +18,8 @@ const at = (server: Server, host = 'localhost'): string => `${host}:${portOf(ser
 const serve = async (): Promise<Server> => {
   const server = createServer(({ headers, url }, answer) => {
     asked.push({ port: portOf(server), headers })
-    if (url === '/elsewhere') answer.writeHead(302, { location: `http://${at(other)}/`, 'x-said': headers['x-api-key'] ?? '' }).end()
+    if (url === '/elsewhere')
+      answer.writeHead(302, { location: `http://${at(other)}/`, 'x-said': headers['x-api-key'] ?? '' }).end()
     else answer.setHeader('x-said', headers['x-api-key'] ?? '').end(JSON.stringify(headers))
   })
   await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
@@ -26,7 +27,9 @@ const serve = async (): Promise<Server> => {
 }
 beforeAll(async () => {
   ;[bound, other] = await Promise.all([serve(), serve()])
-  arena = await Arena.open({ privateHosts: [bound, other].flatMap((server) => [at(server), at(server, '127.0.0.1')]) })
+  arena = await Arena.open({
+    privateHosts: [bound, other].flatMap((server) => [at(server), at(server, '127.0.0.1')]),
+  })
 })
 beforeEach(() => {
   asked.length = 0
@@ -38,13 +41,30 @@ afterAll(async () => {
 })
 
 const KEY = `canary-${unique()}`
-const credential = (change: Partial<Credential> = {}): Credential => ({ secret: 'key', host: at(bound), header: 'x-api-key', ...change })
-function launch(argv: readonly string[], credentials: Credential[] = [credential()], secrets: readonly string[] = []) {
+const credential = (change: Partial<Credential> = {}): Credential => ({
+  secret: 'key',
+  host: at(bound),
+  header: 'x-api-key',
+  ...change,
+})
+function launch(
+  argv: readonly string[],
+  credentials: Credential[] = [credential()],
+  secrets: readonly string[] = [],
+) {
   const hosts = [bound, other].flatMap((server) => [at(server), at(server, '127.0.0.1')])
   const plan = planOf(argv, { egress: { mode: 'strict', hosts }, credentials, secrets: [...secrets] })
   return arena.launch({ plan, secrets: { key: KEY } })
 }
-const curl = (url: string, ...more: string[]): string[] => ['curl', '-sS', '-i', '--max-time', '10', ...more, `http://${url}`]
+const curl = (url: string, ...more: string[]): string[] => [
+  'curl',
+  '-sS',
+  '-i',
+  '--max-time',
+  '10',
+  ...more,
+  `http://${url}`,
+]
 const keys = (): unknown[] => asked.map(({ headers }) => headers['x-api-key'])
 
 test('V04 exactly the bound host gets it; another host, another name of it and another port do not (seed N7)', async () => {
@@ -68,7 +88,9 @@ test('seed T66: what the tool says in that header is not sent, however often and
   const format = { header: 'authorization', format: 'Bearer {}' }
   const own = ['-H', 'X-API-Key: mine', '-H', 'x-api-key: mine too', '-H', 'Authorization: Basic bWluZQ==']
   await launch(curl(`${at(bound)}/`, ...own), [credential(), credential(format)])
-  expect(asked.map(({ headers: { authorization, 'x-api-key': key } }) => [authorization, key])).toEqual([[`Bearer ${KEY}`, KEY]])
+  expect(asked.map(({ headers: { authorization, 'x-api-key': key } }) => [authorization, key])).toEqual([
+    [`Bearer ${KEY}`, KEY],
+  ])
 })
 
 test('V04 it is in no file, no variable and no answer of the host inside the sandbox', async () => {
@@ -100,5 +122,8 @@ test('V04 TRACE, which asks to be told what was sent, is not passed on', async (
 
 test('tier B has no proxy, so it has no credentials', async () => {
   const plan = planOf(['true'], { tier: 'B', credentials: [credential()] })
-  expect((await arena.launch({ plan, secrets: { key: KEY } })).outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
+  expect((await arena.launch({ plan, secrets: { key: KEY } })).outcome).toMatchObject({
+    kind: 'refused',
+    code: 'sandbox_unavailable',
+  })
 })

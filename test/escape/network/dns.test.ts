@@ -26,7 +26,10 @@ const folder = mkdtempSync(join(tmpdir(), 'names-'))
 const hosts = join(folder, 'hosts')
 
 beforeAll(async () => {
-  writeFileSync(hosts, '# ours\n127.0.0.1 localhost\n10.1.2.3\tInside.Example inside # there\n::1 inside.example\nno address.example\n')
+  writeFileSync(
+    hosts,
+    '# ours\n127.0.0.1 localhost\n10.1.2.3\tInside.Example inside # there\n::1 inside.example\nno address.example\n',
+  )
   server = createSocket('udp4', (question, { port, address }) => {
     const labels: string[] = []
     let at = 12
@@ -43,7 +46,8 @@ beforeAll(async () => {
     if (data === null) return
     const head = Buffer.from(question.subarray(0, at + 5))
     head.writeUInt16BE(0x8180, 2)
-    for (const [index, count] of [1, data === undefined ? 0 : 1, 0, 0].entries()) head.writeUInt16BE(count, 4 + 2 * index)
+    for (const [index, count] of [1, data === undefined ? 0 : 1, 0, 0].entries())
+      head.writeUInt16BE(count, 4 + 2 * index)
     const record = data === undefined ? [] : [0xc0, 12, 0, type, 0, 1, 0, 0, 0, 60, 0, data.length, ...data]
     server.send(Buffer.concat([head, Buffer.from(record)]), port, address)
   })
@@ -72,7 +76,9 @@ test('the host’s own list goes before its servers, and both addresses of a nam
   expect(await resolve('fast.example')).toEqual(['93.184.215.14'])
   expect(await resolve('mixed.example')).toEqual(['93.184.215.14', 'fd00::1'])
   expect(await resolve('nothing.example')).toEqual([])
-  expect(await new Names({ hosts: join(folder, 'none'), servers: ['127.0.0.1:1'] }).resolve('fast.example')).toEqual([])
+  expect(
+    await new Names({ hosts: join(folder, 'none'), servers: ['127.0.0.1:1'] }).resolve('fast.example'),
+  ).toEqual([])
 })
 
 test('a server that answers for one kind of address alone costs no more than a moment', async () => {

@@ -11,7 +11,9 @@ const TOKEN = 'token-of-this-call'
 
 function listening(server: Server): Promise<number> {
   onTestFinished(() => void server.close())
-  return new Promise((settle) => server.listen(0, '127.0.0.1', () => settle((server.address() as AddressInfo).port))) // it listens on a port
+  return new Promise((settle) =>
+    server.listen(0, '127.0.0.1', () => settle((server.address() as AddressInfo).port)),
+  ) // it listens on a port
 }
 
 test.each([

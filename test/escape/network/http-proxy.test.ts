@@ -2,7 +2,13 @@
 // real one, on a real socket; the other side is a server of the test on loopback, which the operator of this worker opened.
 
 import { createServer as createHttp, type IncomingMessage, type Server } from 'node:http'
-import { type AddressInfo, connect, createServer as createTcp, type Socket, type Server as TcpServer } from 'node:net'
+import {
+  type AddressInfo,
+  connect,
+  createServer as createTcp,
+  type Socket,
+  type Server as TcpServer,
+} from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { EGRESS_CAPS, Egress, type EgressRules } from '../../../worker/sandbox/network/egress.ts'
@@ -21,7 +27,12 @@ let webPort: number
 let echo: TcpServer
 let echoPort: number
 /** What the web server was asked, in order. */
-const asked: { readonly method: string; readonly url: string; readonly headers: IncomingMessage['headers']; readonly body: string }[] = []
+const asked: {
+  readonly method: string
+  readonly url: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+}[] = []
 const echoed: Socket[] = []
 
 beforeAll(async () => {
@@ -32,7 +43,8 @@ beforeAll(async () => {
     })
     request.on('end', () => {
       asked.push({ method: request.method ?? '', url: request.url ?? '', headers: request.headers, body })
-      if (request.url === '/redirect') answer.writeHead(302, { location: 'http://169.254.169.254/latest/meta-data' })
+      if (request.url === '/redirect')
+        answer.writeHead(302, { location: 'http://169.254.169.254/latest/meta-data' })
       answer.end(`web says ${request.url}`)
     })
   })
@@ -96,12 +108,23 @@ const status = (answer: string): string => answer.split(' ', 2)[1] ?? answer
 const verdicts = (): string[] => egress.connections.map(({ verdict }) => verdict)
 
 test('a listed host is reached, by tunnel and by absolute form, and every byte is recorded', async () => {
-  expect(await say(`${tunnel(`127.0.0.1:${echoPort}`)}hello`, /hello$/)).toBe('HTTP/1.1 200 Connection established\r\n\r\nhello')
-  const answer = await say(get(`http://127.0.0.1:${webPort}/path?q=1`, 'x-own: 1', 'connection: x-drop', 'x-drop: 1'))
+  expect(await say(`${tunnel(`127.0.0.1:${echoPort}`)}hello`, /hello$/)).toBe(
+    'HTTP/1.1 200 Connection established\r\n\r\nhello',
+  )
+  const answer = await say(
+    get(`http://127.0.0.1:${webPort}/path?q=1`, 'x-own: 1', 'connection: x-drop', 'x-drop: 1'),
+  )
   expect(answer).toContain('web says /path?q=1')
   hangUp()
   const [first, second] = egress.connections
-  expect(first).toEqual({ host: '127.0.0.1', port: echoPort, address: '127.0.0.1', bytes_out: 5, bytes_in: 5, verdict: 'allowed' })
+  expect(first).toEqual({
+    host: '127.0.0.1',
+    port: echoPort,
+    address: '127.0.0.1',
+    bytes_out: 5,
+    bytes_in: 5,
+    verdict: 'allowed',
+  })
   expect(second).toMatchObject({ host: '127.0.0.1', port: webPort, address: '127.0.0.1', verdict: 'allowed' })
   expect(second?.bytes_in).toBeGreaterThan(20)
   expect(asked[0]?.headers).toMatchObject({ host: `127.0.0.1:${webPort}`, 'x-own': '1' })
@@ -119,13 +142,17 @@ test('a body goes through, in both framings', async () => {
 
 test('the last bytes of a long answer arrive, though the other side hangs up at once', async () => {
   const body = 'x'.repeat(8 * 1024 * 1024)
-  const talker = createTcp((socket) => socket.on('error', () => socket.destroy()).end(`HTTP/1.0 200 OK\r\n\r\n${body}`))
+  const talker = createTcp((socket) =>
+    socket.on('error', () => socket.destroy()).end(`HTTP/1.0 200 OK\r\n\r\n${body}`),
+  )
   const port = await listening(talker)
   hangUp()
   proxy.close()
   await open({ hosts: [`127.0.0.1:${port}`], privateHosts: new Set([`127.0.0.1:${port}`]) })
   const tunnelled = await say(`${tunnel(`127.0.0.1:${port}`)}hello`)
-  expect(tunnelled.length).toBe(lines('HTTP/1.1 200 Connection established').length + 'HTTP/1.0 200 OK\r\n\r\n'.length + body.length)
+  expect(tunnelled.length).toBe(
+    lines('HTTP/1.1 200 Connection established').length + 'HTTP/1.0 200 OK\r\n\r\n'.length + body.length,
+  )
   const forwarded = await say(get(`http://127.0.0.1:${port}/`))
   expect(forwarded.split('x').length - 1).toBe(body.length)
   expect(egress.connections.map(({ bytes_in }) => bytes_in > body.length)).toEqual([true, true])
@@ -143,7 +170,9 @@ test('what a listed host answers wrongly ends that connection, never the worker'
     'HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\nshort',
   ]
   for (const answer of answers) {
-    const odd = createTcp((socket) => socket.on('error', () => socket.destroy()).once('data', () => socket.end(answer)))
+    const odd = createTcp((socket) =>
+      socket.on('error', () => socket.destroy()).once('data', () => socket.end(answer)),
+    )
     const port = await listening(odd)
     hangUp()
     proxy.close()
@@ -163,17 +192,29 @@ test('N12 nobody without the call’s own token is served', async () => {
   const wrong = `proxy-authorization: Basic ${Buffer.from('call:other').toString('base64')}`
   for (const more of [[], [wrong], ['proxy-authorization: Bearer x'], ['proxy-authorization: ']]) {
     expect(status(await say(lines(`CONNECT 127.0.0.1:${echoPort} HTTP/1.1`, 'host: x', ...more)))).toBe('407')
-    expect(status(await say(lines(`GET http://127.0.0.1:${webPort}/ HTTP/1.1`, 'host: x', 'connection: close', ...more)))).toBe('407')
+    expect(
+      status(
+        await say(
+          lines(`GET http://127.0.0.1:${webPort}/ HTTP/1.1`, 'host: x', 'connection: close', ...more),
+        ),
+      ),
+    ).toBe('407')
   }
   expect([asked, echoed]).toEqual([[], []])
-  expect(egress.connections).toEqual([{ host: '', port: 0, address: '', bytes_out: 0, bytes_in: 0, verdict: 'unknown_client', folded: 8 }])
+  expect(egress.connections).toEqual([
+    { host: '', port: 0, address: '', bytes_out: 0, bytes_in: 0, verdict: 'unknown_client', folded: 8 },
+  ])
 })
 
 test('N01 N02 N03 N04 listed or not, an address inside is refused', async () => {
   hangUp()
   proxy.close()
   const hosts = ['169.254.169.254', '127.0.0.1', 'localhost', 'rebind.example', '10.0.0.1:22', '0.0.0.0']
-  await open({ hosts, resolve: async (name) => (name === 'localhost' ? ['127.0.0.1', '::1'] : ['93.184.215.14', '169.254.169.254']) })
+  await open({
+    hosts,
+    resolve: async (name) =>
+      name === 'localhost' ? ['127.0.0.1', '::1'] : ['93.184.215.14', '169.254.169.254'],
+  })
   for (const authority of [
     '169.254.169.254:80',
     '2852039166:80',
@@ -226,7 +267,12 @@ test('N05 N06 N11 what is not a plain host and port is malformed', async () => {
 })
 
 test('N07 a host that is not listed is refused, however near', async () => {
-  for (const authority of [`127.0.0.2:${webPort}`, '127.0.0.1:1', `127.0.0.1.example:${webPort}`, 'evil.example:443']) {
+  for (const authority of [
+    `127.0.0.2:${webPort}`,
+    '127.0.0.1:1',
+    `127.0.0.1.example:${webPort}`,
+    'evil.example:443',
+  ]) {
     expect(status(await say(tunnel(authority))), authority).toBe('403')
   }
   expect([...new Set(verdicts())]).toEqual(['host_not_listed'])
@@ -247,7 +293,11 @@ test('N09 the address that was checked is the one that is connected to, though t
   const answers = [['127.0.0.1'], ['127.0.0.7']]
   let questions = 0
   const name = `rebind.example:${echoPort}`
-  await open({ hosts: [name], privateHosts: new Set([name]), resolve: async () => answers[questions++] ?? [] })
+  await open({
+    hosts: [name],
+    privateHosts: new Set([name]),
+    resolve: async () => answers[questions++] ?? [],
+  })
   await say(`${tunnel(name)}hello`, /hello$/)
   expect([egress.connections[0]?.address, questions]).toEqual(['127.0.0.1', 1])
   hangUp()
@@ -272,7 +322,13 @@ test('N11 one request, one target: bytes after CONNECT are the tunnel’s, two f
     'transfer-encoding: chunked',
   )
   expect(status(await say(`${both}0\r\n\r\n`))).toBe('400')
-  const odd = lines(`POST http://127.0.0.1:${webPort}/ HTTP/1.1`, 'host: x', AUTHORIZATION, 'content-length: 4', 'content-length: 5')
+  const odd = lines(
+    `POST http://127.0.0.1:${webPort}/ HTTP/1.1`,
+    'host: x',
+    AUTHORIZATION,
+    'content-length: 4',
+    'content-length: 5',
+  )
   expect(status(await say(`${odd}abcde`))).toBe('400')
   await say(get(`http://127.0.0.1:${webPort}/`).replace('host: whatever', 'host: evil.example'))
   expect(asked.map(({ headers }) => headers.host)).toEqual([`127.0.0.1:${webPort}`])
@@ -282,18 +338,28 @@ test('N11 one request, one target: bytes after CONNECT are the tunnel’s, two f
   for (const method of ['GET', 'DELETE', 'OPTIONS']) {
     const head = [`${method} http://127.0.0.1:${webPort}/one HTTP/1.1`, 'host: x', AUTHORIZATION]
     await say(`${lines(...head, 'connection: close', 'transfer-encoding: chunked')}${chunked}`)
-    await say(`${lines(...head, 'connection: close, content-length', `content-length: ${inner.length}`)}${inner}`)
+    await say(
+      `${lines(...head, 'connection: close, content-length', `content-length: ${inner.length}`)}${inner}`,
+    )
   }
-  const each = ['GET', 'GET', 'DELETE', 'DELETE', 'OPTIONS', 'OPTIONS'].map((method) => ({ method, url: '/one', body: inner }))
+  const each = ['GET', 'GET', 'DELETE', 'DELETE', 'OPTIONS', 'OPTIONS'].map((method) => ({
+    method,
+    url: '/one',
+    body: inner,
+  }))
   expect(asked).toMatchObject(each)
   // Two requests on one connection are two judgements.
   const first = get(`http://127.0.0.1:${webPort}/1`).replace('connection: close', 'connection: keep-alive')
   const answer = await say(`${first}${get('http://10.0.0.1/2')}`, /host_not_listed/)
   expect(answer).toContain('web says /1')
-  expect(egress.connections.map(({ host, verdict }) => `${host} ${verdict}`)).toContain('10.0.0.1 host_not_listed')
+  expect(egress.connections.map(({ host, verdict }) => `${host} ${verdict}`)).toContain(
+    '10.0.0.1 host_not_listed',
+  )
 })
 
-test('N11 on the TLS port the server name is the host, and nothing else passes', { timeout: 60_000 }, async () => {
+test('N11 on the TLS port the server name is the host, and nothing else passes', {
+  timeout: 60_000,
+}, async () => {
   hangUp()
   proxy.close()
   // The operator opened port 443 of two names; both lead to the echo server, so that what got through comes back.
@@ -335,7 +401,11 @@ function helloThrough(host: string, servername: string, port = 443): Promise<voi
     socket.on('close', () => settle())
     socket.write(tunnel(`${host}:${port}`))
     socket.once('data', () => {
-      const tls = connectTls({ socket, rejectUnauthorized: false, ...(servername === '' ? {} : { servername }) })
+      const tls = connectTls({
+        socket,
+        rejectUnauthorized: false,
+        ...(servername === '' ? {} : { servername }),
+      })
       tls.on('error', () => socket.destroy())
     })
   })

@@ -11,7 +11,10 @@ import { Arena, attack, planOf, told, UID, unique } from '../arena/arena.ts'
 import type { Swap } from '../arena/orders.ts'
 
 const NO_SECCOMP: Swap = [['--seccomp', '4'], []]
-const NO_NETNS: Swap = [['--unshare-all'], ['--unshare-ipc', '--unshare-pid', '--unshare-uts', '--unshare-cgroup']]
+const NO_NETNS: Swap = [
+  ['--unshare-all'],
+  ['--unshare-ipc', '--unshare-pid', '--unshare-uts', '--unshare-cgroup'],
+]
 
 let arena: Arena
 let web: Server
@@ -59,7 +62,9 @@ describe('without hosts', () => {
     const noFilter = told(await arena.bare({ plan: planOf(attack(source)), swaps: [NO_SECCOMP] }))
     expect(noFilter['169.254.169.254']).toEqual(['ENETUNREACH', 'ENETUNREACH'])
     expect((noFilter['127.0.0.1'] as string[])[0]).toBe('ECONNREFUSED')
-    const bitten = told(await arena.bare({ plan: planOf(attack(REACH([['127.0.0.1', port]]))), swaps: [NO_SECCOMP, NO_NETNS] }))
+    const bitten = told(
+      await arena.bare({ plan: planOf(attack(REACH([['127.0.0.1', port]]))), swaps: [NO_SECCOMP, NO_NETNS] }),
+    )
     expect((bitten['127.0.0.1'] as string[])[0]).toBe('ok')
   })
 
@@ -97,7 +102,10 @@ tell['pair'] = attempt(by_pair)`
 
   test('S26 a unix socket that lies in the workspace is not to be reached', () =>
     withSocket(async (plan, runFolder) => {
-      expect(told(await arena.launch({ plan, runFolder }))).toEqual({ stream: 'EAFNOSUPPORT', pair: 'EISCONN' })
+      expect(told(await arena.launch({ plan, runFolder }))).toEqual({
+        stream: 'EAFNOSUPPORT',
+        pair: 'EISCONN',
+      })
     }))
 
   test('S26 without seccomp: it is reached, though there is no network', () =>
@@ -114,7 +122,12 @@ for name in ('example.com', 'aaaa.bbbb.example.com', 'canary.invalid'):
 tell['resolver'] = os.path.exists('/etc/resolv.conf')`
     for (const egress of [{ mode: 'strict' as const, hosts: [] }, allowed()]) {
       const seen = told(await arena.launch({ plan: planOf(attack(source), { egress }) }))
-      expect(seen).toEqual({ 'example.com': 'no', 'aaaa.bbbb.example.com': 'no', 'canary.invalid': 'no', resolver: false })
+      expect(seen).toEqual({
+        'example.com': 'no',
+        'aaaa.bbbb.example.com': 'no',
+        'canary.invalid': 'no',
+        resolver: false,
+      })
     }
   })
 })
@@ -128,7 +141,12 @@ describe('with hosts', () => {
       const seen = await arena.launch({ plan: curl(`http://127.0.0.1:${port}/hello`, ...more) })
       expect([seen.outcome, seen.out]).toEqual([{ kind: 'exit', code: 0 }, 'web says /hello'])
       expect(seen.connections).toHaveLength(1)
-      expect(seen.connections[0]).toMatchObject({ host: '127.0.0.1', port, address: '127.0.0.1', verdict: 'allowed' })
+      expect(seen.connections[0]).toMatchObject({
+        host: '127.0.0.1',
+        port,
+        address: '127.0.0.1',
+        verdict: 'allowed',
+      })
       expect(seen.connections[0]?.bytes_in).toBeGreaterThan(20)
     }
   })
@@ -136,10 +154,16 @@ describe('with hosts', () => {
   test('N01 N07 what is not listed is refused, and told; to list what lies inside opens nothing (seed T62)', async () => {
     const seen = await arena.launch({ plan: curl('http://169.254.169.254/latest/meta-data') })
     expect(seen.out).toBe('host_not_listed\n')
-    expect(seen.connections).toMatchObject([{ host: '169.254.169.254', port: 80, verdict: 'host_not_listed' }])
-    const listed = planOf(['curl', '-s', 'http://169.254.169.254/'], { egress: { mode: 'strict', hosts: ['169.254.169.254'] } })
+    expect(seen.connections).toMatchObject([
+      { host: '169.254.169.254', port: 80, verdict: 'host_not_listed' },
+    ])
+    const listed = planOf(['curl', '-s', 'http://169.254.169.254/'], {
+      egress: { mode: 'strict', hosts: ['169.254.169.254'] },
+    })
     expect((await arena.launch({ plan: listed })).connections).toMatchObject([{ verdict: 'address_refused' }])
-    const closed = planOf(['curl', '-s', 'http://127.0.0.1:1/'], { egress: { mode: 'strict', hosts: ['127.0.0.1:1'] } })
+    const closed = planOf(['curl', '-s', 'http://127.0.0.1:1/'], {
+      egress: { mode: 'strict', hosts: ['127.0.0.1:1'] },
+    })
     expect((await arena.launch({ plan: closed })).connections).toMatchObject([{ verdict: 'address_refused' }])
   })
 
@@ -165,7 +189,10 @@ tell['listening'] = sorted(line.split()[1] for line in open('/proc/net/tcp') if 
     const other = unique()
     let running: Promise<unknown> | undefined
     const ready = new Promise<void>((settle) => {
-      running = arena.launch({ plan: planOf(['sh', '-c', `echo ${other}; sleep 1`], { egress: allowed() }) }, () => settle())
+      running = arena.launch(
+        { plan: planOf(['sh', '-c', `echo ${other}; sleep 1`], { egress: allowed() }) },
+        () => settle(),
+      )
     })
     await ready
     const source = `
@@ -200,7 +227,9 @@ tell['core'] = attempt(os.open, '/proc/sys/kernel/core_pattern', os.O_WRONLY) in
   })
 
   test('nothing of the relay is left when calls are over', async () => {
-    await Promise.all(Array.from({ length: 4 }, () => arena.launch({ plan: curl(`http://127.0.0.1:${port}/`) })))
+    await Promise.all(
+      Array.from({ length: 4 }, () => arena.launch({ plan: curl(`http://127.0.0.1:${port}/`) })),
+    )
     const folders = readdirSync(join(arena.home, 'worker')).filter((name) => name.startsWith('relay-'))
     expect(folders.length).toBeLessThanOrEqual(2) // the ones that wait for the next calls
     expect(UID).not.toBe(0)
@@ -210,7 +239,8 @@ tell['core'] = attempt(os.open, '/proc/sys/kernel/core_pattern', os.O_WRONLY) in
 describe('tier B', () => {
   test('preflight refuses a named host that leads inside, and does not enforce more', async () => {
     const run = async (...hosts: string[]) =>
-      (await arena.launch({ plan: planOf(['true'], { tier: 'B', egress: { mode: 'preflight', hosts } }) })).outcome
+      (await arena.launch({ plan: planOf(['true'], { tier: 'B', egress: { mode: 'preflight', hosts } }) }))
+        .outcome
     expect(await run('169.254.169.254')).toMatchObject({ kind: 'refused', code: 'egress_denied' })
     expect(await run('localhost')).toMatchObject({ kind: 'refused', code: 'egress_denied' })
     expect(await run('1.1.1.1', 'localhost')).toMatchObject({ kind: 'refused', code: 'egress_denied' })

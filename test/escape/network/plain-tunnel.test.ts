@@ -20,7 +20,9 @@ let hangUp: () => void
 
 beforeAll(async () => {
   web = createHttp((request, answer) => {
-    asked.push(`${request.method} ${request.headers.host}${request.url} ${request.headers.authorization ?? '-'}`)
+    asked.push(
+      `${request.method} ${request.headers.host}${request.url} ${request.headers.authorization ?? '-'}`,
+    )
     answer.end(`web says ${request.url}`)
   })
   await new Promise<void>((settle) => web.listen(80, ADDRESS, settle))
@@ -39,7 +41,16 @@ async function open(hosts: readonly string[]): Promise<void> {
     privateHosts: new Set(['good.example:80']),
     token: TOKEN,
     limits: {},
-    additions: [{ secret: 'token', host: 'good.example:80', header: 'authorization', says: SAYS, value: 'of-this-call', over: 'plain' }],
+    additions: [
+      {
+        secret: 'token',
+        host: 'good.example:80',
+        header: 'authorization',
+        says: SAYS,
+        value: 'of-this-call',
+        over: 'plain',
+      },
+    ],
     resolve: async () => [ADDRESS],
   })
   proxy = proxyServer()
@@ -69,26 +80,30 @@ const bySocks = [
   [1, ...counted('call'), ...counted(TOKEN)],
   [5, 1, 0, 3, ...counted('good.example'), 0, 80],
 ]
-const get = (target: string, ...more: string[]): string => lines(`GET ${target} HTTP/1.1`, 'host: other.example', ...more)
+const get = (target: string, ...more: string[]): string =>
+  lines(`GET ${target} HTTP/1.1`, 'host: other.example', ...more)
 
 test.each([
   ['CONNECT', byConnect],
   ['SOCKS', bySocks],
-])('N11 V04 by %s it is one request, for the host that was judged, with the credential of that host', async (_by, opening) => {
-  const first = get('/first', 'authorization: Bearer of-the-tool', 'connection: keep-alive')
-  expect(await say(...opening, first)).toContain('web says /first')
-  expect(asked).toEqual([`GET good.example/first ${SAYS}`])
-  const others = [
-    `${get('/first')}${get('/second')}`,
-    'SSH-2.0-client\r\n\r\n',
-    get('http://other.example/'),
-    lines('TRACE / HTTP/1.1', 'host: x'),
-  ]
-  for (const other of others) expect(await say(...opening, other)).not.toMatch(/web says (?!\/first)/)
-  expect(asked.filter((one) => !one.includes('/first'))).toEqual([])
-  hangUp()
-  expect(egress.connections.map(({ verdict }) => verdict)).toEqual(Array(5).fill('allowed'))
-})
+])(
+  'N11 V04 by %s it is one request, for the host that was judged, with the credential of that host',
+  async (_by, opening) => {
+    const first = get('/first', 'authorization: Bearer of-the-tool', 'connection: keep-alive')
+    expect(await say(...opening, first)).toContain('web says /first')
+    expect(asked).toEqual([`GET good.example/first ${SAYS}`])
+    const others = [
+      `${get('/first')}${get('/second')}`,
+      'SSH-2.0-client\r\n\r\n',
+      get('http://other.example/'),
+      lines('TRACE / HTTP/1.1', 'host: x'),
+    ]
+    for (const other of others) expect(await say(...opening, other)).not.toMatch(/web says (?!\/first)/)
+    expect(asked.filter((one) => !one.includes('/first'))).toEqual([])
+    hangUp()
+    expect(egress.connections.map(({ verdict }) => verdict)).toEqual(Array(5).fill('allowed'))
+  },
+)
 
 test('N11 V04 without that rule, where the pattern names the port: bytes pass as they are, whatever host they ask for', async () => {
   hangUp()

@@ -3,7 +3,11 @@
 import { expect, test } from 'vitest'
 import { isListed } from '../../../shared/plan/egress-hosts.ts'
 import { Names } from '../../../worker/sandbox/network/dns.ts'
-import { authorityOf, checkedAddresses, parseAuthority } from '../../../worker/sandbox/network/host-patterns.ts'
+import {
+  authorityOf,
+  checkedAddresses,
+  parseAuthority,
+} from '../../../worker/sandbox/network/host-patterns.ts'
 import { isPublic } from '../../../worker/sandbox/network/public-address.ts'
 import { readClientHello } from '../../../worker/sandbox/network/tls-client-hello.ts'
 
@@ -11,7 +15,11 @@ const none: ReadonlySet<string> = new Set()
 const reach = async (authority: string, answers?: readonly string[]): Promise<string> => {
   const to = parseAuthority(authority)
   if (to === undefined) return 'malformed'
-  const checked = await checkedAddresses(to, none, answers === undefined ? new Names().resolve : async () => answers)
+  const checked = await checkedAddresses(
+    to,
+    none,
+    answers === undefined ? new Names().resolve : async () => answers,
+  )
   return checked.ok ? `reached ${checked.value.join(' ')}` : checked.error
 }
 
@@ -39,7 +47,8 @@ test('N02 other spellings of an IPv4 address become the plain one, and are judge
     expect(parseAuthority(`${host}:80`), host).toEqual({ host: '169.254.169.254', port: 80 })
     expect(await reach(`${host}:80`)).toBe('address_refused')
   }
-  for (const host of ['127.1', '0177.0.0.1', '0', '017700000001', '0x7f.1']) expect(await reach(`${host}:80`), host).toBe('address_refused')
+  for (const host of ['127.1', '0177.0.0.1', '0', '017700000001', '0x7f.1'])
+    expect(await reach(`${host}:80`), host).toBe('address_refused')
   for (const host of ['①②⑦.0.0.1', '１２７.0.0.1', '127。0。0。1', '256.1.1.1', '1.2.3.4.5', '09.1.1.1']) {
     expect(['malformed', 'unresolvable'], host).toContain(await reach(`${host}:80`, []))
   }
@@ -53,7 +62,13 @@ test('N03 IPv4 addresses inside IPv6 ones, and IPv6 ranges that are inside', asy
     expect(isPublic(address), address).toBe(false)
     expect(await reach(`[${address}]:80`), address).toBe('address_refused')
   }
-  for (const address of ['2606:4700::1111', '2001:4860:4860::8888', '2a00:1450:4001::1', '::ffff:8.8.8.8', '64:ff9b::8.8.8.8']) {
+  for (const address of [
+    '2606:4700::1111',
+    '2001:4860:4860::8888',
+    '2a00:1450:4001::1',
+    '::ffff:8.8.8.8',
+    '64:ff9b::8.8.8.8',
+  ]) {
     expect(isPublic(address), address).toBe(true)
   }
   for (const zone of ['fe80::1%eth0', 'fe80::1%25eth0', '2606:4700::1111%lo']) {
@@ -63,7 +78,8 @@ test('N03 IPv4 addresses inside IPv6 ones, and IPv6 ranges that are inside', asy
 })
 
 test('N04 names that lead inside: localhost by any name, and one private answer among public ones', async () => {
-  for (const name of ['localhost', 'localhost.', 'LOCALHOST']) expect(await reach(`${name}:80`), name).toBe('address_refused')
+  for (const name of ['localhost', 'localhost.', 'LOCALHOST'])
+    expect(await reach(`${name}:80`), name).toBe('address_refused')
   expect(await reach('ok.example:80', ['93.184.215.14'])).toBe('reached 93.184.215.14')
   expect(await reach('mixed.example:80', ['93.184.215.14', '10.0.0.1'])).toBe('address_refused')
   expect(await reach('mixed.example:80', ['2606:4700::1111', '::ffff:127.0.0.1'])).toBe('address_refused')
@@ -98,7 +114,17 @@ test('N05 what two parsers could read differently is not read at all', async () 
     'host:+80',
     '[]:80',
   ]
-  for (const authority of [...odd, ...more, 'host: 80', 'host :80', 'hóst:80', 'a..b:80', '.host:80', '-:', '']) {
+  for (const authority of [
+    ...odd,
+    ...more,
+    'host: 80',
+    'host :80',
+    'hóst:80',
+    'a..b:80',
+    '.host:80',
+    '-:',
+    '',
+  ]) {
     expect(['malformed', 'unresolvable'], authority).toContain(await reach(authority, []))
   }
   for (const authority of odd) expect(await reach(authority, ['8.8.8.8']), authority).toBe('malformed')
@@ -107,7 +133,8 @@ test('N05 what two parsers could read differently is not read at all', async () 
 })
 
 test('N06 no control byte in a host', async () => {
-  for (let code = 0; code < 33; code++) expect(await reach(`ho${String.fromCharCode(code)}st:80`, ['8.8.8.8'])).toBe('malformed')
+  for (let code = 0; code < 33; code++)
+    expect(await reach(`ho${String.fromCharCode(code)}st:80`, ['8.8.8.8'])).toBe('malformed')
   for (const text of ['ok.com%00.evil.com:80', 'ok.com\0.evil.com:80', '\0:80', 'host\x7f:80'])
     expect(await reach(text, ['8.8.8.8'])).toBe('malformed')
 })
@@ -149,7 +176,8 @@ test('N07 patterns match whole labels, and only their ports', () => {
 test('a ClientHello is read in any cut, and nothing else passes for one', () => {
   const hello = clientHello('example.com')
   expect(readClientHello(hello)).toEqual({ kind: 'name', name: 'example.com' })
-  for (let length = 0; length < hello.length; length++) expect(readClientHello(hello.subarray(0, length)).kind, `${length}`).toBe('more')
+  for (let length = 0; length < hello.length; length++)
+    expect(readClientHello(hello.subarray(0, length)).kind, `${length}`).toBe('more')
   const body = hello.subarray(5)
   const inRecordsOf = (size: number): Buffer => {
     const records: Buffer[] = []
@@ -159,8 +187,12 @@ test('a ClientHello is read in any cut, and nothing else passes for one', () => 
   for (const size of [16, 50, body.length - 1]) {
     expect(readClientHello(inRecordsOf(size)), `${size}`).toEqual({ kind: 'name', name: 'example.com' })
   }
-  for (const size of [1, 2, 7, 15]) expect(readClientHello(inRecordsOf(size)), `${size}`).toEqual({ kind: 'malformed' }) // N15
-  const endless = Buffer.concat([record(Buffer.from([1, 0, 0x3f, 0xff, ...Buffer.alloc(12)])), ...Array(8).fill(record(Buffer.alloc(16)))])
+  for (const size of [1, 2, 7, 15])
+    expect(readClientHello(inRecordsOf(size)), `${size}`).toEqual({ kind: 'malformed' }) // N15
+  const endless = Buffer.concat([
+    record(Buffer.from([1, 0, 0x3f, 0xff, ...Buffer.alloc(12)])),
+    ...Array(8).fill(record(Buffer.alloc(16))),
+  ])
   expect(readClientHello(endless)).toEqual({ kind: 'malformed' })
   let asked = 0
   for (let read = readClientHello(Buffer.alloc(0)); read.kind === 'more'; asked++)
@@ -190,7 +222,8 @@ const sized = (bytes: Buffer): Buffer => Buffer.concat([u16(bytes.length), bytes
 const record = (fragment: Buffer): Buffer => Buffer.concat([Buffer.from([22, 3, 1]), sized(fragment)])
 
 function clientHello(name: string | undefined, { twice = false, hidden = false } = {}): Buffer {
-  const host = name === undefined ? undefined : sized(Buffer.concat([Buffer.from([0]), sized(Buffer.from(name))]))
+  const host =
+    name === undefined ? undefined : sized(Buffer.concat([Buffer.from([0]), sized(Buffer.from(name))]))
   const extension = (type: number, body: Buffer): Buffer => Buffer.concat([u16(type), sized(body)])
   const extensions = Buffer.concat([
     extension(43, Buffer.from([2, 3, 4])),
@@ -198,6 +231,13 @@ function clientHello(name: string | undefined, { twice = false, hidden = false }
     ...(twice && host !== undefined ? [extension(0, host)] : []),
     ...(hidden ? [extension(0xfe0d, Buffer.alloc(40))] : []),
   ])
-  const body = Buffer.concat([u16(0x303), Buffer.alloc(32), Buffer.from([0]), sized(u16(0x1301)), Buffer.from([1, 0]), sized(extensions)])
+  const body = Buffer.concat([
+    u16(0x303),
+    Buffer.alloc(32),
+    Buffer.from([0]),
+    sized(u16(0x1301)),
+    Buffer.from([1, 0]),
+    sized(extensions),
+  ])
   return record(Buffer.concat([Buffer.from([1, 0]), sized(body)]))
 }

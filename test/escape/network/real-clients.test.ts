@@ -20,7 +20,9 @@ let there: string
 const asked: string[] = []
 
 const opened = (server: Server): Promise<string> =>
-  new Promise((settle) => server.listen(0, '127.0.0.1', () => settle(`127.0.0.1:${(server.address() as AddressInfo).port}`))) // it listens on a port
+  new Promise((settle) =>
+    server.listen(0, '127.0.0.1', () => settle(`127.0.0.1:${(server.address() as AddressInfo).port}`)),
+  ) // it listens on a port
 
 beforeAll(async () => {
   web = createServer((request, answer) => {
@@ -53,7 +55,10 @@ beforeEach(() => {
   asked.length = 0
 })
 
-function endless(answer: { write: (chunk: Buffer) => boolean; once: (event: 'drain', go: () => void) => unknown }): void {
+function endless(answer: {
+  write: (chunk: Buffer) => boolean
+  once: (event: 'drain', go: () => void) => unknown
+}): void {
   const chunk = Buffer.alloc(64 * 1024)
   const go = (): void => {
     while (answer.write(chunk));
@@ -64,10 +69,24 @@ function endless(answer: { write: (chunk: Buffer) => boolean; once: (event: 'dra
 
 const limits = { timeout_ms: 30_000 }
 type Changes = { readonly hosts?: readonly string[]; readonly limits?: Partial<Limits> }
-const run = (argv: readonly string[], { hosts = [here], limits: more = {} }: Changes = {}): Promise<LaunchSeen> =>
-  arena.launch({ plan: planOf(argv, { egress: { mode: 'strict', hosts: [...hosts] }, limits: { ...limits, ...more } }) })
-const curl = (...args: string[]): string[] => ['curl', '--silent', '--show-error', '--fail', '--max-time', '20', ...args]
-const judged = ({ connections }: LaunchSeen): string[] => connections.map(({ host, port, verdict }) => `${host}:${port} ${verdict}`)
+const run = (
+  argv: readonly string[],
+  { hosts = [here], limits: more = {} }: Changes = {},
+): Promise<LaunchSeen> =>
+  arena.launch({
+    plan: planOf(argv, { egress: { mode: 'strict', hosts: [...hosts] }, limits: { ...limits, ...more } }),
+  })
+const curl = (...args: string[]): string[] => [
+  'curl',
+  '--silent',
+  '--show-error',
+  '--fail',
+  '--max-time',
+  '20',
+  ...args,
+]
+const judged = ({ connections }: LaunchSeen): string[] =>
+  connections.map(({ host, port, verdict }) => `${host}:${port} ${verdict}`)
 const failed = ({ outcome }: LaunchSeen): boolean => outcome.kind !== 'exit' || outcome.code !== 0
 
 /** Asks the proxy for each, and tells its answer. */
@@ -98,15 +117,24 @@ describe('hosts', () => {
   })
 
   test('seed T47: `example.com` and `.example.com` are not `evilexample.com`, when it is planned and when it is reached', async () => {
-    for (const pattern of ['example.com', '.example.com']) expect(covers(pattern, 'evilexample.com:443')).toBe(false)
-    const seen = await run(CONNECTS(['evilexample.com:443', 'example.com.evil:443']), { hosts: ['example.com', '.example.com'] })
-    expect(judged(seen)).toEqual(['evilexample.com:443 host_not_listed', 'example.com.evil:443 host_not_listed'])
+    for (const pattern of ['example.com', '.example.com'])
+      expect(covers(pattern, 'evilexample.com:443')).toBe(false)
+    const seen = await run(CONNECTS(['evilexample.com:443', 'example.com.evil:443']), {
+      hosts: ['example.com', '.example.com'],
+    })
+    expect(judged(seen)).toEqual([
+      'evilexample.com:443 host_not_listed',
+      'example.com.evil:443 host_not_listed',
+    ])
   })
 
   test('seed T48: what can’t be enforced is refused; tier C enforces a list, and says so', async () => {
     for (const hosts of [[], [here]]) {
       const plan = planOf(['true'], { tier: 'B', egress: { mode: 'strict', hosts } })
-      expect((await arena.launch({ plan })).outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
+      expect((await arena.launch({ plan })).outcome).toMatchObject({
+        kind: 'refused',
+        code: 'sandbox_unavailable',
+      })
     }
     for (const mode of ['none', 'preflight'] as const) {
       const { outcome } = await arena.launch({ plan: planOf(['true'], { egress: { mode, hosts: [here] } }) })
@@ -145,7 +173,16 @@ describe('addresses', () => {
     '224.0.0.1',
     '169.254.169.254',
   ]
-  const inside6 = ['fc00::1', '2002:a00:1::', '2001:0:53aa:64c::', '::ffff:10.0.0.1', '::ffff:7f00:1', 'fe80::1', 'ff02::1', '::1']
+  const inside6 = [
+    'fc00::1',
+    '2002:a00:1::',
+    '2001:0:53aa:64c::',
+    '::ffff:10.0.0.1',
+    '::ffff:7f00:1',
+    'fe80::1',
+    'ff02::1',
+    '::1',
+  ]
 
   test('seed T58: addresses that are someone’s inside are refused, though they are listed', async () => {
     for (const address of [...inside, ...inside6]) expect(isPublic(address), address).toBe(false)
@@ -156,7 +193,9 @@ describe('addresses', () => {
 
   test('seed T59: numbers in other spellings are the address that they mean', async () => {
     const spellings = ['2130706433', '0x7f000001', '0177.0.0.1', '127.1', '127.000.0.1']
-    const seen = await run(CONNECTS(spellings.map((spelling) => `${spelling}:80`)), { hosts: ['127.0.0.1', ...spellings] })
+    const seen = await run(CONNECTS(spellings.map((spelling) => `${spelling}:80`)), {
+      hosts: ['127.0.0.1', ...spellings],
+    })
     expect(judged(seen)).toEqual(spellings.map(() => '127.0.0.1:80 address_refused'))
   })
 
@@ -188,7 +227,9 @@ describe('requests', () => {
       expect(failed(seen)).toBe(true)
       expect(judged(seen)).toEqual([`${here} allowed`, '169.254.169.254:80 host_not_listed'])
     }
-    const looping = await run(curl('--location', '--max-redirs', '-1', `http://${here}/loop`), { limits: { net_connections: 10 } })
+    const looping = await run(curl('--location', '--max-redirs', '-1', `http://${here}/loop`), {
+      limits: { net_connections: 10 },
+    })
     expect(failed(looping)).toBe(true)
     expect(judged(looping)).toEqual([...new Array<string>(10).fill(`${here} allowed`), `${here} cap`])
   })
@@ -196,8 +237,14 @@ describe('requests', () => {
   test('seed N5: the proxy follows no redirect: credentials and body go to no other host', async () => {
     const secret = ['--header', 'authorization: Bearer secret', '--data', 'body']
     const seen = await run(curl('--location', ...secret, `http://${here}/other`))
-    expect([failed(seen), judged(seen), asked]).toEqual([true, [`${here} allowed`, `${there} host_not_listed`], []])
-    const bitten = await run(curl('--location-trusted', ...secret, `http://${here}/other`), { hosts: [here, there] })
+    expect([failed(seen), judged(seen), asked]).toEqual([
+      true,
+      [`${here} allowed`, `${there} host_not_listed`],
+      [],
+    ])
+    const bitten = await run(curl('--location-trusted', ...secret, `http://${here}/other`), {
+      hosts: [here, there],
+    })
     expect([bitten.out, asked]).toEqual(['other', ['POST /taken Bearer secret']])
   })
 
@@ -229,7 +276,9 @@ describe('traffic', () => {
   const MiB = 1024 * 1024
 
   test('N15 an endless body ends with the bytes of its plan, and the record says why (seed T64)', async () => {
-    const seen = await run(curl('--output', '/dev/null', `http://${here}/endless`), { limits: { net_bytes: 4 * MiB } })
+    const seen = await run(curl('--output', '/dev/null', `http://${here}/endless`), {
+      limits: { net_bytes: 4 * MiB },
+    })
     expect(failed(seen)).toBe(true)
     expect(seen.connections).toMatchObject([{ verdict: 'cap' }])
     expect(seen.connections[0]?.bytes_in).toBeGreaterThan(MiB)
@@ -238,7 +287,10 @@ describe('traffic', () => {
   test('N15 without that limit: the body goes on until the call ends', async () => {
     const plan = { limits: { net_bytes: 64 * 1024 * MiB, timeout_ms: 2_000 } }
     const seen = await run(curl('--output', '/dev/null', `http://${here}/endless`), plan)
-    expect([seen.outcome, seen.connections.map(({ verdict }) => verdict)]).toEqual([{ kind: 'timeout' }, ['allowed']])
+    expect([seen.outcome, seen.connections.map(({ verdict }) => verdict)]).toEqual([
+      { kind: 'timeout' },
+      ['allowed'],
+    ])
     expect(seen.connections[0]?.bytes_in).toBeGreaterThan(4 * MiB)
   })
 

@@ -31,53 +31,84 @@ const MiB = 1024 * 1024
 /** npm is the largest of them; Node itself lies in the folder of its run. */
 const limits = { memory_bytes: 1024 * MiB, workspace_bytes: 512 * MiB, timeout_ms: 60_000, cpu_ms: 60_000 }
 
-type Tool = { readonly argv: (url: string) => string[]; readonly says: string; readonly runFolder?: () => string }
+type Tool = {
+  readonly argv: (url: string) => string[]
+  readonly says: string
+  readonly runFolder?: () => string
+}
 const sh = (script: string): string[] => ['sh', '-ec', script]
 const TOOLS: Readonly<Record<string, Tool>> = {
-  curl: { argv: (url) => ['curl', '--silent', '--show-error', '--fail', `${url}/simple/tiny/`], says: 'tiny-1.0-py3-none-any.whl</a>' },
+  curl: {
+    argv: (url) => ['curl', '--silent', '--show-error', '--fail', `${url}/simple/tiny/`],
+    says: 'tiny-1.0-py3-none-any.whl</a>',
+  },
   'curl over SOCKS': {
     argv: (url) => sh(`curl --silent --show-error --fail --proxy "$SOCKS_PROXY" ${url}/simple/tiny/`),
     says: 'tiny-1.0-py3-none-any.whl</a>',
   },
-  'git clone': { argv: (url) => sh(`git clone --quiet ${url}/repo.git it && cat it/hello.txt`), says: 'hello from git' },
+  'git clone': {
+    argv: (url) => sh(`git clone --quiet ${url}/repo.git it && cat it/hello.txt`),
+    says: 'hello from git',
+  },
   'npm install': {
-    argv: (url) => sh(`npm install --registry ${url}/npm/ --fetch-retries 0 tiny >&2 && node -p 'require("tiny")'`),
+    argv: (url) =>
+      sh(`npm install --registry ${url}/npm/ --fetch-retries 0 tiny >&2 && node -p 'require("tiny")'`),
     says: 'hello from npm',
   },
   'pip download': {
-    argv: (url) => sh(`pip3 download --quiet --retries 0 --index-url ${url}/simple/ tiny && python3 -m zipfile -l tiny-1.0-*.whl`),
+    argv: (url) =>
+      sh(
+        `pip3 download --quiet --retries 0 --index-url ${url}/simple/ tiny && python3 -m zipfile -l tiny-1.0-*.whl`,
+      ),
     says: 'tiny.py',
   },
   'Node’s fetch': {
-    argv: (url) => ['/workspace/node', '-e', `fetch('${url}/repo.git/HEAD').then(async (got) => console.log(await got.text()))`],
+    argv: (url) => [
+      '/workspace/node',
+      '-e',
+      `fetch('${url}/repo.git/HEAD').then(async (got) => console.log(await got.text()))`,
+    ],
     says: 'refs/heads/main',
     runFolder: () => node,
   },
   'Python’s urllib': {
-    argv: (url) => ['python3', '-c', `import urllib.request as u; print(u.urlopen('${url}/repo.git/HEAD').read())`],
+    argv: (url) => [
+      'python3',
+      '-c',
+      `import urllib.request as u; print(u.urlopen('${url}/repo.git/HEAD').read())`,
+    ],
     says: 'refs/heads/main',
   },
 }
 
 type More = { readonly url?: string; readonly env?: Readonly<Record<string, string>> }
 
-function launch({ argv, runFolder }: Tool, hosts: readonly string[], { url = origin.url, env = {} }: More = {}): Promise<LaunchSeen> {
+function launch(
+  { argv, runFolder }: Tool,
+  hosts: readonly string[],
+  { url = origin.url, env = {} }: More = {},
+): Promise<LaunchSeen> {
   const workspace = runFolder === undefined ? 'call' : 'run'
   const plan = planOf(argv(url), { egress: { mode: 'strict', hosts: [...hosts] }, limits, workspace, env })
   return arena.launch({ plan, ...(runFolder === undefined ? {} : { runFolder: runFolder() }) })
 }
 
 /** git asks without the token first, and again when it is told to. */
-const known = ({ connections }: LaunchSeen) => connections.filter(({ verdict }) => verdict !== 'unknown_client')
+const known = ({ connections }: LaunchSeen) =>
+  connections.filter(({ verdict }) => verdict !== 'unknown_client')
 
 describe.each(Object.entries(TOOLS))('%s', (_name, tool) => {
   test('works, and each connection is told', async () => {
     const seen = await launch(tool, [origin.authority])
-    expect([seen.outcome, seen.err.includes('certificate')], seen.err).toEqual([{ kind: 'exit', code: 0 }, false])
+    expect([seen.outcome, seen.err.includes('certificate')], seen.err).toEqual([
+      { kind: 'exit', code: 0 },
+      false,
+    ])
     expect(seen.out).toContain(tool.says)
     const [host, port] = origin.authority.split(':')
     expect(known(seen).length).toBeGreaterThan(0)
-    for (const connection of known(seen)) expect(connection).toMatchObject({ host, port: Number(port), verdict: 'allowed' })
+    for (const connection of known(seen))
+      expect(connection).toMatchObject({ host, port: Number(port), verdict: 'allowed' })
   })
 
   test('fails for a host that is not listed, and for another port of one that is', async () => {
@@ -87,7 +118,8 @@ describe.each(Object.entries(TOOLS))('%s', (_name, tool) => {
       expect(seen.outcome).not.toEqual({ kind: 'exit', code: 0 })
       expect(seen.out).not.toContain(tool.says)
       expect(known(seen).length).toBeGreaterThan(0)
-      for (const { verdict, bytes_out } of known(seen)) expect([verdict, bytes_out]).toEqual(['host_not_listed', 0])
+      for (const { verdict, bytes_out } of known(seen))
+        expect([verdict, bytes_out]).toEqual(['host_not_listed', 0])
     }
   })
 })
@@ -97,7 +129,10 @@ test('a server whose authority nobody named is not trusted', async () => {
   const egress = { mode: 'strict' as const, hosts: [origin.authority] }
   const seen = await plain.launch({ plan: planOf(TOOLS['curl']?.argv(origin.url) ?? [], { egress, limits }) })
   await plain.close()
-  expect([seen.outcome, seen.err]).toEqual([{ kind: 'exit', code: 60 }, expect.stringContaining('certificate')])
+  expect([seen.outcome, seen.err]).toEqual([
+    { kind: 'exit', code: 60 },
+    expect.stringContaining('certificate'),
+  ])
 })
 
 test('N11 on the port of TLS curl says the name that it was let through for, or is cut off before it has said anything', {
@@ -107,17 +142,33 @@ test('N11 on the port of TLS curl says the name that it was let through for, or 
   const opened = await Arena.open({ privateHosts: [web.authority], authorities: web.ca })
   const asks = (...words: string[]) => {
     const argv = ['curl', '--silent', '--show-error', '--fail', ...words]
-    return opened.launch({ plan: planOf(argv, { egress: { mode: 'strict', hosts: [web.authority] }, limits }) })
+    return opened.launch({
+      plan: planOf(argv, { egress: { mode: 'strict', hosts: [web.authority] }, limits }),
+    })
   }
   const same = await asks(`${web.url}/simple/tiny/`)
-  expect([same.outcome, same.connections]).toMatchObject([{ kind: 'exit', code: 0 }, [{ host: NAME, port: TLS_PORT, verdict: 'allowed' }]])
-  const other = await asks('--insecure', '--connect-to', `other.example:443:${web.authority}`, 'https://other.example/simple/tiny/')
+  expect([same.outcome, same.connections]).toMatchObject([
+    { kind: 'exit', code: 0 },
+    [{ host: NAME, port: TLS_PORT, verdict: 'allowed' }],
+  ])
+  const other = await asks(
+    '--insecure',
+    '--connect-to',
+    `other.example:443:${web.authority}`,
+    'https://other.example/simple/tiny/',
+  )
   expect(other.outcome).not.toEqual({ kind: 'exit', code: 0 })
-  expect([other.out, other.connections]).toMatchObject(['', [{ host: NAME, port: TLS_PORT, verdict: 'sni_mismatch', bytes_out: 0 }]])
+  expect([other.out, other.connections]).toMatchObject([
+    '',
+    [{ host: NAME, port: TLS_PORT, verdict: 'sni_mismatch', bytes_out: 0 }],
+  ])
   await Promise.all([opened.close(), web.close()])
 })
 
-const ENVIRONMENT: Tool = { argv: () => ['python3', '-c', 'import json, os; print(json.dumps(dict(os.environ)))'], says: '' }
+const ENVIRONMENT: Tool = {
+  argv: () => ['python3', '-c', 'import json, os; print(json.dumps(dict(os.environ)))'],
+  says: '',
+}
 
 test('N12 the environment tells the token of the call, and nothing else of the host', async () => {
   const env = told(await launch(ENVIRONMENT, ['example.com']))

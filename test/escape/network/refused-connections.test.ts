@@ -16,7 +16,8 @@ let egress: Egress
 let hangUp: () => void
 
 const portOf = (server: TcpServer): number => (server.address() as AddressInfo).port // it listens on a port
-const listening = (server: TcpServer): Promise<void> => new Promise((settle) => server.listen(0, '127.0.0.1', settle))
+const listening = (server: TcpServer): Promise<void> =>
+  new Promise((settle) => server.listen(0, '127.0.0.1', settle))
 const lines = (...given: string[]): string => `${given.join('\r\n')}\r\n\r\n`
 
 beforeAll(() => {
@@ -31,7 +32,12 @@ afterEach(() => {
 
 async function open(net_connections = MOST): Promise<void> {
   const to = `127.0.0.1:${portOf(echo)}`
-  egress = new Egress({ hosts: [to], privateHosts: new Set([to]), token: 'token', limits: { net_connections } })
+  egress = new Egress({
+    hosts: [to],
+    privateHosts: new Set([to]),
+    token: 'token',
+    limits: { net_connections },
+  })
   proxy = proxyServer()
   hangUp = serveProxy(proxy, egress)
   await listening(proxy)
@@ -57,25 +63,29 @@ test.each([
   [lines('GET / HTTP/1.1', 'host: x', 'expect: odd'), '407', 'unknown_client'],
   [lines('GET http://10.0.0.1/ HTTP/1.1', 'host: x', AUTHORIZATION), '403', 'host_not_listed'],
   [lines('GET http://10.0.0.1/ HTTP/1.1', AUTHORIZATION), '400', 'malformed'],
-])('N15 %j is refused once a connection, counted, and at last not heard; a tunnel stays', async (request, status, verdict) => {
-  await open()
-  const kept = connect(portOf(proxy), '127.0.0.1').on('error', () => undefined)
-  const heard = (): Promise<string> => new Promise((settle) => kept.once('data', (chunk: Buffer) => settle(chunk.toString())))
-  kept.write(tunnel())
-  expect(await heard()).toMatch(/^HTTP\/1.1 200 /)
+])(
+  'N15 %j is refused once a connection, counted, and at last not heard; a tunnel stays',
+  async (request, status, verdict) => {
+    await open()
+    const kept = connect(portOf(proxy), '127.0.0.1').on('error', () => undefined)
+    const heard = (): Promise<string> =>
+      new Promise((settle) => kept.once('data', (chunk: Buffer) => settle(chunk.toString())))
+    kept.write(tunnel())
+    expect(await heard()).toMatch(/^HTTP\/1.1 200 /)
 
-  expect((await say(request.repeat(2))).match(/HTTP\/1.1 [0-9]+/g)).toEqual([`HTTP/1.1 ${status}`])
-  await say(request.repeat(1_000))
-  expect(await say(request)).toBe('')
-  const those = egress.connections.filter((connection) => connection.verdict === verdict)
-  const count = those.reduce((sum, { folded = 1 }) => sum + folded, 0)
-  expect(count).toBeGreaterThanOrEqual(MOST - 1)
-  expect(count).toBeLessThanOrEqual(MOST + EGRESS_CAPS.refused_beyond)
+    expect((await say(request.repeat(2))).match(/HTTP\/1.1 [0-9]+/g)).toEqual([`HTTP/1.1 ${status}`])
+    await say(request.repeat(1_000))
+    expect(await say(request)).toBe('')
+    const those = egress.connections.filter((connection) => connection.verdict === verdict)
+    const count = those.reduce((sum, { folded = 1 }) => sum + folded, 0)
+    expect(count).toBeGreaterThanOrEqual(MOST - 1)
+    expect(count).toBeLessThanOrEqual(MOST + EGRESS_CAPS.refused_beyond)
 
-  kept.write('still here')
-  expect(await heard()).toBe('still here')
-  kept.destroy()
-})
+    kept.write('still here')
+    expect(await heard()).toBe('still here')
+    kept.destroy()
+  },
+)
 
 test('N15 to be refused without the token is an attempt like any other', async () => {
   await open(2)

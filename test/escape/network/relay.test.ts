@@ -24,7 +24,8 @@ test('relays that were killed while they waited are not given to calls', async (
   const waiting = relaysBelow(pid)
   for (const one of waiting) process.kill(one, 'SIGKILL')
   await eventually('they are gone', () => waiting.every((one) => parentOf(`${one}`) === 0))
-  for (let i = 0; i < 3; i++) expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'exit', code: 0 })
+  for (let i = 0; i < 3; i++)
+    expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'exit', code: 0 })
   await arena.close()
 })
 
@@ -42,7 +43,9 @@ tell['heard'] = peer.recv(4096).decode()`
 
 test('who says all and ends hears the answer, though it takes its time', async () => {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
-    socket.on('error', () => socket.destroy()).once('data', () => void setTimeout(() => socket.end('late'), 2_000))
+    socket
+      .on('error', () => socket.destroy())
+      .once('data', () => void setTimeout(() => socket.end('late'), 2_000))
   })
   await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
   const to = `127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a port

@@ -30,7 +30,12 @@ beforeEach(() => {
     privateHosts: new Set(opened),
     token: TOKEN,
     limits: {},
-    resolve: async (name) => (name === 'inside.example' ? ['93.184.215.14', '10.0.0.1'] : name === 'nowhere.example' ? [] : ['127.0.0.1']),
+    resolve: async (name) =>
+      name === 'inside.example'
+        ? ['93.184.215.14', '10.0.0.1']
+        : name === 'nowhere.example'
+          ? []
+          : ['127.0.0.1'],
   })
   proxy = proxyServer()
   hangUp = serveProxy(proxy, egress)
@@ -44,7 +49,11 @@ afterEach(() => {
 const bytes = (...parts: (number | string | readonly number[])[]): Buffer =>
   Buffer.concat(
     parts.map((part) =>
-      typeof part === 'number' ? Buffer.from([part]) : typeof part === 'string' ? Buffer.from(part, 'latin1') : Buffer.from(part),
+      typeof part === 'number'
+        ? Buffer.from([part])
+        : typeof part === 'string'
+          ? Buffer.from(part, 'latin1')
+          : Buffer.from(part),
     ),
   )
 const counted = (text: string): Buffer => bytes(Buffer.byteLength(text, 'latin1'), text)
@@ -68,7 +77,8 @@ function say(parts: readonly Buffer[], { until = 'never', slowly = false } = {})
     socket.on('close', () => settle(back))
     const all = Buffer.concat([...parts])
     const next = (index: number): void => {
-      if (index < all.length && !socket.destroyed) socket.write(all.subarray(index, index + 1), () => setImmediate(next, index + 1))
+      if (index < all.length && !socket.destroyed)
+        socket.write(all.subarray(index, index + 1), () => setImmediate(next, index + 1))
     }
     if (slowly) next(0)
     else socket.write(all)
@@ -83,15 +93,23 @@ const hello = Buffer.from('hello')
 
 test('a listed host is reached by name and by address, in any cut, and every byte is recorded', async () => {
   const until = hello.toString('hex')
-  for (const request of [byName('named.example', port), byName('NAMED.example.', port), byIpv4([127, 0, 0, 1], port)]) {
+  for (const request of [
+    byName('named.example', port),
+    byName('NAMED.example.', port),
+    byIpv4([127, 0, 0, 1], port),
+  ]) {
     for (const slowly of [false, true]) {
-      expect(await say([GREETING, credentials(TOKEN), request, hello], { until, slowly })).toBe(WELCOME + reply(0) + until)
+      expect(await say([GREETING, credentials(TOKEN), request, hello], { until, slowly })).toBe(
+        WELCOME + reply(0) + until,
+      )
     }
   }
   hangUp()
   const told = { port, address: '127.0.0.1', bytes_out: 5, bytes_in: 5, verdict: 'allowed' }
   expect(egress.connections).toMatchObject(
-    ['named.example', 'named.example', 'named.example', 'named.example', '127.0.0.1', '127.0.0.1'].map((host) => ({ host, ...told })),
+    ['named.example', 'named.example', 'named.example', 'named.example', '127.0.0.1', '127.0.0.1'].map(
+      (host) => ({ host, ...told }),
+    ),
   )
 })
 
@@ -106,8 +124,14 @@ test('N01 N03 N04 listed or not, what leads inside is refused', async () => {
   expect(await asked(byIpv4([169, 254, 169, 254], 80))).toBe(WELCOME + reply(2))
   expect(await asked(byName('169.254.169.254', 80))).toBe(WELCOME + reply(2))
   expect(await asked(byName('inside.example', 80))).toBe(WELCOME + reply(2))
-  expect(verdicts()).toEqual(['169.254.169.254 address_refused', '169.254.169.254 address_refused', 'inside.example address_refused'])
-  expect(await asked(bytes(5, 1, 0, 4, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1], portOf(port)))).toBe(WELCOME + reply(2))
+  expect(verdicts()).toEqual([
+    '169.254.169.254 address_refused',
+    '169.254.169.254 address_refused',
+    'inside.example address_refused',
+  ])
+  expect(
+    await asked(bytes(5, 1, 0, 4, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1], portOf(port))),
+  ).toBe(WELCOME + reply(2))
   expect(verdicts().at(-1)).toBe('::ffff:7f00:1 host_not_listed')
 })
 
@@ -116,7 +140,15 @@ test('N02 N05 N06 a name that is another thing is what it is, or nothing', async
     expect(await asked(byName(name, 80)), name).toBe(WELCOME + reply(2))
     expect(verdicts().at(-1)).toBe('169.254.169.254 address_refused')
   }
-  for (const name of ['', 'a\0.example', 'user@named.example', 'named.example:1', 'named.example/', 'n\xe4med.example', ' named.example']) {
+  for (const name of [
+    '',
+    'a\0.example',
+    'user@named.example',
+    'named.example:1',
+    'named.example/',
+    'n\xe4med.example',
+    ' named.example',
+  ]) {
     expect(await asked(byName(name, port)), name).toBe(WELCOME + reply(1))
     expect(verdicts().at(-1)).toMatch(/^[^\0]* malformed$/)
   }
@@ -126,25 +158,35 @@ test('N07 a host that is not listed is refused, and one that is nowhere is not f
   expect(await asked(byName('evil-named.example', port))).toBe(WELCOME + reply(2))
   expect(await asked(byName('named.example', port + 1))).toBe(WELCOME + reply(2))
   expect(await asked(byName('nowhere.example', 80))).toBe(WELCOME + reply(4))
-  expect(verdicts()).toEqual(['evil-named.example host_not_listed', 'named.example host_not_listed', 'nowhere.example unresolvable'])
+  expect(verdicts()).toEqual([
+    'evil-named.example host_not_listed',
+    'named.example host_not_listed',
+    'nowhere.example unresolvable',
+  ])
 })
 
 test('what is not CONNECT to a host is refused; what ends in the middle ends alone', async () => {
-  for (const command of [0, 2, 3, 9]) expect(await asked(bytes(5, command, 0, 1, [127, 0, 0, 1], portOf(port)))).toBe(WELCOME + reply(7))
-  for (const kind of [0, 2, 5]) expect(await asked(bytes(5, 1, 0, kind, [127, 0, 0, 1], portOf(port)))).toBe(WELCOME + reply(8))
+  for (const command of [0, 2, 3, 9])
+    expect(await asked(bytes(5, command, 0, 1, [127, 0, 0, 1], portOf(port)))).toBe(WELCOME + reply(7))
+  for (const kind of [0, 2, 5])
+    expect(await asked(bytes(5, 1, 0, kind, [127, 0, 0, 1], portOf(port)))).toBe(WELCOME + reply(8))
   const whole = Buffer.concat([GREETING, credentials(TOKEN), byName('named.example', port)])
   for (let length = 1; length < whole.length; length += 3) {
     await new Promise<void>((settle) => {
-      const socket = connect((proxy.address() as AddressInfo).port, '127.0.0.1', () => socket.end(whole.subarray(0, length)))
+      const socket = connect((proxy.address() as AddressInfo).port, '127.0.0.1', () =>
+        socket.end(whole.subarray(0, length)),
+      )
       socket
         .on('error', () => socket.destroy())
         .on('close', () => settle())
         .resume()
     })
   }
-  expect(await say([GREETING, credentials(TOKEN), byName('named.example', port), hello], { until: hello.toString('hex') })).toContain(
-    reply(0),
-  )
+  expect(
+    await say([GREETING, credentials(TOKEN), byName('named.example', port), hello], {
+      until: hello.toString('hex'),
+    }),
+  ).toContain(reply(0))
 })
 
 test('N11 on the TLS port the server name has to be the host', async () => {
@@ -162,9 +204,14 @@ test('N11 on the TLS port the server name has to be the host', async () => {
   proxy = proxyServer()
   hangUp = serveProxy(proxy, egress)
   await listening(proxy)
-  expect(await say([GREETING, credentials(TOKEN), byName('good.example', 443), Buffer.from('GET / HTTP/1.1\r\n\r\n')])).toBe(
-    WELCOME + reply(0),
-  )
+  expect(
+    await say([
+      GREETING,
+      credentials(TOKEN),
+      byName('good.example', 443),
+      Buffer.from('GET / HTTP/1.1\r\n\r\n'),
+    ]),
+  ).toBe(WELCOME + reply(0))
   expect(egress.connections).toMatchObject([{ verdict: 'sni_mismatch', bytes_out: 0 }])
   web.close()
 })
@@ -179,5 +226,10 @@ test('N15 who says nothing, or never comes to an end, is cut off in time, in eit
     say([GREETING, credentials(TOKEN), byName('named.example', port).subarray(0, 9)]),
   ])
   expect(performance.now() - began).toBeLessThan(3 * EGRESS_CAPS.hello_ms)
-  expect(back.map((hex) => hex.slice(0, 8))).toEqual(['', Buffer.from('HTTP').toString('hex'), '0502', '05020100'])
+  expect(back.map((hex) => hex.slice(0, 8))).toEqual([
+    '',
+    Buffer.from('HTTP').toString('hex'),
+    '0502',
+    '05020100',
+  ])
 })

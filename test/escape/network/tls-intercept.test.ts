@@ -10,7 +10,11 @@ import { CallAuthority } from '../../../worker/sandbox/network/call-ca.ts'
 import { Arena, planOf, unique } from '../arena/arena.ts'
 
 const ours = new CallAuthority()
-const asked: { readonly port: number; readonly headers: IncomingMessage['headers']; readonly body: string }[] = []
+const asked: {
+  readonly port: number
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+}[] = []
 const portOf = (server: Server): number => (server.address() as AddressInfo).port // it listens on a port
 const at = (server: Server): string => `localhost:${portOf(server)}`
 
@@ -56,8 +60,15 @@ afterAll(async () => {
 
 const KEY = `canary-${unique()}`
 const limits = { timeout_ms: 30_000 }
-function launch(argv: readonly string[], to: Server | undefined, more: Partial<Credential> = { tls: 'intercept' }, key = KEY) {
-  const credentials: Credential[] = [{ secret: 'key', host: at(found(to)), header: 'authorization', format: 'Bearer {}', ...more }]
+function launch(
+  argv: readonly string[],
+  to: Server | undefined,
+  more: Partial<Credential> = { tls: 'intercept' },
+  key = KEY,
+) {
+  const credentials: Credential[] = [
+    { secret: 'key', host: at(found(to)), header: 'authorization', format: 'Bearer {}', ...more },
+  ]
   const egress = { mode: 'strict' as const, hosts: all().map(at) }
   return arena.launch({ plan: planOf(argv, { egress, credentials, limits }), secrets: { key } })
 }
@@ -69,10 +80,14 @@ const curl = (server: Server | undefined, ...more: string[]): string[] => [
 test('V04 inside TLS the bound host gets it in the place of what the tool said; the tool does not, and the record says so', async () => {
   const seen = await launch(curl(bound, '--data', 'a body'), bound)
   expect([seen.outcome, seen.err]).toEqual([{ kind: 'exit', code: 0 }, ''])
-  expect(asked.map(({ headers: { authorization }, body }) => [authorization, body])).toEqual([[`Bearer ${KEY}`, 'a body']])
+  expect(asked.map(({ headers: { authorization }, body }) => [authorization, body])).toEqual([
+    [`Bearer ${KEY}`, 'a body'],
+  ])
   expect(Buffer.from(seen.out, 'latin1').toString()).toMatch(/^said .*Bearer «secret key»/)
   expect(seen.out).not.toContain(KEY)
-  expect(seen.connections).toMatchObject([{ port: portOf(found(bound)), verdict: 'allowed', credentials: ['key'] }])
+  expect(seen.connections).toMatchObject([
+    { port: portOf(found(bound)), verdict: 'allowed', credentials: ['key'] },
+  ])
 })
 
 test('what cannot be said in a header ends its connection, never the worker', async () => {
@@ -137,10 +152,16 @@ except OSError: print('closed')`
 })
 
 test('ordinary programs trust the call’s authority as they are: Python, git’s curl, and each call has another one', async () => {
-  const python = ['python3', '-c', `import urllib.request as u; print(u.urlopen('https://${at(found(bound))}/').read())`]
+  const python = [
+    'python3',
+    '-c',
+    `import urllib.request as u; print(u.urlopen('https://${at(found(bound))}/').read())`,
+  ]
   const seen = await launch(python, bound)
   expect(seen.out).toContain('Bearer')
-  const issuers = await Promise.all([1, 2].map(async () => /issuer: (CN=.*)/.exec((await launch(curl(bound, '-v'), bound)).err)?.[1]))
+  const issuers = await Promise.all(
+    [1, 2].map(async () => /issuer: (CN=.*)/.exec((await launch(curl(bound, '-v'), bound)).err)?.[1]),
+  )
   expect(issuers[0]).toMatch(/^CN=Countersign, call /)
   expect(new Set(issuers).size).toBe(2)
 })

@@ -5,7 +5,14 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
-import { admit, argvDigest, type Command, commandFor, type Ground, type Place } from '../../../worker/sandbox/plan/argv.ts'
+import {
+  admit,
+  argvDigest,
+  type Command,
+  commandFor,
+  type Ground,
+  type Place,
+} from '../../../worker/sandbox/plan/argv.ts'
 import type { OwnProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
 import { planOf } from '../arena/arena.ts'
 
@@ -15,7 +22,9 @@ const ground: Ground = {
   ceilings: new Map([['--nofile', 1_024]]),
 }
 
-const OWN = { compiler: { from: 'c_offline', ro_binds: ['/opt/compiler'], tmp_bytes: 1_048_576 } } as const satisfies OwnProfiles
+const OWN = {
+  compiler: { from: 'c_offline', ro_binds: ['/opt/compiler'], tmp_bytes: 1_048_576 },
+} as const satisfies OwnProfiles
 
 function commandOf(plan: Plan, place: Place): Command {
   const admitted = admit(Plan.parse(plan), OWN)
@@ -26,7 +35,8 @@ function commandOf(plan: Plan, place: Place): Command {
 /** One element a line, options with their values. */
 function written({ profile, program, args, env, cwd, bwrap }: Command): string {
   const options = bwrap?.options.toString().split('\0').slice(0, -1) ?? []
-  const lines = (list: readonly string[]): string => list.map((item) => (item.startsWith('--') ? `\n  ${item}` : ` ${item}`)).join('')
+  const lines = (list: readonly string[]): string =>
+    list.map((item) => (item.startsWith('--') ? `\n  ${item}` : ` ${item}`)).join('')
   const variables = Object.entries(env).map(([name, value]) => `\n  ${name}=${value}`)
   return `profile ${profile}\ncwd ${cwd}\nenvironment${variables.join('')}\nargv\n  ${program}${lines(args)}\noptions (${bwrap?.sockets ?? 'none'})${lines(options)}\n`
 }
@@ -37,14 +47,23 @@ const relay = { pid: 4_321, proxyUrl: 'http://call:token@127.0.0.1:3128' }
 const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
   'c-offline-call': [planOf(['wc', '-c']), {}],
   'c-offline-call-cwd': [planOf(['wc', '-c'], { cwd: 'a/b', env: { GREETING: 'hello world' } }), {}],
-  'c-offline-run': [planOf(['wc', '-c'], { workspace: 'run', cwd: 'a' }), { folder: '/var/lib/worker/runs/1' }],
-  'c-relayed-call': [planOf(['curl', '--url', 'https://example.com/'], { egress: { ...HOSTS, hosts: [...HOSTS.hosts] } }), { relay }],
+  'c-offline-run': [
+    planOf(['wc', '-c'], { workspace: 'run', cwd: 'a' }),
+    { folder: '/var/lib/worker/runs/1' },
+  ],
+  'c-relayed-call': [
+    planOf(['curl', '--url', 'https://example.com/'], { egress: { ...HOSTS, hosts: [...HOSTS.hosts] } }),
+    { relay },
+  ],
   'c-relayed-run': [
     planOf(['curl'], { egress: { ...HOSTS, hosts: [...HOSTS.hosts] }, workspace: 'run' }),
     { relay, folder: '/var/lib/worker/runs/1' },
   ],
   'c-relayed-authorities': [
-    planOf(['curl'], { egress: { ...HOSTS, hosts: ['localhost:8443'] }, env: { HTTPS_PROXY: 'http://own:1' } }),
+    planOf(['curl'], {
+      egress: { ...HOSTS, hosts: ['localhost:8443'] },
+      env: { HTTPS_PROXY: 'http://own:1' },
+    }),
     { relay: { ...relay, authorities: '/var/lib/worker/sandbox/authorities.pem' } },
   ],
   'b-host-call': [
@@ -57,7 +76,10 @@ const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
   ],
   'c-offline-secrets': [planOf(['wc', '-c'], { secrets: ['db.password', 'token'] }), {}],
   'c-offline-files': [
-    planOf(['cat', '/input/a'], { workspace: 'run', files: [{ path: 'a', sha256: '0'.repeat(64), bytes: 1 }] }),
+    planOf(['cat', '/input/a'], {
+      workspace: 'run',
+      files: [{ path: 'a', sha256: '0'.repeat(64), bytes: 1 }],
+    }),
     { folder: '/var/lib/worker/runs/1', inputs: '/var/lib/worker/sandbox/input-1' },
   ],
   'c-offline-own': [{ ...planOf(['wc', '-c']), profile: 'compiler' }, {}],
@@ -92,7 +114,11 @@ test('seed T57: no profile has the host’s root, nor writes anything of the hos
       binds.filter(([option = '']) => !option.startsWith('--ro-bind')),
       name,
     ).toEqual(
-      plan.tier === 'B' ? [] : [place.folder, place.outputs].flatMap((folder) => (folder === undefined ? [] : [['--bind', folder]])),
+      plan.tier === 'B'
+        ? []
+        : [place.folder, place.outputs].flatMap((folder) =>
+            folder === undefined ? [] : [['--bind', folder]],
+          ),
     )
   }
 })

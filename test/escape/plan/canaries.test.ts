@@ -32,10 +32,13 @@ test('on this host every tier is proven, by what the kernel itself answers', asy
   const sockets = /^(?:S13|N)/ // behind a relay they are the internet's, and the wall is the same
   expect(of(egress)).toEqual(expect.arrayContaining(of(tiers.C).filter((name) => !sockets.test(name))))
   const names = [tiers.C, egress].flatMap(({ checks }) => checks.map(({ name }) => name)).join('\n')
-  for (const line of 'S01 S02 S03 S04 S05 S06 S12 S13 S17 S18 S19 S20 S21 S22 S23 S24 S26 S27 S29 S33 S34 N01 N12 N13'.split(' '))
+  for (const line of 'S01 S02 S03 S04 S05 S06 S12 S13 S17 S18 S19 S20 S21 S22 S23 S24 S26 S27 S29 S33 S34 N01 N12 N13'.split(
+    ' ',
+  ))
     expect(names).toContain(line)
   const inB = tiers.B.checks.map(({ name }) => name).join('\n')
-  for (const line of 'filter S01 S02 S03 S05 S06 S07 S12 S13 S17 S19 S20 S21 S22 S33'.split(' ')) expect(inB).toContain(line)
+  for (const line of 'filter S01 S02 S03 S05 S06 S07 S12 S13 S17 S19 S20 S21 S22 S33'.split(' '))
+    expect(inB).toContain(line)
 })
 
 function placed(program: Buffer, folder: string): string {
@@ -82,7 +85,11 @@ test.each<[string, Swap, string[]]>([
     ],
     ['S29 /tmp has its size'],
   ],
-  ['the limit of processes', [[`--nproc=${PIDS + 1}`], ['--nproc=1000']], ['S27 a fork bomb ends at its limit']],
+  [
+    'the limit of processes',
+    [[`--nproc=${PIDS + 1}`], ['--nproc=1000']],
+    ['S27 a fork bomb ends at its limit'],
+  ],
   [
     'a root of its own',
     [
@@ -114,7 +121,13 @@ test('the canary notices that tier B has no filter, call by call', async () => {
   const [file, said] = [placed(program, here), join(here, 'said')]
   const user = process.geteuid?.() === 0 ? { uid: UID, gid: UID } : {}
   const out = openSync(said, 'w')
-  const canary = spawn(file, { ...user, cwd: here, env: {}, stdio: ['ignore', out, 'ignore'], detached: true })
+  const canary = spawn(file, {
+    ...user,
+    cwd: here,
+    env: {},
+    stdio: ['ignore', out, 'ignore'],
+    detached: true,
+  })
   await once(canary, 'exit')
   process.kill(-(canary.pid ?? 0), 'SIGKILL') // a child in a namespace of its own, which nothing refused, waits for ever
   closeSync(out)

@@ -25,7 +25,10 @@ beforeAll(async () => {
 })
 afterAll(() => arena.close())
 
-const plan = (argv: readonly string[], profile?: string): Plan => ({ ...planOf(argv), ...(profile === undefined ? {} : { profile }) })
+const plan = (argv: readonly string[], profile?: string): Plan => ({
+  ...planOf(argv),
+  ...(profile === undefined ? {} : { profile }),
+})
 
 const LOOK = `
 tell['read'] = attempt(os.listdir, '${FOLDER}')
@@ -36,15 +39,31 @@ tell['etc'] = attempt(open, '/etc/passwd')`
 
 test('a tool that names the profile reads the folder, writes none of it, and sees nothing beside', async () => {
   const named = await arena.launch({ plan: plan(attack(LOOK), 'packages') })
-  expect(told(named)).toEqual({ read: 'ok', write: 'EROFS', beside: ['alternatives', 'apt', 'ld.so.cache', 'ssl'], tmp: 8, etc: 'ENOENT' })
+  expect(told(named)).toEqual({
+    read: 'ok',
+    write: 'EROFS',
+    beside: ['alternatives', 'apt', 'ld.so.cache', 'ssl'],
+    tmp: 8,
+    etc: 'ENOENT',
+  })
   const plain = await arena.launch({ plan: plan(attack(LOOK)) })
-  expect(told(plain)).toEqual({ read: 'ENOENT', write: 'ENOENT', beside: ['alternatives', 'ld.so.cache', 'ssl'], tmp: 64, etc: 'ENOENT' })
+  expect(told(plain)).toEqual({
+    read: 'ENOENT',
+    write: 'ENOENT',
+    beside: ['alternatives', 'ld.so.cache', 'ssl'],
+    tmp: 64,
+    etc: 'ENOENT',
+  })
   expect(named.profile_sha256).not.toBe(plain.profile_sha256)
 })
 
 test('each is proven by the canaries of what it is made from, and one that fails them is refused', async () => {
   const { profiles, tiers, egress } = await arena.facts()
-  expect([profiles['packages']?.ok, profiles['online']?.ok, profiles['gone']?.ok]).toEqual([true, true, false])
+  expect([profiles['packages']?.ok, profiles['online']?.ok, profiles['gone']?.ok]).toEqual([
+    true,
+    true,
+    false,
+  ])
   expect(profiles['packages']?.checks.map(({ name }) => name)).toEqual(tiers.C.checks.map(({ name }) => name))
   expect(profiles['online']?.checks.map(({ name }) => name)).toEqual(egress.checks.map(({ name }) => name))
   const { outcome } = await arena.launch({ plan: plan(['true'], 'gone') })
@@ -58,11 +77,20 @@ test('L8 a profile that this worker has not, or that is for other plans, is refu
     ['online', 'made from `c_relayed`'],
   ] as const) {
     const { outcome, out } = await arena.launch({ plan: plan(['echo', 'ran'], name) })
-    expect(outcome, name).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable', detail: expect.stringContaining(said) })
+    expect(outcome, name).toMatchObject({
+      kind: 'refused',
+      code: 'sandbox_unavailable',
+      detail: expect.stringContaining(said),
+    })
     expect(out).toBe('')
   }
-  const hosts = await arena.launch({ plan: { ...plan(['true'], 'packages'), egress: { mode: 'strict', hosts: ['example.com'] } } })
-  expect(hosts.outcome).toMatchObject({ kind: 'refused', detail: expect.stringContaining('made from `c_offline`') })
+  const hosts = await arena.launch({
+    plan: { ...plan(['true'], 'packages'), egress: { mode: 'strict', hosts: ['example.com'] } },
+  })
+  expect(hosts.outcome).toMatchObject({
+    kind: 'refused',
+    detail: expect.stringContaining('made from `c_offline`'),
+  })
   const fenced = await arena.launch({ plan: { ...planOf(['true'], { tier: 'B' }), profile: 'packages' } })
   expect(fenced.outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
 })
@@ -75,7 +103,8 @@ test('what would open the wall is refused when the configuration is read', async
   symlinkSync('/etc', join(folder, 'link'))
   const server = createServer()
   await new Promise<void>((settle) => server.listen(join(sockets, 'docker.sock'), settle))
-  const fault = (path: string): string | undefined => faultOf(OwnProfiles.parse({ own: { from: 'c_offline', ro_binds: [path] } }), home)
+  const fault = (path: string): string | undefined =>
+    faultOf(OwnProfiles.parse({ own: { from: 'c_offline', ro_binds: [path] } }), home)
   for (const [path, said] of [
     ['/', 'more than a tool needs'],
     ['/etc', 'more than a tool needs'],

@@ -11,7 +11,10 @@ const GOLDEN = join(import.meta.dirname, '..', '..', 'golden', 'other-platforms.
 
 test('plans for macOS and Windows equal the golden file', () => {
   const seen = {
-    macOS: onMacOS(planOf(['wc', '-c', 'a b'], { env: { GREETING: 'hello "world"' }, cwd: 'sub' }), '/Users/w/call-1'),
+    macOS: onMacOS(
+      planOf(['wc', '-c', 'a b'], { env: { GREETING: 'hello "world"' }, cwd: 'sub' }),
+      '/Users/w/call-1',
+    ),
     Windows: onWindows(planOf(['C:\\tools\\wc.exe', '-c'], { tier: 'B' }), 'C:/w/call-1'),
   }
   if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(GOLDEN, `${JSON.stringify(seen, null, 2)}\n`)
@@ -27,7 +30,9 @@ test('on macOS a path of the host is a parameter of the profile, never a part of
     `TMPDIR=${hostile}`,
     `WORKSPACE=${hostile}`,
   ])
-  expect(argv.slice(argv.indexOf('-p') + 1, argv.indexOf('-p') + 2)[0]).toMatch(/^\(version 1\)\n\(deny default\)/)
+  expect(argv.slice(argv.indexOf('-p') + 1, argv.indexOf('-p') + 2)[0]).toMatch(
+    /^\(version 1\)\n\(deny default\)/,
+  )
 })
 
 test('a plan that macOS or Windows can’t enforce is refused, never weakened', () => {
@@ -37,9 +42,13 @@ test('a plan that macOS or Windows can’t enforce is refused, never weakened', 
   expect(onMacOS(planOf(['true'], hosts), '/w')).toMatchObject(unavailable)
   expect(onWindows(planOf(['true']), 'C:/w')).toMatchObject(unavailable)
   for (const name of ['-S', 'A=b', './A=b'])
-    expect(onMacOS(planOf([name, 'true']), '/w')).toMatchObject({ ok: false, error: { code: 'invalid_input' } })
+    expect(onMacOS(planOf([name, 'true']), '/w')).toMatchObject({
+      ok: false,
+      error: { code: 'invalid_input' },
+    })
   for (const plan of [planOf(['true'], { cwd: '../x' }), planOf(['true'], { tier: 'B', cwd: '/x' })])
-    for (const on of [onMacOS, onWindows]) expect(on(plan, '/w')).toMatchObject({ ok: false, error: { code: 'workspace_scope_denied' } })
+    for (const on of [onMacOS, onWindows])
+      expect(on(plan, '/w')).toMatchObject({ ok: false, error: { code: 'workspace_scope_denied' } })
 })
 
 test.each(['cmd', 'CMD.EXE', 'C:\\Windows\\System32\\cmd.exe', 'run.bat', 'C:/tools/x.CMD'])(

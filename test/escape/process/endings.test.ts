@@ -27,12 +27,19 @@ const endings = {
   deadline: { rest: SLEEP, kind: 'timeout', limits: { timeout_ms: 400 } },
   output: { rest: FLOOD, kind: 'output_cap', busy: true, limits: { output_bytes: 4096 } },
   cancel: { rest: SLEEP, kind: 'cancelled', cancelOn: 'ready' },
-  disk: { rest: FILL, kind: 'workspace_cap', busy: true, limits: { workspace_bytes: 4 * 1024 * 1024 }, workspace: 'run' },
+  disk: {
+    rest: FILL,
+    kind: 'workspace_cap',
+    busy: true,
+    limits: { workspace_bytes: 4 * 1024 * 1024 },
+    workspace: 'run',
+  },
 } as const
 
 const names = Object.keys(DEEDS)
 /** A changing choice of them. `busy`: the tool's first process still has work, so nothing may stop it. */
-const deedsOf = (n: number, busy = false): string[] => names.filter((name, index) => (n + index) % 3 !== 0 && !(busy && name === 'stopper'))
+const deedsOf = (n: number, busy = false): string[] =>
+  names.filter((name, index) => (n + index) % 3 !== 0 && !(busy && name === 'stopper'))
 
 async function gone(word: string, since: number): Promise<number> {
   await eventually(`nothing of ${word} is left`, () => processesWith(word).length === 0, 15_000, 5)
@@ -93,12 +100,21 @@ describe.each(KINDS)('in a sandbox %s', (_name, options) => {
         })
         const folder = workspace === undefined ? undefined : arena.runFolder().there
         let ready = 0
-        const order = { plan, ...(cancelOn === undefined ? {} : { cancelOn }), ...(folder === undefined ? {} : { runFolder: folder }) }
+        const order = {
+          plan,
+          ...(cancelOn === undefined ? {} : { cancelOn }),
+          ...(folder === undefined ? {} : { runFolder: folder }),
+        }
         const seen = await arena.launch(order, () => {
           ready ||= performance.now()
         })
         // Its end comes soon after it has said that it is ready, but for the deadline; what a full folder takes isn't known.
-        const since = kind === 'timeout' ? ready + plan.limits.timeout_ms : kind === 'workspace_cap' ? performance.now() : ready
+        const since =
+          kind === 'timeout'
+            ? ready + plan.limits.timeout_ms
+            : kind === 'workspace_cap'
+              ? performance.now()
+              : ready
         expect(await gone(word, since)).toBeLessThan(GONE_WITHIN_MS)
         expect([seen.outcome.kind, /^init (\w+)/.exec(seen.out)?.[1]]).toEqual([kind, 'EACCES'])
       }
@@ -113,22 +129,31 @@ describe.each(KINDS)('in a sandbox %s', (_name, options) => {
       const { pid } = await victim.facts()
       const words = Array.from({ length: AT_ONCE }, () => unique())
       const calls = words.map((word, n) =>
-        victim.launch({ plan: planOf(tool(word, deedsOf(round + n), SLEEP), { limits: { pids: 48, timeout_ms: 60_000 } }) }).then(
-          ({ outcome }) => outcome.kind,
-          () => 'lost with the worker',
-        ),
+        victim
+          .launch({
+            plan: planOf(tool(word, deedsOf(round + n), SLEEP), { limits: { pids: 48, timeout_ms: 60_000 } }),
+          })
+          .then(
+            ({ outcome }) => outcome.kind,
+            () => 'lost with the worker',
+          ),
       )
-      await eventually('some of them run', () => words.filter((word) => processesWith(word).length > 1).length > (round * 3) % AT_ONCE)
+      await eventually(
+        'some of them run',
+        () => words.filter((word) => processesWith(word).length > 1).length > (round * 3) % AT_ONCE,
+      )
       await sleep(Math.random() * 20) // others are in the middle of their start
       // In a worker that lives on, calls that have not begun begin later, as they should.
       const begun = words.filter((word) => processesWith(word).length > 1)
       const struck = performance.now()
       await STRIKES[round % STRIKES.length]?.(victim, pid)
-      for (const word of begun) expect(await gone(word, struck), `round ${round}`).toBeLessThan(GONE_WITHIN_MS)
+      for (const word of begun)
+        expect(await gone(word, struck), `round ${round}`).toBeLessThan(GONE_WITHIN_MS)
       const last = performance.now()
       await victim.kill()
       for (const word of words) expect(await gone(word, last), `round ${round}`).toBeLessThan(GONE_WITHIN_MS)
-      for (const kind of await Promise.all(calls)) expect(['lost with the worker', 'infra', 'cancelled', 'exit', 'signal']).toContain(kind)
+      for (const kind of await Promise.all(calls))
+        expect(['lost with the worker', 'infra', 'cancelled', 'exit', 'signal']).toContain(kind)
       await victim.close()
     }
   })

@@ -32,7 +32,12 @@ function started(argv: readonly string[], under: readonly string[] = []): Starte
   return { child, letGo: () => void lifeline?.destroy() }
 }
 
-type Ended = { readonly out: string; readonly err: string; readonly code: number | null; readonly signal: string | null }
+type Ended = {
+  readonly out: string
+  readonly err: string
+  readonly code: number | null
+  readonly signal: string | null
+}
 async function ended({ child }: Started): Promise<Ended> {
   let [out, err] = ['', '']
   child.stdout?.on('data', (chunk: Buffer) => (out += chunk.toString()))
@@ -45,7 +50,10 @@ test('init exits with the code of its tool, and with 128 + n when signal n ended
   for (const code of [0, 1, 7, 125, 255])
     expect(await ended(started(['/bin/sh', '-c', `exit ${code}`]))).toMatchObject({ code, signal: null })
   for (const [signal, number] of Object.entries({ HUP: 1, KILL: 9, SEGV: 11, TERM: 15 }))
-    expect(await ended(started(['/bin/sh', '-c', `ulimit -c 0; kill -${signal} $$`]))).toMatchObject({ code: 128 + number, signal: null })
+    expect(await ended(started(['/bin/sh', '-c', `ulimit -c 0; kill -${signal} $$`]))).toMatchObject({
+      code: 128 + number,
+      signal: null,
+    })
 })
 
 test('S50 D1 init ends at once when the worker closes its lifeline, while its tool runs', async () => {
@@ -138,7 +146,9 @@ const CALLS = {
 /** The numbers that are put where the kernel looks for them: `mov eax, N` and `mov x8, #N`. */
 const called = {
   x86_64: (code: Buffer) =>
-    [...code.toString('latin1').matchAll(/(?<!\x8d)\xb8(..)\0\0/gs)].map(([, low = '']) => Buffer.from(low, 'latin1').readUInt16LE()),
+    [...code.toString('latin1').matchAll(/(?<!\x8d)\xb8(..)\0\0/gs)].map(([, low = '']) =>
+      Buffer.from(low, 'latin1').readUInt16LE(),
+    ),
   aarch64: (code: Buffer) =>
     Array.from({ length: Math.floor(code.length / 4) }, (_, n) => code.readUInt32LE(n * 4))
       .filter((word) => (word & 0xffe0001f) >>> 0 === 0xd2800008)

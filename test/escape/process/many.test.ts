@@ -25,7 +25,10 @@ async function many(count: number, lanes: number): Promise<void> {
   const lane = async (): Promise<void> => {
     while (next < count) {
       const n = next++
-      const { outcome, out } = await arena.launch({ plan: planOf(['cat'], { limits: { timeout_ms: 60_000 } }), stdin: `${n}` })
+      const { outcome, out } = await arena.launch({
+        plan: planOf(['cat'], { limits: { timeout_ms: 60_000 } }),
+        stdin: `${n}`,
+      })
       expect([outcome, out]).toEqual([{ kind: 'exit', code: 0 }, `${n}`])
     }
   }
@@ -52,8 +55,12 @@ async function atRest(): Promise<Census> {
   return rest
 }
 
-test.each([1, 32])('%i at a time: all run, and nothing is left of any', { timeout: 60_000 + SANDBOXES * EACH_WITHIN_MS }, async (lanes) => {
-  const before = await atRest()
-  await many(SANDBOXES, lanes)
-  expect(await atRest()).toEqual(before)
-})
+test.each([1, 32])(
+  '%i at a time: all run, and nothing is left of any',
+  { timeout: 60_000 + SANDBOXES * EACH_WITHIN_MS },
+  async (lanes) => {
+    const before = await atRest()
+    await many(SANDBOXES, lanes)
+    expect(await atRest()).toEqual(before)
+  },
+)

@@ -41,7 +41,10 @@ test('S50 D1 a sandbox that an older version left behind, without our init in it
 test('S50 D1 a worker does not treat the sandboxes of another running worker as orphans', async () => {
   const [arena, other] = await Promise.all([Arena.open(), Arena.open()])
   const word = unique()
-  const running = arena.launch({ plan: planOf(['sh', '-c', `echo ready; exec sleep 30.${word}`]), cancelOn: 'never' })
+  const running = arena.launch({
+    plan: planOf(['sh', '-c', `echo ready; exec sleep 30.${word}`]),
+    cancelOn: 'never',
+  })
   await eventually('it runs', () => processesWith(word).length > 0)
   expect(await other.orphans()).toEqual({ found: 0, alive: [], folders: [] })
   expect(processesWith(word).length).toBeGreaterThan(0)

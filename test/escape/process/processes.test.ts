@@ -16,7 +16,8 @@ beforeAll(async () => {
 })
 afterAll(() => arena.close())
 
-const gone = (word: string): Promise<void> => eventually(`no process with ${word}`, () => processesWith(word).length === 0)
+const gone = (word: string): Promise<void> =>
+  eventually(`no process with ${word}`, () => processesWith(word).length === 0)
 /** Who was to survive is ended by the test. */
 async function end(word: string): Promise<void> {
   for (const pid of processesWith(word)) {
@@ -29,17 +30,23 @@ async function end(word: string): Promise<void> {
   await gone(word)
 }
 
-const SHARED_PIDS: Swap = [['--unshare-all'], ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup']]
+const SHARED_PIDS: Swap = [
+  ['--unshare-all'],
+  ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup'],
+]
 const ALONE: Swap = [['--die-with-parent'], []]
 
 describe('what a tool sees', () => {
-  const OPEN = "tell['open'] = [n for n in sorted(map(int, os.listdir('/proc/self/fd'))) if attempt(os.fstat, n) == 'ok']"
+  const OPEN =
+    "tell['open'] = [n for n in sorted(map(int, os.listdir('/proc/self/fd'))) if attempt(os.fstat, n) == 'ok']"
   const leak = () => ({ fd: openSync('/dev/null', 'r'), as: 251 })
 
   test('S21 no descriptor but the standard three', async () => {
     const started = await Arena.open({ leak: leak() })
     for (const tier of ['B', 'C'] as const) {
-      expect(told(await started.launch({ plan: planOf(attack(OPEN), { tier }) }))['open'], tier).toEqual([0, 1, 2])
+      expect(told(await started.launch({ plan: planOf(attack(OPEN), { tier }) }))['open'], tier).toEqual([
+        0, 1, 2,
+      ])
     }
     expect((await started.facts()).tiers.C.ok).toBe(true)
     await started.close()
@@ -74,7 +81,11 @@ for path in glob.glob('/proc/*/environ'):
   })
 
   test('S22 without our init and an empty environment of bubblewrap: a tool reads that environment, which `--clearenv` does not hide', async () => {
-    const seen = await arena.bare({ plan: planOf(attack(ENVIRONMENTS)), env: { CANARY: SECRET }, swaps: THEIR_INIT })
+    const seen = await arena.bare({
+      plan: planOf(attack(ENVIRONMENTS)),
+      env: { CANARY: SECRET },
+      swaps: THEIR_INIT,
+    })
     expect(told(seen)['/proc/1/environ']).toContain(SECRET)
   })
 
@@ -89,7 +100,9 @@ for path in glob.glob('/proc/*/environ'):
   test('S23 without our init and `--args`: a tool reads the host’s folder from the command line', async () => {
     const { there } = arena.runFolder()
     const plan = planOf(attack(LINES), { workspace: 'run' })
-    expect(JSON.stringify(told(await arena.bare({ plan, runFolder: there, inline: true, swaps: THEIR_INIT })))).toContain(there)
+    expect(
+      JSON.stringify(told(await arena.bare({ plan, runFolder: there, inline: true, swaps: THEIR_INIT }))),
+    ).toContain(there)
   })
 
   const OTHERS = (pid: number) => `
@@ -109,7 +122,9 @@ tell['worker'] = attempt(os.kill, ${pid}, 0)`
 
   test('S24 without a PID namespace: it sees the host’s processes, and may signal the worker', async () => {
     const { pid } = await arena.facts()
-    const bitten = told(await arena.bare({ plan: planOf(attack(OTHERS(pid))), swaps: [SHARED_PIDS, ...THEIR_INIT] }))
+    const bitten = told(
+      await arena.bare({ plan: planOf(attack(OTHERS(pid))), swaps: [SHARED_PIDS, ...THEIR_INIT] }),
+    )
     expect(bitten['seen']).toBeGreaterThan(5)
     expect(bitten['worker']).not.toBe('ESRCH')
   })
@@ -122,7 +137,9 @@ describe('what a tool may use', () => {
   })
 
   test('S39 one call at its limit does not hold up another', async () => {
-    const bomb = planOf(attack(forks(100, "print('full', flush=True)\ntime.sleep(1)")), { limits: { pids: 16 } })
+    const bomb = planOf(attack(forks(100, "print('full', flush=True)\ntime.sleep(1)")), {
+      limits: { pids: 16 },
+    })
     let fork: Promise<unknown> | undefined
     const meanwhile = new Promise<void>((settle) => {
       fork = arena.launch({ plan: bomb }, () => settle())
@@ -137,10 +154,14 @@ describe('what a tool may use', () => {
     const spin = 'while True: pass'
     const stubborn = `import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\n${spin}`
     for (const source of [spin, stubborn]) {
-      const { outcome } = await arena.launch({ plan: planOf(['python3', '-c', source], { limits: { cpu_ms: 500 } }) })
+      const { outcome } = await arena.launch({
+        plan: planOf(['python3', '-c', source], { limits: { cpu_ms: 500 } }),
+      })
       expect(outcome).toEqual({ kind: 'cpu_cap' })
     }
-    const many = planOf(attack(`for _ in range(6): os.fork()\n${spin}`), { limits: { timeout_ms: 700, cpu_ms: 60_000 } })
+    const many = planOf(attack(`for _ in range(6): os.fork()\n${spin}`), {
+      limits: { timeout_ms: 700, cpu_ms: 60_000 },
+    })
     const seen = await arena.launch({ plan: many })
     expect(seen.outcome).toEqual({ kind: 'timeout' })
     expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(20_000)
@@ -206,7 +227,11 @@ describe('what is left', () => {
     expect([outcome, processesWith(word)]).toEqual([{ kind: 'exit', code: 0 }, []])
   })
 
-  const TWO = (word: string, seconds: number) => ['sh', '-c', `sleep ${seconds}.${word} & echo ready; sleep ${seconds}.${word}`]
+  const TWO = (word: string, seconds: number) => [
+    'sh',
+    '-c',
+    `sleep ${seconds}.${word} & echo ready; sleep ${seconds}.${word}`,
+  ]
 
   test('S34 nothing survives when only the outer process is killed', async () => {
     const word = unique()
@@ -227,9 +252,13 @@ describe('what is left', () => {
     const words = { B: unique(), C: unique() }
     const ready = (['B', 'C'] as const).map((tier) => {
       const argv =
-        tier === 'C' ? TWO(words.C, 60) : ['python3', '-c', `print('ready', flush=True); import time; time.sleep(60) # ${words.B}`]
+        tier === 'C'
+          ? TWO(words.C, 60)
+          : ['python3', '-c', `print('ready', flush=True); import time; time.sleep(60) # ${words.B}`]
       return new Promise<void>((settle) => {
-        victim.launch({ plan: planOf(argv, { tier, limits: { timeout_ms: 60_000 } }) }, () => settle()).catch(() => undefined)
+        victim
+          .launch({ plan: planOf(argv, { tier, limits: { timeout_ms: 60_000 } }) }, () => settle())
+          .catch(() => undefined)
       })
     })
     await Promise.all(ready)
@@ -292,7 +321,8 @@ describe('what is left', () => {
 
   /** Each keeps its word in the command lines of all that it starts. */
   const STORMS: Readonly<Record<string, string>> = {
-    zombies: 'for _ in range(500):\n  try:\n    if os.fork() == 0: os._exit(0)\n  except OSError: pass\nwhile True: pass',
+    zombies:
+      'for _ in range(500):\n  try:\n    if os.fork() == 0: os._exit(0)\n  except OSError: pass\nwhile True: pass',
     forks: 'while True:\n  try: os.fork()\n  except OSError: pass',
     execs:
       "os.environ['N'] = '1'\nos.fork(); os.fork()\nos.execvp('sh', ['sh', '-c', 'exec sh -c \"$0\" \"$0\"', 'exec sh -c \"$0\" \"$0\" # WORD'])",
@@ -306,7 +336,9 @@ describe('what is left', () => {
     for (const tier of ['B', 'C'] as const) {
       const word = unique()
       const limits = { timeout_ms: 400, pids: 32 }
-      const seen = await arena.launch({ plan: planOf(attack(`# ${word}\n${source.replace('WORD', word)}`), { tier, limits }) })
+      const seen = await arena.launch({
+        plan: planOf(attack(`# ${word}\n${source.replace('WORD', word)}`), { tier, limits }),
+      })
       expect(['timeout', 'exit', 'signal'], tier).toContain(seen.outcome.kind)
       expect(processesWith(word), tier).toEqual([])
     }

@@ -32,21 +32,42 @@ const READS: readonly Seed[] = [
   ['seed T31: a way up', ({ file }) => ['cat', `${UP}${file.slice(1)}`]],
   ['seed T35: a folder glued to its option', ({ folder }) => ['tar', '-cf-', `-C${folder}`, 'canary']],
   ['seed T36: a URL of a file', ({ file }) => ['curl', '--silent', `file://${file}`]],
-  ['seed T38: a list of paths', ({ folder }) => ['sh', '-c', 'IFS=:; for at in $1; do cat "$at/canary"; done', 'sh', `a:${folder}`]],
-  ['seed T39: a path inside quoted code', ({ file }) => ['python3', '-c', `(print)(open(("${file}")).read())`]],
+  [
+    'seed T38: a list of paths',
+    ({ folder }) => ['sh', '-c', 'IFS=:; for at in $1; do cat "$at/canary"; done', 'sh', `a:${folder}`],
+  ],
+  [
+    'seed T39: a path inside quoted code',
+    ({ file }) => ['python3', '-c', `(print)(open(("${file}")).read())`],
+  ],
   ['seed T44: an interpreter', ({ file }) => ['python3', '-c', `print(open('${file}').read())`]],
   ['seed N2: a login shell', ({ file }) => ['bash', '-lc', `cat ${file}`]],
   ['seed N2: a shell with other options before', ({ file }) => ['sh', '-ec', `cat ${file}`]],
   ['seed N2: code glued to its option', ({ file }) => ['python3', `-cprint(open('${file}').read())`]],
-  ['seed N2: another interpreter’s option', ({ file }) => ['perl', '-e', `open(F, '<', '${file}') and print <F>`]],
-  ['seed N3: an interpreter by its full name', ({ file }) => ['/usr/bin/env', 'python3', '-c', `print(open('${file}').read())`]],
-  ['seed N3: an interpreter by the name of its version', ({ file }) => [PYTHON, '-c', `print(open('${file}').read())`]],
+  [
+    'seed N2: another interpreter’s option',
+    ({ file }) => ['perl', '-e', `open(F, '<', '${file}') and print <F>`],
+  ],
+  [
+    'seed N3: an interpreter by its full name',
+    ({ file }) => ['/usr/bin/env', 'python3', '-c', `print(open('${file}').read())`],
+  ],
+  [
+    'seed N3: an interpreter by the name of its version',
+    ({ file }) => [PYTHON, '-c', `print(open('${file}').read())`],
+  ],
   ['seed N3: git', ({ file }) => ['git', '-c', `alias.x=!cat ${file}`, 'x']],
   ['seed N3: awk', ({ file }) => ['awk', `BEGIN { while ((getline line < "${file}") > 0) print line }`]],
   ['seed N3: env', ({ file }) => ['env', '-S', `cat ${file}`]],
   ['seed N3: xargs', ({ file }) => ['xargs', '-a', '/dev/null', 'cat', file]],
-  ['seed N3: find', ({ folder }) => ['find', folder, '-maxdepth', '1', '-name', 'canary', '-exec', 'cat', '{}', ';']],
-  ['seed N3: tar', ({ folder }) => ['sh', '-c', 'tar -cf- -C "$1" canary | tar -xf- --to-command=cat', 'sh', folder]],
+  [
+    'seed N3: find',
+    ({ folder }) => ['find', folder, '-maxdepth', '1', '-name', 'canary', '-exec', 'cat', '{}', ';'],
+  ],
+  [
+    'seed N3: tar',
+    ({ folder }) => ['sh', '-c', 'tar -cf- -C "$1" canary | tar -xf- --to-command=cat', 'sh', folder],
+  ],
 ]
 
 describe('what reads', () => {
@@ -66,7 +87,9 @@ describe('what reads', () => {
     const { here, there } = arena.runFolder()
     for (const name of ['link', '-x']) symlinkSync(`${home}/canary`, join(here, name))
     const argv = words({ file: '', folder: '' })
-    expect((await arena.launch({ plan: planOf(['env', '-C', there, ...argv], { tier: 'B' }) })).out).toContain(CANARY)
+    expect(
+      (await arena.launch({ plan: planOf(['env', '-C', there, ...argv], { tier: 'B' }) })).out,
+    ).toContain(CANARY)
     expect((await arena.launch({ plan: planOf(argv, { workspace: 'run' }), runFolder: there })).out).toBe('')
   })
 })
@@ -74,7 +97,10 @@ describe('what reads', () => {
 describe('what writes', () => {
   const WRITES: readonly Seed[] = [
     ['seed T34: a path glued to a long option', ({ file }) => ['sort', `--output=${file}`, '/dev/null']],
-    ['seed T35: a relative path glued to a short one', ({ file }) => ['sort', `-o${UP}${file.slice(1)}`, '/dev/null']],
+    [
+      'seed T35: a relative path glued to a short one',
+      ({ file }) => ['sort', `-o${UP}${file.slice(1)}`, '/dev/null'],
+    ],
     ['seed N1: a dangling link as output', () => ['touch', 'dangling']],
   ]
   test.each(WRITES)('%s makes no file on the host', async (_title, words) => {
@@ -96,29 +122,39 @@ describe('what writes', () => {
 describe('what reaches out', () => {
   const NAMED: readonly (readonly [string, (port: number) => string[]])[] = [
     ['seed N4: a bare host', (port) => ['curl', '--silent', '--show-error', `localhost:${port}`]],
-    ['seed N4: a host behind a user’s name', (port) => ['git', 'ls-remote', `http://user@localhost:${port}/it`]],
+    [
+      'seed N4: a host behind a user’s name',
+      (port) => ['git', 'ls-remote', `http://user@localhost:${port}/it`],
+    ],
     ['seed N4: an address', (port) => ['curl', '--silent', '--show-error', `127.0.0.1:${port}`]],
     [
       'seed N4: a host in code',
-      (port) => ['python3', '-c', `import socket; socket.create_connection(('localhost', ${port})).sendall(b'\\n')`],
+      (port) => [
+        'python3',
+        '-c',
+        `import socket; socket.create_connection(('localhost', ${port})).sendall(b'\\n')`,
+      ],
     ],
   ]
-  test.each(NAMED)('%s is not reached, though no word of the call says that it is one', async (_title, words) => {
-    let reached = 0
-    const server = createServer((socket) => {
-      reached += 1
-      socket.on('error', () => socket.destroy()).end('HTTP/1.0 404 Not Found\r\n\r\n')
-    })
-    await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
-    const argv = words((server.address() as AddressInfo).port) // it listens on a port
-    await arena.launch({ plan: planOf(argv, { tier: 'B' }) })
-    expect(reached).toBeGreaterThan(0)
-    reached = 0
-    const { outcome, connections } = await arena.launch({ plan: planOf(argv) })
-    expect([reached, connections]).toEqual([0, []])
-    expect(outcome).not.toEqual({ kind: 'exit', code: 0 })
-    server.close()
-  })
+  test.each(NAMED)(
+    '%s is not reached, though no word of the call says that it is one',
+    async (_title, words) => {
+      let reached = 0
+      const server = createServer((socket) => {
+        reached += 1
+        socket.on('error', () => socket.destroy()).end('HTTP/1.0 404 Not Found\r\n\r\n')
+      })
+      await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
+      const argv = words((server.address() as AddressInfo).port) // it listens on a port
+      await arena.launch({ plan: planOf(argv, { tier: 'B' }) })
+      expect(reached).toBeGreaterThan(0)
+      reached = 0
+      const { outcome, connections } = await arena.launch({ plan: planOf(argv) })
+      expect([reached, connections]).toEqual([0, []])
+      expect(outcome).not.toEqual({ kind: 'exit', code: 0 })
+      server.close()
+    },
+  )
 })
 
 describe('what kills', () => {
@@ -134,7 +170,9 @@ describe('what kills', () => {
 
   test('seed N16: a process is named by its number, and the number is the sandbox’s own', async () => {
     const { pid } = await arena.facts()
-    const seen = await arena.launch({ plan: planOf(attack(`tell['kill'] = [attempt(os.kill, ${pid}, 9), attempt(os.killpg, ${pid}, 9)]`)) })
+    const seen = await arena.launch({
+      plan: planOf(attack(`tell['kill'] = [attempt(os.kill, ${pid}, 9), attempt(os.killpg, ${pid}, 9)]`)),
+    })
     expect(told(seen)).toEqual({ kill: ['ESRCH', 'ESRCH'] })
     expect((await arena.facts()).pid).toBe(pid)
   })
@@ -147,7 +185,9 @@ describe('words are words', () => {
       expect(seen.outcome, name).toEqual({ kind: 'exit', code: 127 })
       expect(seen.out, name).toBe('')
     }
-    expect((await arena.launch({ plan: planOf(['printf', '%s|', 'printf %s ran']) })).out).toBe('printf %s ran|')
+    expect((await arena.launch({ plan: planOf(['printf', '%s|', 'printf %s ran']) })).out).toBe(
+      'printf %s ran|',
+    )
   })
 
   test('seeds T37, T41: what no program can be given is refused by the plan’s own shape', () => {
@@ -177,7 +217,9 @@ describe('words are words', () => {
     ]
     for (const tier of ['B', 'C'] as const) {
       const seen = await arena.launch({
-        plan: planOf(['python3', '-c', 'import json, sys; print(json.dumps(sys.argv[1:]))', ...args], { tier }),
+        plan: planOf(['python3', '-c', 'import json, sys; print(json.dumps(sys.argv[1:]))', ...args], {
+          tier,
+        }),
       })
       expect(JSON.parse(seen.out), tier).toEqual(args)
     }

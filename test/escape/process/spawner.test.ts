@@ -17,27 +17,37 @@ test.each([
   ['killed', 'B', 'SIGKILL'],
   ['killed', 'C', 'SIGKILL'],
   ['stopped', 'C', 'SIGSTOP'],
-] as const)('%s in the middle of a call of tier %s: that one ends, and the next one runs', async (_, tier, signal) => {
-  await arena.launch({ plan: planOf(['true'], { tier }) }) // what is made once is made
-  const before = below(pid)
-  const heard = Promise.withResolvers<void>()
-  const running = arena.launch(
-    { plan: planOf(['/bin/sh', '-c', 'echo begun; exec sleep 60'], { tier, limits: { timeout_ms: 60_000 } }) },
-    () => heard.resolve(),
-  )
-  await heard.promise
-  const [spawner = 0, ...more] = spawnersBelow(pid)
-  expect([spawner > 0, more]).toEqual([true, []])
-  process.kill(spawner, signal)
-  expect((await running).outcome.kind).toBe('infra')
-  await eventually('nothing of it is left', () => below(pid).every((one) => before.includes(one)))
-  const next = await arena.launch({ plan: planOf(['echo', 'again'], { tier }) })
-  expect([next.outcome, next.out]).toEqual([{ kind: 'exit', code: 0 }, 'again\n'])
-  expect(spawnersBelow(pid)).not.toEqual([spawner])
-})
+] as const)(
+  '%s in the middle of a call of tier %s: that one ends, and the next one runs',
+  async (_, tier, signal) => {
+    await arena.launch({ plan: planOf(['true'], { tier }) }) // what is made once is made
+    const before = below(pid)
+    const heard = Promise.withResolvers<void>()
+    const running = arena.launch(
+      {
+        plan: planOf(['/bin/sh', '-c', 'echo begun; exec sleep 60'], {
+          tier,
+          limits: { timeout_ms: 60_000 },
+        }),
+      },
+      () => heard.resolve(),
+    )
+    await heard.promise
+    const [spawner = 0, ...more] = spawnersBelow(pid)
+    expect([spawner > 0, more]).toEqual([true, []])
+    process.kill(spawner, signal)
+    expect((await running).outcome.kind).toBe('infra')
+    await eventually('nothing of it is left', () => below(pid).every((one) => before.includes(one)))
+    const next = await arena.launch({ plan: planOf(['echo', 'again'], { tier }) })
+    expect([next.outcome, next.out]).toEqual([{ kind: 'exit', code: 0 }, 'again\n'])
+    expect(spawnersBelow(pid)).not.toEqual([spawner])
+  },
+)
 
 test('with perl missing the worker starts them itself, in both tiers', async () => {
-  const without = await Arena.open({ under: ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--ro-bind', '/etc/passwd', '/usr/bin/perl', '--'] })
+  const without = await Arena.open({
+    under: ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--ro-bind', '/etc/passwd', '/usr/bin/perl', '--'],
+  })
   for (const tier of ['B', 'C'] as const) {
     const { outcome, out } = await without.launch({ plan: planOf(['echo', tier], { tier }) })
     expect([outcome, out]).toEqual([{ kind: 'exit', code: 0 }, `${tier}\n`])

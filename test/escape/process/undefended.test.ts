@@ -29,7 +29,11 @@ afterAll(async () => {
 })
 
 const curl = async (...args: string[]): Promise<string> =>
-  (await arena.launch({ plan: planOf(['curl', '--silent', '--show-error', '--max-time', '8', ...args], { tier: 'B' }) })).out
+  (
+    await arena.launch({
+      plan: planOf(['curl', '--silent', '--show-error', '--max-time', '8', ...args], { tier: 'B' }),
+    })
+  ).out
 const onHost = async (source: string): Promise<Record<string, unknown>> =>
   told(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
 
@@ -43,11 +47,19 @@ const EGRESS = 'worker/sandbox/network/egress.ts'
 /** No address is judged. */
 const UNJUDGED: Weakness = [HOSTS, '|| answers.every(isPublic)', '|| answers.length > 0']
 /** What stands before the port may be anything that WHATWG reads. */
-const LOOSE: Weakness = [HOSTS, String.raw`/^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$/`, '/:([0-9]{1,5})$/']
+const LOOSE: Weakness = [
+  HOSTS,
+  String.raw`/^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$/`,
+  '/:([0-9]{1,5})$/',
+]
 /** What stands before the port is the host, as it is. */
 const UNREAD: readonly Weakness[] = [
   [HOSTS, ' || !URL.canParse(url)', ''],
-  [HOSTS, String.raw`new URL(url).hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')`, "text.slice(0, text.lastIndexOf(':'))"],
+  [
+    HOSTS,
+    String.raw`new URL(url).hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')`,
+    "text.slice(0, text.lastIndexOf(':'))",
+  ],
 ]
 
 /** Our egress but for these. */
@@ -60,7 +72,9 @@ type Attempt = Partial<EgressRules> & { readonly to: string }
 async function reached(By: typeof Egress, { to, ...rules }: Attempt): Promise<string> {
   const egress = new By({ hosts: [], privateHosts: new Set(), token: TOKEN, limits: {}, ...rules })
   const upstream = await egress.reach(to)
-  const where = upstream.ok ? `${upstream.value.socket.remoteAddress}:${upstream.value.socket.remotePort}` : upstream.error
+  const where = upstream.ok
+    ? `${upstream.value.socket.remoteAddress}:${upstream.value.socket.remotePort}`
+    : upstream.error
   egress.close()
   return where
 }
@@ -70,7 +84,10 @@ test('N02 without judging addresses: every spelling leads to the same place', as
   const weak = await without(UNJUDGED)
   for (const spelled of ['2130706433', '0x7f000001', '0177.0.0.1', '127.1', '127.000.0.1']) {
     const attempt = { to: `${spelled}:${port}`, hosts: [within()] }
-    expect([await reached(Egress, attempt), await reached(weak, attempt)], spelled).toEqual(['address_refused', within()])
+    expect([await reached(Egress, attempt), await reached(weak, attempt)], spelled).toEqual([
+      'address_refused',
+      within(),
+    ])
   }
 })
 
@@ -82,56 +99,104 @@ test('N03 without reading the IPv4 address inside of an IPv6 one: it is connecte
   ]
   const weak = await without(mapped)
   for (const answer of ['::ffff:127.0.0.1', '::ffff:7f00:1', '0:0:0:0:0:ffff:7f00:0001']) {
-    const attempt = { to: `mapped.example:${port}`, hosts: [`mapped.example:${port}`], resolve: async () => [answer] }
+    const attempt = {
+      to: `mapped.example:${port}`,
+      hosts: [`mapped.example:${port}`],
+      resolve: async () => [answer],
+    }
     expect(await reached(Egress, attempt), answer).toBe('address_refused')
     expect(await reached(weak, attempt), answer).toMatch(new RegExp(`127.0.0.1:${port}$`))
   }
 })
 
 test('N04 without judging what a name resolves to: a name leads inside', async () => {
-  const names: Weakness = [HOSTS, '|| answers.every(isPublic)', '|| isIP(to.host) === 0 || answers.every(isPublic)']
+  const names: Weakness = [
+    HOSTS,
+    '|| answers.every(isPublic)',
+    '|| isIP(to.host) === 0 || answers.every(isPublic)',
+  ]
   const weak = await without(names)
   for (const [name, resolve] of [
     ['localhost', undefined],
     ['mixed.example', async () => ['127.0.0.1', '93.184.215.14']],
   ] as const) {
-    const attempt = { to: `${name}:${port}`, hosts: [`${name}:${port}`], ...(resolve === undefined ? {} : { resolve }) }
-    expect([await reached(Egress, attempt), await reached(weak, attempt)], name).toEqual(['address_refused', within()])
+    const attempt = {
+      to: `${name}:${port}`,
+      hosts: [`${name}:${port}`],
+      ...(resolve === undefined ? {} : { resolve }),
+    }
+    expect([await reached(Egress, attempt), await reached(weak, attempt)], name).toEqual([
+      'address_refused',
+      within(),
+    ])
   }
 })
 
 test('N05 without one strict parser for check and connection: the host that is read first is not the one that is reached', async () => {
-  const ownReading: Weakness = [EGRESS, 'hosts, to))', "hosts, parseAuthority(/^[^@]*/.exec(authority)?.[0] ?? '') ?? to))"]
-  const attempt = { to: `listed.example:80@${within()}`, hosts: ['listed.example'], privateHosts: new Set([within()]) }
+  const ownReading: Weakness = [
+    EGRESS,
+    'hosts, to))',
+    "hosts, parseAuthority(/^[^@]*/.exec(authority)?.[0] ?? '') ?? to))",
+  ]
+  const attempt = {
+    to: `listed.example:80@${within()}`,
+    hosts: ['listed.example'],
+    privateHosts: new Set([within()]),
+  }
   const ways = [Egress, await without(ownReading), await without(LOOSE), await without(LOOSE, ownReading)]
-  expect(await Promise.all(ways.map((by) => reached(by, attempt)))).toEqual(['malformed', 'malformed', 'host_not_listed', within()])
+  expect(await Promise.all(ways.map((by) => reached(by, attempt)))).toEqual([
+    'malformed',
+    'malformed',
+    'host_not_listed',
+    within(),
+  ])
 })
 
 test('N06 not shown here: where our parser lets NUL pass, Node still connects to no name that holds it', async () => {
   const to = `inside.example\0.ok.example:${port}`
-  const resolve = async (host: string): Promise<string[]> => (host.split('\0', 1)[0] === 'inside.example' ? ['127.0.0.1'] : []) // as C does
+  const resolve = async (host: string): Promise<string[]> =>
+    host.split('\0', 1)[0] === 'inside.example' ? ['127.0.0.1'] : [] // as C does
   const attempt = { to, hosts: [`.ok.example:${port}`], privateHosts: new Set([to]), resolve }
-  for (const by of [Egress, await without(LOOSE), await without(...UNREAD)]) expect(await reached(by, attempt)).toBe('malformed')
+  for (const by of [Egress, await without(LOOSE), await without(...UNREAD)])
+    expect(await reached(by, attempt)).toBe('malformed')
   await expect(reached(await without(LOOSE, ...UNREAD), attempt)).rejects.toThrow(/without null bytes/)
 })
 
 test('N07 without label boundaries: a stranger ends as a listed host does', async () => {
   const labels: Weakness = ['shared/plan/egress-hosts.ts', ': host === name', ': host.endsWith(name)']
   const to = `evil-ok.com:${port}`
-  const attempt = { to, hosts: [`ok.com:${port}`], privateHosts: new Set([to]), resolve: async () => ['127.0.0.1'] }
-  expect([await reached(Egress, attempt), await reached(await without(labels), attempt)]).toEqual(['host_not_listed', within()])
+  const attempt = {
+    to,
+    hosts: [`ok.com:${port}`],
+    privateHosts: new Set([to]),
+    resolve: async () => ['127.0.0.1'],
+  }
+  expect([await reached(Egress, attempt), await reached(await without(labels), attempt)]).toEqual([
+    'host_not_listed',
+    within(),
+  ])
 })
 
 test('N08 without a judgement of each request: whoever follows a redirect ends where the plan does not lead', async () => {
-  const elsewhere = createHttp((_request, answer) => answer.writeHead(302, { location: `http://127.0.0.1:${port}/moved` }).end())
+  const elsewhere = createHttp((_request, answer) =>
+    answer.writeHead(302, { location: `http://127.0.0.1:${port}/moved` }).end(),
+  )
   const first = `127.0.0.1:${await listening(elsewhere)}`
-  const unlisted: Weakness = [EGRESS, "if (!isListed(this.#rules.hosts, to)) return this.refuse('host_not_listed', to)", '']
+  const unlisted: Weakness = [
+    EGRESS,
+    "if (!isListed(this.#rules.hosts, to)) return this.refuse('host_not_listed', to)",
+    '',
+  ]
   const load = weakened(unlisted)
   const weak = {
     ...(await load<typeof import('../../../worker/sandbox/network/egress.ts')>(EGRESS)),
-    ...(await load<typeof import('../../../worker/sandbox/network/http-proxy.ts')>('worker/sandbox/network/http-proxy.ts')),
+    ...(await load<typeof import('../../../worker/sandbox/network/http-proxy.ts')>(
+      'worker/sandbox/network/http-proxy.ts',
+    )),
   }
-  const followed = async (by: Pick<typeof weak, 'Egress' | 'proxyServer' | 'serveProxy'>): Promise<string> => {
+  const followed = async (
+    by: Pick<typeof weak, 'Egress' | 'proxyServer' | 'serveProxy'>,
+  ): Promise<string> => {
     const proxy = by.proxyServer()
     const rules = { hosts: [first], privateHosts: new Set([first, within()]), token: TOKEN, limits: {} }
     const hangUp = by.serveProxy(proxy, new by.Egress(rules))
@@ -141,20 +206,29 @@ test('N08 without a judgement of each request: whoever follows a redirect ends w
     proxy.close()
     return said
   }
-  expect([await followed({ Egress, proxyServer, serveProxy }), await followed(weak)]).toEqual(['host_not_listed\n', 'inside says /moved'])
+  expect([await followed({ Egress, proxyServer, serveProxy }), await followed(weak)]).toEqual([
+    'host_not_listed\n',
+    'inside says /moved',
+  ])
   elsewhere.close()
 })
 
 test('N09 without connecting to the checked address: the second answer is another', async () => {
   const unpinned: Weakness = [EGRESS, 'lookup: pinned, ', '']
-  const attempt = { to: `localhost:${port}`, hosts: [`localhost:${port}`], resolve: async () => ['93.184.215.14'] } // when it is checked
+  const attempt = {
+    to: `localhost:${port}`,
+    hosts: [`localhost:${port}`],
+    resolve: async () => ['93.184.215.14'],
+  } // when it is checked
   expect(await reached(await without(unpinned), attempt)).toBe(within()) // and what the system says, a moment later
 })
 
 test('N10 without a network namespace: a question for a name carries a word out', async () => {
   const word = `secret-${unique()}`
   const resolver = createSocket('udp4')
-  const heard = new Promise<string>((settle) => resolver.on('message', (question) => settle(question.toString('latin1'))))
+  const heard = new Promise<string>((settle) =>
+    resolver.on('message', (question) => settle(question.toString('latin1'))),
+  )
   await new Promise<void>((settle) => resolver.bind(0, '127.0.0.1', settle))
   await onHost(`
 import socket
@@ -174,7 +248,10 @@ test('N12 without the token: whoever gets to a call’s proxy is served', async 
   const weak = await without(open)
   const asked = async (By: typeof Egress): Promise<string> => {
     const proxy = proxyServer()
-    const hangUp = serveProxy(proxy, new By({ hosts: [within()], privateHosts: new Set([within()]), token: TOKEN, limits: {} }))
+    const hangUp = serveProxy(
+      proxy,
+      new By({ hosts: [within()], privateHosts: new Set([within()]), token: TOKEN, limits: {} }),
+    )
     const said = await curl('--proxy', `http://127.0.0.1:${await listening(proxy)}`, `http://${within()}/`)
     hangUp()
     proxy.close()

@@ -29,7 +29,9 @@ describe('the tool’s ending', () => {
         expect(outcome, tier).toEqual({ kind: 'exit', code })
       }
       for (const signal of ['SIGKILL', 'SIGSEGV', 'SIGTERM', 'SIGABRT']) {
-        const { outcome } = await arena.launch({ plan: planOf(['sh', '-c', `kill -${signal.slice(3)} $$`], { tier }) })
+        const { outcome } = await arena.launch({
+          plan: planOf(['sh', '-c', `kill -${signal.slice(3)} $$`], { tier }),
+        })
         expect(outcome, tier).toEqual({ kind: 'signal', signal })
       }
     }
@@ -38,7 +40,10 @@ describe('the tool’s ending', () => {
   test('S49 the sandbox’s own failure is not the tool’s', async () => {
     const plan = planOf(['true'], { workspace: 'run' })
     const { outcome } = await arena.launch({ plan, runFolder: '/nonexistent' })
-    expect(outcome).toMatchObject({ kind: 'infra', detail: expect.stringContaining("Can't find source path /nonexistent") })
+    expect(outcome).toMatchObject({
+      kind: 'infra',
+      detail: expect.stringContaining("Can't find source path /nonexistent"),
+    })
     // The same exit code, by the tool, which even says the same.
     const liar = planOf(['sh', '-c', 'echo "bwrap: Can\'t find source path" >&2; exit 1'])
     expect((await arena.launch({ plan: liar })).outcome).toEqual({ kind: 'exit', code: 1 })
@@ -47,7 +52,11 @@ describe('the tool’s ending', () => {
   test('S49 without `--json-status-fd`: both failures look the same', async () => {
     const unsaid: Swap = [['--json-status-fd', '5'], []]
     const [ours, theirs] = [
-      await arena.bare({ plan: planOf(['true'], { workspace: 'run' }), runFolder: '/nonexistent', swaps: [unsaid] }),
+      await arena.bare({
+        plan: planOf(['true'], { workspace: 'run' }),
+        runFolder: '/nonexistent',
+        swaps: [unsaid],
+      }),
       await arena.bare({ plan: planOf(['sh', '-c', 'exit 1']), swaps: [unsaid] }),
     ]
     expect([ours.code, ours.status, theirs.code, theirs.status]).toEqual([1, '', 1, ''])
@@ -84,17 +93,28 @@ describe('what went wrong', () => {
     status: undefined,
     complaint: '',
   }
-  const failed = (complaint: string) => outcomeOf({ ...ending, code: 1, status: { child: 7, code: undefined }, complaint })
+  const failed = (complaint: string) =>
+    outcomeOf({ ...ending, code: 1, status: { child: 7, code: undefined }, complaint })
 
   test('a moment’s want of the host is a failure of ours, what the host lacks is a refusal', () => {
-    for (const spawnError of ['EAGAIN', 'ENOMEM', 'EMFILE']) expect(outcomeOf({ ...ending, spawnError }).kind).toBe('infra')
+    for (const spawnError of ['EAGAIN', 'ENOMEM', 'EMFILE'])
+      expect(outcomeOf({ ...ending, spawnError }).kind).toBe('infra')
     for (const spawnError of ['ENOENT', 'EACCES'])
       expect(outcomeOf({ ...ending, spawnError })).toMatchObject({ code: 'sandbox_unavailable' })
-    expect(outcomeOf({ ...ending, spawnError: 'E2BIG' })).toMatchObject({ kind: 'refused', code: 'invalid_input' })
+    expect(outcomeOf({ ...ending, spawnError: 'E2BIG' })).toMatchObject({
+      kind: 'refused',
+      code: 'invalid_input',
+    })
     expect(failed("bwrap: Can't fork for pid 1: Resource temporarily unavailable\n").kind).toBe('infra')
-    expect(failed('bwrap: Creating new namespace failed: No space left on device\n')).toMatchObject({ code: 'sandbox_unavailable' })
-    expect(failed('bwrap: No permissions to create new namespace, likely because …\n')).toMatchObject({ code: 'sandbox_unavailable' })
-    expect(failed("bwrap: Can't chdir to /workspace/x: No such file or directory\n")).toMatchObject({ code: 'workspace_scope_denied' })
+    expect(failed('bwrap: Creating new namespace failed: No space left on device\n')).toMatchObject({
+      code: 'sandbox_unavailable',
+    })
+    expect(failed('bwrap: No permissions to create new namespace, likely because …\n')).toMatchObject({
+      code: 'sandbox_unavailable',
+    })
+    expect(failed("bwrap: Can't chdir to /workspace/x: No such file or directory\n")).toMatchObject({
+      code: 'workspace_scope_denied',
+    })
   })
 
   test('a process that outlived its call is told of, whatever else happened', () => {
@@ -109,9 +129,14 @@ describe('what went wrong', () => {
   })
 
   test('who ended by themselves was not ended by us, however late that was heard', () => {
-    const inC = (code: number | undefined) => ({ code: undefined, signal: undefined, status: { child: 7, code } })
+    const inC = (code: number | undefined) => ({
+      code: undefined,
+      signal: undefined,
+      status: { child: 7, code },
+    })
     const inB = { code: undefined, signal: undefined, status: undefined }
-    for (const own of [inC(0), inC(137), { ...inB, code: 0 }, { ...inB, signal: 'SIGSEGV' }]) expect(endedItself(own)).toBe(true)
+    for (const own of [inC(0), inC(137), { ...inB, code: 0 }, { ...inB, signal: 'SIGSEGV' }])
+      expect(endedItself(own)).toBe(true)
     for (const ours of [
       { ...inC(undefined), signal: 'SIGKILL' },
       { ...inB, signal: 'SIGKILL' },
@@ -142,14 +167,33 @@ describe('the command', () => {
   })
 
   test('S46 without `--`: the name is taken for an option', async () => {
-    expect((await arena.bare({ plan: planOf(['--version']), swaps: [[['--'], []]] })).out).toMatch(/util-linux/)
+    expect((await arena.bare({ plan: planOf(['--version']), swaps: [[['--'], []]] })).out).toMatch(
+      /util-linux/,
+    )
   })
 
   test('arguments arrive as they are: empty, spaces, quotes, newlines, substitutions, any bytes of UTF-8', async () => {
-    const args = ['', ' ', '$(id)', '`id`', '"', "'", '*', ';', 'a\nb', '\\', '--', '{name}', 'ü漢🙂', '\u0001\u001b[0m']
+    const args = [
+      '',
+      ' ',
+      '$(id)',
+      '`id`',
+      '"',
+      "'",
+      '*',
+      ';',
+      'a\nb',
+      '\\',
+      '--',
+      '{name}',
+      'ü漢🙂',
+      '\u0001\u001b[0m',
+    ]
     for (const tier of TIERS) {
       const seen = await arena.launch({
-        plan: planOf(['python3', '-c', 'import json, sys; print(json.dumps(sys.argv[1:]))', ...args], { tier }),
+        plan: planOf(['python3', '-c', 'import json, sys; print(json.dumps(sys.argv[1:]))', ...args], {
+          tier,
+        }),
       })
       expect(JSON.parse(seen.out), tier).toEqual(args)
     }
@@ -161,7 +205,10 @@ describe('the command', () => {
       const run = async (...argv: string[]) => (await arena.launch({ plan: planOf(argv, { tier }) })).outcome
       expect(await run('echo', 'a\0b')).toMatchObject({ kind: 'refused', code: 'invalid_input' })
       const smuggled = planOf(['ls', '/root'], { tier, env: { X: 'x\0--ro-bind\0/\0/root' } })
-      expect((await arena.launch({ plan: smuggled })).outcome).toMatchObject({ kind: 'refused', code: 'invalid_input' })
+      expect((await arena.launch({ plan: smuggled })).outcome).toMatchObject({
+        kind: 'refused',
+        code: 'invalid_input',
+      })
       expect(await run('echo', 'x'.repeat(131_072))).toMatchObject({ kind: 'refused', code: 'invalid_input' })
       expect(await run('echo', ...Array<string>(30).fill('x'.repeat(100_000)))).toMatchObject({
         kind: 'refused',
@@ -174,7 +221,10 @@ describe('the command', () => {
 
   test('S47 without either refusal of NUL: a value of the environment is an option of bubblewrap’s', async () => {
     const ARGV = 'worker/sandbox/plan/argv.ts'
-    const refusals = [String.raw`.some((text) => text.includes('\0'))`, String.raw`.some((option) => option.includes('\0'))`] as const
+    const refusals = [
+      String.raw`.some((text) => text.includes('\0'))`,
+      String.raw`.some((option) => option.includes('\0'))`,
+    ] as const
     const load = weakened(...refusals.map((one) => [ARGV, one, '.some(() => false)'] as const))
     const weak = await load<typeof import('../../../worker/sandbox/plan/argv.ts')>(ARGV)
     const admitted = weak.admit(planOf(['ls', '/tmp'], { env: { X: 'x\0--ro-bind\0/\0/tmp' } }))
@@ -182,7 +232,10 @@ describe('the command', () => {
     const host = await findHost()
     const { bwrap, args } = withoutOurInit(weak.commandFor(admitted.value, host, {}))
     const options = bwrap?.options.toString().split('\0').slice(4, -1) ?? [] // after the status and the filter
-    const { stdout } = spawnSync(host.programs.bwrap, [...options, ...args.slice(2)], { env: {}, encoding: 'utf8' })
+    const { stdout } = spawnSync(host.programs.bwrap, [...options, ...args.slice(2)], {
+      env: {},
+      encoding: 'utf8',
+    })
     expect(stdout.split('\n')).toEqual(expect.arrayContaining(['etc', 'root', 'usr']))
   })
 
@@ -194,31 +247,43 @@ describe('the command', () => {
   test('the environment cannot load code into the programs that set the limits', async () => {
     for (const name of ['LD_PRELOAD', 'LD_AUDIT', 'LD_LIBRARY_PATH', 'GLIBC_TUNABLES', 'GCONV_PATH']) {
       for (const tier of TIERS) {
-        const { outcome } = await arena.launch({ plan: planOf(['true'], { tier, env: { [name]: '/workspace/x' } }) })
+        const { outcome } = await arena.launch({
+          plan: planOf(['true'], { tier, env: { [name]: '/workspace/x' } }),
+        })
         expect(outcome, name).toMatchObject({ kind: 'refused', code: 'invalid_input' })
       }
     }
     const env = { PATH: '/usr/bin', GREETING: 'hello world' }
-    expect((await arena.launch({ plan: planOf(['printenv', 'GREETING', 'PATH', 'HOME'], { env }) })).out).toBe(
-      'hello world\n/usr/bin\n/tmp\n',
-    )
+    expect(
+      (await arena.launch({ plan: planOf(['printenv', 'GREETING', 'PATH', 'HOME'], { env }) })).out,
+    ).toBe('hello world\n/usr/bin\n/tmp\n')
   })
 })
 
 describe('standard streams', () => {
   test('a tool may open its standard streams by name', async () => {
-    const plan = (tier: 'B' | 'C') => planOf(['sh', '-c', 'cat /dev/stdin > /dev/stdout; echo oops > /dev/stderr'], { tier })
+    const plan = (tier: 'B' | 'C') =>
+      planOf(['sh', '-c', 'cat /dev/stdin > /dev/stdout; echo oops > /dev/stderr'], { tier })
     for (const tier of TIERS) {
       const seen = await arena.launch({ plan: plan(tier), stdin: 'hello\n' })
-      expect([seen.outcome, seen.out, seen.err], tier).toEqual([{ kind: 'exit', code: 0 }, 'hello\n', 'oops\n'])
+      expect([seen.outcome, seen.out, seen.err], tier).toEqual([
+        { kind: 'exit', code: 0 },
+        'hello\n',
+        'oops\n',
+      ])
     }
   })
 
   test('standard input is given whole, and a tool may ignore it', async () => {
     const stdin = 'x'.repeat(500_000)
     for (const tier of TIERS) {
-      expect((await arena.launch({ plan: planOf(['wc', '-c'], { tier }), stdin })).out.trim(), tier).toBe('500000')
-      expect((await arena.launch({ plan: planOf(['true'], { tier }), stdin })).outcome).toEqual({ kind: 'exit', code: 0 })
+      expect((await arena.launch({ plan: planOf(['wc', '-c'], { tier }), stdin })).out.trim(), tier).toBe(
+        '500000',
+      )
+      expect((await arena.launch({ plan: planOf(['true'], { tier }), stdin })).outcome).toEqual({
+        kind: 'exit',
+        code: 0,
+      })
       expect((await arena.launch({ plan: planOf(['cat'], { tier }), stdin: '' })).out).toBe('')
       expect((await arena.launch({ plan: planOf(['cat'], { tier }) })).out).toBe('')
     }
@@ -249,12 +314,24 @@ tell['read'] = sys.stdin.read()`)
   test('S52 D13 a tool in a prepared sandbox can neither grow nor change its standard input', async () => {
     const ready = await Arena.open({ prepared: {} })
     const seen = await ready.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
-    expect([seen.fromStock, told(seen)]).toEqual([true, { ends: { [OWN]: REFUSED, [OF_INIT]: CLOSED }, read: 'xyz' }])
+    expect([seen.fromStock, told(seen)]).toEqual([
+      true,
+      { ends: { [OWN]: REFUSED, [OF_INIT]: CLOSED }, read: 'xyz' },
+    ])
     await ready.close()
   })
 
   test('S52 D13 without perl, which makes the copy: a tool can grow the worker’s file', async () => {
-    const noPerl = ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--ro-bind', '/etc/passwd', '/usr/bin/perl', '--']
+    const noPerl = [
+      '/usr/bin/bwrap',
+      '--dev-bind',
+      '/',
+      '/',
+      '--ro-bind',
+      '/etc/passwd',
+      '/usr/bin/perl',
+      '--',
+    ]
     const without = await Arena.open({ under: noPerl })
     const seen = await without.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
     expect(told(seen)['ends']).toEqual({ [OWN]: ['ok', 'ok', 'ok'], [OF_INIT]: CLOSED })
@@ -293,7 +370,16 @@ describe('S48 a host that can’t (seed T56)', () => {
 
   test('S48 user namespaces are off: tier C is refused', async () => {
     // A sandbox around the worker in which no user namespace can be made: the kernel's own refusal.
-    const under = ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--unshare-user', '--disable-userns', '--die-with-parent', '--']
+    const under = [
+      '/usr/bin/bwrap',
+      '--dev-bind',
+      '/',
+      '/',
+      '--unshare-user',
+      '--disable-userns',
+      '--die-with-parent',
+      '--',
+    ]
     const host = await Arena.open({ under })
     await refuses(host, /namespace/i)
     await host.close()
@@ -334,7 +420,11 @@ describe('S48 a host that can’t (seed T56)', () => {
   test('tier B is given no folder that other calls have been in', async () => {
     const plan = planOf(['true'], { tier: 'B', workspace: 'run' })
     const { outcome } = await arena.launch({ plan, runFolder: arena.runFolder().there })
-    expect(outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable', detail: expect.stringContaining('plan tier C') })
+    expect(outcome).toMatchObject({
+      kind: 'refused',
+      code: 'sandbox_unavailable',
+      detail: expect.stringContaining('plan tier C'),
+    })
   })
 
   test('the worker runs as root: everything is refused (seed N11)', async () => {

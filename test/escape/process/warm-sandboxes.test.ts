@@ -67,8 +67,14 @@ describe('prepared or not', () => {
   test.each<[string, LaunchOrder]>([
     ['an ending of its own', { plan: planOf(['sh', '-c', 'echo out; echo err >&2; exit 7']) }],
     ['a signal', { plan: planOf(['sh', '-c', 'kill -SEGV $$']) }],
-    ['arguments as they are', { plan: planOf(['printf', '%s|', '', ' ', '$(id)', '-e', '--', 'a\nb', '`x`', '*', 'ü\u{1f600}']) }],
-    ['standard input', { plan: planOf(['sh', '-c', 'cat /dev/stdin; wc -c']), stdin: `\0${'x'.repeat(200_000)}` }],
+    [
+      'arguments as they are',
+      { plan: planOf(['printf', '%s|', '', ' ', '$(id)', '-e', '--', 'a\nb', '`x`', '*', 'ü\u{1f600}']) },
+    ],
+    [
+      'standard input',
+      { plan: planOf(['sh', '-c', 'cat /dev/stdin; wc -c']), stdin: `\0${'x'.repeat(200_000)}` },
+    ],
     ['an empty standard input', { plan: planOf(['wc', '-c']), stdin: '' }],
     ['no standard input', { plan: planOf(['sh', '-c', 'readlink /proc/self/fd/0; wc -c']) }],
     ['a folder to start in', { plan: planOf(['pwd'], { cwd: 'a/b' }) }],
@@ -99,7 +105,9 @@ describe('prepared or not', () => {
       file_bytes: 12_288,
       workspace_bytes: 1024 * 1024,
     }
-    const [one, other] = await bothWays({ plan: planOf(['sh', '-c', 'cat /proc/self/limits; df -k /workspace'], { limits }) })
+    const [one, other] = await bothWays({
+      plan: planOf(['sh', '-c', 'cat /proc/self/limits; df -k /workspace'], { limits }),
+    })
     expect(other).toEqual(one)
     expect(one?.out).toMatch(/Max open files +33 +33/)
     expect(one?.out).toMatch(/Max processes +8 +8/)
@@ -126,7 +134,9 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
   test('L8 they are proven by the canaries of tier C, each in one of its own', async () => {
     const facts = await prepared.facts()
     expect(facts.prepared.checks.filter(({ ok }) => !ok)).toEqual([])
-    expect(facts.prepared.checks.map(({ name }) => name)).toEqual(facts.tiers.C.checks.map(({ name }) => name))
+    expect(facts.prepared.checks.map(({ name }) => name)).toEqual(
+      facts.tiers.C.checks.map(({ name }) => name),
+    )
     expect((await cold.facts()).prepared).toMatchObject({ ok: false, lack: 'disabled' })
   })
 
@@ -147,14 +157,19 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     const { pid } = await arena.facts()
     const open = (): number => census(pid, join(arena.home, 'worker')).descriptors
     const before = open()
-    for (let i = 0; i < 3; i++) expect((await arena.launch({ plan: planOf(['cat']), stdin: 'x' })).fromStock).toBe(true)
-    await eventually('no gate waits, and what was opened is closed', () => gatesBelow(pid).length === 0 && open() === before)
+    for (let i = 0; i < 3; i++)
+      expect((await arena.launch({ plan: planOf(['cat']), stdin: 'x' })).fromStock).toBe(true)
+    await eventually(
+      'no gate waits, and what was opened is closed',
+      () => gatesBelow(pid).length === 0 && open() === before,
+    )
     await arena.close()
   })
 
   test('who asks for ever other shapes leaves room for what is asked for now', async () => {
     const arena = await Arena.open({ prepared: { stale_ms: 600_000 } })
-    for (let i = 0; i < 18; i++) expect((await arena.launch({ plan: planOf(['true'], { cwd: `other${i}` }) })).fromStock).toBe(true)
+    for (let i = 0; i < 18; i++)
+      expect((await arena.launch({ plan: planOf(['true'], { cwd: `other${i}` }) })).fromStock).toBe(true)
     expect((await arena.launch({ plan: planOf(['true']) })).fromStock).toBe(true)
     await arena.close()
   })
@@ -166,6 +181,10 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
       { plan: planOf(['true'], { workspace: 'run' }), runFolder: there },
       { plan: planOf(['true'], { egress: { mode: 'strict', hosts: ['example.com:443'] } }) },
     ]
-    for (const order of cases) expect(await prepared.launch(order)).toMatchObject({ fromStock: false, outcome: { kind: 'exit', code: 0 } })
+    for (const order of cases)
+      expect(await prepared.launch(order)).toMatchObject({
+        fromStock: false,
+        outcome: { kind: 'exit', code: 0 },
+      })
   })
 })

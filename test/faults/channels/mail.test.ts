@@ -1,7 +1,16 @@
 // Promise: a question reaches its approver by mail through either provider, or through an outbox and a mail server of one's own, whatever
 // dies in between; the link in it answers, nobody is written to twice about an end, and no token is ever shown.
 
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
@@ -25,7 +34,9 @@ beforeAll(async () => {
   hurt = await HurtStack.start({ loopbackChannels: mail.standIns })
   must(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['approver'] } }))
   must(await hurt.operator('putOperator', { params: { name: 'bob' }, body: { roles: ['auditor'] } }))
-  courier = must(await hurt.operator('putOperator', { params: { name: 'postman' }, body: { roles: ['courier'] } })).key ?? ''
+  courier =
+    must(await hurt.operator('putOperator', { params: { name: 'postman' }, body: { roles: ['courier'] } }))
+      .key ?? ''
 })
 afterEach(async () => {
   mail.trouble = undefined
@@ -50,13 +61,16 @@ const RESEND = { provider: 'resend', token: TOKENS.resend } as const
 const POSTMARK = { provider: 'postmark', token: TOKENS.postmark, stream: 'outbound' } as const
 const ask = () => hurt.propose('mark.asking', { mark: 'asked by mail\n' })
 const deliveries = async (call: Call): Promise<Delivery[]> =>
-  must(await insist(() => hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query: {} }))).items.filter(
-    ({ approval }) => approval === call.approval?.id,
-  )
+  must(
+    await insist(() => hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query: {} })),
+  ).items.filter(({ approval }) => approval === call.approval?.id)
 const delivered = (call: Call, recipient: string, state: DeliveryState): Promise<Delivery> =>
   eventually(
     `the mail to ${recipient} is ${state}`,
-    async () => (await deliveries(call)).find((delivery) => delivery.recipient === recipient && delivery.state === state),
+    async () =>
+      (await deliveries(call)).find(
+        (delivery) => delivery.recipient === recipient && delivery.state === state,
+      ),
     PATIENCE_MS,
   )
 const linkIn = (text: string): string => /https?:\/\/\S+\/approve\/\S+/.exec(text)?.[0] ?? ''
@@ -69,34 +83,45 @@ async function approveBy(url: string): Promise<number> {
   return (await fetch(url, { method: 'POST', body, headers })).status
 }
 
-test.each([RESEND, POSTMARK])('$provider: asked by mail, answered by the link in it; whoever may not answer gets none', async (via) => {
-  await put(via)
-  const call = await ask()
-  await delivered(call, 'ada', 'sent')
-  expect((await delivered(call, 'bob', 'dropped')).why).toMatch(/policy does not let/)
-  const [sent, ...more] = mail.about(call.id)
-  expect(more).toEqual([])
-  expect(sent).toMatchObject({ provider: via.provider, to: 'ada@example.com', from: 'Countersign <approvals@example.com>' })
-  expect(sent?.subject).toBe('dev wants to run mark.asking (medium risk)')
-  expect(sent?.text).toContain('asked by mail')
-  const link = linkIn(sent?.text ?? '')
-  expect(sent?.html).toContain(`href="${link}"`)
-  // What scanners do decides nothing.
-  for (const method of ['GET', 'HEAD', 'GET']) await fetch(link, { method })
-  expect((await hurt.read(call)).state).toBe('awaiting_approval')
-  expect(await approveBy(link)).toBe(200)
-  expect((await hurt.ended(call)).state).toBe('succeeded')
-  // Nobody is written to about the end; the page says it.
-  expect((await deliveries(call)).map(({ kind }) => kind)).toEqual(['asked', 'asked'])
-  expect(await (await fetch(link)).text()).toContain('Approved')
-  expect(mail.about(call.id)).toHaveLength(1)
-})
+test.each([RESEND, POSTMARK])(
+  '$provider: asked by mail, answered by the link in it; whoever may not answer gets none',
+  async (via) => {
+    await put(via)
+    const call = await ask()
+    await delivered(call, 'ada', 'sent')
+    expect((await delivered(call, 'bob', 'dropped')).why).toMatch(/policy does not let/)
+    const [sent, ...more] = mail.about(call.id)
+    expect(more).toEqual([])
+    expect(sent).toMatchObject({
+      provider: via.provider,
+      to: 'ada@example.com',
+      from: 'Countersign <approvals@example.com>',
+    })
+    expect(sent?.subject).toBe('dev wants to run mark.asking (medium risk)')
+    expect(sent?.text).toContain('asked by mail')
+    const link = linkIn(sent?.text ?? '')
+    expect(sent?.html).toContain(`href="${link}"`)
+    // What scanners do decides nothing.
+    for (const method of ['GET', 'HEAD', 'GET']) await fetch(link, { method })
+    expect((await hurt.read(call)).state).toBe('awaiting_approval')
+    expect(await approveBy(link)).toBe(200)
+    expect((await hurt.ended(call)).state).toBe('succeeded')
+    // Nobody is written to about the end; the page says it.
+    expect((await deliveries(call)).map(({ kind }) => kind)).toEqual(['asked', 'asked'])
+    expect(await (await fetch(link)).text()).toContain('Approved')
+    expect(mail.about(call.id)).toHaveLength(1)
+  },
+)
 
 test('what a provider must not do with a link, and what it knows again by, is said', async () => {
   await put(POSTMARK)
   const [first, second] = [await ask(), await ask()]
   await delivered(first, 'ada', 'sent')
-  expect(mail.about(first.id)[0]?.body).toMatchObject({ TrackLinks: 'None', TrackOpens: false, MessageStream: 'outbound' })
+  expect(mail.about(first.id)[0]?.body).toMatchObject({
+    TrackLinks: 'None',
+    TrackOpens: false,
+    MessageStream: 'outbound',
+  })
   await put(RESEND)
   await delivered(second, 'ada', 'sent')
   const third = await ask()
@@ -122,7 +147,10 @@ test('killed while the provider answers: sent again, under the same key and with
 test('a provider that wants patience gets it; one that refuses is told of, and tried again when an operator says so', async () => {
   await put({ ...RESEND, token: 're_CANARYwrong' })
   const call = await ask()
-  expect(await delivered(call, 'ada', 'failed')).toMatchObject({ tries: 1, why: 'resend answered 403 (invalid_api_key)' })
+  expect(await delivered(call, 'ada', 'failed')).toMatchObject({
+    tries: 1,
+    why: 'resend answered 403 (invalid_api_key)',
+  })
   const tested = must(await hurt.operator('testChannel', { params: { name: 'by-mail' } }))
   expect(tested).toEqual({ sent: false, why: 'resend answered 403 (invalid_api_key)' })
   await put(RESEND)
@@ -130,7 +158,9 @@ test('a provider that wants patience gets it; one that refuses is told of, and t
   mail.trouble = (response) => {
     limited++
     mail.trouble = undefined
-    response.writeHead(429, { 'retry-after': '1', 'content-type': 'application/json' }).end('{"name":"rate_limit_exceeded"}')
+    response
+      .writeHead(429, { 'retry-after': '1', 'content-type': 'application/json' })
+      .end('{"name":"rate_limit_exceeded"}')
   }
   expect(must(await hurt.operator('retryDeliveries', { params: { name: 'by-mail' } }))).toEqual({ due: 1 })
   await delivered(call, 'ada', 'sent')
@@ -140,13 +170,21 @@ test('a provider that wants patience gets it; one that refuses is told of, and t
   expect((await delivered(other, 'ada', 'failed')).why).toBe('postmark answered 422 (406)')
   // A test asks nothing, and goes to whoever has an address.
   await put(POSTMARK)
-  expect(must(await hurt.operator('testChannel', { params: { name: 'by-mail' } }))).toEqual({ sent: true, why: null })
-  expect(mail.mails.at(-1)).toMatchObject({ to: 'ada@example.com', subject: 'this is a test of the channel; it asks nothing' })
+  expect(must(await hurt.operator('testChannel', { params: { name: 'by-mail' } }))).toEqual({
+    sent: true,
+    why: null,
+  })
+  expect(mail.mails.at(-1)).toMatchObject({
+    to: 'ada@example.com',
+    subject: 'this is a test of the channel; it asks nothing',
+  })
   expect(linkIn(mail.mails.at(-1)?.text ?? '')).toBe('')
 })
 
 const drain = (...flags: string[]) =>
-  countersign(['channels', 'drain', 'by-mail', ...flags], { env: { COUNTERSIGN_URL: hurt.stack.url, COUNTERSIGN_KEY: courier } })
+  countersign(['channels', 'drain', 'by-mail', ...flags], {
+    env: { COUNTERSIGN_URL: hurt.stack.url, COUNTERSIGN_KEY: courier },
+  })
 const waiting = async (call: Call): Promise<Delivery> =>
   eventually(
     'it waits to be collected',
@@ -161,13 +199,21 @@ test('an outbox: what waits survives a kill, is handed out until it is said to b
   await strike(hurt.stack.edge)
   await revive(hurt.stack.edge)
   const collect = (done: string[]) =>
-    insist(() => client(hurt.stack.url, bearer(courier))('collectMessages', { params: { name: 'by-mail' }, body: { done } }))
+    insist(() =>
+      client(hurt.stack.url, bearer(courier))('collectMessages', {
+        params: { name: 'by-mail' },
+        body: { done },
+      }),
+    )
   for (const _ of [1, 2]) expect(must(await collect([])).items.map((item) => item.id)).toEqual([id])
   const dir = join(folder, 'mails')
   mkdirSync(dir)
   expect(await drain('--dir', dir)).toMatchObject({ code: 0, out: '1 delivered\n' })
   expect(await drain('--dir', dir)).toMatchObject({ code: 0, out: '0 delivered\n' })
-  expect(await drain('--dir', join(dir, 'nothing'))).toMatchObject({ code: 1, err: expect.stringContaining("can't be written") })
+  expect(await drain('--dir', join(dir, 'nothing'))).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("can't be written"),
+  })
   expect(must(await collect([])).items).toEqual([])
   expect(readdirSync(dir)).toEqual([`${id}.eml`])
   expect(statSync(join(dir, `${id}.eml`)).mode & 0o777).toBe(0o600)
@@ -188,13 +234,28 @@ test('a sendmail gets each mail; one that fails leaves it in the outbox; what ha
   const came = join(folder, 'came')
   writeFileSync(program, '#!/bin/sh\nexit 75\n')
   chmodSync(program, 0o700)
-  expect(await drain('--sendmail', program)).toMatchObject({ code: 1, out: expect.stringContaining('ended with 75') })
+  expect(await drain('--sendmail', program)).toMatchObject({
+    code: 1,
+    out: expect.stringContaining('ended with 75'),
+  })
   expect(await deliveries(first)).toContainEqual(
     expect.objectContaining({ state: 'due', tries: 1, why: expect.stringContaining('ended with 75') }),
   )
-  expect(await drain('--sendmail', join(folder, 'nothing'))).toMatchObject({ code: 1, err: expect.stringContaining("can't be used") })
-  must(await hurt.operator('answerApproval', { params: { id: second.approval?.id ?? '' }, body: { decision: 'deny' } }))
-  await eventually('the second is dropped', async () => (await deliveries(second)).every(({ state }) => state === 'dropped'), PATIENCE_MS)
+  expect(await drain('--sendmail', join(folder, 'nothing'))).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("can't be used"),
+  })
+  must(
+    await hurt.operator('answerApproval', {
+      params: { id: second.approval?.id ?? '' },
+      body: { decision: 'deny' },
+    }),
+  )
+  await eventually(
+    'the second is dropped',
+    async () => (await deliveries(second)).every(({ state }) => state === 'dropped'),
+    PATIENCE_MS,
+  )
   writeFileSync(program, `#!/bin/sh\necho "$@" >> ${came}\nenv >> ${came}\ncat >> ${came}\n`)
   expect(await drain('--sendmail', program)).toMatchObject({ code: 0, out: '1 delivered\n' })
   const text = readFileSync(came, 'utf8')
@@ -209,7 +270,9 @@ test('an outbox: a mail that is not taken stops no other', async () => {
   await put({ provider: 'outbox' }, { ada: ADDRESSES.ada, root: 'root@example.com' })
   const calls = [await ask(), await ask(), await ask()]
   const states = async () =>
-    (await Promise.all(calls.map(deliveries))).flat().map(({ recipient, state, tries }) => [recipient, state, tries])
+    (await Promise.all(calls.map(deliveries)))
+      .flat()
+      .map(({ recipient, state, tries }) => [recipient, state, tries])
   await eventually('all wait', async () => {
     const all = (await Promise.all(calls.map(deliveries))).flat()
     return all.length === 6 && all.every(({ why }) => why === 'waits to be collected')
@@ -219,7 +282,10 @@ test('an outbox: a mail that is not taken stops no other', async () => {
   chmodSync(program, 0o700)
   const drained = await drain('--sendmail', program)
   expect(drained).toMatchObject({ code: 1, out: expect.stringContaining('3 delivered\n3 not delivered') })
-  expect((await states()).sort()).toEqual([...calls.map(() => ['ada', 'due', 1]), ...calls.map(() => ['root', 'sent', 1])])
+  expect((await states()).sort()).toEqual([
+    ...calls.map(() => ['ada', 'due', 1]),
+    ...calls.map(() => ['root', 'sent', 1]),
+  ])
 })
 
 test('an outbox of more than a page: the longest waiting first, whatever is delayed behind it, and each once', async () => {
@@ -229,7 +295,9 @@ test('an outbox of more than a page: the longest waiting first, whatever is dela
   const asked = async (many: number) => {
     for (let made = 0; made < many; made += 20) await Promise.all(Array.from({ length: 20 }, ask))
   }
-  const newest = async () => must(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query: { state: 'due' } })).items
+  const newest = async () =>
+    must(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query: { state: 'due' } }))
+      .items
   await asked(120)
   const first = await eventually(
     'a page waits',
@@ -240,7 +308,8 @@ test('an outbox of more than a page: the longest waiting first, whatever is dela
     30_000,
   )
   await asked(40) // newer ones, which the first are not to be lost behind
-  const isNew = ({ id, why }: Delivery) => why === 'waits to be collected' && first.every((one) => one.id !== id)
+  const isNew = ({ id, why }: Delivery) =>
+    why === 'waits to be collected' && first.every((one) => one.id !== id)
   await eventually('they wait', async () => (await newest()).filter(isNew).length >= 60, PATIENCE_MS)
   const page = await newest()
   const query = { state: 'due' as const, after: page.at(-1)?.id ?? '' } // other tests' are dropped
@@ -257,7 +326,10 @@ test('an outbox is for whoever may collect it, alone; put to a provider, what wa
   await waiting(call)
   for (const name of ['ada', 'bob']) {
     const { key } = must(await hurt.operator('rotateOperatorKey', { params: { name } }))
-    const asked = await client(hurt.stack.url, bearer(key ?? ''))('collectMessages', { params: { name: 'by-mail' }, body: {} })
+    const asked = await client(hurt.stack.url, bearer(key ?? ''))('collectMessages', {
+      params: { name: 'by-mail' },
+      body: {},
+    })
     expect(asked).toMatchObject({ ok: false, error: { status: 403, code: 'forbidden' } })
   }
   await put(RESEND)

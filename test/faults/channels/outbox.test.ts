@@ -50,10 +50,17 @@ const deliveries = async (name: string, call: Call): Promise<Delivery[]> =>
   must(await insist(() => hurt.operator('listDeliveries', { params: { name }, query: {} }))).items.filter(
     ({ approval }) => approval === approvalOf(call),
   )
-const delivered = (name: string, call: Call, kind: Delivery['kind'], state: DeliveryState, within_ms = 30_000): Promise<Delivery> =>
+const delivered = (
+  name: string,
+  call: Call,
+  kind: Delivery['kind'],
+  state: DeliveryState,
+  within_ms = 30_000,
+): Promise<Delivery> =>
   eventually(
     `${name}: ${kind} is ${state}`,
-    async () => (await deliveries(name, call)).find((delivery) => delivery.kind === kind && delivery.state === state),
+    async () =>
+      (await deliveries(name, call)).find((delivery) => delivery.kind === kind && delivery.state === state),
     within_ms,
   )
 const ASKS_TWO =
@@ -80,7 +87,11 @@ test('an approval is told, signed by each key, with a link that its recipient al
   const url = asked?.data.approval.url ?? ''
   const nonce = /name="nonce" value="([^"]+)"/.exec(await (await fetch(url)).text())?.[1] ?? ''
   const form = new URLSearchParams({ decision: 'approve', nonce, reason: '' })
-  const posted = await fetch(url, { method: 'POST', body: form, headers: { origin: hurt.stack.url, 'sec-fetch-site': 'same-origin' } })
+  const posted = await fetch(url, {
+    method: 'POST',
+    body: form,
+    headers: { origin: hurt.stack.url, 'sec-fetch-site': 'same-origin' },
+  })
   expect(posted.status).toBe(200)
   await delivered('pager', call, 'ended', 'sent')
   expect(came(call)[1]).toMatchObject({
@@ -98,9 +109,19 @@ test('an operator changes what is asked: whoever was asked about something else 
   const call = await ask()
   await delivered('pager', call, 'asked', 'sent')
   const changed = { decision: 'approve' as const, arguments: { mark: 'less' } }
-  const { digest } = must(await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }))
-  const [first, second] = await eventually('it is asked anew', () => came(call).length === 2 && came(call), 30_000)
-  expect([second?.type, second?.data.recipient, second?.data.approval.digest]).toEqual(['approval.requested', 'ada', digest])
+  const { digest } = must(
+    await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }),
+  )
+  const [first, second] = await eventually(
+    'it is asked anew',
+    () => came(call).length === 2 && came(call),
+    30_000,
+  )
+  expect([second?.type, second?.data.recipient, second?.data.approval.digest]).toEqual([
+    'approval.requested',
+    'ada',
+    digest,
+  ])
   expect(idOf(second ?? { headers: {} })).not.toBe(idOf(first ?? { headers: {} }))
   const [old, now] = [first?.data.approval.url ?? '', second?.data.approval.url ?? '']
   expect([(await fetch(old)).status, (await fetch(now)).status]).toEqual([410, 200])
@@ -176,7 +197,10 @@ test('what ended a week ago is forgotten with all that was sent of it, and what 
   await strike(hurt.stack.edge)
   const db = fileOf('channel', hurt.stack.state.dir)
   const week_ms = LIMITS.delivery_days * 24 * 3_600_000
-  expect(db.prepare('update approvals set ended_at = ended_at - ? where id = ?').run(week_ms, approvalOf(old)).changes).toBe(1)
+  expect(
+    db.prepare('update approvals set ended_at = ended_at - ? where id = ?').run(week_ms, approvalOf(old))
+      .changes,
+  ).toBe(1)
   db.close()
   await revive(hurt.stack.edge)
   await put('other') // whatever it is told sets its alarm
@@ -191,7 +215,9 @@ test('killed between the question and its delivery, and again between two attemp
   await strike(hurt.stack.edge) // at once: the run may not have told its channels, or they may not have begun
   await revive(hurt.stack.edge)
   await eventually('an attempt', () => came(call).length > 0, 30_000)
-  await eventually('a pause', async () => (await deliveries('pager', call)).some(({ why }) => why === 'it answered 503'))
+  await eventually('a pause', async () =>
+    (await deliveries('pager', call)).some(({ why }) => why === 'it answered 503'),
+  )
   await strike(hurt.stack.edge)
   receiver.reply = taking
   const before = came(call).length
@@ -222,10 +248,14 @@ test('channels in order: the second is silent when the first is answered in time
   await delivered('now', quick, 'ended', 'sent')
   const told = await delivered('later', slow, 'asked', 'sent')
   expect(came(slow).map(({ path }) => path.split('?')[0])).toEqual(['POST /now', 'POST /later'])
-  expect((came(slow)[1]?.at ?? 0) - (came(slow)[0]?.data.approval.requested_at ?? 0)).toBeGreaterThanOrEqual(3_000)
+  expect((came(slow)[1]?.at ?? 0) - (came(slow)[0]?.data.approval.requested_at ?? 0)).toBeGreaterThanOrEqual(
+    3_000,
+  )
   expect(told.tries).toBe(1)
   // The other was due before it.
-  expect(await deliveries('later', quick)).toMatchObject([{ kind: 'asked', state: 'dropped', tries: 0, why: 'the approval had ended' }])
+  expect(await deliveries('later', quick)).toMatchObject([
+    { kind: 'asked', state: 'dropped', tries: 0, why: 'the approval had ended' },
+  ])
   expect(came(quick).map(({ path, type }) => `${path.split('?')[0]} ${type}`)).toEqual([
     'POST /now approval.requested',
     'POST /now approval.ended',
@@ -266,7 +296,10 @@ test('N14 a redirect is not followed, a huge answer is not read, silence ends; g
   expect((await said()).why).toMatch(/no answer within/)
   receiver.reply = (response) => response.writeHead(410).end()
   const call = await ask()
-  expect(await delivered('strict', call, 'asked', 'failed')).toMatchObject({ tries: 1, why: 'it answered 410' })
+  expect(await delivered('strict', call, 'asked', 'failed')).toMatchObject({
+    tries: 1,
+    why: 'it answered 410',
+  })
   receiver.reply = taking
   expect(must(await hurt.operator('retryDeliveries', { params: { name: 'strict' } }))).toEqual({ due: 1 })
   await delivered('strict', call, 'asked', 'sent')
@@ -280,7 +313,10 @@ test('N14 no channel inside of the network is taken', async () => {
     'https://a:b@example.com/',
     'http://example.com/',
   ]) {
-    const done = await hurt.operator('putChannel', { params: { name: 'inside' }, body: { kind: 'webhook', url, keys: [KEY] } })
+    const done = await hurt.operator('putChannel', {
+      params: { name: 'inside' },
+      body: { kind: 'webhook', url, keys: [KEY] },
+    })
     expect([url, done.ok ? 'taken' : done.error.code]).toEqual([url, 'channel_refused'])
   }
 })
@@ -291,7 +327,9 @@ test('V02 a channel’s secrets are in no answer, log or journal, and on disk in
   await delivered('pager', call, 'asked', 'sent')
   receiver.reply = (response) => response.writeHead(500).end(CANARY)
   must(await answer(call))
-  await eventually('a failed attempt', async () => (await deliveries('pager', call)).some(({ why }) => why === 'it answered 500'))
+  await eventually('a failed attempt', async () =>
+    (await deliveries('pager', call)).some(({ why }) => why === 'it answered 500'),
+  )
   // Nobody listens there: what the runtime says of that is in the log.
   await put('nobody', { url: `http://127.0.0.1:1/${CANARY}?t=${CANARY}` })
   answers.push(must(await hurt.operator('testChannel', { params: { name: 'nobody' } })))

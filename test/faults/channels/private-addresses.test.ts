@@ -18,7 +18,10 @@ const THROUGH = `export default { async fetch(request, { OUTSIDE }) {
 } }`
 
 /** workerd with that network; what it says of an address, and what it has written. */
-async function withNetwork(network: string, work: (ask: (to: string) => Promise<string>) => Promise<void>): Promise<void> {
+async function withNetwork(
+  network: string,
+  work: (ask: (to: string) => Promise<string>) => Promise<void>,
+): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-outside-'))
   const port = await freePort()
   const config = `using Workerd = import "/workerd/workerd.capnp";
@@ -33,7 +36,8 @@ const through :Workerd.Worker = (
 );
 `
   writeFileSync(join(folder, 'serve.capnp'), config)
-  const ask = async (to: string) => (await fetch(`http://127.0.0.1:${port}/`, { headers: { 'x-to': to } })).text()
+  const ask = async (to: string) =>
+    (await fetch(`http://127.0.0.1:${port}/`, { headers: { 'x-to': to } })).text()
   const spec = {
     name: 'workerd',
     argv: pdeathsig([join(ROOT, 'node_modules/workerd/bin/workerd'), 'serve', join(folder, 'serve.capnp')]),
@@ -76,8 +80,17 @@ test('N14 the network of channels reaches this host by no address, and is refuse
       for (const address of [...own, ...mapped])
         expect([address, await ask(at(address))]).toEqual([address, expect.stringMatching(/^not reached/)])
       // Refused, not tried: what is tried ends otherwise, and later.
-      for (const address of ['[64:ff9b::7f00:1]', '[64:ff9b:1::7f00:1]', '[2002:7f00:1::]', '[::127.0.0.1]', '[2001:0:7f00:1::]'])
-        expect([address, await ask(at(address))]).toEqual([address, expect.stringMatching(/^not reached: internal error/)])
+      for (const address of [
+        '[64:ff9b::7f00:1]',
+        '[64:ff9b:1::7f00:1]',
+        '[2002:7f00:1::]',
+        '[::127.0.0.1]',
+        '[2001:0:7f00:1::]',
+      ])
+        expect([address, await ask(at(address))]).toEqual([
+          address,
+          expect.stringMatching(/^not reached: internal error/),
+        ])
     })
   } finally {
     server.closeAllConnections()

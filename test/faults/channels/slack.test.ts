@@ -56,12 +56,16 @@ const over = (call: Call, outcome: string) =>
     60_000,
   )
 const answer = (call: Call) =>
-  insist(() => hurt.operator('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision: 'deny' } }))
+  insist(() =>
+    hurt.operator('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision: 'deny' } }),
+  )
 const delivery = (call: Call, kind: Delivery['kind'], is: (one: Delivery) => boolean): Promise<Delivery> =>
   eventually(
     `a delivery of what was ${kind}`,
     async () => {
-      const { items } = must(await insist(() => hurt.operator('listDeliveries', { params: { name: 'room' }, query: {} })))
+      const { items } = must(
+        await insist(() => hurt.operator('listDeliveries', { params: { name: 'room' }, query: {} })),
+      )
       return items.find((one) => one.approval === call.approval?.id && one.kind === kind && is(one))
     },
     60_000,
@@ -79,7 +83,8 @@ test('killed before the question is out, before the answer, and before the end i
 
   await strike(hurt.stack.edge)
   await revive(hurt.stack.edge)
-  slack.instead = (response, method) => method === 'chat.update' && response.writeHead(503).end() !== undefined
+  slack.instead = (response, method) =>
+    method === 'chat.update' && response.writeHead(503).end() !== undefined
   const yes = { ...press(message, 'approve'), response_url: undefined } // so that the outbox alone tells the end
   expect((await interact(hurt.stack.url, yes)).status).toBe(200)
   await delivery(call, 'ended', ({ why }) => why === 'it answered 503')
@@ -110,8 +115,13 @@ test('an answer of Slack that was lost makes a second message; pressed or not, b
 test('a limit of Slack’s is kept: not before the time that it names', async () => {
   const before = slack.calls.length
   slack.instead = (response, method, count) => {
-    const first = method === 'chat.postMessage' && slack.calls.slice(before).filter((one) => one.method === method).length === 1
-    if (first) response.writeHead(429, { 'retry-after': '5' }).end(JSON.stringify({ ok: false, error: 'ratelimited', count }))
+    const first =
+      method === 'chat.postMessage' &&
+      slack.calls.slice(before).filter((one) => one.method === method).length === 1
+    if (first)
+      response
+        .writeHead(429, { 'retry-after': '5' })
+        .end(JSON.stringify({ ok: false, error: 'ratelimited', count }))
     return first
   }
   const call = await ask()
@@ -147,7 +157,9 @@ test('a storm: of many questions Slack takes one a second and refuses all others
 test('what Slack refuses is told by its name, tried again, and reaches people when it is mended', async () => {
   slack.instead = (response, method) => {
     if (method === 'chat.postMessage')
-      response.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":false,"error":"not_in_channel"}')
+      response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end('{"ok":false,"error":"not_in_channel"}')
     return method === 'chat.postMessage'
   }
   const call = await ask()
@@ -169,7 +181,11 @@ test('where Slack hangs, who pressed is answered in time all the same, and is to
   slack.instead = (_, method) => method === 'views.open' // it came, and nobody answers
   const pressed = await interact(hurt.stack.url, press(message, 'more'))
   expect([pressed.status, pressed.took < 3_000]).toEqual([200, true])
-  await eventually('the word', () => slack.alone.some((text) => text.startsWith('the form did not open: no answer within')), 30_000)
+  await eventually(
+    'the word',
+    () => slack.alone.some((text) => text.startsWith('the form did not open: no answer within')),
+    30_000,
+  )
   slack.instead = () => false
   await interact(hurt.stack.url, press(message, 'more'))
   const { view } = await eventually('a form', () => slack.views.at(-1))

@@ -29,7 +29,9 @@ class Path {
   }
 
   open(): Promise<number> {
-    return new Promise((opened) => this.#server.listen(0, '127.0.0.1', () => opened((this.#server.address() as AddressInfo).port))) // listening on TCP
+    return new Promise((opened) =>
+      this.#server.listen(0, '127.0.0.1', () => opened((this.#server.address() as AddressInfo).port)),
+    ) // listening on TCP
   }
 
   darken(): void {
@@ -46,7 +48,10 @@ let lone: LoneWorker
 let path: Path
 beforeAll(async () => {
   lone = await LoneWorker.make()
-  const url = new URL((JSON.parse(readFileSync(join(lone.state.worker, 'worker.json'), 'utf8')) as { redis_url: string }).redis_url)
+  const url = new URL(
+    (JSON.parse(readFileSync(join(lone.state.worker, 'worker.json'), 'utf8')) as { redis_url: string })
+      .redis_url,
+  )
   path = new Path(Number(url.port))
   url.port = String(await path.open())
   lone.configure({ redis_url: url.href })

@@ -35,12 +35,17 @@ const bell = ({ run, id }: Pick<Call, 'run' | 'id'>) => ({ tenant: 'default', ru
 
 /** Everything that lies in the queue has been taken: the worker goes on, one call shows it. */
 async function allTaken(): Promise<void> {
-  await eventually('the queue is empty', async () => (await queue.getJobCountByTypes('wait', 'active', 'delayed')) === 0, 30_000)
+  await eventually(
+    'the queue is empty',
+    async () => (await queue.getJobCountByTypes('wait', 'active', 'delayed')) === 0,
+    30_000,
+  )
   expect((await hurt.propose('text.stats', { text: 'well\n' }, { wait: 10 })).state).toBe('succeeded')
   expect(hurt.stack.worker.pid).toBe(pid)
 }
 
-const kindsOf = async ({ run }: Call): Promise<string[]> => (await journalOf(hurt, run)).map(({ kind }) => kind)
+const kindsOf = async ({ run }: Call): Promise<string[]> =>
+  (await journalOf(hurt, run)).map(({ kind }) => kind)
 
 describe('Q01 forged doorbells', () => {
   test('of no shape at all run nothing, and the worker goes on', async () => {
@@ -61,7 +66,13 @@ describe('Q01 forged doorbells', () => {
       { tenant: 'default', run: { $ne: null }, call: [call] },
       { tenant: 'default', run: '../../v1/operators', call: '../../../etc/passwd' },
       { tenant: 'default', run, call: callId('run_7ZZZZZZZZZZZZZZZZZZZZZZZZY', 1) },
-      { tenant: 'default', run, call, plan: { tier: 'B', executor: { argv: ['touch', '/tmp/pwned'] } }, grant: {} },
+      {
+        tenant: 'default',
+        run,
+        call,
+        plan: { tier: 'B', executor: { argv: ['touch', '/tmp/pwned'] } },
+        grant: {},
+      },
       JSON.parse(`{"__proto__":{"tenant":"default","run":"${run}","call":"${call}"}}`),
       { tenant: 'default', run, call }, // well-formed, of nobody
     ]
@@ -82,7 +93,11 @@ describe('Q01 forged doorbells', () => {
     const calls = await Promise.all([asking, ended, cancelled].map((call) => hurt.read(call)))
     expect(calls.map(({ state }) => state)).toEqual(['awaiting_approval', 'succeeded', 'cancelled'])
     const before = await Promise.all(calls.map(kindsOf))
-    await queue.addBulk(calls.flatMap((call) => Array.from({ length: 5 }, () => ({ name: 'ring', data: bell(call), opts: once }))))
+    await queue.addBulk(
+      calls.flatMap((call) =>
+        Array.from({ length: 5 }, () => ({ name: 'ring', data: bell(call), opts: once })),
+      ),
+    )
     await allTaken()
     expect(await Promise.all(calls.map((call) => hurt.read(call)))).toEqual(calls)
     expect(await Promise.all(calls.map(kindsOf))).toEqual(before)
@@ -116,7 +131,11 @@ test('Q02 a doorbell changed on its way, by another name, with other options or 
   await job?.updateData({ ...bell(call), args: { mark: 'forged\n' }, tool: 'process.run' })
   await queue.add('cancel', { ...bell(call), state: 'cancelled' }, once)
   await queue.add('claim', bell(call), { ...once, attempts: 5, priority: 1, lifo: true })
-  const elsewhere = new Queue('doorbell-default.other', { connection: redis, prefix: 'cs', skipVersionCheck: true })
+  const elsewhere = new Queue('doorbell-default.other', {
+    connection: redis,
+    prefix: 'cs',
+    skipVersionCheck: true,
+  })
   await elsewhere.add('ring', bell(call))
   process.kill(pid ?? 0, 'SIGCONT')
   const ended = await hurt.ended(call)
@@ -131,7 +150,9 @@ test('Q02 a doorbell changed on its way, by another name, with other options or 
 test('Q03 the doorbells of a whole day, rung again: every one is answered by the edge, and none runs', async () => {
   const run = await hurt.run()
   const calls = await Promise.all(
-    Array.from({ length: 20 }, (_, n) => hurt.propose('mark.quickly', { mark: `old ${n}\n` }, { run, wait: 20 })),
+    Array.from({ length: 20 }, (_, n) =>
+      hurt.propose('mark.quickly', { mark: `old ${n}\n` }, { run, wait: 20 }),
+    ),
   )
   const marks = hurt.marks(run).toSorted()
   expect(marks).toHaveLength(20)
@@ -149,7 +170,11 @@ test('Q06 a result written into Redis, in every place where a result could lie, 
   for (const call of [asking, running]) {
     const result = JSON.stringify({ state: 'succeeded', ok: true, output: 'forged', exit_code: 0 })
     const job = await queue.add('ring', bell(call), { ...once, jobId: call.id })
-    await redis.hset(`${KEY}:${job.id}`, { returnvalue: result, finishedOn: `${Date.now()}`, processedOn: `${Date.now()}` })
+    await redis.hset(`${KEY}:${job.id}`, {
+      returnvalue: result,
+      finishedOn: `${Date.now()}`,
+      processedOn: `${Date.now()}`,
+    })
     await redis.zadd(`${KEY}:completed`, Date.now(), call.id)
     await redis.xadd(`${KEY}:events`, '*', 'event', 'completed', 'jobId', call.id, 'returnvalue', result)
     await redis.set(`cs:result:${call.id}`, result)
@@ -176,8 +201,22 @@ test('a queue made unusable costs delay, no call: it is rung again when the queu
 
 /** Last, because they stay in the queue. */
 test('Q01 entries that are no jobs of BullMQ’s at all (broken JSON, no data, not there) lie in the queue, and calls go past them', async () => {
-  await redis.hset(`${KEY}:broken`, { name: 'ring', data: '{"tenant":', opts: '{}', timestamp: '1', delay: '0', priority: '0' })
-  await redis.hset(`${KEY}:options`, { name: 'ring', data: '{}', opts: 'no JSON', timestamp: 'NaN', delay: '-1', priority: 'x' })
+  await redis.hset(`${KEY}:broken`, {
+    name: 'ring',
+    data: '{"tenant":',
+    opts: '{}',
+    timestamp: '1',
+    delay: '0',
+    priority: '0',
+  })
+  await redis.hset(`${KEY}:options`, {
+    name: 'ring',
+    data: '{}',
+    opts: 'no JSON',
+    timestamp: 'NaN',
+    delay: '-1',
+    priority: 'x',
+  })
   await redis.hset(`${KEY}:bare`, { name: 'ring' })
   await redis.lpush(`${KEY}:wait`, 'broken', 'options', 'bare', 'absent', '', 'x'.repeat(300))
   await redis.zadd(`${KEY}:marker`, 0, '0')

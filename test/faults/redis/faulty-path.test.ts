@@ -7,7 +7,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { attested, endsIn, journalOf } from '../../support/auditor.ts'
-import { about, eventually, HurtStack, processesWith, revive, strike } from '../../support/stack/hurt-stack.ts'
+import {
+  about,
+  eventually,
+  HurtStack,
+  processesWith,
+  revive,
+  strike,
+} from '../../support/stack/hurt-stack.ts'
 import {
   arrivesTwice,
   asItShould,
@@ -24,7 +31,12 @@ const late: Fault = async ({ forward, reply }) => {
   reply(answer)
 }
 
-const FAULTS = { 'is lost': lostOnTheWay, 'is done, but not heard of': failedButPersisted, 'arrives twice': arrivesTwice, 'is late': late }
+const FAULTS = {
+  'is lost': lostOnTheWay,
+  'is done, but not heard of': failedButPersisted,
+  'arrives twice': arrivesTwice,
+  'is late': late,
+}
 const WHOLE = Array.from({ length: 40 }, (_, n) => `line ${n}\n`).join('')
 
 let hurt: HurtStack
@@ -40,7 +52,8 @@ afterAll(async () => {
 })
 afterEach(() => eventually('nothing is left in the spool', () => hurt.spool().size === 0))
 
-const kindsOf = async (call: Call): Promise<string[]> => (await journalOf(hurt, call.run)).map(({ kind }) => kind)
+const kindsOf = async (call: Call): Promise<string[]> =>
+  (await journalOf(hurt, call.run)).map(({ kind }) => kind)
 const ONCE = ['allowed', 'claimed', 'succeeded']
 
 describe.each(Object.entries(FAULTS))('what %s', (what, fault) => {

@@ -39,12 +39,27 @@ async function start(): Promise<void> {
   if (!started.ok) throw new Error(started.error)
 }
 
-const connection = (username: 'edge' | 'worker') => ({ host: '127.0.0.1', port, username, password: secrets.redis[username] })
+const connection = (username: 'edge' | 'worker') => ({
+  host: '127.0.0.1',
+  port,
+  username,
+  password: secrets.redis[username],
+})
 
 /** What the server answers to one command: its value, or its error as text. */
-async function answer(user: 'edge' | 'worker' | 'nobody', command: string, ...args: string[]): Promise<unknown> {
+async function answer(
+  user: 'edge' | 'worker' | 'nobody',
+  command: string,
+  ...args: string[]
+): Promise<unknown> {
   const options = user === 'nobody' ? { host: '127.0.0.1', port } : connection(user)
-  const redis = new Redis({ ...options, lazyConnect: true, enableReadyCheck: false, retryStrategy: () => null, maxRetriesPerRequest: 0 })
+  const redis = new Redis({
+    ...options,
+    lazyConnect: true,
+    enableReadyCheck: false,
+    retryStrategy: () => null,
+    maxRetriesPerRequest: 0,
+  })
   redis.on('error', () => undefined) // told again by the command
   try {
     return await redis.call(command, ...args)
@@ -98,7 +113,8 @@ describe.each(['edge', 'worker'] as const)('Q08 the user `%s`', (user) => {
   test('may touch its prefix and nothing else', async () => {
     expect(await answer(user, 'SET', 'cs:probe', '1')).toBe('OK')
     expect(await answer(user, 'GET', 'cs:probe')).toBe('1')
-    for (const key of ['probe', 'bull:x', 'CS:x', 'cs', 'xcs:x']) expect(await answer(user, 'SET', key, '1')).toMatch(/^NOPERM/)
+    for (const key of ['probe', 'bull:x', 'CS:x', 'cs', 'xcs:x'])
+      expect(await answer(user, 'SET', key, '1')).toMatch(/^NOPERM/)
     expect(await answer(user, 'RENAME', 'cs:probe', 'probe')).toMatch(/^NOPERM/)
     expect(await answer(user, 'PUBLISH', 'other', 'x')).toMatch(/^NOPERM/)
     expect(await answer(user, 'SUBSCRIBE', 'cs:events')).toBe(1)
@@ -110,7 +126,9 @@ describe.each(['edge', 'worker'] as const)('Q08 the user `%s`', (user) => {
     expect(await answer(user, 'EVAL', "return redis.call('GET', 'elsewhere')", '0')).toMatch(
       /can't access|ACL failure|NOPERM|No permission/i,
     )
-    expect(await answer(user, 'EVAL', "return redis.call('FLUSHALL')", '0')).toMatch(/can't run|ACL failure|NOPERM|No permission/i)
+    expect(await answer(user, 'EVAL', "return redis.call('FLUSHALL')", '0')).toMatch(
+      /can't run|ACL failure|NOPERM|No permission/i,
+    )
   })
 })
 
@@ -123,7 +141,9 @@ test('nobody comes in without a password', async () => {
 
 test('it listens on loopback only, and no password is in its files or on its command line', () => {
   const wanted = port.toString(16).toUpperCase().padStart(4, '0')
-  const sockets = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((file) => readFileSync(file, 'utf8').split('\n').slice(1))
+  const sockets = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((file) =>
+    readFileSync(file, 'utf8').split('\n').slice(1),
+  )
   const listening = sockets
     .map((line) => line.trim().split(/\s+/))
     .filter(([, local, , flag]) => flag === '0A' && local?.endsWith(`:${wanted}`))
@@ -137,7 +157,9 @@ test('it listens on loopback only, and no password is in its files or on its com
     `/proc/${server.pid}/environ`,
     join(state.log, 'redis.log'),
   ]
-  for (const file of exposed) for (const secret of Object.values(secrets.redis)) expect(readFileSync(file, 'utf8')).not.toContain(secret)
+  for (const file of exposed)
+    for (const secret of Object.values(secrets.redis))
+      expect(readFileSync(file, 'utf8')).not.toContain(secret)
 })
 
 test('BullMQ adds, works, retries and tells, all within the list', async () => {
@@ -163,7 +185,9 @@ test('BullMQ adds, works, retries and tells, all within the list', async () => {
     {},
     { attempts: 2, backoff: { type: 'fixed', delay: 20 }, jobId: 'call_1', deduplication: { id: 'call_1' } },
   )
-  await expect.poll(() => seen.toSorted(), { timeout: 10_000 }).toEqual(['delayed#0', 'fails once#0', 'fails once#1', 'plain#0'])
+  await expect
+    .poll(() => seen.toSorted(), { timeout: 10_000 })
+    .toEqual(['delayed#0', 'fails once#0', 'fails once#1', 'plain#0'])
   await queue.pause()
   await queue.resume()
   await expect
@@ -176,7 +200,10 @@ test('BullMQ adds, works, retries and tells, all within the list', async () => {
 
 /** How many of 50 acknowledged doorbells are left after `kill -9` of the server and a new start. */
 async function surviving(name: string): Promise<number> {
-  const queue = new Queue(name, { prefix: 'cs', connection: { ...connection('edge'), maxRetriesPerRequest: null } })
+  const queue = new Queue(name, {
+    prefix: 'cs',
+    connection: { ...connection('edge'), maxRetriesPerRequest: null },
+  })
   queue.on('error', () => undefined) // the connection breaks: that is the test
   await queue.addBulk(Array.from({ length: 50 }, (_, n) => ({ name: 'ring', data: { n } })))
   await server.kill()
@@ -192,7 +219,10 @@ test('an acknowledged doorbell survives kill -9 of the server', async () => {
 
 test('control: were `default` stripped of its rights, the replay would drop them in silence', async () => {
   const acl = join(state.redis, 'users.acl')
-  writeFileSync(acl, redisAcl(secrets).replace(/^user default .*$/m, 'user default off resetkeys resetchannels -@all'))
+  writeFileSync(
+    acl,
+    redisAcl(secrets).replace(/^user default .*$/m, 'user default off resetkeys resetchannels -@all'),
+  )
   chmodSync(acl, 0o600)
   await server.restart()
   expect(await surviving('dropped')).toBe(0)

@@ -39,7 +39,11 @@ async function ranOnce(calls: readonly Call[], within_ms: number): Promise<void>
   for (const call of ended) {
     expect(call.state).toBe('succeeded')
     expect(hurt.marks(call.run)).toHaveLength(1)
-    expect((await journalOf(hurt, call.run)).map(({ kind }) => kind)).toEqual(['allowed', 'claimed', 'succeeded'])
+    expect((await journalOf(hurt, call.run)).map(({ kind }) => kind)).toEqual([
+      'allowed',
+      'claimed',
+      'succeeded',
+    ])
     await attested(hurt, call)
   }
 }
@@ -64,7 +68,9 @@ test(`Redis killed and away for ${OUTAGE_MS / 1000} s: calls are acknowledged me
 test('edge and Redis killed, and the edge is back first: it acknowledges, and rings when Redis is there', async () => {
   await Promise.all([strike(hurt.stack.redis), strike(hurt.stack.edge)])
   const starting = revive(hurt.stack.edge) // not ready before Redis is, and yet it answers
-  const answered = await insist(() => hurt.agent('proposeCallInNewRun', { body: { tool: 'mark.quickly', args: { mark: 'first\n' } } }))
+  const answered = await insist(() =>
+    hurt.agent('proposeCallInNewRun', { body: { tool: 'mark.quickly', args: { mark: 'first\n' } } }),
+  )
   const call = answered.ok ? answered.value : undefined
   expect(call?.state).toBe('granted')
   await sleep(2_000)

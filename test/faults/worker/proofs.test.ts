@@ -18,9 +18,23 @@ let agent: Client
 beforeAll(async () => {
   hurt = await HurtStack.start()
   const executor = { kind: 'process' as const, tiers: ['C' as const], argv: ['true'], stdin: 'none' as const }
-  const body = { description: 'd', input_schema: { type: 'object' }, capabilities: [], executor, workspace: 'call' as const, limits: {} }
-  must(await hurt.operator('putTool', { params: { name: TOOL }, body: { ...body, egress: { mode: 'strict', hosts: [] } } }))
-  const { key = '' } = must(await hurt.operator('putAgent', { params: { name: POOL }, body: { tools: ['*'], pool: POOL } }))
+  const body = {
+    description: 'd',
+    input_schema: { type: 'object' },
+    capabilities: [],
+    executor,
+    workspace: 'call' as const,
+    limits: {},
+  }
+  must(
+    await hurt.operator('putTool', {
+      params: { name: TOOL },
+      body: { ...body, egress: { mode: 'strict', hosts: [] } },
+    }),
+  )
+  const { key = '' } = must(
+    await hurt.operator('putAgent', { params: { name: POOL }, body: { tools: ['*'], pool: POOL } }),
+  )
   agent = client(hurt.stack.url, bearer(key))
 })
 afterAll(() => hurt?.stop())
@@ -38,7 +52,8 @@ test('K04 a call that a worker may not have is sent on to one that may, by its o
   expect(await bells()).toBe(1)
   redis.disconnect()
   await able.run(call.id)
-  for (const { id } of [modest, able]) granted(await hurt.operator('revokeWorker', { params: { worker: id } }))
+  for (const { id } of [modest, able])
+    granted(await hurt.operator('revokeWorker', { params: { worker: id } }))
 })
 
 test('L9 K04 a proof that is too old counts for nothing, whoever claims; what nobody could take lapses and says why', async () => {
@@ -46,7 +61,9 @@ test('L9 K04 a proof that is too old counts for nothing, whoever claims; what no
   const [waits, lapses] = [await propose(), await propose()]
   await hurt.stack.edge.stop()
   const tenant = fileOf('tenant', hurt.stack.state.dir)
-  tenant.prepare('update proofs set received_at = received_at - ? where worker in (?, ?)').run(LIMITS.proof_ms, able.id, again.id)
+  tenant
+    .prepare('update proofs set received_at = received_at - ? where worker in (?, ?)')
+    .run(LIMITS.proof_ms, able.id, again.id)
   tenant.close()
   const run = runFileOf(lapses.run, hurt.stack.state.dir)
   run.prepare("update calls set record = json_set(record, '$.status.until', ?)").run(Date.now())
@@ -62,7 +79,8 @@ test('L9 K04 a proof that is too old counts for nothing, whoever claims; what no
     },
   })
   expect(refusal(await able.claim(waits.id))).toMatch(/sandbox_unavailable/)
-  const read = async (call: typeof lapses) => must(await agent('readCall', { params: { run: call.run, call: call.id } }))
+  const read = async (call: typeof lapses) =>
+    must(await agent('readCall', { params: { run: call.run, call: call.id } }))
   await eventually('it is given up', async () => (await read(lapses)).state === 'lapsed', 70_000)
   expect((await read(lapses)).result?.error).toEqual({
     code: 'never_claimed',
@@ -76,11 +94,15 @@ test('D2 T02 a weak key that an older edge enrolled is left out of the key file,
   const [weak, sound] = [await enrol(['C']), await enrol(['C'])]
   await hurt.stack.edge.stop()
   const tenant = fileOf('tenant', hurt.stack.state.dir)
-  const x = Buffer.from('26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05', 'hex').toString('base64url') // order 8
+  const x = Buffer.from('26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05', 'hex').toString(
+    'base64url',
+  ) // order 8
   tenant.prepare('update workers set x = ? where id = ?').run(x, weak.id)
   tenant.close()
   await revive(hurt.stack.edge)
-  const served: unknown = await (await fetch(new URL('/.well-known/countersign/keys.json', hurt.stack.url))).json()
+  const served: unknown = await (
+    await fetch(new URL('/.well-known/countersign/keys.json', hurt.stack.url))
+  ).json()
   const read = Keys.safeParse(served)
   expect(read.error).toBeUndefined()
   const workers = read.data?.keys.map(({ worker }) => worker)

@@ -13,7 +13,15 @@ import { signRequest } from '../../../shared/evidence/http-signature.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { client } from '../../../shared/routes/client.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
-import { about, eventually, HurtStack, must, processesWith, revive, strike } from '../../support/stack/hurt-stack.ts'
+import {
+  about,
+  eventually,
+  HurtStack,
+  must,
+  processesWith,
+  revive,
+  strike,
+} from '../../support/stack/hurt-stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 let hurt: HurtStack
@@ -42,7 +50,10 @@ const cloneLog = (): string => readFileSync(join(clone.log, 'worker.log'), 'utf8
 /** Traces of the executions, on either host. */
 function marks({ run }: Call): string[] {
   const path = join(clone.worker, 'runs', run, 'ran')
-  return [...hurt.marks(run), ...(existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : [])]
+  return [
+    ...hurt.marks(run),
+    ...(existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : []),
+  ]
 }
 const doubledAt = async (): Promise<number | null> => {
   const { items } = must(await hurt.operator('listWorkers', {}))
@@ -51,7 +62,9 @@ const doubledAt = async (): Promise<number | null> => {
 
 /** What the clone's process could say, signed with the key that was copied. */
 async function claimAsClone(call: Call, process: string) {
-  const key = JSON.parse(readFileSync(join(hurt.stack.state.worker, 'key.json'), 'utf8')) as PrivateJwk & { worker: string }
+  const key = JSON.parse(readFileSync(join(hurt.stack.state.worker, 'key.json'), 'utf8')) as PrivateJwk & {
+    worker: string
+  }
   let epoch = ''
   const asking = client(hurt.stack.url, ({ method, url, body }) =>
     signRequest(
@@ -60,7 +73,8 @@ async function claimAsClone(call: Call, process: string) {
       Date.now(),
     ),
   )
-  const claim = () => asking('claim', { body: { run: call.run, call: call.id, tiers: ['B', 'C'], egress: true, process } })
+  const claim = () =>
+    asking('claim', { body: { run: call.run, call: call.id, tiers: ['B', 'C'], egress: true, process } })
   const first = await claim()
   if (first.ok || first.error.code !== 'stale_epoch') return first
   epoch = first.error.epoch ?? ''
@@ -80,7 +94,9 @@ test('D6 L2 a clone that starts beside its worker gets no call, receives the rea
     error: { status: 409, code: 'worker_in_use' },
   })
   await eventually('operators are told', async () => ((await doubledAt()) ?? 0) >= before)
-  const calls = await Promise.all(Array.from({ length: 12 }, (_, n) => hurt.propose('mark.quickly', { mark: `${n}\n` })))
+  const calls = await Promise.all(
+    Array.from({ length: 12 }, (_, n) => hurt.propose('mark.quickly', { mark: `${n}\n` })),
+  )
   for (const call of calls) expect((await hurt.ended(call)).state).toBe('succeeded')
   expect(calls.map((call) => marks(call).length)).toEqual(calls.map(() => 1))
   expect(cloneLog()).not.toMatch(/"msg":"(?:ready|ended)"/)
@@ -106,18 +122,44 @@ test('D9 K02 a claim that was signed ahead of time and recorded is refused when 
   const pool = 'recorded'
   const peer = await PeerWorker.enrol(hurt.stack.url, hurt.operator, pool)
   const secret = 'recorded-secret-0001'
-  must(await hurt.operator('putSecret', { params: { name: 'recorded' }, body: { value: secret, tools: ['with.secret'] } }))
+  must(
+    await hurt.operator('putSecret', {
+      params: { name: 'recorded' },
+      body: { value: secret, tools: ['with.secret'] },
+    }),
+  )
   const { ...tool } = must(await hurt.operator('readTool', { params: { name: 'talk.slowly' } }))
   const { description, input_schema, capabilities, executor, egress, limits } = tool
-  const spec = { description, input_schema, capabilities, executor, egress, limits, workspace: 'call' as const, secrets: ['recorded'] }
+  const spec = {
+    description,
+    input_schema,
+    capabilities,
+    executor,
+    egress,
+    limits,
+    workspace: 'call' as const,
+    secrets: ['recorded'],
+  }
   must(await hurt.operator('putTool', { params: { name: 'with.secret' }, body: spec as never }))
-  must(await hurt.operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], pool, budget: { max_calls_per_run: 10_000 } } }))
+  must(
+    await hurt.operator('putAgent', {
+      params: { name: 'dev' },
+      body: { tools: ['*'], pool, budget: { max_calls_per_run: 10_000 } },
+    }),
+  )
   const call = await hurt.propose('with.secret', { mark: 'x' })
   if (call.approval !== undefined)
-    must(await hurt.operator('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+    must(
+      await hurt.operator('answerApproval', {
+        params: { id: call.approval.id },
+        body: { decision: 'approve' },
+      }),
+    )
 
   const path = '/v1/worker/claims'
-  const body = Buffer.from(JSON.stringify({ run: call.run, call: call.id, tiers: ['B', 'C'], egress: true, process: peer.process }))
+  const body = Buffer.from(
+    JSON.stringify({ run: call.run, call: call.id, tiers: ['B', 'C'], egress: true, process: peer.process }),
+  )
   const ahead = Date.now() + (LIMITS.signature_age_s - 2) * 1_000
   const recorded = signRequest(
     { method: 'POST', authority: new URL(hurt.stack.url).host, path, body },
@@ -139,7 +181,11 @@ test('D9 K02 a claim that was signed ahead of time and recorded is refused when 
   expect(back.ok).toBe(true)
   for (let time = 0; time < 3; time++) {
     const again = await send()
-    expect([again.status, JSON.parse(again.text).code, again.text.includes(secret)]).toEqual([401, 'stale_epoch', false])
+    expect([again.status, JSON.parse(again.text).code, again.text.includes(secret)]).toEqual([
+      401,
+      'stale_epoch',
+      false,
+    ])
   }
   expect((await peer.claim(call.id)).ok).toBe(true) // its own process may ask again, signed anew
 })

@@ -9,7 +9,10 @@ import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {
-  expect(process.getuid?.(), 'this test must run as root, for it mounts a small disk; `npm test` in CI does').toBe(0)
+  expect(
+    process.getuid?.(),
+    'this test must run as root, for it mounts a small disk; `npm test` in CI does',
+  ).toBe(0)
   lone = await LoneWorker.make()
   const { worker } = lone.state
   const { uid, gid } = statSync(worker)
@@ -37,15 +40,22 @@ function fill(): void {
   expect(bavail).toBe(0)
 }
 
-test('what it could not begin it does not claim, and it says so; with room again it serves', { timeout: 60_000 }, async () => {
+test('what it could not begin it does not claim, and it says so; with room again it serves', {
+  timeout: 60_000,
+}, async () => {
   await lone.settled(await lone.call({ argv: ['true'] }))
   await eventually('nothing of it is left', () => lone.spool.begun.size === 0)
   fill()
   const calls = await Promise.all(Array.from({ length: 12 }, () => lone.call({ argv: ['true'] })))
-  await lone.said('the spool can’t be written; running calls go on, and nothing new is taken until it can', { reason: 'ENOSPC' })
+  await lone.said('the spool can’t be written; running calls go on, and nothing new is taken until it can', {
+    reason: 'ENOSPC',
+  })
   await eventually('the rest lies there for others', async () => {
     const lying = await lone.lying()
-    return lying > 0 && lying === calls.length - lone.log.filter(({ msg }) => msg === 'a call was left alone').length
+    return (
+      lying > 0 &&
+      lying === calls.length - lone.log.filter(({ msg }) => msg === 'a call was left alone').length
+    )
   })
   expect(calls.map(({ claims }) => claims)).toEqual(calls.map(() => 0))
   rmSync(filler())

@@ -6,7 +6,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { attested, endsIn, journalOf } from '../../support/auditor.ts'
-import { about, boundTo, eventually, HurtStack, must, processesWith, revive, strike } from '../../support/stack/hurt-stack.ts'
+import {
+  about,
+  boundTo,
+  eventually,
+  HurtStack,
+  must,
+  processesWith,
+  revive,
+  strike,
+} from '../../support/stack/hurt-stack.ts'
 
 const KNOWN_WITHIN_MS = 20_000
 
@@ -23,15 +32,28 @@ afterAll(async () => {
 })
 
 /** A call whose process has left its mark and stays for `seconds`. */
-async function running(tool: 'mark.slowly' | 'mark.again' | 'mark.relayed', seconds: string, on = hurt): Promise<Call> {
+async function running(
+  tool: 'mark.slowly' | 'mark.again' | 'mark.relayed',
+  seconds: string,
+  on = hurt,
+): Promise<Call> {
   const call = await on.propose(tool, { mark: `${seconds}\n`, seconds })
   if (call.approval !== undefined)
-    must(await on.operator('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
-  await eventually(`the process of ${call.id} runs`, () => on.marks(call.run).length === 1 && processesWith(seconds).length > 0)
+    must(
+      await on.operator('answerApproval', {
+        params: { id: call.approval.id },
+        body: { decision: 'approve' },
+      }),
+    )
+  await eventually(
+    `the process of ${call.id} runs`,
+    () => on.marks(call.run).length === 1 && processesWith(seconds).length > 0,
+  )
   return on.read(call)
 }
 
-const endsOf = async ({ run }: Call): Promise<string[]> => endsIn(await journalOf(hurt, run)).map(({ kind }) => kind)
+const endsOf = async ({ run }: Call): Promise<string[]> =>
+  endsIn(await journalOf(hurt, run)).map(({ kind }) => kind)
 
 describe('a worker killed in the middle', () => {
   let call: Call
@@ -47,7 +69,11 @@ describe('a worker killed in the middle', () => {
   })
 
   test('S35 its process is gone at once, the call is indeterminate within 20 s though nobody asks, and attested', async () => {
-    const left = () => [...processesWith(stays), ...processesWith(relayed), ...boundTo(hurt.stack.state.worker)]
+    const left = () => [
+      ...processesWith(stays),
+      ...processesWith(relayed),
+      ...boundTo(hurt.stack.state.worker),
+    ]
     await eventually('no process is left, no relay either', () => left().length === 0, 2_000)
     expect(await hurt.toldByLog(call, KNOWN_WITHIN_MS + 2_000)).toBe('indeterminate')
     const ended = await hurt.read(call)
@@ -59,7 +85,9 @@ describe('a worker killed in the middle', () => {
 
     await revive(hurt.stack.worker)
     await eventually('the worker says what it lost', () =>
-      hurt.workerLog().find(({ level, first }) => level === 'warn' && Array.isArray(first) && first.includes(call.id)),
+      hurt
+        .workerLog()
+        .find(({ level, first }) => level === 'warn' && Array.isArray(first) && first.includes(call.id)),
     )
     expect(await endsOf(call)).toEqual(['indeterminate'])
     expect(hurt.marks(call.run)).toHaveLength(1)
@@ -91,7 +119,8 @@ test('Q05 a worker that slept beyond its lease: what it then says of a finished 
   process.kill(pid, 'SIGSTOP')
   const at = Date.now()
   try {
-    for (const call of [short, long]) expect(await hurt.toldByLog(call, KNOWN_WITHIN_MS + 2_000)).toBe('indeterminate')
+    for (const call of [short, long])
+      expect(await hurt.toldByLog(call, KNOWN_WITHIN_MS + 2_000)).toBe('indeterminate')
     expect(Date.now() - at).toBeGreaterThan(LIMITS.lease_ms - LIMITS.heartbeat_ms - 1_000)
     await eventually('the short one’s process has ended by itself', () => processesWith(brief).length === 0)
     expect(processesWith(stays)).not.toEqual([]) // a sleeping worker kills nothing
@@ -121,7 +150,9 @@ test('a cancel reaches the running process within 5 s, and the worker attests th
   const stays = about(60)
   const call = await running('mark.slowly', stays)
   const at = Date.now()
-  expect(must(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } })).state).toBe('running')
+  expect(must(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } })).state).toBe(
+    'running',
+  )
   await eventually('the process is gone', () => processesWith(stays).length === 0, 5_000)
   const ended = await hurt.ended(call, 5_000 - (Date.now() - at))
   expect(ended).toMatchObject({ state: 'failed', result: { ok: false, error: { code: 'cancelled' } } })
@@ -136,14 +167,18 @@ test('P11 cancels that race with claims: each call has one end, and no process o
   const race = async (n: number): Promise<Call> => {
     const call = await hurt.propose('mark.slowly', { mark: 'race\n', seconds: stays })
     await sleep(n * 4) // from before the claim to well behind it; how far that is depends on who else is at work
-    if (n === LAST) await eventually('the last one runs', async () => (await hurt.read(call)).state === 'running', 20_000)
+    if (n === LAST)
+      await eventually('the last one runs', async () => (await hurt.read(call)).state === 'running', 20_000)
     must(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } }))
     return hurt.ended(call, 10_000)
   }
   const ended = await Promise.all(Array.from({ length: LAST + 1 }, (_, n) => race(n)))
   await eventually('no process is left', () => processesWith(stays).length === 0, 1_000)
   for (const call of ended) {
-    expect([call.state, call.result?.error?.code]).toEqual([call.state === 'cancelled' ? 'cancelled' : 'failed', 'cancelled'])
+    expect([call.state, call.result?.error?.code]).toEqual([
+      call.state === 'cancelled' ? 'cancelled' : 'failed',
+      'cancelled',
+    ])
     const { predicate } = await attested(hurt, call)
     expect(predicate.execution.executor === 'edge').toBe(call.state === 'cancelled')
     expect(hurt.marks(call.run).length).toBeLessThanOrEqual(call.state === 'cancelled' ? 0 : 1)

@@ -7,7 +7,12 @@ import { unfold } from './in-page.ts'
 /** What the page's global `axe.run()` answers, as far as it is read here. */
 type Found = {
   passes: unknown[]
-  violations: { id: string; impact: string | null; help: string; nodes: { html: string; failureSummary?: string }[] }[]
+  violations: {
+    id: string
+    impact: string | null
+    help: string
+    nodes: { html: string; failureSummary?: string }[]
+  }[]
 }
 
 /**
@@ -20,6 +25,7 @@ export async function barriers(page: Page): Promise<string[]> {
   const { passes, violations } = await page.evaluate<Found>('axe.run({ resultTypes: ["violations"] })')
   if (passes.length < 5) return [`only ${passes.length} rules found anything to look at`]
   return violations.map(
-    ({ id, impact, help, nodes: [first] }) => `${impact} ${id}: ${help}: ${first?.html.slice(0, 200)}: ${first?.failureSummary}`,
+    ({ id, impact, help, nodes: [first] }) =>
+      `${impact} ${id}: ${help}: ${first?.html.slice(0, 200)}: ${first?.failureSummary}`,
   )
 }

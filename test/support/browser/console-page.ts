@@ -8,7 +8,11 @@ export const DESK = { width: 1280, height: 900 }
 type Wanted = { readonly url: string; readonly path: string; readonly key: string }
 
 /** A page of its own context, at `path`, behind the form to sign in: on a phone and without JavaScript if nobody says otherwise. */
-export async function signedIn(browser: Browser, { url, path, key }: Wanted, options: BrowserContextOptions = {}): Promise<Page> {
+export async function signedIn(
+  browser: Browser,
+  { url, path, key }: Wanted,
+  options: BrowserContextOptions = {},
+): Promise<Page> {
   const context = await browser.newContext({ viewport: PHONE, javaScriptEnabled: false, ...options })
   const page = await context.newPage()
   await page.goto(new URL(path, url).href)

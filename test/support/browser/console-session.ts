@@ -21,18 +21,29 @@ export class ConsoleSession {
   }
 
   get(path: string, init: RequestInit = {}): Promise<Response> {
-    return fetch(new URL(path, this.#url), { redirect: 'manual', ...init, headers: { cookie: this.cookie, ...init.headers } })
+    return fetch(new URL(path, this.#url), {
+      redirect: 'manual',
+      ...init,
+      headers: { cookie: this.cookie, ...init.headers },
+    })
   }
 
   /** Every field of the page's first form that posts there. */
   async fields(page: string): Promise<Record<string, string>> {
     const text = await (await this.get(page)).text()
     return Object.fromEntries(
-      [...text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)].map(([, name, value]) => [name, value]),
+      [...text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)].map(([, name, value]) => [
+        name,
+        value,
+      ]),
     )
   }
 
-  post(path: string, fields: Record<string, string>, headers: Record<string, string> = {}): Promise<Response> {
+  post(
+    path: string,
+    fields: Record<string, string>,
+    headers: Record<string, string> = {},
+  ): Promise<Response> {
     return this.get(path, {
       method: 'POST',
       body: new URLSearchParams(fields),

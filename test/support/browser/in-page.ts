@@ -17,7 +17,11 @@ declare const document: {
   querySelectorAll(selector: string): Iterable<Inside>
 }
 declare const innerWidth: number
-declare const getComputedStyle: (of: Inside) => { readonly color: string; readonly backgroundColor: string; readonly outlineStyle: string }
+declare const getComputedStyle: (of: Inside) => {
+  readonly color: string
+  readonly backgroundColor: string
+  readonly outlineStyle: string
+}
 
 /** Each text whose contrast against its ground is below 4.5 to 1, with the contrast it has. Folded parts are unfolded first. */
 export function faintTexts(): string[] {
@@ -41,12 +45,15 @@ export function faintTexts(): string[] {
   const faint: string[] = []
   let texts = 0
   for (const element of document.querySelectorAll('body *')) {
-    const own = [...element.childNodes].some(({ nodeType, textContent }) => nodeType === 3 && textContent?.trim() !== '')
+    const own = [...element.childNodes].some(
+      ({ nodeType, textContent }) => nodeType === 3 && textContent?.trim() !== '',
+    )
     if (!own || !element.checkVisibility()) continue
     texts++
     const [text, behind] = [luminance(parse(getComputedStyle(element).color)), luminance(ground(element))]
     const ratio = (Math.max(text, behind) + 0.05) / (Math.min(text, behind) + 0.05)
-    if (ratio < 4.5) faint.push(`${ratio.toFixed(2)} ${element.tagName} ${element.textContent?.trim().slice(0, 40)}`)
+    if (ratio < 4.5)
+      faint.push(`${ratio.toFixed(2)} ${element.tagName} ${element.textContent?.trim().slice(0, 40)}`)
   }
   return texts > 3 ? faint : ['no text was found to measure']
 }
@@ -68,7 +75,8 @@ export function focused(): { element: string; outline: string } {
 
 /** How far what has the focus ends above the bar with the answers. */
 export const aboveAnswers = (): number =>
-  (document.querySelector('.answer')?.getBoundingClientRect().top ?? 0) - (document.activeElement?.getBoundingClientRect().bottom ?? 0)
+  (document.querySelector('.answer')?.getBoundingClientRect().top ?? 0) -
+  (document.activeElement?.getBoundingClientRect().bottom ?? 0)
 
 /** How many pixels reach out of the window sideways, with letters of this size. */
 export function sideways(fontSize: string): number {

@@ -10,7 +10,11 @@ export async function browsing(): Promise<(url: string, options?: BrowserContext
   return (url, options) => openPage(browser, url, options)
 }
 
-export async function openPage(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Page> {
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<Page> {
   const context = await browser.newContext({ viewport: PHONE, javaScriptEnabled: false, ...options })
   const page = await context.newPage()
   await page.goto(url)

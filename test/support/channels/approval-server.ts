@@ -64,29 +64,42 @@ export class ApprovalServer {
 
   readonly target: Target = {
     open: async (seconds = 600) => {
-      const record: Record = { id: randomBytes(6).toString('hex'), expiresAt: Date.now() + seconds * 1000, status: 'pending', answers: 0 }
+      const record: Record = {
+        id: randomBytes(6).toString('hex'),
+        expiresAt: Date.now() + seconds * 1000,
+        status: 'pending',
+        answers: 0,
+      }
       this.#records.set(record.id, record)
       return { link: `${this.#origin}/a/${this.#tokenOf(record.id)}`, look: async () => this.#look(record) }
     },
   }
 
   #look(record: Record): Seen {
-    return { status: this.#isOver(record) && record.status === 'pending' ? 'expired' : record.status, answers: record.answers }
+    return {
+      status: this.#isOver(record) && record.status === 'pending' ? 'expired' : record.status,
+      answers: record.answers,
+    }
   }
 
-  #isOver = ({ status, expiresAt }: Record): boolean => status !== 'pending' || (!this.#has('never expires') && Date.now() >= expiresAt)
+  #isOver = ({ status, expiresAt }: Record): boolean =>
+    status !== 'pending' || (!this.#has('never expires') && Date.now() >= expiresAt)
 
   #has = (flaw: Flaw): boolean => this.#flaw === flaw
-  #mac = (use: string, id: string): string => createHmac('sha256', this.#key).update(`${use} ${id}`).digest('hex')
+  #mac = (use: string, id: string): string =>
+    createHmac('sha256', this.#key).update(`${use} ${id}`).digest('hex')
   #tokenOf = (id: string): string => `${id}.${this.#mac('link', id)}`
-  #nonceOf = (id: string): string => this.#mac('form', this.#has('takes the nonce of another approval') ? '' : id)
+  #nonceOf = (id: string): string =>
+    this.#mac('form', this.#has('takes the nonce of another approval') ? '' : id)
 
   #find(token: string): Record | undefined {
     const record = this.#records.get(token.slice(0, 12).toLowerCase())
     if (record === undefined) return undefined
     const [given, expected] = [token, this.#tokenOf(record.id)]
-    if (this.#has('compares half of the token')) return given.slice(0, 44) === expected.slice(0, 44) ? record : undefined
-    if (this.#has('ignores the case of the token')) return given.toLowerCase() === expected ? record : undefined
+    if (this.#has('compares half of the token'))
+      return given.slice(0, 44) === expected.slice(0, 44) ? record : undefined
+    if (this.#has('ignores the case of the token'))
+      return given.toLowerCase() === expected ? record : undefined
     if (this.#has('ignores what follows the token')) return given.startsWith(expected) ? record : undefined
     const [left, right] = [Buffer.from(given), Buffer.from(expected)]
     return left.byteLength === right.byteLength && timingSafeEqual(left, right) ? record : undefined
@@ -98,7 +111,8 @@ export class ApprovalServer {
     const body = await text(request)
     const record = this.#find(token)
     const say = (status: number, page: string): void => {
-      if (!this.#has('can be framed')) for (const [name, value] of Object.entries(STRICT)) response.setHeader(name, value)
+      if (!this.#has('can be framed'))
+        for (const [name, value] of Object.entries(STRICT)) response.setHeader(name, value)
       response.writeHead(status, { 'content-type': 'text/html' }).end(page)
     }
     if (record === undefined) return say(401, 'no such link')
@@ -108,7 +122,11 @@ export class ApprovalServer {
     say(200, open ? this.#page(record, token) : record.status)
   }
 
-  #decidesUnasked({ method, headers }: IncomingMessage, query: URLSearchParams, verb: string | undefined): boolean {
+  #decidesUnasked(
+    { method, headers }: IncomingMessage,
+    query: URLSearchParams,
+    verb: string | undefined,
+  ): boolean {
     const purpose = `${headers['sec-purpose']} ${headers.purpose}`
     return (
       (this.#has('decides on GET') && method === 'GET') ||
@@ -131,7 +149,8 @@ export class ApprovalServer {
     const plain = this.#has('reads plain text') && headers['content-type'] === 'text/plain'
     if (!plain && headers['content-type'] !== 'application/x-www-form-urlencoded') return 415
     if (!plain && !this.#has('believes every origin') && headers.origin !== this.#origin) return 403
-    if (!plain && headers['sec-fetch-site'] !== 'same-origin' && !this.#has('believes every origin')) return 403
+    if (!plain && headers['sec-fetch-site'] !== 'same-origin' && !this.#has('believes every origin'))
+      return 403
     const form = new URLSearchParams(body)
     if (!this.#has('asks for no nonce') && form.get('nonce') !== this.#nonceOf(record.id)) return 403
     if (this.#isOver(record) && !(this.#has('accepts replays') && record.status !== 'expired')) return 409

@@ -4,8 +4,18 @@
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-export type Posted = { readonly to: string; readonly from: string; readonly subject: string; readonly text: string; readonly html: string }
-export type Mailed = Posted & { readonly provider: Provider; readonly headers: IncomingHttpHeaders; readonly body: Record<string, unknown> }
+export type Posted = {
+  readonly to: string
+  readonly from: string
+  readonly subject: string
+  readonly text: string
+  readonly html: string
+}
+export type Mailed = Posted & {
+  readonly provider: Provider
+  readonly headers: IncomingHttpHeaders
+  readonly body: Record<string, unknown>
+}
 type Provider = 'resend' | 'postmark'
 type Said = { status: number; body: Record<string, unknown>; headers?: Record<string, string> }
 
@@ -35,9 +45,15 @@ export class FakeMail {
           const body = JSON.parse(text) as Record<string, unknown> // whatever it is: what is missing shows as missing
           this.tried.push(`${provider} ${request.method} ${request.url} ${text}`)
           if (this.trouble !== undefined) return this.trouble(response, body)
-          const { status, body: said, headers } = this.#answer(provider, `${request.method} ${request.url}`, request.headers, text, body)
+          const {
+            status,
+            body: said,
+            headers,
+          } = this.#answer(provider, `${request.method} ${request.url}`, request.headers, text, body)
           if (this.silent) return
-          response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(said))
+          response
+            .writeHead(status, { 'content-type': 'application/json', ...headers })
+            .end(JSON.stringify(said))
         })
       }),
     )
@@ -45,13 +61,16 @@ export class FakeMail {
 
   static async open(tokens: Readonly<Record<Provider, string>>): Promise<FakeMail> {
     const mail = new FakeMail(tokens)
-    for (const server of mail.#servers) await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    for (const server of mail.#servers)
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     return mail
   }
 
   /** Each provider's origin, and the one here that stands in for it. */
   get standIns(): Record<string, string> {
-    const [resend, postmark] = this.#servers.map((server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`) // they listen on TCP
+    const [resend, postmark] = this.#servers.map(
+      (server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ) // they listen on TCP
     return { [ORIGINS.resend]: resend ?? '', [ORIGINS.postmark]: postmark ?? '' }
   }
 
@@ -67,21 +86,34 @@ export class FakeMail {
     }
   }
 
-  #answer(provider: Provider, line: string, headers: IncomingHttpHeaders, text: string, body: Record<string, unknown>): Said {
-    return provider === 'resend' ? this.#resend(line, headers, text, body) : this.#postmark(line, headers, body)
+  #answer(
+    provider: Provider,
+    line: string,
+    headers: IncomingHttpHeaders,
+    text: string,
+    body: Record<string, unknown>,
+  ): Said {
+    return provider === 'resend'
+      ? this.#resend(line, headers, text, body)
+      : this.#postmark(line, headers, body)
   }
 
   #resend(line: string, headers: IncomingHttpHeaders, text: string, body: Record<string, unknown>): Said {
-    const refused = (statusCode: number, name: string): Said => ({ status: statusCode, body: { statusCode, name, message: 'in words' } })
+    const refused = (statusCode: number, name: string): Said => ({
+      status: statusCode,
+      body: { statusCode, name, message: 'in words' },
+    })
     if (line !== 'POST /emails') return refused(404, 'not_found')
     if (headers.authorization === undefined) return refused(401, 'missing_api_key')
     if (headers.authorization !== `Bearer ${this.#tokens.resend}`) return refused(403, 'invalid_api_key')
     const key = String(headers['idempotency-key'] ?? '')
     if (key.length < 1 || key.length > 256) return refused(400, 'invalid_idempotency_key')
     const known = this.#seen.get(key)
-    if (known !== undefined) return known.content === text ? known.said : refused(409, 'invalid_idempotent_request')
+    if (known !== undefined)
+      return known.content === text ? known.said : refused(409, 'invalid_idempotent_request')
     const { from, to, subject, text: plain, html } = body
-    if (!allTexts(from, subject, plain, html) || !Array.isArray(to) || to.length !== 1) return refused(422, 'missing_required_field')
+    if (!allTexts(from, subject, plain, html) || !Array.isArray(to) || to.length !== 1)
+      return refused(422, 'missing_required_field')
     this.#take('resend', { to: String(to[0]), from, subject, text: plain, html }, headers, body)
     const said = { status: 200, body: { id: crypto.randomUUID() } }
     this.#seen.set(key, { content: text, said })
@@ -89,22 +121,42 @@ export class FakeMail {
   }
 
   #postmark(line: string, headers: IncomingHttpHeaders, body: Record<string, unknown>): Said {
-    const refused = (status: number, ErrorCode: number): Said => ({ status, body: { ErrorCode, Message: 'in words' } })
+    const refused = (status: number, ErrorCode: number): Said => ({
+      status,
+      body: { ErrorCode, Message: 'in words' },
+    })
     if (line !== 'POST /email') return { status: 404, body: {} }
     if (headers['x-postmark-server-token'] !== this.#tokens.postmark) return refused(401, 10)
     const { From, To, Subject, TextBody, HtmlBody } = body
     if (!allTexts(From, To, Subject, TextBody, HtmlBody)) return refused(422, 300)
     if (String(To).startsWith('bounced@')) return refused(422, 406)
-    this.#take('postmark', { to: To, from: From, subject: Subject, text: TextBody, html: HtmlBody }, headers, body)
+    this.#take(
+      'postmark',
+      { to: To, from: From, subject: Subject, text: TextBody, html: HtmlBody },
+      headers,
+      body,
+    )
     return {
       status: 200,
-      body: { To, SubmittedAt: '2026-11-18T12:00:00.0000000Z', MessageID: crypto.randomUUID(), ErrorCode: 0, Message: 'OK' },
+      body: {
+        To,
+        SubmittedAt: '2026-11-18T12:00:00.0000000Z',
+        MessageID: crypto.randomUUID(),
+        ErrorCode: 0,
+        Message: 'OK',
+      },
     }
   }
 
-  #take(provider: Provider, posted: Record<keyof Posted, unknown>, headers: IncomingHttpHeaders, body: Record<string, unknown>): void {
+  #take(
+    provider: Provider,
+    posted: Record<keyof Posted, unknown>,
+    headers: IncomingHttpHeaders,
+    body: Record<string, unknown>,
+  ): void {
     this.mails.push({ ...(posted as Posted), provider, headers, body }) // looked at before
   }
 }
 
-const allTexts = (...values: unknown[]): boolean => values.every((value) => typeof value === 'string' && value !== '')
+const allTexts = (...values: unknown[]): boolean =>
+  values.every((value) => typeof value === 'string' && value !== '')

@@ -21,18 +21,31 @@ export function faultIn(blocks: unknown, most: number): string | undefined {
   const faults: string[] = []
   const walk = (node: unknown, key: string): void => {
     if (Array.isArray(node)) for (const item of node) walk(item, key)
-    else if (typeof node === 'object' && node !== null) for (const [name, item] of Object.entries(node)) walk(item, name)
+    else if (typeof node === 'object' && node !== null)
+      for (const [name, item] of Object.entries(node)) walk(item, name)
     else if (typeof node === 'string') {
-      const longest = { action_id: 255, block_id: 255, private_metadata: 3_000, url: 3_000, value: 2_000, text: 3_000 }[key]
-      if (longest !== undefined && (node.length === 0 || node.length > longest)) faults.push(`${key} of ${node.length}`)
+      const longest = {
+        action_id: 255,
+        block_id: 255,
+        private_metadata: 3_000,
+        url: 3_000,
+        value: 2_000,
+        text: 3_000,
+      }[key]
+      if (longest !== undefined && (node.length === 0 || node.length > longest))
+        faults.push(`${key} of ${node.length}`)
       if (!node.isWellFormed()) faults.push(`${key} is not well formed`)
     }
   }
   walk(blocks, '')
   for (const block of blocks as Block[]) {
     const { type, text: said, elements } = block as Block & { text?: { type: string; text: string } }
-    if (type === 'header' && (said?.type !== 'plain_text' || said.text.length > 150)) faults.push('a header of plain text, up to 150')
-    if (type === 'actions' && (elements ?? []).some((item) => ((item as Json)['text'] as { text: string }).text.length > 75))
+    if (type === 'header' && (said?.type !== 'plain_text' || said.text.length > 150))
+      faults.push('a header of plain text, up to 150')
+    if (
+      type === 'actions' &&
+      (elements ?? []).some((item) => ((item as Json)['text'] as { text: string }).text.length > 75)
+    )
       faults.push('a button’s text')
     if (!['header', 'rich_text', 'actions', 'input'].includes(type)) faults.push(`a block \`${type}\``)
   }
@@ -81,7 +94,8 @@ export class FakeSlack {
   async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = JSON.parse((await text(request)) || '{}') as Json // the app's; looked at below
     const [, first, method = ''] = (request.url ?? '').split('/')
-    const say = (answer: Json): void => void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
+    const say = (answer: Json): void =>
+      void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
     if (first === 'services') {
       this.#post('webhook', body)
       return void response.writeHead(200, { 'content-type': 'text/plain' }).end('ok')
@@ -132,7 +146,8 @@ export class FakeSlack {
   #reply(ts: string, body: Json): Json {
     const message = this.messages.find((one) => one.ts === ts)
     if (body['response_type'] === 'ephemeral') this.alone.push(String(body['text']))
-    else if (message !== undefined) Object.assign(message, { text: body['text'], blocks: body['blocks'], edits: message.edits + 1 })
+    else if (message !== undefined)
+      Object.assign(message, { text: body['text'], blocks: body['blocks'], edits: message.edits + 1 })
     return { ok: true }
   }
 }
@@ -142,7 +157,9 @@ export class FakeSlack {
 /** The buttons of a message, by what they are for. */
 export const buttonsOf = ({ blocks }: Pick<Posted, 'blocks'>): Map<string, Json> =>
   new Map(
-    blocks.flatMap(({ type, elements = [] }) => (type === 'actions' ? elements : [])).map((item) => [String(item['action_id']), item]),
+    blocks
+      .flatMap(({ type, elements = [] }) => (type === 'actions' ? elements : []))
+      .map((item) => [String(item['action_id']), item]),
   )
 
 type Who = { user?: string; team?: string; home?: string; app?: string }
@@ -180,7 +197,12 @@ export const send = (view: Json, answer: string, reason: string | null, who: Who
     hash: '1',
     state: {
       values: {
-        answer: { answer: { type: 'static_select', selected_option: { text: { type: 'plain_text', text: 'x' }, value: answer } } },
+        answer: {
+          answer: {
+            type: 'static_select',
+            selected_option: { text: { type: 'plain_text', text: 'x' }, value: answer },
+          },
+        },
         reason: { reason: { type: 'plain_text_input', value: reason } },
       },
     },
@@ -188,23 +210,40 @@ export const send = (view: Json, answer: string, reason: string | null, who: Who
   response_urls: [],
 })
 
-type Sealed = { secret?: string; at?: number; change?: (body: string) => string; signature?: string; tenant?: string }
+type Sealed = {
+  secret?: string
+  at?: number
+  change?: (body: string) => string
+  signature?: string
+  tenant?: string
+}
 
 /** As Slack sends it to an app. `change`: on the way. */
-export async function interact(edge: string, payload: Json, { secret = SECRET, at = Date.now(), change, signature, tenant }: Sealed = {}) {
+export async function interact(
+  edge: string,
+  payload: Json,
+  { secret = SECRET, at = Date.now(), change, signature, tenant }: Sealed = {},
+) {
   const body = new URLSearchParams({ payload: JSON.stringify(payload) }).toString()
   const timestamp = String(Math.floor(at / 1000))
   const own = `v0=${createHmac('sha256', secret).update(`v0:${timestamp}:${body}`).digest('hex')}`
   const begun = Date.now()
-  const answer = await fetch(`${edge}/v1/channels/slack/interactions${tenant === undefined ? '' : `?tenant=${tenant}`}`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/x-www-form-urlencoded',
-      'x-slack-request-timestamp': timestamp,
-      'x-slack-signature': signature ?? own,
+  const answer = await fetch(
+    `${edge}/v1/channels/slack/interactions${tenant === undefined ? '' : `?tenant=${tenant}`}`,
+    {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/x-www-form-urlencoded',
+        'x-slack-request-timestamp': timestamp,
+        'x-slack-signature': signature ?? own,
+      },
+      body: change === undefined ? body : change(body),
     },
-    body: change === undefined ? body : change(body),
-  })
+  )
   const said = await answer.text()
-  return { status: answer.status, body: said === '' ? null : (JSON.parse(said) as Json), took: Date.now() - begun }
+  return {
+    status: answer.status,
+    body: said === '' ? null : (JSON.parse(said) as Json),
+    took: Date.now() - begun,
+  }
 }

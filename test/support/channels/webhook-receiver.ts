@@ -36,7 +36,14 @@ export class WebhookReceiver {
           ? (JSON.parse(body) as Pick<Came, 'type' | 'data'>)
           : { type: '', data: { approval: {} as Approval, recipient: null } } // what was sent; the tests look at it
         const whole = { ...data, approval: data.approval ?? ({} as Approval) } // a notice has none
-        this.came.push({ at: Date.now(), path: `${request.method} ${request.url}`, headers: request.headers, body, type, data: whole })
+        this.came.push({
+          at: Date.now(),
+          path: `${request.method} ${request.url}`,
+          headers: request.headers,
+          body,
+          type,
+          data: whole,
+        })
         this.reply(response, this.came.length)
       })
     })
@@ -70,11 +77,18 @@ export class WebhookReceiver {
 /** Whether one of the signatures is by this key: `whsec_…`, or the public `whpk_…`. */
 export function signedBy(key: string, { headers, body }: Pick<Came, 'headers' | 'body'>): boolean {
   if (key.startsWith('whsec_')) return publishedVerifies(key, headers, body)
-  const content = Buffer.from(`${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${body}`)
+  const content = Buffer.from(
+    `${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${body}`,
+  )
   const bytes = Buffer.from(key.slice(key.indexOf('_') + 1), 'base64')
   const signatures = String(headers['webhook-signature']).split(' ')
-  const x = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: bytes.toString('base64url') }, format: 'jwk' })
-  return signatures.some((one) => one.startsWith('v1a,') && verify(null, content, x, Buffer.from(one.slice(4), 'base64')))
+  const x = createPublicKey({
+    key: { kty: 'OKP', crv: 'Ed25519', x: bytes.toString('base64url') },
+    format: 'jwk',
+  })
+  return signatures.some(
+    (one) => one.startsWith('v1a,') && verify(null, content, x, Buffer.from(one.slice(4), 'base64')),
+  )
 }
 
 function publishedVerifies(key: string, headers: IncomingHttpHeaders, body: string): boolean {

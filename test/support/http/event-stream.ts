@@ -20,7 +20,10 @@ export class EventStream {
 
   static async open(url: URL, key: string, lastEventId?: string): Promise<EventStream> {
     const abort = new AbortController()
-    const headers = { authorization: `Bearer ${key}`, ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }) }
+    const headers = {
+      authorization: `Bearer ${key}`,
+      ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
+    }
     return new EventStream(await fetch(url, { headers, signal: abort.signal }), abort)
   }
 
@@ -41,7 +44,9 @@ export class EventStream {
 
   #take(block: string): void {
     const fields = new Map(
-      block.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trimStart()]),
+      block
+        .split('\n')
+        .map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trimStart()]),
     )
     const [id, event, data] = [fields.get('id'), fields.get('event'), fields.get('data')]
     if (id !== undefined && event !== undefined && data !== undefined) this.events.push({ id, event, data })

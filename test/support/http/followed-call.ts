@@ -10,8 +10,12 @@ type Named = Pick<Call, 'run' | 'id'>
 export const outputOf = (base: string, { run, id }: Named, after?: string): URL =>
   new URL(`/v1/runs/${run}/calls/${id}/output${after === undefined ? '' : `?after=${after}`}`, base)
 
-export const followCall = (base: string, key: string, call: Named, lastEventId?: string): Promise<EventStream> =>
-  EventStream.open(outputOf(base, call), key, lastEventId)
+export const followCall = (
+  base: string,
+  key: string,
+  call: Named,
+  lastEventId?: string,
+): Promise<EventStream> => EventStream.open(outputOf(base, call), key, lastEventId)
 
 /** Nothing else is sent than what its schema says. */
 export function read({ event, data }: StreamEvent): Record<string, unknown> {
@@ -25,7 +29,8 @@ export function joined(events: readonly StreamEvent[], name: 'stdout' | 'stderr'
   for (const { event, data } of events) {
     if (event !== name) continue
     const piece = LIVE_EVENTS[name].parse(JSON.parse(data))
-    if (piece.offset !== all.byteLength) throw new Error(`${name} goes on at ${piece.offset}, and ${all.byteLength} bytes had come`)
+    if (piece.offset !== all.byteLength)
+      throw new Error(`${name} goes on at ${piece.offset}, and ${all.byteLength} bytes had come`)
     all = Buffer.concat([all, Buffer.from(piece.data, piece.encoding === 'base64' ? 'base64' : 'utf8')])
   }
   return all

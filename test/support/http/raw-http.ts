@@ -22,7 +22,9 @@ export class RawRequest {
   }
 
   head(method: string, path: string, headers: readonly string[]): this {
-    return this.send(`${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers.map((line) => `${line}\r\n`).join('')}\r\n`)
+    return this.send(
+      `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers.map((line) => `${line}\r\n`).join('')}\r\n`,
+    )
   }
 
   send(data: string | Uint8Array): this {

@@ -6,7 +6,10 @@ import type { SkillCapability } from '../../../shared/plan/plan.ts'
 const built = new Map<string, Promise<Uint8Array>>()
 
 /** The component of a module that exports `run`; it may import the interfaces that are granted. */
-export function javaScriptSkill(source: string, granted: readonly SkillCapability[] = []): Promise<Uint8Array> {
+export function javaScriptSkill(
+  source: string,
+  granted: readonly SkillCapability[] = [],
+): Promise<Uint8Array> {
   const name = JSON.stringify([source, granted])
   const made = built.get(name) ?? build(source, granted)
   built.set(name, made)
@@ -17,7 +20,11 @@ async function build(source: string, granted: readonly SkillCapability[]): Promi
   const nothingElse = (importer: string, specifier: string): never => {
     throw new Error(`\`${importer}\` imports \`${specifier}\`, and is alone`)
   }
-  const component = await fromJavaScript('skill.js', { named: nothingElse, source: () => source, placeOf: (importer) => importer }, granted)
+  const component = await fromJavaScript(
+    'skill.js',
+    { named: nothingElse, source: () => source, placeOf: (importer) => importer },
+    granted,
+  )
   if (!component.ok) throw new Error(component.error)
   return component.value
 }

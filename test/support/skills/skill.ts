@@ -106,10 +106,21 @@ export type Parts = {
 
 /** A component of the world, or of another one, around a module of these parts. */
 export async function component(parts: Parts = {}, wit = WORLD): Promise<Uint8Array> {
-  const { run = ECHO, locals = [], realloc = REALLOC, imports = [], others = [], memory = { min: 32 } } = parts
+  const {
+    run = ECHO,
+    locals = [],
+    realloc = REALLOC,
+    imports = [],
+    others = [],
+    memory = { min: 32 },
+  } = parts
   const module = wasm({
     importedFunctions: imports,
-    functions: [{ params: [I32, I32, I32, I32], results: [I32], locals, as: 'run', body: run }, realloc, ...others],
+    functions: [
+      { params: [I32, I32, I32, I32], results: [I32], locals, as: 'run', body: run },
+      realloc,
+      ...others,
+    ],
     globals: [{ type: I32, mutable: true, init: i32(65_536) }],
     memory: { ...memory, as: 'memory' },
     ...(parts.start === undefined ? {} : { start: parts.start }),
@@ -125,11 +136,23 @@ export const assembled = (text: string): Promise<Uint8Array> => parse(text)
 /** What jco says of its types, and how it would run it, by file. */
 export async function generatedOf(code: Uint8Array): Promise<Map<string, string>> {
   await bindgen.$init
-  const { files } = bindgen.generate(code, { name: 'component', instantiation: { tag: 'sync' }, noNodejsCompat: true })
-  return new Map(files.filter(([name]) => !name.endsWith('.wasm')).map(([name, bytes]) => [name, Buffer.from(bytes).toString()]))
+  const { files } = bindgen.generate(code, {
+    name: 'component',
+    instantiation: { tag: 'sync' },
+    noNodejsCompat: true,
+  })
+  return new Map(
+    files
+      .filter(([name]) => !name.endsWith('.wasm'))
+      .map(([name, bytes]) => [name, Buffer.from(bytes).toString()]),
+  )
 }
 
-export const LOG = { from: 'countersign:skill/log@0.1.0', name: 'write', params: [I32, I32, I32, I32] } as const
+export const LOG = {
+  from: 'countersign:skill/log@0.1.0',
+  name: 'write',
+  params: [I32, I32, I32, I32],
+} as const
 export const CLOCK = { from: 'countersign:skill/clock@0.1.0', name: 'now', results: [I64] } as const
 export const RANDOM = { from: 'countersign:skill/random@0.1.0', name: 'bytes', params: [I32, I32] } as const
 
@@ -146,7 +169,12 @@ export function payloadOf(said: Unbound, code: Uint8Array, told: Told = {}) {
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
     metadata: {
-      component: { type: 'library', name: said.id, version: said.version, hashes: [{ alg: 'SHA-256', content: component_sha256 }] },
+      component: {
+        type: 'library',
+        name: said.id,
+        version: said.version,
+        hashes: [{ alg: 'SHA-256', content: component_sha256 }],
+      },
     },
     components: [{ type: 'library', name: 'by-hand', version: '1.0.0', purl: 'pkg:generic/by-hand@1.0.0' }],
     ...told.sbom,
@@ -155,11 +183,19 @@ export function payloadOf(said: Unbound, code: Uint8Array, told: Told = {}) {
     _type: 'https://in-toto.io/Statement/v1',
     subject: [{ name: said.id, digest: { sha256: component_sha256 } }],
     predicateType: 'https://slsa.dev/provenance/v1',
-    predicate: { buildDefinition: { buildType: 'https://countersign.example/hand-made' }, runDetails: { builder: { id: 'test' } } },
+    predicate: {
+      buildDefinition: { buildType: 'https://countersign.example/hand-made' },
+      runDetails: { builder: { id: 'test' } },
+    },
     ...told.provenance,
   }
   const integrity = { component_sha256, sbom_sha256: digestOf(sbom), provenance_sha256: digestOf(provenance) }
-  return { manifest: { ...said, integrity }, component: Buffer.from(code).toString('base64'), sbom, provenance }
+  return {
+    manifest: { ...said, integrity },
+    component: Buffer.from(code).toString('base64'),
+    sbom,
+    provenance,
+  }
 }
 
 export class Publisher {
@@ -212,7 +248,10 @@ type Wanted =
 
 /** A skill that asks its host for one thing, and says what it was told, a secret as JSON; an error is its own. */
 export function asking(wanted: Wanted): Parts {
-  const texts = 'secret' in wanted ? [wanted.secret] : [wanted.method ?? 'GET', wanted.url, wanted.headers ?? '', wanted.body ?? '']
+  const texts =
+    'secret' in wanted
+      ? [wanted.secret]
+      : [wanted.method ?? 'GET', wanted.url, wanted.headers ?? '', wanted.body ?? '']
   let at = 1_024
   const params = texts.flatMap((words) => {
     const from = at

@@ -14,7 +14,11 @@ const STORAGE = [
 ] as const
 const [GET, SET, DELETE, KEYS] = [0, 1, 2, 3] as const
 const CHANNELS = [{ from: 'countersign:skill/channel@0.1.0', name: 'post', params: [I, I, I, I, I] }] as const
-const HTTP = { from: 'countersign:skill/http@0.1.0', name: 'request', params: [I, I, I, I, I, I, I, I, I] } as const
+const HTTP = {
+  from: 'countersign:skill/http@0.1.0',
+  name: 'request',
+  params: [I, I, I, I, I, I, I, I, I],
+} as const
 const [POST, REQUEST] = [0, 1] as const
 export const WAITS_FOR = 'https://hold.example.test/hold'
 
@@ -38,7 +42,9 @@ export const LARGE = 256 * 1_024
 const [AT, LENGTH, LIST, COUNT, OUT, N] = [2, 3, 4, 5, 6, 7] as const
 /** Where the host leaves its answers, where `nulltrue` lies and what is asked for, and where lists are written out. */
 const [ANSWER, CONSTANTS, METHOD_AT, PAGE] = [64, 1_024, 1_032, 1_500_000] as const
-const [ADD, SUB, MUL, EQ, GE_U, BYTE_LOAD, BYTE_STORE, MEMORY_COPY] = [0x6a, 0x6b, 0x6c, 0x46, 0x4f, 0x2d, 0x3a, 10] as const
+const [ADD, SUB, MUL, EQ, GE_U, BYTE_LOAD, BYTE_STORE, MEMORY_COPY] = [
+  0x6a, 0x6b, 0x6c, 0x46, 0x4f, 0x2d, 0x3a, 10,
+] as const
 
 const add = (a: w.Code, b: w.Code): w.Code => [...a, ...b, ...w.op(ADD)]
 const answered = (offset: number): w.Code => [...w.i32(ANSWER), ...w.load(0x28, offset)]
@@ -67,7 +73,10 @@ const write = (char: string): w.Code => [
   ...add(w.get(OUT), w.i32(1)),
   ...w.set(OUT),
 ]
-const item = (offset: number): w.Code => [...add(w.get(LIST), [...w.get(N), ...w.i32(8), ...w.op(MUL)]), ...w.load(0x28, offset)]
+const item = (offset: number): w.Code => [
+  ...add(w.get(LIST), [...w.get(N), ...w.i32(8), ...w.op(MUL)]),
+  ...w.load(0x28, offset),
+]
 const next: w.Code = [...add(w.get(N), w.i32(1)), ...w.set(N)]
 /** `["a","b"]` of the list that was answered. */
 const listed: w.Code = [
@@ -128,7 +137,16 @@ const KEEPING: Deeds = {
 const POSTING: Deeds = {
   post: told(post),
   postSix: [
-    ...w.loop([...post, ...unlessError, ...next, ...w.get(N), ...w.i32(6), ...w.op(EQ), ...w.when(TRUE), ...w.br(0)]),
+    ...w.loop([
+      ...post,
+      ...unlessError,
+      ...next,
+      ...w.get(N),
+      ...w.i32(6),
+      ...w.op(EQ),
+      ...w.when(TRUE),
+      ...w.br(0),
+    ]),
     w.UNREACHABLE,
   ],
 }
@@ -142,7 +160,8 @@ export const argumentsOf = (does: Does, key: string, value = ''): Record<string,
 export const keeper = (): Promise<Uint8Array> => doing(STORAGE, KEEPING)
 export const poster = (): Promise<Uint8Array> => doing(CHANNELS, POSTING)
 /** One that posts, and then waits until a host has answered it. */
-export const waitingPoster = (): Promise<Uint8Array> => doing([...CHANNELS, HTTP], { postAndWait: told([...post, ...request]) })
+export const waitingPoster = (): Promise<Uint8Array> =>
+  doing([...CHANNELS, HTTP], { postAndWait: told([...post, ...request]) })
 
 const doing = (imports: NonNullable<Parts['imports']>, deeds: Deeds): Promise<Uint8Array> =>
   component({

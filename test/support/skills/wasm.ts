@@ -14,7 +14,8 @@ type Engine = {
 }
 export type Exports = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>
 /** This system's own; Node's types leave it out. */
-export const { Module, Instance, Global, validate } = (globalThis as unknown as { WebAssembly: Engine }).WebAssembly
+export const { Module, Instance, Global, validate } = (globalThis as unknown as { WebAssembly: Engine })
+  .WebAssembly
 
 /** What a metered module imports: a counter, and nobody who gives more. */
 export function fuelled(fuel: bigint) {
@@ -49,7 +50,12 @@ export const callIndirect = (type: number, table = 0): Code => [0x11, ...u(type)
 export const returnCall = (target: number): Code => [0x12, ...u(target)]
 export const br = (depth: number): Code => [0x0c, ...u(depth)]
 export const brIf = (depth: number): Code => [0x0d, ...u(depth)]
-export const brTable = (labels: readonly number[], other: number): Code => [0x0e, ...u(labels.length), ...labels.flatMap(u), ...u(other)]
+export const brTable = (labels: readonly number[], other: number): Code => [
+  0x0e,
+  ...u(labels.length),
+  ...labels.flatMap(u),
+  ...u(other),
+]
 export const block = (body: Code, type = EMPTY): Code => [0x02, type, ...body, 0x0b]
 export const loop = (body: Code, type = EMPTY): Code => [0x03, type, ...body, 0x0b]
 export const when = (then: Code, otherwise: Code = [], type = EMPTY): Code => [
@@ -62,7 +68,11 @@ export const when = (then: Code, otherwise: Code = [], type = EMPTY): Code => [
 export const load = (op = 0x28, offset = 0): Code => [op, 0, ...u(offset)]
 export const store = (op = 0x36, offset = 0): Code => [op, 0, ...u(offset)]
 export const op = (...bytes: readonly number[]): Code => bytes
-export const bulk = (sub: number, ...operands: readonly number[]): Code => [0xfc, ...u(sub), ...operands.flatMap(u)]
+export const bulk = (sub: number, ...operands: readonly number[]): Code => [
+  0xfc,
+  ...u(sub),
+  ...operands.flatMap(u),
+]
 export const RETURN = 0x0f
 export const DROP = 0x1a
 export const UNREACHABLE = 0x00
@@ -82,8 +92,17 @@ type Limits = { readonly min: number; readonly max?: number }
 export type Written = {
   readonly functions?: readonly Fn[]
   /** Before all others in number; of the module `host` where none is named. */
-  readonly importedFunctions?: readonly { readonly from?: string; readonly name: string; readonly params?: Code; readonly results?: Code }[]
-  readonly importedGlobals?: readonly { readonly name: string; readonly type: number; readonly mutable?: boolean }[]
+  readonly importedFunctions?: readonly {
+    readonly from?: string
+    readonly name: string
+    readonly params?: Code
+    readonly results?: Code
+  }[]
+  readonly importedGlobals?: readonly {
+    readonly name: string
+    readonly type: number
+    readonly mutable?: boolean
+  }[]
   readonly memory?: Limits & { readonly as?: string }
   readonly tables?: readonly (Limits & { readonly holds?: number; readonly as?: string })[]
   readonly globals?: readonly Global[]
@@ -102,19 +121,39 @@ const signature = ({ params = [], results = [] }: Pick<Fn, 'params' | 'results'>
 const one = (byte: number): Code => [byte]
 const list = (items: readonly Code[]): Code => [...u(items.length), ...items.flat()]
 const text = (value: string): Code => [...new Writer().text(value).bytes()]
-const limits = ({ min, max }: Limits): Code => (max === undefined ? [0, ...u(min)] : [1, ...u(min), ...u(max)])
+const limits = ({ min, max }: Limits): Code =>
+  max === undefined ? [0, ...u(min)] : [1, ...u(min), ...u(max)]
 
 /** Each function's type has its own number: first the imported ones', then the others', in order. */
 export function wasm(module: Written): Uint8Array {
-  const { functions = [], importedFunctions = [], importedGlobals = [], tables = [], globals = [], elements = [], data = [] } = module
+  const {
+    functions = [],
+    importedFunctions = [],
+    importedGlobals = [],
+    tables = [],
+    globals = [],
+    elements = [],
+    data = [],
+  } = module
   const out = new Writer().raw([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0])
   const section = (id: number, items: readonly Code[]): void => {
     if (items.length > 0) out.u8(id).sized(new Writer().raw(list(items)))
   }
   section(1, [...importedFunctions, ...functions].map(signature))
   section(2, [
-    ...importedFunctions.map(({ from = 'host', name }, index) => [...text(from), ...text(name), 0, ...u(index)]),
-    ...importedGlobals.map(({ name, type, mutable = false }) => [...text('host'), ...text(name), 3, type, mutable ? 1 : 0]),
+    ...importedFunctions.map(({ from = 'host', name }, index) => [
+      ...text(from),
+      ...text(name),
+      0,
+      ...u(index),
+    ]),
+    ...importedGlobals.map(({ name, type, mutable = false }) => [
+      ...text('host'),
+      ...text(name),
+      3,
+      type,
+      mutable ? 1 : 0,
+    ]),
   ])
   section(
     3,
@@ -129,7 +168,11 @@ export function wasm(module: Written): Uint8Array {
     6,
     globals.map(({ type, mutable = false, init }) => [type, mutable ? 1 : 0, ...init, 0x0b]),
   )
-  const exported = <T extends { readonly as?: string }>(all: readonly T[], kind: number, first: number): Code[] =>
+  const exported = <T extends { readonly as?: string }>(
+    all: readonly T[],
+    kind: number,
+    first: number,
+  ): Code[] =>
     all.flatMap(({ as }, index) => (as === undefined ? [] : [[...text(as), kind, ...u(first + index)]]))
   section(7, [
     ...exported(functions, 0, importedFunctions.length),

@@ -30,7 +30,11 @@ export async function eventually<T>(
   }
 }
 
-const tool = (argv: readonly string[], more: Partial<ToolSpec> = {}, stdin: ToolSpec['executor']['stdin'] = { arg: 'mark' }): ToolSpec => ({
+const tool = (
+  argv: readonly string[],
+  more: Partial<ToolSpec> = {},
+  stdin: ToolSpec['executor']['stdin'] = { arg: 'mark' },
+): ToolSpec => ({
   description: 'for tests that hurt the stack',
   input_schema: {
     type: 'object',
@@ -51,7 +55,11 @@ const MARK = ['tee', '-a', '--', 'ran']
 const MARK_AND_STAY = ['/bin/sh', '-c', 'tee -a -- ran && sleep "$0"', '{seconds}']
 const TALK = ['/bin/sh', '-c', 'i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); sleep 0.05; done']
 /** Until somebody ends it: lines, and its progress beside them, on one line that is written over. */
-const TALK_ON = ['/bin/sh', '-c', 'i=0; while :; do echo line $i; printf "\\rat %d" $i >&2; i=$((i+1)); sleep 0.05; done']
+const TALK_ON = [
+  '/bin/sh',
+  '-c',
+  'i=0; while :; do echo line $i; printf "\\rat %d" $i >&2; i=$((i+1)); sleep 0.05; done',
+]
 
 const TOOLS = {
   'mark.quickly': tool(MARK),
@@ -82,8 +90,14 @@ export class HurtStack {
   static async start(options: Omit<StackOptions, 'state'> = {}): Promise<HurtStack> {
     const hurt = new HurtStack(await startTestStack(options))
     try {
-      for (const [name, body] of Object.entries(TOOLS)) must(await hurt.operator('putTool', { params: { name }, body }))
-      must(await hurt.operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], budget: { max_calls_per_run: 10_000 } } }))
+      for (const [name, body] of Object.entries(TOOLS))
+        must(await hurt.operator('putTool', { params: { name }, body }))
+      must(
+        await hurt.operator('putAgent', {
+          params: { name: 'dev' },
+          body: { tools: ['*'], budget: { max_calls_per_run: 10_000 } },
+        }),
+      )
       return hurt
     } catch (error) {
       await hurt.stop()
@@ -101,7 +115,10 @@ export class HurtStack {
 
   /** Proposes once. */
   async propose(name: string, args: Record<string, unknown>, { key, run, wait }: Wish = {}): Promise<Call> {
-    const more = { ...(wait === undefined ? {} : { wait }), ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }) }
+    const more = {
+      ...(wait === undefined ? {} : { wait }),
+      ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
+    }
     const body = { tool: name, args }
     return must(
       run === undefined
@@ -128,7 +145,11 @@ export class HurtStack {
   }
 
   ended(call: Call, within_ms?: number): Promise<Call> {
-    return this.until(call, ['succeeded', 'failed', 'timed_out', 'indeterminate', 'cancelled', 'denied', 'expired', 'lapsed'], within_ms)
+    return this.until(
+      call,
+      ['succeeded', 'failed', 'timed_out', 'indeterminate', 'cancelled', 'denied', 'expired', 'lapsed'],
+      within_ms,
+    )
   }
 
   /** The lines that executions of a run's calls left on this host, read as root: no bookkeeping of ours stands between. */
@@ -177,13 +198,18 @@ export class HurtStack {
 
   /** The worker says that the edge would not have its result of this call. */
   dropped({ id }: Call, within_ms = 15_000): Promise<unknown> {
-    const look = () => this.workerLog().find(({ msg, call }) => call === id && msg.startsWith('the edge did not take a result'))?.['code']
+    const look = () =>
+      this.workerLog().find(
+        ({ msg, call }) => call === id && msg.startsWith('the edge did not take a result'),
+      )?.['code']
     return eventually(`the worker drops its result of ${id}`, look, within_ms)
   }
 
   /** Redis as the edge may use it: what whoever stole its password could do. */
   redis(): Redis {
-    const redis = new Redis(redisUrl('edge', readSecrets(this.stack.state), this.stack.redisPort), { maxRetriesPerRequest: null })
+    const redis = new Redis(redisUrl('edge', readSecrets(this.stack.state), this.stack.redisPort), {
+      maxRetriesPerRequest: null,
+    })
     redis.on('error', () => undefined) // a test may take Redis away
     return redis
   }
@@ -196,7 +222,10 @@ export function must<T>(result: Result<T, Problem>): T {
 }
 
 /** Asks until somebody answers: what a client does while the edge is down. Refusals are answers. */
-export async function insist<T>(ask: () => Promise<Result<T, Problem>>, within_ms = 60_000): Promise<Result<T, Problem>> {
+export async function insist<T>(
+  ask: () => Promise<Result<T, Problem>>,
+  within_ms = 60_000,
+): Promise<Result<T, Problem>> {
   for (const until = Date.now() + within_ms; ; await sleep(50)) {
     try {
       const answer = await ask()
@@ -223,7 +252,9 @@ export async function revive(part: Child): Promise<void> {
 export const about = (seconds: number): string => `${seconds}.${randomInt(100_000, 1_000_000)}`
 
 const alive = (): string[] =>
-  globSync('/proc/[0-9]*').filter((path) => path !== `/proc/${process.pid}` && !/^State:\s+[ZX]/m.test(told(join(path, 'status'))))
+  globSync('/proc/[0-9]*').filter(
+    (path) => path !== `/proc/${process.pid}` && !/^State:\s+[ZX]/m.test(told(join(path, 'status'))),
+  )
 
 const told = (path: string): string => {
   try {
@@ -243,12 +274,16 @@ export function boundTo(dir: string): string[] {
     }
   }
   const names = (path: string, file: string): boolean => told(join(path, file)).includes(dir)
-  return alive().filter((path) => names(path, 'cmdline') || names(path, 'environ') || names(path, 'mountinfo') || below(path))
+  return alive().filter(
+    (path) => names(path, 'cmdline') || names(path, 'environ') || names(path, 'mountinfo') || below(path),
+  )
 }
 
 /** Processes, zombies aside, whose command line holds this text. */
 export const processesWith = (text: string): number[] =>
-  alive().flatMap((path) => (told(join(path, 'cmdline')).includes(text) ? [Number(path.slice('/proc/'.length))] : []))
+  alive().flatMap((path) =>
+    told(join(path, 'cmdline')).includes(text) ? [Number(path.slice('/proc/'.length))] : [],
+  )
 
 /** A database that rests is closed meanwhile, and takes its side files along. */
 function bytesOf(path: string): Buffer {

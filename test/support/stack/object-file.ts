@@ -9,7 +9,8 @@ export function runFileOf(run: string, state: string): DatabaseSync {
   const folder = join(state, 'edge/objects/countersign-run')
   for (const file of readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))) {
     const db = new DatabaseSync(join(folder, file))
-    if (db.prepare("select 1 from run where json_extract(record, '$.id') = ?").get(run) !== undefined) return db
+    if (db.prepare("select 1 from run where json_extract(record, '$.id') = ?").get(run) !== undefined)
+      return db
     db.close()
   }
   throw new Error(`no object of ${run}`)
@@ -49,7 +50,9 @@ export function advanceAlarm(file: string): void {
   object.prepare('update _cf_METADATA set value = ? where key = 1').run(at)
   object.close()
   const list = new DatabaseSync(join(dirname(file), 'metadata.sqlite'))
-  const { changes } = list.prepare('update _cf_ALARM set scheduled_time = ? where actor_id = ?').run(at, basename(file, '.sqlite'))
+  const { changes } = list
+    .prepare('update _cf_ALARM set scheduled_time = ? where actor_id = ?')
+    .run(at, basename(file, '.sqlite'))
   list.close()
   if (changes !== 1) throw new Error(`no alarm is set for ${file}`)
 }

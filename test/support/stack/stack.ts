@@ -8,7 +8,9 @@ import type { DevInfo } from '../../../infra/seed.ts'
 import { type Stack, type StackOptions, startStack } from '../../../infra/stack.ts'
 
 /** A stack that a test file may hurt. Stop it in `afterAll`; a test run that is killed takes it along. */
-export async function startTestStack(options: Omit<StackOptions, 'state'> & { readonly state?: string } = {}): Promise<Stack> {
+export async function startTestStack(
+  options: Omit<StackOptions, 'state'> & { readonly state?: string } = {},
+): Promise<Stack> {
   const state = options.state ?? mkdtempSync(join(tmpdir(), 'countersign-'))
   const notes: string[] = []
   const started = await startStack({ say: (text) => notes.push(text), ...options, state })
@@ -21,7 +23,8 @@ export async function startTestStack(options: Omit<StackOptions, 'state'> & { re
 }
 
 /** The stack that files share, one after the other: where it is, and the keys to it. Its tests add to it and never break it. */
-export const sharedStack = (): DevInfo => JSON.parse(readFileSync(join(sharedState(), 'dev.json'), 'utf8')) as DevInfo // written by infra/stack
+export const sharedStack = (): DevInfo =>
+  JSON.parse(readFileSync(join(sharedState(), 'dev.json'), 'utf8')) as DevInfo // written by infra/stack
 
 /** Its folder, as who works on the same machine has it. */
 export function sharedState(): string {

@@ -17,12 +17,25 @@ export type BareCommand = {
   readonly lifeline: number
 }
 
-export function bareCommand({ host, filters, profiles, init }: Equipment, plan: Plan, runFolder?: string): BareCommand {
+export function bareCommand(
+  { host, filters, profiles, init }: Equipment,
+  plan: Plan,
+  runFolder?: string,
+): BareCommand {
   const admitted = admit(plan, profiles)
   if (!admitted.ok) throw new Error(admitted.error.detail)
-  const { program, args, env, cwd, bwrap } = commandFor(admitted.value, host, runFolder === undefined ? {} : { folder: runFolder })
-  if (bwrap === undefined || filters === undefined || init === undefined) throw new Error('only tier C has a bare form')
-  const reads = { [FD.args]: bwrap.options, [FD.seccomp]: filters[bwrap.sockets].bytes, [FD.init]: init.bytes }
+  const { program, args, env, cwd, bwrap } = commandFor(
+    admitted.value,
+    host,
+    runFolder === undefined ? {} : { folder: runFolder },
+  )
+  if (bwrap === undefined || filters === undefined || init === undefined)
+    throw new Error('only tier C has a bare form')
+  const reads = {
+    [FD.args]: bwrap.options,
+    [FD.seccomp]: filters[bwrap.sockets].bytes,
+    [FD.init]: init.bytes,
+  }
   return { program, args, env, cwd, reads, status: FD.status, lifeline: FD.lifeline }
 }
 

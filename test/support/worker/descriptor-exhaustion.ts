@@ -40,7 +40,11 @@ const openNow = (): number => readdirSync('/proc/self/fd').length
 type Tried = { readonly failed: number; readonly lost: number }
 
 /** With ever more descriptors to be had, up to `most`: how often it failed, and how many it has lost in all. */
-async function tried(most: number, blanks: number, attempt: (blanks: readonly number[]) => () => unknown): Promise<Tried> {
+async function tried(
+  most: number,
+  blanks: number,
+  attempt: (blanks: readonly number[]) => () => unknown,
+): Promise<Tried> {
   const before = openNow()
   let failed = 0
   for (let count = 0; count <= most; count++) {
@@ -88,17 +92,28 @@ const equipment = {
   filters: { no_sockets: filter, inet: filter, host: filter },
 } as unknown as Equipment // all of it that wiring looks at
 const bwrap = { options: Buffer.alloc(1), sockets: 'no_sockets', secrets: ['token'] } as const
-const command: Command = { profile: 'c_offline', program: '', args: [], env: {}, cwd: '/', groupFds: [], bwrap }
+const command: Command = {
+  profile: 'c_offline',
+  program: '',
+  args: [],
+  env: {},
+  cwd: '/',
+  groupFds: [],
+  bwrap,
+}
 const cold = await tried(
   14,
   2,
-  (blanks) => wire(equipment, command, blanks, { gated: false, stdin: Buffer.from('in'), secrets: { token: 'x' } }).close,
+  (blanks) =>
+    wire(equipment, command, blanks, { gated: false, stdin: Buffer.from('in'), secrets: { token: 'x' } })
+      .close,
 )
 const { secrets: _, ...plain } = bwrap
 const gated = await tried(
   18,
   3,
-  (blanks) => wire(equipment, { ...command, bwrap: { ...plain, secrets: [] } }, blanks, { gated: true }).close,
+  (blanks) =>
+    wire(equipment, { ...command, bwrap: { ...plain, secrets: [] } }, blanks, { gated: true }).close,
 )
 
 const before = openNow()

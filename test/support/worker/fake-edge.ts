@@ -7,9 +7,22 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net'
 import { checkSettlement } from '../../../edge/call/settlement.ts'
 import { BODY, digestOf, type Json, parseJson, sha256 } from '../../../shared/bytes/json.ts'
-import { countersign, type Envelope, kidOf, type PrivateJwk, type Signer, signerFromJwk } from '../../../shared/evidence/dsse.ts'
+import {
+  countersign,
+  type Envelope,
+  kidOf,
+  type PrivateJwk,
+  type Signer,
+  signerFromJwk,
+} from '../../../shared/evidence/dsse.ts'
 import { readSignatureInput, signatureHolds } from '../../../shared/evidence/http-signature.ts'
-import { callDigest, type Facts, type Grant, type Statement, sealGrant } from '../../../shared/evidence/statement.ts'
+import {
+  callDigest,
+  type Facts,
+  type Grant,
+  type Statement,
+  sealGrant,
+} from '../../../shared/evidence/statement.ts'
 import { provenMeans, readProof, type WorkerProof } from '../../../shared/evidence/worker-proof.ts'
 import { type Code, FAILURES } from '../../../shared/failures.ts'
 import { callId, newWorkerId, ulid } from '../../../shared/ids.ts'
@@ -20,8 +33,21 @@ import { ROUTES, type RouteName } from '../../../shared/routes/all.ts'
 import type { Route } from '../../../shared/routes/route.ts'
 import type { Claim, Settlement } from '../../../shared/wire/workers.ts'
 
-type WorkerRoute = Extract<RouteName, 'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat' | 'keys'>
-const SPOKEN: readonly WorkerRoute[] = ['enroll', 'claim', 'readInput', 'putOutput', 'output', 'settle', 'prove', 'heartbeat', 'keys']
+type WorkerRoute = Extract<
+  RouteName,
+  'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat' | 'keys'
+>
+const SPOKEN: readonly WorkerRoute[] = [
+  'enroll',
+  'claim',
+  'readInput',
+  'putOutput',
+  'output',
+  'settle',
+  'prove',
+  'heartbeat',
+  'keys',
+]
 
 export type FakeCall = {
   readonly run: string
@@ -72,7 +98,8 @@ export type Proposal = {
   readonly secrets?: Readonly<Record<string, string>>
 }
 
-export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+export const newSigner = (): Signer =>
+  signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
 const problem = (code: Code, detail: string): Reply => ({
   status: FAILURES[code].status,
   body: { type: 'about:blank', status: FAILURES[code].status, code, detail },
@@ -86,7 +113,12 @@ export class FakeEdge {
   /** Bytes by the digest under which they are asked for: a test may change them. */
   readonly files = new Map<string, Buffer>()
   /** Every request that reached a route, in order. */
-  readonly heard: { route: WorkerRoute; headers: IncomingMessage['headers']; body: unknown; refused: Code | undefined }[] = []
+  readonly heard: {
+    route: WorkerRoute
+    headers: IncomingMessage['headers']
+    body: unknown
+    refused: Code | undefined
+  }[] = []
   worker: { id: string; x: string } | undefined
   signer = newSigner()
   /** How far this edge's clock is ahead of the host's. */
@@ -166,7 +198,9 @@ export class FakeEdge {
       egress: tier === 'C' ? { mode: 'strict', hosts: [] } : { mode: 'none', hosts: [] },
       secrets: Object.keys(secrets),
       workspace: folder === undefined ? 'call' : 'run',
-      ...(files === undefined ? {} : { files: Object.entries(files).map(([path, bytes]) => this.#brought(path, bytes)) }),
+      ...(files === undefined
+        ? {}
+        : { files: Object.entries(files).map(([path, bytes]) => this.#brought(path, bytes)) }),
       ...(outputs === undefined ? {} : { outputs }),
       limits: { ...DEFAULT_LIMITS, timeout_ms, output_bytes, workspace_bytes },
     }
@@ -211,7 +245,12 @@ export class FakeEdge {
         plan_sha256: digestOf(plan),
         limits: plan.limits,
         egress: plan.egress,
-        decision: { effect: 'allow', policies: ['test'], policy_set: digestOf('policies'), snapshot: digestOf('snapshot') },
+        decision: {
+          effect: 'allow',
+          policies: ['test'],
+          policy_set: digestOf('policies'),
+          snapshot: digestOf('snapshot'),
+        },
         approval: null,
       },
       worker,
@@ -242,12 +281,14 @@ export class FakeEdge {
     if (route === undefined) return this.#send(response, problem('not_found', 'no such route'))
     const misdeed = this.#misdeeds.find((candidate) => candidate.route === route && candidate.left > 0)
     if (misdeed !== undefined) misdeed.left -= 1
-    if (misdeed?.after === false) this.heard.push({ route, headers: request.headers, body: undefined, refused: undefined })
+    if (misdeed?.after === false)
+      this.heard.push({ route, headers: request.headers, body: undefined, refused: undefined })
     const reply = misdeed?.after === false ? undefined : this.#answer(route, path, request, raw)
     const said = misdeed === undefined ? reply : misdeed.reply
     if (said === 'cut' || said === undefined) return void request.socket.destroy()
     if (said === 'hang') return
-    if (said === 'html') return void response.writeHead(502, { 'content-type': 'text/html' }).end('<h1>Bad gateway</h1>')
+    if (said === 'html')
+      return void response.writeHead(502, { 'content-type': 'text/html' }).end('<h1>Bad gateway</h1>')
     this.#send(response, said)
   }
 
@@ -263,7 +304,8 @@ export class FakeEdge {
 
   #answer(route: WorkerRoute, path: string, request: IncomingMessage, raw: Buffer): Reply {
     const read: Route = ROUTES[route]
-    const parsed = raw.byteLength === 0 ? undefined : parseJson(raw, { ...BODY, bytes: read.body_bytes ?? BODY.bytes })
+    const parsed =
+      raw.byteLength === 0 ? undefined : parseJson(raw, { ...BODY, bytes: read.body_bytes ?? BODY.bytes })
     const body = read.body?.safeParse(parsed?.ok ? parsed.value : undefined)
     const note = (reply: Reply): Reply => {
       const refused = reply.status >= 400 ? (reply.body as { code: Code }).code : undefined // `problem` made it
@@ -272,7 +314,8 @@ export class FakeEdge {
     }
     if (route === 'keys') return note(this.#keys())
     const [, , , , , , digest = '', part] = path.split('/')
-    if (route === 'readInput') return note(this.#refuses(request, path, raw) ?? this.#file(digest, Number(part)))
+    if (route === 'readInput')
+      return note(this.#refuses(request, path, raw) ?? this.#file(digest, Number(part)))
     if (route === 'putOutput') return note(this.#refuses(request, path, raw) ?? this.#put(digest, raw))
     if (body === undefined || !body.success) return note(problem('invalid_request', 'the body does not fit'))
     if (route === 'enroll') return note(this.#enrol(body.data as { token: string; x: string }))
@@ -282,7 +325,9 @@ export class FakeEdge {
     if (route === 'claim') return note(this.#claim(body.data as { run: string; call: string }))
     if (route === 'settle') return note(this.#settle(body.data as Settlement))
     if (route === 'output')
-      return note(this.#output(path.split('/')[4] ?? '', body.data as { fence: number; offset: number; data: string }))
+      return note(
+        this.#output(path.split('/')[4] ?? '', body.data as { fence: number; offset: number; data: string }),
+      )
     if (route === 'prove') return note(this.#prove(body.data as { envelope: Envelope }))
     return note(this.#heartbeat(body.data as { running: { call: string; fence: number }[] }))
   }
@@ -301,7 +346,8 @@ export class FakeEdge {
     ) {
       return problem('bad_signature', 'the signature does not hold')
     }
-    if (Math.abs(this.now() / 1000 - input.created) > LIMITS.signature_age_s) return problem('clock_skew', 'your clock is off')
+    if (Math.abs(this.now() / 1000 - input.created) > LIMITS.signature_age_s)
+      return problem('clock_skew', 'your clock is off')
     if (this.#nonces.has(input.nonce)) return problem('replayed', 'seen before')
     this.#nonces.add(input.nonce)
     return undefined
@@ -330,16 +376,21 @@ export class FakeEdge {
   }
 
   #enrol({ token, x }: { token: string; x: string }): Reply {
-    if (token !== this.token || this.worker !== undefined) return problem('enrolment_invalid', 'the token is spent or was never one')
+    if (token !== this.token || this.worker !== undefined)
+      return problem('enrolment_invalid', 'the token is spent or was never one')
     this.worker = { id: newWorkerId(Date.now()), x }
     const { kid, x: edge } = this.signer
-    return { status: 201, body: { worker: this.worker.id, tenant: this.tenant, pool: this.pool, edge: { kid, x: edge } } }
+    return {
+      status: 201,
+      body: { worker: this.worker.id, tenant: this.tenant, pool: this.pool, edge: { kid, x: edge } },
+    }
   }
 
   #claim({ call: id }: { run: string; call: string }): Reply {
     const call = this.calls.get(id)
     const worker = this.worker?.id ?? ''
-    if (call === undefined || call.state === 'ended') return problem('not_claimable', 'the call does not wait for a worker')
+    if (call === undefined || call.state === 'ended')
+      return problem('not_claimable', 'the call does not wait for a worker')
     call.claims += 1
     if (call.grant === undefined) {
       call.fence += 1
@@ -347,7 +398,13 @@ export class FakeEdge {
       call.grant = sealGrant(this.grantFor(call, worker), this.signer)
     }
     const grant = this.grantFor(call, worker)
-    const claim: Claim = { grant: call.grant, plan: call.plan, args: call.args, facts_digest: grant.facts.digest, secrets: call.secrets }
+    const claim: Claim = {
+      grant: call.grant,
+      plan: call.plan,
+      args: call.args,
+      facts_digest: grant.facts.digest,
+      secrets: call.secrets,
+    }
     return { status: 200, body: this.bend(claim, grant) }
   }
 
@@ -359,8 +416,12 @@ export class FakeEdge {
   }
 
   #file(digest: string, part: number): Reply {
-    const bytes = this.files.get(digest)?.subarray(part * LIMITS.file_part_bytes, (part + 1) * LIMITS.file_part_bytes)
-    return bytes === undefined ? problem('not_found', 'no such file') : { status: 200, body: { data: bytes.toString('base64') } }
+    const bytes = this.files
+      .get(digest)
+      ?.subarray(part * LIMITS.file_part_bytes, (part + 1) * LIMITS.file_part_bytes)
+    return bytes === undefined
+      ? problem('not_found', 'no such file')
+      : { status: 200, body: { data: bytes.toString('base64') } }
   }
 
   #settle(settlement: Settlement): Reply {
@@ -368,13 +429,30 @@ export class FakeEdge {
     const call = this.calls.get(named.subject[0].name)
     if (call !== undefined) call.settlements += 1
     if (call?.settled !== undefined && call.settled.envelope.payload === settlement.envelope.payload) {
-      return { status: 200, body: { call: call.call, state: call.settled.statement.predicate.state, attestation: call.settled.envelope } }
+      return {
+        status: 200,
+        body: {
+          call: call.call,
+          state: call.settled.statement.predicate.state,
+          attestation: call.settled.envelope,
+        },
+      }
     }
-    if (call?.state !== 'running' || call.fence !== settlement.fence || call.grant === undefined || this.worker === undefined) {
+    if (
+      call?.state !== 'running' ||
+      call.fence !== settlement.fence ||
+      call.grant === undefined ||
+      this.worker === undefined
+    ) {
       return problem('stale_fence', 'the call has moved on')
     }
     const worker = { ...this.worker, kid: kidOf(this.worker.x) }
-    const checked = checkSettlement(settlement, { worker, grant: call.grant, plan: call.plan, now_ms: this.now() })
+    const checked = checkSettlement(settlement, {
+      worker,
+      grant: call.grant,
+      plan: call.plan,
+      now_ms: this.now(),
+    })
     if (!checked.ok) return problem(checked.error.code, checked.error.detail)
     const { statement, kept, ending } = checked.value
     const envelope = countersign(settlement.envelope, this.signer)
@@ -385,8 +463,10 @@ export class FakeEdge {
 
   #output(id: string, { fence, offset, data }: { fence: number; offset: number; data: string }): Reply {
     const call = this.calls.get(id)
-    if (call?.state !== 'running' || call.fence !== fence) return problem('stale_fence', 'the call is not running under this fence')
-    if (offset === call.streamed.byteLength) call.streamed = Buffer.concat([call.streamed, Buffer.from(data, 'base64')])
+    if (call?.state !== 'running' || call.fence !== fence)
+      return problem('stale_fence', 'the call is not running under this fence')
+    if (offset === call.streamed.byteLength)
+      call.streamed = Buffer.concat([call.streamed, Buffer.from(data, 'base64')])
     return { status: 200, body: { next: call.streamed.byteLength, stop: call.cancelled } }
   }
 

@@ -13,7 +13,11 @@ const ROUTES: ReadonlyArray<readonly [WorkerRoute, RegExp]> = [
   ['heartbeat', /^\/v1\/worker\/heartbeat$/],
 ]
 
-export type Answer = { readonly status: number; readonly headers: IncomingMessage['headers']; readonly body: Buffer }
+export type Answer = {
+  readonly status: number
+  readonly headers: IncomingMessage['headers']
+  readonly body: Buffer
+}
 
 /** One request on its way. A fault does with it what it likes, and ends with `reply` or `cut`. */
 export type Passage = {
@@ -62,7 +66,9 @@ export class FaultyPath {
   open(): Promise<string> {
     return new Promise((settle, fail) => {
       this.#server.once('error', fail)
-      this.#server.listen(0, '127.0.0.1', () => settle(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`)) // TCP
+      this.#server.listen(0, '127.0.0.1', () =>
+        settle(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`),
+      ) // TCP
     })
   }
 
@@ -106,7 +112,8 @@ export class FaultyPath {
     const waiting = this.#faults.find((told) => told.route === route && told.left > 0)
     if (waiting !== undefined) waiting.left -= 1
     const cut = (): void => void incoming.socket.destroy()
-    const reply = ({ status, headers, body }: Answer): void => void outgoing.writeHead(status, headers).end(body)
+    const reply = ({ status, headers, body }: Answer): void =>
+      void outgoing.writeHead(status, headers).end(body)
     const forward = (): Promise<Answer> => this.#forward(incoming, Buffer.concat(chunks))
     await (waiting?.fault ?? asItShould)({ route, forward, reply, cut }).catch(cut)
   }
@@ -119,7 +126,9 @@ export class FaultyPath {
         const parts: Buffer[] = []
         answer.on('data', (chunk: Buffer) => parts.push(chunk))
         answer.on('error', fail)
-        answer.on('end', () => settle({ status: answer.statusCode ?? 502, headers: answer.headers, body: Buffer.concat(parts) }))
+        answer.on('end', () =>
+          settle({ status: answer.statusCode ?? 502, headers: answer.headers, body: Buffer.concat(parts) }),
+        )
       })
       onward.on('error', fail)
       onward.end(body)

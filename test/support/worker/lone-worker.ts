@@ -2,7 +2,16 @@
 // is in one folder that goes with it; every process is ours and is ended by its pid.
 
 import { spawn } from 'node:child_process'
-import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -62,7 +71,11 @@ export class LoneWorker {
     const lone = new LoneWorker(state.value, await freePort())
     await lone.startRedis()
     await lone.edge.start()
-    prepareWorker(state.value, { url: lone.edge.url, redisPort: lone.#redisPort, stack: { concurrency, private_hosts: [] } }, lone.#secrets)
+    prepareWorker(
+      state.value,
+      { url: lone.edge.url, redisPort: lone.#redisPort, stack: { concurrency, private_hosts: [] } },
+      lone.#secrets,
+    )
     const enrolled = await enrolWorker(state.value, lone.edge.token)
     if (!enrolled.ok) throw new Error(enrolled.error)
     return lone
@@ -92,10 +105,22 @@ export class LoneWorker {
   ): Promise<Ended> {
     const user = userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
     const argv = asWorker(user, { app: ROOT, home: this.state.worker }, ({ app, home }) =>
-      pdeathsig([join(app, 'node_modules/.bin/node'), join(app, 'worker/main.ts'), name, '--config', join(home, 'worker.json'), ...args]),
+      pdeathsig([
+        join(app, 'node_modules/.bin/node'),
+        join(app, 'worker/main.ts'),
+        name,
+        '--config',
+        join(home, 'worker.json'),
+        ...args,
+      ]),
     )
     const [file = '', ...rest] = [...under, ...argv]
-    const child = spawn(file, rest, { cwd: ROOT, env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' }, timeout: 30_000, killSignal: 'SIGKILL' })
+    const child = spawn(file, rest, {
+      cwd: ROOT,
+      env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
+      timeout: 30_000,
+      killSignal: 'SIGKILL',
+    })
     let [stdout, stderr] = ['', '']
     child.stdout.on('data', (chunk: Buffer) => {
       stdout += chunk
@@ -123,7 +148,9 @@ export class LoneWorker {
 
   /** All that Redis ever wrote down. */
   redisFiles(): string {
-    const entries = readdirSync(this.state.redis, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+    const entries = readdirSync(this.state.redis, { recursive: true, withFileTypes: true }).filter((entry) =>
+      entry.isFile(),
+    )
     return entries.map(({ parentPath, name }) => readFileSync(join(parentPath, name), 'latin1')).join('\n')
   }
 
@@ -168,7 +195,11 @@ export class LoneWorker {
   /** By its own queue, as the edge rings for what no other worker can run. */
   async ringAlone({ run, call }: FakeCall): Promise<void> {
     const queue = this.#openQueue(this.edge.worker?.id)
-    await queue.add('ring', { tenant: this.edge.tenant, run, call }, { removeOnComplete: true, removeOnFail: true })
+    await queue.add(
+      'ring',
+      { tenant: this.edge.tenant, run, call },
+      { removeOnComplete: true, removeOnFail: true },
+    )
     await queue.close()
   }
 
@@ -192,8 +223,11 @@ export class LoneWorker {
 
   /** The first line with this message, and these fields, from the `from`-th line on. */
   said(msg: string, fields: Record<string, unknown> = {}, from = 0): Promise<Line> {
-    const fits = (line: Line): boolean => line.msg === msg && Object.entries(fields).every(([key, value]) => line[key] === value)
-    return eventually(`the worker says \`${msg}\` ${JSON.stringify(fields)}`, () => this.log.slice(from).find(fits))
+    const fits = (line: Line): boolean =>
+      line.msg === msg && Object.entries(fields).every(([key, value]) => line[key] === value)
+    return eventually(`the worker says \`${msg}\` ${JSON.stringify(fields)}`, () =>
+      this.log.slice(from).find(fits),
+    )
   }
 
   get spool(): ReturnType<typeof spoolIn> {

@@ -3,9 +3,22 @@
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { digestOf, sha256 } from '../../../shared/bytes/json.ts'
-import { type Envelope, type PrivateJwk, payloadBytes, type Signer, seal, signerFromJwk } from '../../../shared/evidence/dsse.ts'
+import {
+  type Envelope,
+  type PrivateJwk,
+  payloadBytes,
+  type Signer,
+  seal,
+  signerFromJwk,
+} from '../../../shared/evidence/dsse.ts'
 import { signRequest } from '../../../shared/evidence/http-signature.ts'
-import { endingOf, type Grant, STATEMENT_TYPE, type Statement, statementOf } from '../../../shared/evidence/statement.ts'
+import {
+  endingOf,
+  type Grant,
+  STATEMENT_TYPE,
+  type Statement,
+  statementOf,
+} from '../../../shared/evidence/statement.ts'
 import { type Means, PROOF_TYPE, type WorkerProof } from '../../../shared/evidence/worker-proof.ts'
 import { attestationId, split } from '../../../shared/ids.ts'
 import type { OutputFiles } from '../../../shared/plan/call-files.ts'
@@ -14,7 +27,8 @@ import { type Client, type Credentials, client } from '../../../shared/routes/cl
 import type { Claim, Settlement } from '../../../shared/wire/workers.ts'
 import { granted } from '../fixtures.ts'
 
-export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+export const newSigner = (): Signer =>
+  signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
 
 /** What was seen of an execution, before anybody signed it. */
 export type Seen = {
@@ -38,7 +52,11 @@ export class PeerWorker {
   /** What its nonces begin with, as the edge last said. */
   epoch = ''
 
-  private constructor(url: string, signer: Signer, enrolled: { worker: string; tenant: string; pool: string }) {
+  private constructor(
+    url: string,
+    signer: Signer,
+    enrolled: { worker: string; tenant: string; pool: string },
+  ) {
     this.#url = url
     this.signer = signer
     this.id = enrolled.worker
@@ -53,10 +71,17 @@ export class PeerWorker {
     return new PeerWorker(this.#url, this.signer, this.#enrolled)
   }
 
-  static async enrol(url: string, operator: Client, pool: string, tiers: Tier[] = ['B', 'C']): Promise<PeerWorker> {
+  static async enrol(
+    url: string,
+    operator: Client,
+    pool: string,
+    tiers: Tier[] = ['B', 'C'],
+  ): Promise<PeerWorker> {
     const { token } = granted(await operator('createEnrolment', { body: { pool } }))
     const signer = newSigner()
-    const enrolled = granted(await client(url)('enroll', { body: { token, x: signer.x, name: 'peer', tiers } }))
+    const enrolled = granted(
+      await client(url)('enroll', { body: { token, x: signer.x, name: 'peer', tiers } }),
+    )
     const peer = new PeerWorker(url, signer, enrolled)
     granted(await peer.prove(tiers))
     return peer
@@ -84,7 +109,10 @@ export class PeerWorker {
     return this.credentialsOf({ worker: this.id, tenant: this.#tenant, signer }, nowMs)
   }
 
-  credentialsOf({ worker, tenant, signer }: { worker: string; tenant: string; signer: Signer }, nowMs = () => Date.now()): Credentials {
+  credentialsOf(
+    { worker, tenant, signer }: { worker: string; tenant: string; signer: Signer },
+    nowMs = () => Date.now(),
+  ): Credentials {
     return ({ method, url, body }) =>
       signRequest(
         { method, authority: url.host, path: url.pathname, body },
@@ -105,12 +133,24 @@ export class PeerWorker {
   }
 
   claim(call: string, tiers: Tier[] = ['B', 'C'], means: Partial<Means> = {}) {
-    const said = { run: split(call).run, call, tiers, egress: tiers.includes('C'), process: this.process, ...means }
+    const said = {
+      run: split(call).run,
+      call,
+      tiers,
+      egress: tiers.includes('C'),
+      process: this.process,
+      ...means,
+    }
     return this.client('claim', { body: said })
   }
 
   heartbeat(running: { call: string; fence: number }[] = [], leaving?: true) {
-    const said = { tiers: ['B' as const, 'C' as const], running, process: this.process, ...(leaving === undefined ? {} : { leaving }) }
+    const said = {
+      tiers: ['B' as const, 'C' as const],
+      running,
+      process: this.process,
+      ...(leaving === undefined ? {} : { leaving }),
+    }
     return this.client('heartbeat', { body: said })
   }
 
@@ -123,7 +163,11 @@ export class PeerWorker {
     return this.client('settle', { body: this.settlement(claim, seen) })
   }
 
-  settlement(claim: Claim, seen: Seen = {}, bend: (statement: Statement) => unknown = (statement) => statement): Settlement {
+  settlement(
+    claim: Claim,
+    seen: Seen = {},
+    bend: (statement: Statement) => unknown = (statement) => statement,
+  ): Settlement {
     return {
       fence: grantOf(claim.grant).fence,
       envelope: seal(STATEMENT_TYPE, bend(this.statement(claim, seen)), this.signer),
@@ -142,7 +186,12 @@ export class PeerWorker {
       attestation_id: attestationId(run, split(call).n),
       ...endingOf(outcome),
       facts: grant.facts,
-      grant: { sha256: digestOf(grant), worker: grant.worker, fence: grant.fence, deadline_ms: grant.deadline_ms },
+      grant: {
+        sha256: digestOf(grant),
+        worker: grant.worker,
+        fence: grant.fence,
+        deadline_ms: grant.deadline_ms,
+      },
       execution: {
         outcome,
         stdout: summary(stdout),
@@ -168,4 +217,5 @@ const summary = (text: string | Uint8Array): StreamSummary => {
   return { bytes, sha256: sha256(text), kept: bytes, truncated: false }
 }
 
-export const grantOf = (envelope: Envelope): Grant => JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as Grant // sealed by the edge
+export const grantOf = (envelope: Envelope): Grant =>
+  JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as Grant // sealed by the edge

@@ -5,7 +5,10 @@ import { join } from 'node:path'
 import type { Line, Spooled } from '../../../worker/calls/spool.ts'
 
 /** By call: the fence under which it was begun, and what waits for the edge. */
-export function spoolIn(home: string): { readonly begun: ReadonlyMap<string, number>; readonly settled: ReadonlyMap<string, Spooled> } {
+export function spoolIn(home: string): {
+  readonly begun: ReadonlyMap<string, number>
+  readonly settled: ReadonlyMap<string, Spooled>
+} {
   const [begun, settled] = [new Map<string, number>(), new Map<string, Spooled>()]
   const path = join(home, 'spool/journal')
   const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n').slice(0, -1) : []

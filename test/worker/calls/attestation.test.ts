@@ -26,26 +26,41 @@ const CONNECTION: Connection = {
   bytes_in: 1,
   verdict: 'failed',
 }
-const toldBy = ({ envelope }: Settlement): Statement => JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Statement // our own
+const toldBy = ({ envelope }: Settlement): Statement =>
+  JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Statement // our own
 const { execution: NOTHING } = unrun({ kind: 'cancelled' }, 1)
 
 /** With so much beside its output. */
 function settled(beside: number, out: Buffer, error: Buffer) {
-  const stream = (bytes: Buffer) => ({ bytes: bytes.length, kept: bytes.length, sha256: sha256(bytes), truncated: false })
+  const stream = (bytes: Buffer) => ({
+    bytes: bytes.length,
+    kept: bytes.length,
+    sha256: sha256(bytes),
+    truncated: false,
+  })
   const seen: Execution = {
     ...NOTHING,
     connections: Array.from({ length: beside / 880 }, () => CONNECTION),
     stdout: stream(out),
     stderr: stream(error),
   }
-  const settlement = settlementOf(grant, digestOf(grant), { execution: seen, stdout: out, stderr: error }, signer)
+  const settlement = settlementOf(
+    grant,
+    digestOf(grant),
+    { execution: seen, stdout: out, stderr: error },
+    signer,
+  )
   const { predicate } = toldBy(settlement)
-  const [stdout, stderr] = [Buffer.from(settlement.output.stdout, 'base64'), Buffer.from(settlement.output.stderr, 'base64')]
+  const [stdout, stderr] = [
+    Buffer.from(settlement.output.stdout, 'base64'),
+    Buffer.from(settlement.output.stderr, 'base64'),
+  ]
   expect(JSON.stringify(settlement).length).toBeLessThanOrEqual(LIMITS.settlement_bytes)
   return { told: predicate.execution, stdout, stderr }
 }
 
-const full = (letter: string): Buffer => Buffer.concat([Buffer.alloc(LIMITS.output_bytes - 3, letter), Buffer.from('end')])
+const full = (letter: string): Buffer =>
+  Buffer.concat([Buffer.alloc(LIMITS.output_bytes - 3, letter), Buffer.from('end')])
 
 test('both streams at their bound are told whole', () => {
   const { told, stdout, stderr } = settled(300_000, full('o'), full('e'))
@@ -59,7 +74,12 @@ test('beside a statement that takes their room they are cut, each in its middle'
     [stdout, told.stdout, full('o')],
     [stderr, told.stderr, full('e')],
   ] as const) {
-    expect(summary).toEqual({ bytes: whole.length, kept: kept.length, sha256: sha256(whole), truncated: true })
+    expect(summary).toEqual({
+      bytes: whole.length,
+      kept: kept.length,
+      sha256: sha256(whole),
+      truncated: true,
+    })
     expect(kept.length).toBeGreaterThan(900_000)
     expect(kept.subarray(-4).toString()).toMatch(/^(o|e)end$/)
   }
@@ -93,25 +113,48 @@ test('L5 G05 a text of a tool’s own making is told so that the edge can read i
     execution.connections[0]?.host ?? '',
     execution.files?.left[0]?.path ?? '',
   ]
-  for (const [index, most] of [500, 260, 600].entries()) expect(told[index]).toBe(`a\ufffdb\ufffd${'\u{1f600}'.repeat((most - 4) / 2)}`)
-  const odd = readAs(settle({ outcome: { kind: 'infra', detail: `-${hostile}` } })).predicate.execution.outcome
+  for (const [index, most] of [500, 260, 600].entries())
+    expect(told[index]).toBe(`a\ufffdb\ufffd${'\u{1f600}'.repeat((most - 4) / 2)}`)
+  const odd = readAs(settle({ outcome: { kind: 'infra', detail: `-${hostile}` } })).predicate.execution
+    .outcome
   expect(odd).toEqual({ kind: 'infra', detail: `-a\ufffdb\ufffd${'\u{1f600}'.repeat(247)}` })
 })
 
 test('L5 what the edge could not read for another reason is told by its ending alone', () => {
-  const { predicate } = readAs(settle({ outcome: { kind: 'exit', code: 3 }, connections: [{ ...CONNECTION, port: -1 }] }))
-  expect([predicate.state, predicate.execution.outcome, predicate.execution.connections]).toEqual(['failed', { kind: 'exit', code: 3 }, []])
+  const { predicate } = readAs(
+    settle({ outcome: { kind: 'exit', code: 3 }, connections: [{ ...CONNECTION, port: -1 }] }),
+  )
+  expect([predicate.state, predicate.execution.outcome, predicate.execution.connections]).toEqual([
+    'failed',
+    { kind: 'exit', code: 3 },
+    [],
+  ])
 })
 
 test('a settlement in short says how long the output was, and there is nothing shorter', () => {
   const out = Buffer.from('what it wrote')
   const stdout = { bytes: out.length, kept: out.length, sha256: sha256(out), truncated: false }
-  const execution: Execution = { ...NOTHING, outcome: { kind: 'exit', code: 0 }, connections: [CONNECTION], stdout, cgroup: true }
-  const whole = settlementOf(grant, digestOf(grant), { execution, stdout: out, stderr: Buffer.alloc(0) }, signer)
+  const execution: Execution = {
+    ...NOTHING,
+    outcome: { kind: 'exit', code: 0 },
+    connections: [CONNECTION],
+    stdout,
+    cgroup: true,
+  }
+  const whole = settlementOf(
+    grant,
+    digestOf(grant),
+    { execution, stdout: out, stderr: Buffer.alloc(0) },
+    signer,
+  )
   const short = inShort(whole, signer)
   if (short === undefined) throw new Error('it is shorter')
   expect(short.output).toEqual({ stdout: '', stderr: '' })
   const shortened = { ...execution, connections: [], stdout: { ...stdout, kept: 0, truncated: true } }
-  expect(readAs(short).predicate).toMatchObject({ ...readAs(whole).predicate, execution: shortened, execution_sha256: expect.any(String) })
+  expect(readAs(short).predicate).toMatchObject({
+    ...readAs(whole).predicate,
+    execution: shortened,
+    execution_sha256: expect.any(String),
+  })
   expect(inShort(short, signer)).toBeUndefined()
 })

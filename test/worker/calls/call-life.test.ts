@@ -37,7 +37,11 @@ test('a call is run and settled with a statement that worker and edge have signe
 })
 
 test('all arguments arrive on standard input in the form that the digest covers', async () => {
-  const call = await lone.call({ argv: ['cat'], args: { b: [1, { z: null, a: 'é' }], a: true }, stdin: 'args' })
+  const call = await lone.call({
+    argv: ['cat'],
+    args: { b: [1, { z: null, a: 'é' }], a: true },
+    stdin: 'args',
+  })
   const { stdout } = await lone.settled(call)
   expect(stdout.toString()).toBe('{"a":true,"b":[1,{"a":"é","z":null}]}')
 })
@@ -45,7 +49,11 @@ test('all arguments arrive on standard input in the form that the digest covers'
 test('an argument that is no text can’t be standard input; the call says so', async () => {
   const call = await lone.call({ argv: ['cat'], args: { text: 7 }, stdin: { arg: 'text' } })
   const { statement } = await lone.settled(call)
-  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'invalid_input', execution: { outcome: { kind: 'refused' } } })
+  expect(statement.predicate).toMatchObject({
+    state: 'failed',
+    error: 'invalid_input',
+    execution: { outcome: { kind: 'refused' } },
+  })
 })
 
 test('a failing tool is a failed call with its exit code and what it said', async () => {
@@ -88,7 +96,10 @@ test('a quick call sends its output with its settlement, and nothing before', as
 test('a call that goes on streams its output, in order and once', async () => {
   const script = 'for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done; sleep 0.3'
   const call = await lone.call({ argv: ['sh', '-c', script] })
-  await eventually('something streams before the end', () => call.state === 'running' && call.streamed.byteLength > 0)
+  await eventually(
+    'something streams before the end',
+    () => call.state === 'running' && call.streamed.byteLength > 0,
+  )
   const { stdout } = await lone.settled(call)
   expect(stdout.toString()).toBe('line 1\nline 2\nline 3\nline 4\nline 5\n')
   expect(call.streamed.toString()).toBe(stdout.toString().slice(0, call.streamed.byteLength))
@@ -108,7 +119,11 @@ test('V01 a secret that a call writes in two halves is veiled in what streams, a
 test('output that fails on the way is told whole by the settlement', async () => {
   lone.edge.misbehave('output', 'cut', { times: 2 })
   lone.edge.misbehave('output', { status: 200, body: null }, { times: 1 })
-  lone.edge.misbehave('output', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 1 })
+  lone.edge.misbehave(
+    'output',
+    { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } },
+    { times: 1 },
+  )
   const call = await lone.call({ argv: ['sh', '-c', 'echo a; sleep 0.4; echo b; sleep 0.4; echo c'] })
   expect((await lone.settled(call)).stdout.toString()).toBe('a\nb\nc\n')
 })
@@ -122,12 +137,19 @@ test('the most output that a plan may ask for is kept whole, of both streams', a
     [stdout, execution.stdout, 'out\n'],
     [stderr, execution.stderr, 'err\n'],
   ] as const) {
-    expect(summary).toEqual({ bytes: LIMITS.output_bytes, kept: LIMITS.output_bytes, truncated: false, sha256: sha256(kept) })
+    expect(summary).toEqual({
+      bytes: LIMITS.output_bytes,
+      kept: LIMITS.output_bytes,
+      truncated: false,
+      sha256: sha256(kept),
+    })
     expect(kept.toString()).toBe(word.repeat(LIMITS.output_bytes / 4))
   }
 })
 
-test('a worker that was held up tells what ended in time by its own end, and what did not as timed out', { timeout: 30_000 }, async () => {
+test('a worker that was held up tells what ended in time by its own end, and what did not as timed out', {
+  timeout: 30_000,
+}, async () => {
   const timeout_ms = 2_000
   const [quick, endless] = [about(0), about(60)]
   const done = ['sh', '-c', `sleep ${quick}; echo done`]
@@ -157,20 +179,35 @@ test('a cancelled call hears of it from the next heartbeat, and is dead before t
   const beats = lone.edge.count('heartbeat')
   const { statement } = await lone.settled(call)
   expect(lone.edge.count('heartbeat') - beats).toBeLessThanOrEqual(1)
-  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'cancelled', execution: { outcome: { kind: 'cancelled' } } })
+  expect(statement.predicate).toMatchObject({
+    state: 'failed',
+    error: 'cancelled',
+    execution: { outcome: { kind: 'cancelled' } },
+  })
 })
 
 test('a cancelled call that talks hears of it at once', async () => {
-  const call = await lone.call({ argv: ['sh', '-c', 'while :; do echo talk; sleep 0.05; done'], timeout_ms: 60_000 })
+  const call = await lone.call({
+    argv: ['sh', '-c', 'while :; do echo talk; sleep 0.05; done'],
+    timeout_ms: 60_000,
+  })
   await eventually('the call streams', () => call.streamed.byteLength > 0)
-  lone.edge.misbehave('heartbeat', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 100 })
+  lone.edge.misbehave(
+    'heartbeat',
+    { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } },
+    { times: 100 },
+  )
   call.cancelled = true
   const { statement } = await lone.settled(call).finally(() => lone.edge.behave()) // of what it sends, for no heartbeat tells it
   expect(statement.predicate.error).toBe('cancelled')
 })
 
 test('V02 a line for each call, with ids, states and times, and nothing of arguments or output', async () => {
-  const call = await lone.call({ argv: ['echo', 'canary-of-argv'], args: { secret: 'canary-of-args' }, stdin: 'args' })
+  const call = await lone.call({
+    argv: ['echo', 'canary-of-argv'],
+    args: { secret: 'canary-of-args' },
+    stdin: 'args',
+  })
   await lone.settled(call)
   const line = await lone.said('ended', { call: call.call })
   expect(line).toMatchObject({ tool: 'test.tool', state: 'succeeded', tier: 'C' })

@@ -28,7 +28,9 @@ test('the worker’s time is the call’s, where the plan has more (seed T53)', 
 })
 
 test('its memory and its number of processes too', async () => {
-  const filled = await executed(['dd', 'if=/dev/zero', 'of=/tmp/full', 'bs=1M', 'count=60'], { memory_bytes: 512 * 1024 * 1024 })
+  const filled = await executed(['dd', 'if=/dev/zero', 'of=/tmp/full', 'bs=1M', 'count=60'], {
+    memory_bytes: 512 * 1024 * 1024,
+  })
   expect(filled.outcome).toEqual({ kind: 'memory_cap' })
   const crowd = 'for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 1 & done'
   expect((await executed(['sh', '-c', crowd])).outcome).not.toEqual({ kind: 'exit', code: 0 })
@@ -36,5 +38,9 @@ test('its memory and its number of processes too', async () => {
 
 test('a plan that asks for less keeps what it asks for', async () => {
   const { limits, planned } = await executed(['true'], { pids: 5, memory_bytes: 32 * 1024 * 1024 })
-  expect(limits).toMatchObject({ pids: 5, memory_bytes: 32 * 1024 * 1024, output_bytes: planned.output_bytes })
+  expect(limits).toMatchObject({
+    pids: 5,
+    memory_bytes: 32 * 1024 * 1024,
+    output_bytes: planned.output_bytes,
+  })
 })

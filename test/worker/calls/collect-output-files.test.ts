@@ -33,11 +33,15 @@ afterAll(async () => {
 })
 
 const CALL = 'call_01JZ0000000000000000000000_1'
-const collected = (folder: string, { by = collect, within_ms = 20_000, secrets = {}, signal = AbortSignal.timeout(60_000) } = {}) =>
-  by(folder, { call: CALL, veil: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal })
+const collected = (
+  folder: string,
+  { by = collect, within_ms = 20_000, secrets = {}, signal = AbortSignal.timeout(60_000) } = {},
+) => by(folder, { call: CALL, veil: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal })
 
 const OUTPUTS = 'worker/calls/output-files.ts'
-async function without(...weaknesses: readonly (readonly [from: string, to: string])[]): Promise<typeof collect> {
+async function without(
+  ...weaknesses: readonly (readonly [from: string, to: string])[]
+): Promise<typeof collect> {
   const load = weakened(...weaknesses.map(([from, to]) => [OUTPUTS, from, to] as const))
   return (await load<typeof import('../../../worker/calls/output-files.ts')>(OUTPUTS)).collect
 }
@@ -60,7 +64,9 @@ test('S43 FIFOs, sockets and devices are told and never waited for', async () =>
 
 test('S43 without a look at what it is: a FIFO is taken for a file', async () => {
   const folder = withFifo('taken')
-  expect(taken(await collected(folder, { by: await without(['!stats.isFile() || ', '']) }))).toEqual(['fifo '])
+  expect(taken(await collected(folder, { by: await without(['!stats.isFile() || ', '']) }))).toEqual([
+    'fifo ',
+  ])
 })
 
 test('S43 without O_NONBLOCK: a FIFO is waited for, until somebody writes', async () => {
@@ -79,7 +85,11 @@ function withFifo(name: string): string {
 }
 
 /** A folder in which `a` and a link out of it change places all the while; what was read of it until `wanted` was, or for long. */
-async function swapping(name: string, wanted: RegExp, by: (folder: string) => Promise<typeof collect>): Promise<string[]> {
+async function swapping(
+  name: string,
+  wanted: RegExp,
+  by: (folder: string) => Promise<typeof collect>,
+): Promise<string[]> {
   const [folder, outside] = [join(root, name), join(root, `${name}-outside`)]
   for (const made of [folder, outside, join(folder, 'a')]) mkdirSync(made)
   writeFileSync(join(outside, 'in'), 'canary')
@@ -102,13 +112,17 @@ while True: libc.renameat2(-100, a, -100, b, 2)`
   return [...seen].toSorted()
 }
 
-test('S41 a folder that is swapped for a link all the while never leads outside', { timeout: 60_000 }, async () => {
+test('S41 a folder that is swapped for a link all the while never leads outside', {
+  timeout: 60_000,
+}, async () => {
   expect(await swapping('swapped', /^b/, async () => collect)).toEqual(['a/in inside', 'b/in inside']) // both places were read
 })
 
 const HELD = '`/proc/self/fd/$' + '{handle.fd}`' // with no placeholder in it
 
-test('S41 without folders that are held open: one that is swapped leads outside', { timeout: 60_000 }, async () => {
+test('S41 without folders that are held open: one that is swapped leads outside', {
+  timeout: 60_000,
+}, async () => {
   const byPath = (folder: string) => without([HELD, `\`${folder}/\${above}\``])
   expect((await swapping('followed', /canary/, byPath)).join()).toContain('canary')
 })
@@ -122,7 +136,10 @@ test('S40 without O_NOFOLLOW: what a link leads to is taken', async () => {
     'constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK',
     'constants.O_RDONLY | constants.O_NONBLOCK',
   ] as const
-  expect([taken(await collected(folder)), taken(await collected(folder, { by: await without(following) }))]).toEqual([[], ['link canary']])
+  expect([
+    taken(await collected(folder)),
+    taken(await collected(folder, { by: await without(following) })),
+  ]).toEqual([[], ['link canary']])
 })
 
 test('S42 a file with a second name is reported and not collected, because it may belong to somebody else', async () => {
@@ -132,15 +149,22 @@ test('S42 a file with a second name is reported and not collected, because it ma
   linkSync(join(root, 'elsewhere'), join(folder, 'second-name'))
   writeFileSync(join(folder, 'plain'), 'x')
   const { files, left } = await collected(folder)
-  expect([files.map(({ path }) => path), left]).toEqual([['plain'], [{ path: 'second-name', why: 'no_file' }]])
+  expect([files.map(({ path }) => path), left]).toEqual([
+    ['plain'],
+    [{ path: 'second-name', why: 'no_file' }],
+  ])
 })
 
 test('S44, S45 a file with a deceptive name, or a name that programs act on, is reported and not collected', async () => {
   const folder = join(root, 'misnamed')
   mkdirSync(join(folder, '.git', 'hooks'), { recursive: true })
-  for (const name of ['.git/hooks/pre-commit', 'a\u202eb', 'a\nb', 'plain']) writeFileSync(join(folder, name), 'x')
+  for (const name of ['.git/hooks/pre-commit', 'a\u202eb', 'a\nb', 'plain'])
+    writeFileSync(join(folder, name), 'x')
   const { files, left } = await collected(folder)
-  expect([files.map(({ path }) => path), left.map(({ why }) => why)]).toEqual([['plain'], ['name', 'name', 'name']])
+  expect([files.map(({ path }) => path), left.map(({ why }) => why)]).toEqual([
+    ['plain'],
+    ['name', 'name', 'name'],
+  ])
 })
 
 test('S44, S45 without the rule of names: files are taken under any', async () => {
@@ -160,7 +184,11 @@ test('what can’t be sent in time is told, and what there is no room for', asyn
   const folder = join(root, 'late')
   mkdirSync(folder)
   writeFileSync(join(folder, 'plain'), 'x')
-  expect(await collected(folder, { within_ms: 0 })).toEqual({ files: [], left: [{ path: 'plain', why: 'not_sent' }], more: 0 })
+  expect(await collected(folder, { within_ms: 0 })).toEqual({
+    files: [],
+    left: [{ path: 'plain', why: 'not_sent' }],
+    more: 0,
+  })
   edge.hasRoom = false
   expect(await collected(folder)).toEqual({ files: [], left: [{ path: 'plain', why: 'no_room' }], more: 0 })
   edge.hasRoom = true
@@ -169,8 +197,13 @@ test('what can’t be sent in time is told, and what there is no room for', asyn
 test('a search that takes long ends with the time that there is, and with its call', async () => {
   const folder = join(root, 'searched for long')
   mkdirSync(folder)
-  for (const name of ['one', 'two', 'three']) writeFileSync(join(folder, name), '\\'.repeat(LIMITS.file_bytes)) // nothing takes longer
-  const late = { files: [], left: ['one', 'three', 'two'].map((path) => ({ path, why: 'not_sent' })), more: 0 }
+  for (const name of ['one', 'two', 'three'])
+    writeFileSync(join(folder, name), '\\'.repeat(LIMITS.file_bytes)) // nothing takes longer
+  const late = {
+    files: [],
+    left: ['one', 'three', 'two'].map((path) => ({ path, why: 'not_sent' })),
+    more: 0,
+  }
   const secrets = { token: TOKEN }
   const since = performance.now()
   expect(await collected(folder, { secrets, within_ms: 500 })).toEqual(late)
@@ -183,7 +216,10 @@ const TOKEN = 'hunter2-hunter2'
 function withToken(name: string): string {
   const folder = join(root, name)
   mkdirSync(join(folder, 'deep'), { recursive: true })
-  writeFileSync(join(folder, 'deep', 'archive'), Buffer.concat([Buffer.alloc(200_000, 1), Buffer.from(btoa(`a${TOKEN}`)), Buffer.alloc(9)]))
+  writeFileSync(
+    join(folder, 'deep', 'archive'),
+    Buffer.concat([Buffer.alloc(200_000, 1), Buffer.from(btoa(`a${TOKEN}`)), Buffer.alloc(9)]),
+  )
   writeFileSync(join(folder, `of-${TOKEN}.txt`), 'x')
   writeFileSync(join(folder, 'half'), TOKEN.slice(0, 12))
   return folder

@@ -16,7 +16,10 @@ beforeAll(async () => {
 })
 afterAll(() => lone?.end())
 
-type Changes = Partial<Omit<Plan, 'limits' | 'executor'>> & { readonly limits?: Partial<Plan['limits']>; readonly cwd?: string }
+type Changes = Partial<Omit<Plan, 'limits' | 'executor'>> & {
+  readonly limits?: Partial<Plan['limits']>
+  readonly cwd?: string
+}
 
 /** How the worker ends the call, and the sentence for whoever has to mend it. */
 async function ended(proposal: Proposal, { limits, cwd, ...changes }: Changes = {}) {
@@ -34,23 +37,67 @@ async function ended(proposal: Proposal, { limits, cwd, ...changes }: Changes = 
 const onHost: Changes = { tier: 'B', egress: { mode: 'preflight', hosts: ['169.254.169.254:80'] } }
 
 test.each<[string, Proposal, Changes, object]>([
-  ['invalid_input', { argv: ['cat'], args: { text: 7 }, stdin: { arg: 'text' } }, {}, { state: 'failed', outcome: { kind: 'refused' } }],
-  ['workspace_scope_denied', { argv: ['ls'] }, { cwd: '../..' }, { state: 'failed', outcome: { kind: 'refused' } }],
+  [
+    'invalid_input',
+    { argv: ['cat'], args: { text: 7 }, stdin: { arg: 'text' } },
+    {},
+    { state: 'failed', outcome: { kind: 'refused' } },
+  ],
+  [
+    'workspace_scope_denied',
+    { argv: ['ls'] },
+    { cwd: '../..' },
+    { state: 'failed', outcome: { kind: 'refused' } },
+  ],
   ['egress_denied', { argv: ['ls'], tier: 'B' }, onHost, { state: 'failed', outcome: { kind: 'refused' } }],
   ['quota_exceeded', { argv: ['yes'] }, {}, { state: 'failed', outcome: { kind: 'output_cap' } }],
-  ['timed_out', { argv: ['sleep', '30'], timeout_ms: 300 }, {}, { state: 'timed_out', outcome: { kind: 'timeout' } }],
-  ['spawn_failed', { argv: ['no-such-program'] }, {}, { state: 'failed', outcome: { kind: 'exit', code: 127 } }],
-  ['spawn_failed', { argv: ['/etc/ssl/certs'] }, {}, { state: 'failed', outcome: { kind: 'exit', code: 126 } }],
-  ['runtime_failure', { argv: ['ls', '/no/such/folder'] }, {}, { state: 'failed', outcome: { kind: 'exit', code: 2 } }],
-  ['runtime_failure', { argv: ['sh', '-c', 'kill -SEGV $$'] }, {}, { state: 'failed', outcome: { kind: 'signal', signal: 'SIGSEGV' } }],
+  [
+    'timed_out',
+    { argv: ['sleep', '30'], timeout_ms: 300 },
+    {},
+    { state: 'timed_out', outcome: { kind: 'timeout' } },
+  ],
+  [
+    'spawn_failed',
+    { argv: ['no-such-program'] },
+    {},
+    { state: 'failed', outcome: { kind: 'exit', code: 127 } },
+  ],
+  [
+    'spawn_failed',
+    { argv: ['/etc/ssl/certs'] },
+    {},
+    { state: 'failed', outcome: { kind: 'exit', code: 126 } },
+  ],
+  [
+    'runtime_failure',
+    { argv: ['ls', '/no/such/folder'] },
+    {},
+    { state: 'failed', outcome: { kind: 'exit', code: 2 } },
+  ],
+  [
+    'runtime_failure',
+    { argv: ['sh', '-c', 'kill -SEGV $$'] },
+    {},
+    { state: 'failed', outcome: { kind: 'signal', signal: 'SIGSEGV' } },
+  ],
 ])('%s: %j', async (error, proposal, changes, seen) => {
   expect(await ended(proposal, changes)).toMatchObject({ error, ...seen })
 })
 
 test('quota_exceeded: CPU time, and a file, beyond the limit', async () => {
-  const spinning = await ended({ argv: ['sh', '-c', 'while :; do :; done'], timeout_ms: 20_000 }, { limits: { cpu_ms: 1_000 } })
-  expect(spinning).toMatchObject({ error: 'quota_exceeded', outcome: { kind: expect.stringMatching(/^(?:cpu_cap|signal)$/) } })
-  const filling = await ended({ argv: ['dd', 'if=/dev/zero', 'of=f', 'bs=64k', 'count=64'] }, { limits: { file_bytes: 65_536 } })
+  const spinning = await ended(
+    { argv: ['sh', '-c', 'while :; do :; done'], timeout_ms: 20_000 },
+    { limits: { cpu_ms: 1_000 } },
+  )
+  expect(spinning).toMatchObject({
+    error: 'quota_exceeded',
+    outcome: { kind: expect.stringMatching(/^(?:cpu_cap|signal)$/) },
+  })
+  const filling = await ended(
+    { argv: ['dd', 'if=/dev/zero', 'of=f', 'bs=64k', 'count=64'] },
+    { limits: { file_bytes: 65_536 } },
+  )
   expect(filling).toMatchObject({ error: 'quota_exceeded', outcome: { kind: 'signal', signal: 'SIGXFSZ' } })
 })
 
@@ -64,7 +111,10 @@ test('whatever the worker can’t do is told: where a call can’t begin, and wh
   renameSync(folder, `${folder}-away`)
   const detail = expect.stringContaining('(ENOENT)')
   try {
-    expect((await ended({ argv: ['ls'], tier: 'B' }, { ...onHost, cwd: 'secret' })).outcome).toEqual({ kind: 'infra', detail })
+    expect((await ended({ argv: ['ls'], tier: 'B' }, { ...onHost, cwd: 'secret' })).outcome).toEqual({
+      kind: 'infra',
+      detail,
+    })
     expect((await ended({ argv: ['ls'] }, { outputs: true })).outcome).toEqual({ kind: 'infra', detail })
   } finally {
     renameSync(`${folder}-away`, folder)
@@ -88,7 +138,10 @@ test('unsupported_platform: another system than Linux, whatever is installed the
   const host = await Arena.open({ host: { platform: 'darwin' } })
   for (const tier of ['B', 'C'] as const) {
     const { outcome, out } = await host.launch({ plan: planOf(['echo', 'ran'], { tier }) })
-    expect([outcome, out]).toEqual([{ kind: 'refused', code: 'unsupported_platform', detail: expect.stringContaining('`darwin`') }, ''])
+    expect([outcome, out]).toEqual([
+      { kind: 'refused', code: 'unsupported_platform', detail: expect.stringContaining('`darwin`') },
+      '',
+    ])
   }
   await host.close()
 })

@@ -3,7 +3,13 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { digestOf } from '../../../shared/bytes/json.ts'
-import { countersign, type Envelope, type PrivateJwk, type Signer, signerFromJwk } from '../../../shared/evidence/dsse.ts'
+import {
+  countersign,
+  type Envelope,
+  type PrivateJwk,
+  type Signer,
+  signerFromJwk,
+} from '../../../shared/evidence/dsse.ts'
 import { GRANT_TYPE, type Grant, STATEMENT_TYPE, sealGrant } from '../../../shared/evidence/statement.ts'
 import type { Claim } from '../../../shared/wire/workers.ts'
 import { verifyClaim } from '../../../worker/calls/verify-grant.ts'
@@ -14,7 +20,9 @@ const edge = new FakeEdge()
 const call = edge.propose({ argv: ['/usr/bin/true'], args: { amount: 100 } })
 call.fence = 1
 const good = edge.grantFor(call, WORKER)
-const stranger = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+const stranger = signerFromJwk(
+  generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk,
+) // Ed25519
 
 type Change = {
   grant?: (grant: Grant) => Grant
@@ -51,7 +59,12 @@ const judge = ({
 
 test('what the edge granted is let through, with the digest of the grant as signed', () => {
   const verified = judge({})
-  expect(verified).toMatchObject({ kind: 'verified', grant: good, grant_sha256: digestOf(good), argsText: '{"amount":100}' })
+  expect(verified).toMatchObject({
+    kind: 'verified',
+    grant: good,
+    grant_sha256: digestOf(good),
+    argsText: '{"amount":100}',
+  })
 })
 
 const REFUSED: readonly (readonly [string, Change])[] = [
@@ -59,17 +72,39 @@ const REFUSED: readonly (readonly [string, Change])[] = [
   ['P08 an argument more', { claim: (claim) => ({ ...claim, args: { ...claim.args, to: 'me' } }) }],
   [
     'P08 a plan with another argv',
-    { claim: (claim) => ({ ...claim, plan: { ...claim.plan, executor: { ...claim.plan.executor, argv: ['/usr/bin/false'] } } }) },
+    {
+      claim: (claim) => ({
+        ...claim,
+        plan: { ...claim.plan, executor: { ...claim.plan.executor, argv: ['/usr/bin/false'] } },
+      }),
+    },
   ],
   ['P08 a plan of a weaker tier', { claim: (claim) => ({ ...claim, plan: { ...claim.plan, tier: 'B' } }) }],
-  ['Q02 a digest that covers something else', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, digest: digestOf('other') } }) }],
+  [
+    'Q02 a digest that covers something else',
+    { grant: (grant) => ({ ...grant, facts: { ...grant.facts, digest: digestOf('other') } }) },
+  ],
   [
     'Q02 another tool under the same digest',
-    { grant: (grant) => ({ ...grant, facts: { ...grant.facts, tool: { ...grant.facts.tool, name: 'other.tool' } } }) },
+    {
+      grant: (grant) => ({
+        ...grant,
+        facts: { ...grant.facts, tool: { ...grant.facts.tool, name: 'other.tool' } },
+      }),
+    },
   ],
-  ['Q02 args_sha256 of other arguments', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, args_sha256: digestOf({}) } }) }],
-  ['Q02 plan_sha256 of another plan', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, plan_sha256: digestOf({}) } }) }],
-  ['D11 L7 a secret that the plan does not name', { claim: (claim) => ({ ...claim, secrets: { token: 'a value' } }) }],
+  [
+    'Q02 args_sha256 of other arguments',
+    { grant: (grant) => ({ ...grant, facts: { ...grant.facts, args_sha256: digestOf({}) } }) },
+  ],
+  [
+    'Q02 plan_sha256 of another plan',
+    { grant: (grant) => ({ ...grant, facts: { ...grant.facts, plan_sha256: digestOf({}) } }) },
+  ],
+  [
+    'D11 L7 a secret that the plan does not name',
+    { claim: (claim) => ({ ...claim, secrets: { token: 'a value' } }) },
+  ],
   ['Q02 no plan_sha256', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, plan_sha256: null } }) }],
   ['Q03 a deadline that has passed', { now_ms: good.deadline_ms }],
   ['L1 another key than the pinned one', { signer: stranger }],
@@ -77,11 +112,17 @@ const REFUSED: readonly (readonly [string, Change])[] = [
   ['T01 a second signature beside the edge’s', { envelope: (envelope) => countersign(envelope, stranger) }],
   ['T01 the edge’s signature twice', { envelope: (envelope) => countersign(envelope, edge.signer) }],
   ['T01 another payload type', { envelope: (envelope) => ({ ...envelope, payloadType: STATEMENT_TYPE }) }],
-  ['T01 a payload type of the same words', { envelope: (envelope) => ({ ...envelope, payloadType: `${GRANT_TYPE} ` }) }],
+  [
+    'T01 a payload type of the same words',
+    { envelope: (envelope) => ({ ...envelope, payloadType: `${GRANT_TYPE} ` }) },
+  ],
 ]
 
 test.each(REFUSED)('%s: refused, and it can be said of the call', (_name, change) => {
-  expect(judge(change)).toMatchObject({ kind: 'mistrusted', grant: { facts: { call: call.call }, worker: WORKER } })
+  expect(judge(change)).toMatchObject({
+    kind: 'mistrusted',
+    grant: { facts: { call: call.call }, worker: WORKER },
+  })
 })
 
 test('D11 a claim is accepted only with exactly the secrets that its plan names', () => {
@@ -91,7 +132,13 @@ test('D11 a claim is accepted only with exactly the secrets that its plan names'
   const grant = edge.grantFor(handed, WORKER)
   const judgeWith = (given: Readonly<Record<string, string>>) =>
     verifyClaim(
-      { grant: sealGrant(grant, edge.signer), plan: handed.plan, args: handed.args, facts_digest: grant.facts.digest, secrets: given },
+      {
+        grant: sealGrant(grant, edge.signer),
+        plan: handed.plan,
+        args: handed.args,
+        facts_digest: grant.facts.digest,
+        secrets: given,
+      },
       {
         tenant: edge.tenant,
         run: handed.run,
@@ -102,17 +149,40 @@ test('D11 a claim is accepted only with exactly the secrets that its plan names'
       },
     )
   expect(judgeWith(secrets)).toMatchObject({ kind: 'verified', secrets })
-  for (const given of [{}, { token: 'another' }, { ...secrets, more: 'x' }, { 'db.password': 'one value', tokem: 'another' }])
+  for (const given of [
+    {},
+    { token: 'another' },
+    { ...secrets, more: 'x' },
+    { 'db.password': 'one value', tokem: 'another' },
+  ])
     expect(judgeWith(given)).toMatchObject({ kind: 'mistrusted', reason: expect.stringContaining('secrets') })
 })
 
 const NOT_OURS: readonly (readonly [string, Change])[] = [
-  ['a grant for another worker', { grant: (grant) => ({ ...grant, worker: 'wrk_01JZ0000000000000000000001' }) }],
-  ['a grant for another call', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, call: `${call.call}2` } }) }],
-  ['a grant for another run', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, run: 'run_01JZ0000000000000000000000' } }) }],
-  ['a grant for another tenant', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, tenant: 'other' } }) }],
-  ['a payload that is no grant', { envelope: (envelope) => ({ ...envelope, payload: Buffer.from('{}').toString('base64') }) }],
-  ['a grant with a member twice', { envelope: (envelope) => ({ ...envelope, payload: twice(envelope.payload) }) }],
+  [
+    'a grant for another worker',
+    { grant: (grant) => ({ ...grant, worker: 'wrk_01JZ0000000000000000000001' }) },
+  ],
+  [
+    'a grant for another call',
+    { grant: (grant) => ({ ...grant, facts: { ...grant.facts, call: `${call.call}2` } }) },
+  ],
+  [
+    'a grant for another run',
+    { grant: (grant) => ({ ...grant, facts: { ...grant.facts, run: 'run_01JZ0000000000000000000000' } }) },
+  ],
+  [
+    'a grant for another tenant',
+    { grant: (grant) => ({ ...grant, facts: { ...grant.facts, tenant: 'other' } }) },
+  ],
+  [
+    'a payload that is no grant',
+    { envelope: (envelope) => ({ ...envelope, payload: Buffer.from('{}').toString('base64') }) },
+  ],
+  [
+    'a grant with a member twice',
+    { envelope: (envelope) => ({ ...envelope, payload: twice(envelope.payload) }) },
+  ],
 ]
 const twice = (payload: string): string => {
   const text = Buffer.from(payload, 'base64').toString()
@@ -132,7 +202,14 @@ test('an answer that is no claim is refused', () => {
     edge: { kid: edge.signer.kid, x: edge.signer.x },
     now_ms: 0,
   }
-  for (const answer of [undefined, null, {}, [], 'claim', { grant: {}, plan: call.plan, args: {}, facts_digest: '' }]) {
+  for (const answer of [
+    undefined,
+    null,
+    {},
+    [],
+    'claim',
+    { grant: {}, plan: call.plan, args: {}, facts_digest: '' },
+  ]) {
     expect(verifyClaim(answer, expected)).toMatchObject({ kind: 'stray' })
   }
 })

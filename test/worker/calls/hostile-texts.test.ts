@@ -40,8 +40,10 @@ test('N05 a name with U+0000 that is asked of the proxy is told, and is malforme
 })
 
 test('a result that is none, whose fault is longer than its place', async () => {
-  const { outcome } = await execution({ argv: ['python3', '-c', `print('{"' + '\\U0001f600' * 300 + '": 1}')`] }, (plan) =>
-    Object.assign(plan.executor, { output: { type: 'object', additionalProperties: { type: 'string' } } }),
+  const { outcome } = await execution(
+    { argv: ['python3', '-c', `print('{"' + '\\U0001f600' * 300 + '": 1}')`] },
+    (plan) =>
+      Object.assign(plan.executor, { output: { type: 'object', additionalProperties: { type: 'string' } } }),
   )
   expect(outcome).toMatchObject({ kind: 'invalid_output' })
 })
@@ -54,5 +56,7 @@ for name in ('a' * 254, 'b' * 255):
     os.mkdir(name); os.chdir(name)
 os.mkdir('c' * 88 + '\\U0001f600' * 40)`
   const { files } = await execution({ argv: ['python3', '-c', script], outputs: true })
-  expect(files?.left).toEqual([{ path: `${'a'.repeat(254)}/${'b'.repeat(255)}/${'c'.repeat(88)}`, why: 'name' }])
+  expect(files?.left).toEqual([
+    { path: `${'a'.repeat(254)}/${'b'.repeat(255)}/${'c'.repeat(88)}`, why: 'name' },
+  ])
 })

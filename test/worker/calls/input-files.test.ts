@@ -23,12 +23,18 @@ const ended = async (proposal: Proposal) => {
   return { predicate: statement.predicate, stdout: stdout.toString(), stderr: stderr.toString() }
 }
 const sh = (script: string): string[] => ['sh', '-c', script]
-const leftOver = (): string[] => readdirSync(join(lone.state.worker, 'sandbox')).filter((name) => name.startsWith('input-'))
+const leftOver = (): string[] =>
+  readdirSync(join(lone.state.worker, 'sandbox')).filter((name) => name.startsWith('input-'))
 
-test('the tool finds them by name, in folders, of any size, and nothing is left of them afterwards', { timeout: 60_000 }, async () => {
+test('the tool finds them by name, in folders, of any size, and nothing is left of them afterwards', {
+  timeout: 60_000,
+}, async () => {
   const big = Buffer.alloc(2 * LIMITS.file_part_bytes + 17, 'countersign ')
   const files = { 'a.txt': Buffer.from('one\n'), 'deep/er/b ü.bin': big, empty: Buffer.alloc(0) }
-  const seen = await ended({ argv: sh('cat /input/a.txt; sha256sum < "/input/deep/er/b ü.bin"; wc -c < /input/empty'), files })
+  const seen = await ended({
+    argv: sh('cat /input/a.txt; sha256sum < "/input/deep/er/b ü.bin"; wc -c < /input/empty'),
+    files,
+  })
   expect(seen.stdout).toBe(`one\n${sha256(big)}  -\n0\n`)
   await eventually('nothing is left', () => leftOver().length === 0)
 })
@@ -46,7 +52,9 @@ test('S20, S45 they can’t be written, replaced, made executable, removed or ad
     'mount --bind /tmp /input',
   ]
   const script = `${tries.map((one) => `(${one}) 2>/dev/null && echo "did: ${one}"`).join('; ')}; cat /input/a`
-  expect((await ended({ argv: sh(script), files: { a: Buffer.from('as decided') } })).stdout).toBe('as decided')
+  expect((await ended({ argv: sh(script), files: { a: Buffer.from('as decided') } })).stdout).toBe(
+    'as decided',
+  )
 })
 
 test('P08 bytes that are not those of the digest never reach a tool', { timeout: 60_000 }, async () => {
@@ -60,24 +68,37 @@ test('P08 bytes that are not those of the digest never reach a tool', { timeout:
     lone.edge.files.set(sha256('good'), change(Buffer.from('good')))
     await lone.ringFor(call)
     const { predicate } = (await lone.settled(call, WITHIN)).statement
-    expect(predicate).toMatchObject({ state: 'failed', error: 'grant_invalid', execution: { argv_sha256: null } })
+    expect(predicate).toMatchObject({
+      state: 'failed',
+      error: 'grant_invalid',
+      execution: { argv_sha256: null },
+    })
   }
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('P08 a disk that takes half a file is told, and the half never reaches a tool', { timeout: 60_000 }, async () => {
+test('P08 a disk that takes half a file is told, and the half never reaches a tool', {
+  timeout: 60_000,
+}, async () => {
   const { uid, gid } = statSync(lone.state.worker) // as the worker itself could
-  const mayWrite = (bytes: string) => execFileSync('/usr/bin/prlimit', ['--pid', `${lone.process.pid}`, `--fsize=${bytes}:`], { uid, gid })
+  const mayWrite = (bytes: string) =>
+    execFileSync('/usr/bin/prlimit', ['--pid', `${lone.process.pid}`, `--fsize=${bytes}:`], { uid, gid })
   const argv = sh('wc -c < /input/a')
   const files = { a: Buffer.alloc(2 * LIMITS.file_part_bytes, 'countersign ') }
   mayWrite(`${1.5 * LIMITS.file_part_bytes}`) // the write of the second part is cut short there, as on a full disk
   const { predicate } = await ended({ argv, files }).finally(() => mayWrite('unlimited'))
-  expect(predicate).toMatchObject({ state: 'failed', error: 'sandbox_failed', execution: { argv_sha256: null } })
+  expect(predicate).toMatchObject({
+    state: 'failed',
+    error: 'sandbox_failed',
+    execution: { argv_sha256: null },
+  })
   await eventually('nothing is left', () => leftOver().length === 0)
   expect((await ended({ argv, files })).stdout).toBe(`${2 * LIMITS.file_part_bytes}\n`)
 })
 
-test('a file that can’t be had is no failure of the tool, which does not begin', { timeout: 60_000 }, async () => {
+test('a file that can’t be had is no failure of the tool, which does not begin', {
+  timeout: 60_000,
+}, async () => {
   const call = lone.edge.propose({ argv: ['cat', '/input/a'], files: { a: Buffer.from('gone') } })
   lone.edge.files.delete(sha256('gone'))
   await lone.ringFor(call)
@@ -88,18 +109,25 @@ test('a file that can’t be had is no failure of the tool, which does not begin
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('a cancel while they are fetched is a cancel, not a failure of the worker', { timeout: 60_000 }, async () => {
+test('a cancel while they are fetched is a cancel, not a failure of the worker', {
+  timeout: 60_000,
+}, async () => {
   lone.edge.misbehave('readInput', { status: 503, body: { code: 'unavailable' } }, { times: 1_000 })
   const before = lone.edge.count('readInput')
   const call = await lone.call({ argv: ['cat', '/input/a'], files: { a: Buffer.from('slow') } })
   await eventually('it is being fetched', () => lone.edge.count('readInput') > before, WITHIN)
   call.cancelled = true
-  expect((await lone.settled(call, WITHIN)).statement.predicate).toMatchObject({ error: 'cancelled', execution: { argv_sha256: null } })
+  expect((await lone.settled(call, WITHIN)).statement.predicate).toMatchObject({
+    error: 'cancelled',
+    execution: { argv_sha256: null },
+  })
   lone.edge.behave()
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('seeds T32, N1: links that a call left in its run’s folder lead no file of a later one anywhere', { timeout: 60_000 }, async () => {
+test('seeds T32, N1: links that a call left in its run’s folder lead no file of a later one anywhere', {
+  timeout: 60_000,
+}, async () => {
   const outside = join(lone.state.worker, 'outside')
   const first = await lone.call({ argv: ['true'], folder: 'new' })
   await lone.settled(first, WITHIN)
@@ -108,7 +136,12 @@ test('seeds T32, N1: links that a call left in its run’s folder lead no file o
   symlinkSync(outside, join(folder, 'a')) // dangling: who follows it makes a file outside
   symlinkSync(join(lone.state.worker, 'target'), join(folder, 'input'))
   const files = { a: Buffer.from('brought'), 'input/b': Buffer.from('brought') }
-  const second = await ended({ argv: sh('cat /input/a /input/input/b; cat /workspace/input/b'), run: first.run, folder: 'kept', files })
+  const second = await ended({
+    argv: sh('cat /input/a /input/input/b; cat /workspace/input/b'),
+    run: first.run,
+    folder: 'kept',
+    files,
+  })
   expect(second.stdout).toBe('broughtbrought')
   expect(existsSync(outside)).toBe(false)
   expect(readdirSync(join(lone.state.worker, 'target'))).toEqual([])

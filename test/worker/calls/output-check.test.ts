@@ -54,7 +54,9 @@ test.each([
 })
 
 test('G06 what is too much to be held against its schema is no result', () => {
-  const output = { properties: { a: { contains: { enum: Array.from({ length: 7_000 }, (_, index) => `a${index}`) } } } }
+  const output = {
+    properties: { a: { contains: { enum: Array.from({ length: 7_000 }, (_, index) => `a${index}`) } } },
+  }
   const stdout = Buffer.from(JSON.stringify({ a: Array.from({ length: 30_000 }, () => 0) }))
   const summary = { bytes: stdout.length, sha256: '', kept: stdout.length, truncated: false }
   expect(judged(WELL, { ...free, executor: { ...free.executor, output } }, summary, stdout)).toEqual({
@@ -69,7 +71,12 @@ test('what was cut is no result, whatever is left of it', () => {
 
 test('a program that failed is told of as it failed, and one without a promise says what it likes', () => {
   const summary = { bytes: 0, sha256: '', kept: 0, truncated: false }
-  const failed: readonly Outcome[] = [{ kind: 'exit', code: 1 }, { kind: 'timeout' }, { kind: 'output_cap' }, { kind: 'cancelled' }]
+  const failed: readonly Outcome[] = [
+    { kind: 'exit', code: 1 },
+    { kind: 'timeout' },
+    { kind: 'output_cap' },
+    { kind: 'cancelled' },
+  ]
   for (const outcome of failed) expect(judged(outcome, plan, summary, Buffer.from('no'))).toBe(outcome)
   expect(judged(WELL, free, summary, Buffer.from('no'))).toBe(WELL)
 })
@@ -90,7 +97,11 @@ test('a call whose result does not fit has failed, its statement says so, and it
     expect(stdout.toString()).toBe(text)
     return statement.predicate
   }
-  expect(await run('{"lines":1}')).toMatchObject({ state: 'succeeded', error: null, execution: { outcome: WELL } })
+  expect(await run('{"lines":1}')).toMatchObject({
+    state: 'succeeded',
+    error: null,
+    execution: { outcome: WELL },
+  })
   expect(await run('{"lines":"one"}')).toMatchObject({
     state: 'failed',
     error: 'invalid_output',

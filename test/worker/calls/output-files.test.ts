@@ -21,16 +21,28 @@ async function leaving(script: string, language: 'sh' | 'python3' = 'sh') {
   const call = await lone.call({ argv: [language, '-c', script], outputs: true })
   const { predicate } = (await lone.settled(call, WITHIN)).statement
   const { files, left, more } =
-    predicate.execution.files ?? expect.fail(`nothing was collected: ${JSON.stringify(predicate.execution.outcome)}`)
-  const kept = Object.fromEntries(files.map(({ path, sha256: digest }) => [path, lone.edge.files.get(digest)?.toString()]))
-  return { predicate, files, kept, left: Object.fromEntries(left.map(({ path, why }): [string, LeftFile['why']] => [path, why])), more }
+    predicate.execution.files ??
+    expect.fail(`nothing was collected: ${JSON.stringify(predicate.execution.outcome)}`)
+  const kept = Object.fromEntries(
+    files.map(({ path, sha256: digest }) => [path, lone.edge.files.get(digest)?.toString()]),
+  )
+  return {
+    predicate,
+    files,
+    kept,
+    left: Object.fromEntries(left.map(({ path, why }): [string, LeftFile['why']] => [path, why])),
+    more,
+  }
 }
-const leftOver = (): string[] => readdirSync(join(lone.state.worker, 'sandbox')).filter((name) => name.startsWith('output-'))
+const leftOver = (): string[] =>
+  readdirSync(join(lone.state.worker, 'sandbox')).filter((name) => name.startsWith('output-'))
 
 test('regular files are kept, whole and by digest, of a failed call too; nothing of them stays on the host', {
   timeout: 60_000,
 }, async () => {
-  const { predicate, files, kept } = await leaving('mkdir -p /output/a/b; echo one > /output/a/b/1; : > /output/empty; exit 3')
+  const { predicate, files, kept } = await leaving(
+    'mkdir -p /output/a/b; echo one > /output/a/b/1; : > /output/empty; exit 3',
+  )
   expect(predicate.error).toBe('runtime_failure')
   expect(kept).toEqual({ 'a/b/1': 'one\n', empty: '' })
   expect(files).toEqual([
@@ -43,7 +55,8 @@ test('regular files are kept, whole and by digest, of a failed call too; nothing
 test('a folder that the tool closed, nested deeper than a path may be long: the call’s end is told, and nothing of it stays', {
   timeout: 60_000,
 }, async () => {
-  const deep = "import os\nos.chdir('/output')\nfor _ in range(30):\n  os.mkdir('n' * 250)\n  os.chdir('n' * 250)\n"
+  const deep =
+    "import os\nos.chdir('/output')\nfor _ in range(30):\n  os.mkdir('n' * 250)\n  os.chdir('n' * 250)\n"
   const { predicate, kept, left } = await leaving(`${deep}os.chmod('/output', 0)`, 'python3')
   expect(predicate.execution.outcome).toEqual({ kind: 'workspace_cap' }) // what can’t be counted is too much
   expect([kept, left]).toEqual([{}, { '.': 'no_file' }])
@@ -57,7 +70,9 @@ test('S20 a setuid program is bytes: its mode goes nowhere', { timeout: 60_000 }
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('S40, S42 links and hard links are told and not followed; FIFOs can’t even be made', { timeout: 60_000 }, async () => {
+test('S40, S42 links and hard links are told and not followed; FIFOs can’t even be made', {
+  timeout: 60_000,
+}, async () => {
   const secret = join(lone.state.worker, 'secret')
   writeFileSync(secret, 'canary')
   const { kept, left } = await leaving(
@@ -65,11 +80,15 @@ test('S40, S42 links and hard links are told and not followed; FIFOs can’t eve
      mkfifo /output/fifo 2>/dev/null; echo twice > /output/one; ln /output/one /output/two; echo kept > /output/plain`,
   )
   expect(kept).toEqual({ plain: 'kept\n' })
-  expect(left).toEqual(Object.fromEntries(['link', 'folder', 'up', 'dangling', 'one', 'two'].map((name) => [name, 'no_file'])))
+  expect(left).toEqual(
+    Object.fromEntries(['link', 'folder', 'up', 'dangling', 'one', 'two'].map((name) => [name, 'no_file'])),
+  )
   expect([...lone.edge.files.values()].some((bytes) => bytes.includes('canary'))).toBe(false)
 })
 
-test('S44, S45 hostile names are told, escaped, and their files are not taken', { timeout: 60_000 }, async () => {
+test('S44, S45 hostile names are told, escaped, and their files are not taken', {
+  timeout: 60_000,
+}, async () => {
   const { kept, left } = await leaving(
     `
 import os
@@ -88,15 +107,21 @@ open('.git/hooks/pre-commit', 'w').write('x')
 
 test('too many, too large and too deep are told; the rest is kept', { timeout: 60_000 }, async () => {
   const over = LIMITS.call_files + 3
-  const { files, left } = await leaving(`cd /output; for n in $(seq 100 ${99 + over}); do echo $n > $n; done; mkdir -p ${'z/'.repeat(20)}`)
+  const { files, left } = await leaving(
+    `cd /output; for n in $(seq 100 ${99 + over}); do echo $n > $n; done; mkdir -p ${'z/'.repeat(20)}`,
+  )
   expect(files).toHaveLength(LIMITS.call_files)
   expect(Object.values(left).toSorted()).toEqual(['name', 'too_much', 'too_much', 'too_much'])
-  const large = await leaving(`truncate -s ${LIMITS.file_bytes + 1} /output/large; echo small > /output/small`)
+  const large = await leaving(
+    `truncate -s ${LIMITS.file_bytes + 1} /output/large; echo small > /output/small`,
+  )
   expect(large.kept).toEqual({ small: 'small\n' })
   expect(large.left).toEqual({ large: 'too_much' })
 })
 
-test('V01 what a tool was handed is in no file that is kept: the rest of what it leaves is', { timeout: 60_000 }, async () => {
+test('V01 what a tool was handed is in no file that is kept: the rest of what it leaves is', {
+  timeout: 60_000,
+}, async () => {
   const secrets = { token: 'hunter2-hunter2' }
   const argv = [
     'sh',
@@ -104,7 +129,9 @@ test('V01 what a tool was handed is in no file that is kept: the rest of what it
     'cd /output; cp /run/secrets/token copy; base64 /run/secrets/token > wrapped; wc -c < /run/secrets/token > length',
   ]
   const call = await lone.call({ argv, outputs: true, secrets })
-  const { files, left } = (await lone.settled(call, WITHIN)).statement.predicate.execution.files ?? expect.fail('nothing was collected')
+  const { files, left } =
+    (await lone.settled(call, WITHIN)).statement.predicate.execution.files ??
+    expect.fail('nothing was collected')
   expect(files).toEqual([{ path: 'length', sha256: sha256('15\n'), bytes: 3 }])
   expect(left).toEqual(['copy', 'wrapped'].map((path) => ({ path, why: 'secret' })))
 })

@@ -24,14 +24,18 @@ async function rungAlone(proposal: Parameters<LoneWorker['call']>[0]): Promise<F
   return call
 }
 
-test('a call rung for at the worker’s own queue finds what an earlier call of its run left', { timeout: 60_000 }, async () => {
+test('a call rung for at the worker’s own queue finds what an earlier call of its run left', {
+  timeout: 60_000,
+}, async () => {
   const first = await lone.call({ argv: ['touch', 'left-behind'], folder: 'new' })
   expect((await lone.settled(first, WITHIN)).statement.predicate.state).toBe('succeeded')
   const second = await rungAlone({ argv: ['ls'], run: first.run, folder: 'kept' })
   expect((await lone.settled(second, WITHIN)).stdout.toString()).toBe('left-behind\n')
 })
 
-test('a folder that is gone is said to be lost: nothing runs, and none is made in its place', { timeout: 60_000 }, async () => {
+test('a folder that is gone is said to be lost: nothing runs, and none is made in its place', {
+  timeout: 60_000,
+}, async () => {
   const first = await lone.call({ argv: ['touch', 'left-behind'], folder: 'new' })
   await lone.settled(first, WITHIN)
   rmSync(folderOf(first.run), { recursive: true })
@@ -51,7 +55,11 @@ test('S30 a folder that may become larger than all of them may be is not made: t
   const call = await lone.call({ argv: ['true'], folder: 'new', workspace_bytes: 2 ** 31 })
   const { predicate } = (await lone.settled(call, WITHIN)).statement
   const outcome = { kind: 'refused', code: 'quota_exceeded', detail: expect.stringContaining('runs_bytes') }
-  expect(predicate).toMatchObject({ state: 'failed', error: 'quota_exceeded', execution: { outcome, argv_sha256: null } })
+  expect(predicate).toMatchObject({
+    state: 'failed',
+    error: 'quota_exceeded',
+    execution: { outcome, argv_sha256: null },
+  })
   expect(existsSync(folderOf(call.run))).toBe(false)
 })
 

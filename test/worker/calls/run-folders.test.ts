@@ -169,8 +169,10 @@ test('a disk that refuses is told, not thrown', async () => {
   folders.close()
 })
 
-const runs = (count: number): string[] => Array.from({ length: count }, (_, n) => `run_01JZ000000000000000000000${n}`)
-const fill = (folder: string, bytes: number): void => writeFileSync(join(folder, 'filled'), Buffer.alloc(bytes, 1))
+const runs = (count: number): string[] =>
+  Array.from({ length: count }, (_, n) => `run_01JZ000000000000000000000${n}`)
+const fill = (folder: string, bytes: number): void =>
+  writeFileSync(join(folder, 'filled'), Buffer.alloc(bytes, 1))
 
 /** Left by its calls, and counted. */
 async function left(folders: RunFolders, run: string, bytes: number): Promise<string> {

@@ -19,7 +19,11 @@ const signer = newSigner()
 const result = (fence: number): Spooled => ({
   call: CALL,
   deadline_ms: Date.now() + 60_000,
-  settlement: { fence, envelope: seal(STATEMENT_TYPE, { fence }, signer), output: { stdout: '', stderr: '' } },
+  settlement: {
+    fence,
+    envelope: seal(STATEMENT_TYPE, { fence }, signer),
+    output: { stdout: '', stderr: '' },
+  },
 })
 const refusal = (status: number, code: string) => ({
   status,
@@ -30,7 +34,11 @@ const refusal = (status: number, code: string) => ({
 test('L4 the late no to an earlier result drops it, and not the one that waits after it', async () => {
   const home = mkdtempSync(join(tmpdir(), 'countersign-fences-'))
   const path = new FaultyPath('http://127.0.0.1:9')
-  const link = openLink(await path.open(), { tenant: 'default', worker: 'wrk_01JZ0000000000000000000000', signer })
+  const link = openLink(await path.open(), {
+    tenant: 'default',
+    worker: 'wrk_01JZ0000000000000000000000',
+    signer,
+  })
   const spool = new Spool(join(home, 'spool'))
   const settling = new Settling(
     link,
@@ -64,5 +72,7 @@ test('L4 the late no to an earlier result drops it, and not the one that waits a
   const asked = path.count('settle')
   await eventually('the second one is offered', () => path.count('settle') > asked)
   expect(settling.spokenFor()).toEqual([{ call: CALL, fence: 2 }])
-  expect(new Spool(join(home, 'spool')).open(Date.now())).toMatchObject({ value: { settled: [{ settlement: { fence: 2 } }] } })
+  expect(new Spool(join(home, 'spool')).open(Date.now())).toMatchObject({
+    value: { settled: [{ settlement: { fence: 2 } }] },
+  })
 })

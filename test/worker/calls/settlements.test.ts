@@ -17,7 +17,8 @@ beforeAll(async () => {
 })
 afterAll(() => lone?.end())
 
-const LOST = 'calls ended with the worker that ran them; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
+const LOST =
+  'calls ended with the worker that ran them; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
 const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
 const YES_FOR_ANOTHER = {
   status: 200,
@@ -39,7 +40,11 @@ test.each([
   ['cuts the connection before it reads', 'cut', false],
   ['cuts the connection after it has stored the result', 'cut', true],
   ['sits behind a proxy that answers in HTML', 'html', false],
-  ['sits behind a proxy that says yes to everything', { status: 200, body: { status: 'maintenance' } }, false],
+  [
+    'sits behind a proxy that says yes to everything',
+    { status: 200, body: { status: 'maintenance' } },
+    false,
+  ],
   ['sits behind a proxy that says yes for another call', YES_FOR_ANOTHER, false],
   ['sits behind a proxy that answers in HTML after it has stored the result', 'html', true],
 ] as const)('a result is settled once by an edge that %s', async (_name, reply, after) => {
@@ -76,9 +81,18 @@ test.each([
     error: 'runtime_failure',
     execution: { outcome: { kind: 'exit', code: 3 } },
   })
-  expect(statement.predicate.execution.stdout).toEqual({ bytes: 5, sha256: sha256('lost\n'), kept: 0, truncated: true })
+  expect(statement.predicate.execution.stdout).toEqual({
+    bytes: 5,
+    sha256: sha256('lost\n'),
+    kept: 0,
+    truncated: true,
+  })
   expect(stdout.byteLength).toBe(0)
-  await lone.said('the edge did not take a result as it was; it has the ending alone', { call: call.call, code, status })
+  await lone.said('the edge did not take a result as it was; it has the ending alone', {
+    call: call.call,
+    code,
+    status,
+  })
   await spoolIsEmpty()
 })
 
@@ -142,33 +156,50 @@ test('L2 kill -9 while a call runs: the next life does not run it again, though 
 })
 
 test('D15 calls lost with a worker are summed up in one warning at its next start, and not repeated at the one after', async () => {
-  const calls = await Promise.all([1, 2, 3].map(() => lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })))
+  const calls = await Promise.all(
+    [1, 2, 3].map(() => lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })),
+  )
   await eventually('all were begun', () => calls.every(({ call }) => lone.spool.begun.get(call) === 1))
   const from = lone.log.length
   await lone.process.restart()
   const lost = await lone.said(LOST, {}, from)
-  expect([lost['calls'], [...(lost['first'] as string[])].sort()]).toEqual([3, calls.map(({ call }) => call).sort()])
+  expect([lost['calls'], [...(lost['first'] as string[])].sort()]).toEqual([
+    3,
+    calls.map(({ call }) => call).sort(),
+  ])
   const then = lone.log.length
   await lone.process.restart()
   await lone.said('ready', {}, then)
-  const warnings = lone.log.slice(from).filter((line) => JSON.stringify(line).includes(calls[0]?.call ?? '') && line.level === 'warn')
+  const warnings = lone.log
+    .slice(from)
+    .filter((line) => JSON.stringify(line).includes(calls[0]?.call ?? '') && line.level === 'warn')
   expect(warnings).toEqual([lost])
 })
 
 test('a full spool takes no doorbell until the edge has taken what is in it', async () => {
-  lone.edge.misbehave('settle', { status: 500, body: { status: 500, code: 'internal', detail: 'a bug' } }, { times: 1_000_000 })
+  lone.edge.misbehave(
+    'settle',
+    { status: 500, body: { status: 500, code: 'internal', detail: 'a bug' } },
+    { times: 1_000_000 },
+  )
   const call = await lone.call({ argv: ['true'] })
   await lone.said('ended', { call: call.call, result: 'waiting' })
   await lone.process.kill()
   const settled = lone.spool.settled.get(call.call)
-  const others = Array.from({ length: SPOOL_BOUNDS.settlements - 1 }, (_, n) => call.call.replace(/_1$/, `_${n + 2}`))
+  const others = Array.from({ length: SPOOL_BOUNDS.settlements - 1 }, (_, n) =>
+    call.call.replace(/_1$/, `_${n + 2}`),
+  )
   const lines = others.map((other) => `${JSON.stringify({ settled: { ...settled, call: other } })}\n`)
   appendFileSync(join(lone.state.worker, 'spool/journal'), lines.join(''))
   const from = lone.edge.count('claim')
   await lone.start()
   const waiting = await lone.call({ argv: ['true'] })
   const settles = lone.edge.count('settle')
-  await eventually('the whole spool was offered', () => lone.edge.count('settle') > settles + 2 * SPOOL_BOUNDS.settlements, 60_000)
+  await eventually(
+    'the whole spool was offered',
+    () => lone.edge.count('settle') > settles + 2 * SPOOL_BOUNDS.settlements,
+    60_000,
+  )
   expect(lone.edge.count('claim')).toBe(from)
   lone.edge.behave()
   expect((await lone.settled(waiting, 60_000)).statement.predicate.state).toBe('succeeded')

@@ -21,14 +21,20 @@ const MAIN = join(ROOT, 'worker/main.ts')
 /** By hand and as whoever runs the tests; in CI that is root. */
 const command = (...args: string[]) => {
   const [file = '', ...rest] = pdeathsig([process.execPath, MAIN, ...args])
-  const { status, stdout, stderr } = spawnSync(file, rest, { encoding: 'utf8', timeout: 20_000, env: { PATH: '/usr/bin:/bin' }, input: '' })
+  const { status, stdout, stderr } = spawnSync(file, rest, {
+    encoding: 'utf8',
+    timeout: 20_000,
+    env: { PATH: '/usr/bin:/bin' },
+    input: '',
+  })
   return { status, stdout, stderr }
 }
 
 test('--help explains itself', () => {
   const { status, stdout } = command('--help')
   expect(status).toBe(0)
-  for (const word of ['enroll', 'run', 'doctor', '--config', 'edge_url', '0600']) expect(stdout).toContain(word)
+  for (const word of ['enroll', 'run', 'doctor', '--config', 'edge_url', '0600'])
+    expect(stdout).toContain(word)
 })
 
 test.each([
@@ -56,18 +62,32 @@ test('enrolment makes a key that only the worker can read, once; the token is in
   const path = join(lone.state.worker, 'key.json')
   expect(statSync(path).mode & 0o777).toBe(0o600)
   const file = readFileSync(path, 'utf8')
-  expect(JSON.parse(file)).toMatchObject({ kty: 'OKP', crv: 'Ed25519', worker: lone.edge.worker?.id, edge: { kid: lone.edge.signer.kid } })
+  expect(JSON.parse(file)).toMatchObject({
+    kty: 'OKP',
+    crv: 'Ed25519',
+    worker: lone.edge.worker?.id,
+    edge: { kid: lone.edge.signer.kid },
+  })
   expect(file).not.toContain(lone.edge.token)
-  expect(lone.edge.heard[0]?.body).toMatchObject({ name: expect.stringMatching(PATTERNS.name), tiers: ['B', 'C'] })
+  expect(lone.edge.heard[0]?.body).toMatchObject({
+    name: expect.stringMatching(PATTERNS.name),
+    tiers: ['B', 'C'],
+  })
   const again = await lone.command('enroll', { input: `${lone.edge.token}\n` })
-  expect(again).toMatchObject({ status: 1, stderr: expect.stringMatching(/key\.json` is there already; remove it/) })
+  expect(again).toMatchObject({
+    status: 1,
+    stderr: expect.stringMatching(/key\.json` is there already; remove it/),
+  })
   expect(readFileSync(path, 'utf8')).toBe(file)
 })
 
 test('a key that others can read is refused', async () => {
   lone = await LoneWorker.make()
   chmodSync(join(lone.state.worker, 'key.json'), 0o640)
-  expect(await lone.command('run')).toMatchObject({ status: 1, stderr: expect.stringMatching(/can be read by others/) })
+  expect(await lone.command('run')).toMatchObject({
+    status: 1,
+    stderr: expect.stringMatching(/can be read by others/),
+  })
 })
 
 test('SIGTERM: no more work is taken, what runs comes to its end, all is settled, exit 0', async () => {
@@ -92,7 +112,10 @@ test('D15 a clean stop leaves none of the folders that the worker made for relay
   const made = () => readdirSync(folder).filter((name) => /^(?:call|relay|canary|input|output)-/.test(name))
   for (const argv of [['true'], ['sleep', '0.2']]) {
     await lone.start()
-    await eventually('two relays are prepared', () => made().filter((name) => name.startsWith('relay-')).length === 2)
+    await eventually(
+      'two relays are prepared',
+      () => made().filter((name) => name.startsWith('relay-')).length === 2,
+    )
     await lone.settled(await lone.call({ argv }))
     await lone.process.stop()
     expect(made()).toEqual([])
@@ -166,8 +189,16 @@ test('SIGTERM while the files of a call are sent: what its tool wrote is held ag
   lone.configure({ drain_ms: 300 })
   await lone.start()
   const { edge } = lone
-  edge.misbehave('putOutput', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 10_000 })
-  const call = edge.propose({ argv: ['sh', '-c', 'echo no JSON; echo x > /output/file'], outputs: true, timeout_ms: 60_000 })
+  edge.misbehave(
+    'putOutput',
+    { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } },
+    { times: 10_000 },
+  )
+  const call = edge.propose({
+    argv: ['sh', '-c', 'echo no JSON; echo x > /output/file'],
+    outputs: true,
+    timeout_ms: 60_000,
+  })
   Object.assign(call.plan.executor, { output: { type: 'object' } })
   await lone.ringFor(call)
   await eventually('a file is sent', () => edge.count('putOutput') > 1)
@@ -179,7 +210,11 @@ test('a result that the edge would not take before the end is sent by the next l
   lone = await LoneWorker.make()
   lone.configure({ drain_ms: 300 })
   await lone.start()
-  lone.edge.misbehave('settle', { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }, { times: 1_000 })
+  lone.edge.misbehave(
+    'settle',
+    { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } },
+    { times: 1_000 },
+  )
   const call = await lone.call({ argv: ['echo', 'late'] })
   await lone.said('ended', { call: call.call, result: 'waiting' })
   await lone.process.stop()
@@ -192,7 +227,10 @@ test('a result that the edge would not take before the end is sent by the next l
 test('a second worker on the same home is refused', async () => {
   lone = await LoneWorker.make()
   await lone.start()
-  expect(await lone.command('run')).toMatchObject({ status: 1, stderr: expect.stringMatching(/another worker runs on/) })
+  expect(await lone.command('run')).toMatchObject({
+    status: 1,
+    stderr: expect.stringMatching(/another worker runs on/),
+  })
 })
 
 test('a worker waits for an edge and a Redis that are not there yet', async () => {
@@ -205,7 +243,9 @@ test('a worker waits for an edge and a Redis that are not there yet', async () =
   await lone.said('Redis is away; doorbells wait, and running calls go on')
   await lone.startRedis()
   expect(await started).toMatchObject({ ok: true })
-  expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe('succeeded')
+  expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe(
+    'succeeded',
+  )
 })
 
 test('doctor finds nothing wrong with a whole worker, and names each thing that is', async () => {
@@ -279,7 +319,9 @@ test('doctor sees a Redis that gives us too much, and an edge key that is not th
     .filter(({ ok }) => !ok)
   expect(failed.map(({ check }) => check).sort()).toEqual(['Redis policy', 'Redis rights', 'edge key'])
   expect(failed.find(({ check }) => check === 'Redis rights')?.found).toContain('CONFIG')
-  expect(failed.find(({ check }) => check === 'Redis policy')?.found).toBe('not set: `maxmemory-policy noeviction`, `appendonly yes`')
+  expect(failed.find(({ check }) => check === 'Redis policy')?.found).toBe(
+    'not set: `maxmemory-policy noeviction`, `appendonly yes`',
+  )
 })
 
 test('an end is told before all that its call left has been removed, and the worker is not stopped until that is gone', {

@@ -2,7 +2,15 @@
 
 import { spawnSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
-import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -11,7 +19,9 @@ import { type PrivateJwk, seal, signerFromJwk } from '../../../shared/evidence/d
 import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
 import { Spool, type Spooled } from '../../../worker/calls/spool.ts'
 
-const signer = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+const signer = signerFromJwk(
+  generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk,
+) // Ed25519
 const CALL = 'call_01JZ0000000000000000000000_1'
 const OTHER = 'call_01JZ0000000000000000000000_2'
 const STAYS = Buffer.from('it stays').toString('base64')
@@ -199,7 +209,14 @@ test('a disk that takes half a line and no more is told, and what it took is not
     spool.open(Date.now())
     spool.keep(${JSON.stringify(spooled(CALL))})
     console.log(JSON.stringify([spool.keep(${JSON.stringify(spooled(OTHER, 1, 'A'.repeat(8_000)))}), spool.begin('${OTHER}', 1)]))`
-  const limited = spawnSync('/usr/bin/prlimit', ['--fsize=4096', '--', process.execPath, '--input-type=module', '-e', life])
+  const limited = spawnSync('/usr/bin/prlimit', [
+    '--fsize=4096',
+    '--',
+    process.execPath,
+    '--input-type=module',
+    '-e',
+    life,
+  ])
   expect(JSON.parse(limited.stdout.toString())).toEqual([
     { ok: false, error: 'EFBIG' },
     { ok: true, value: true },
@@ -221,7 +238,14 @@ test('room for a beginning is there before a call is claimed; a disk that refuse
     process.getBuiltinModule('node:child_process').execFileSync('/usr/bin/prlimit', ['--pid', String(process.pid), '--fsize=unlimited:'])
     prepared.push(spool.prepare())
     console.log(JSON.stringify([prepared, told, spool.refused]))`
-  const limited = spawnSync('/usr/bin/prlimit', ['--fsize=5000:', '--', process.execPath, '--input-type=module', '-e', life])
+  const limited = spawnSync('/usr/bin/prlimit', [
+    '--fsize=5000:',
+    '--',
+    process.execPath,
+    '--input-type=module',
+    '-e',
+    life,
+  ])
   const [good, bad] = [{ ok: true }, { ok: false, error: 'EFBIG' }]
   expect(JSON.parse(limited.stdout.toString())).toEqual([[good, bad, good], ['EFBIG', 'takes'], false])
 })
@@ -239,11 +263,23 @@ test('a folder that can’t be used is told, not thrown, with what to do about i
   const life = `
     const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/calls/spool.ts'))})
     console.log(JSON.stringify(new Spool(${JSON.stringify(dir())}).open(Date.now())))`
-  const limited = spawnSync('/usr/bin/prlimit', ['--fsize=4096', '--', process.execPath, '--input-type=module', '-e', life])
-  expect(JSON.parse(limited.stdout.toString()).error).toMatch(/\(EFBIG\); raise the limit of what a file may hold$/)
+  const limited = spawnSync('/usr/bin/prlimit', [
+    '--fsize=4096',
+    '--',
+    process.execPath,
+    '--input-type=module',
+    '-e',
+    life,
+  ])
+  expect(JSON.parse(limited.stdout.toString()).error).toMatch(
+    /\(EFBIG\); raise the limit of what a file may hold$/,
+  )
   expect(readdirSync(dir())).toEqual(['journal']) // no half of another takes room
   expect(open().settled).toHaveLength(1)
   rmSync(dir(), { recursive: true })
   writeFileSync(dir(), 'a file in the way')
-  expect(new Spool(dir()).open(Date.now())).toMatchObject({ ok: false, error: expect.stringMatching(/; remove what stands in its way$/) })
+  expect(new Spool(dir()).open(Date.now())).toMatchObject({
+    ok: false,
+    error: expect.stringMatching(/; remove what stands in its way$/),
+  })
 })

@@ -42,7 +42,9 @@ test('the unit for systemd waits for a drain and for what follows it, and operat
   const [, seconds] = /^TimeoutStopSec=([0-9]+)$/m.exec(unit) ?? []
   expect(config.ok && config.value.drain_ms + 10_000).toBeLessThanOrEqual(Number(seconds) * 1_000)
   const help = execFileSync(process.execPath, [join(ROOT, 'worker/main.ts'), '--help'], { encoding: 'utf8' })
-  expect(help.replace(/\s+/g, ' ')).toContain(`TimeoutStopSec of the systemd unit: ${seconds} s) has to wait 10 s longer`)
+  expect(help.replace(/\s+/g, ' ')).toContain(
+    `TimeoutStopSec of the systemd unit: ${seconds} s) has to wait 10 s longer`,
+  )
 })
 
 test('the environment wins over the file', () => {
@@ -56,7 +58,13 @@ test('the environment wins over the file', () => {
   }
   expect(read(environment)).toMatchObject({
     ok: true,
-    value: { concurrency: 7, runs_bytes: 1_000_000, pool: 'gpu', private_hosts: ['10.0.0.1:80', '[fd00::1]:443'], drain_ms: 20_000 },
+    value: {
+      concurrency: 7,
+      runs_bytes: 1_000_000,
+      pool: 'gpu',
+      private_hosts: ['10.0.0.1:80', '[fd00::1]:443'],
+      drain_ms: 20_000,
+    },
   })
 })
 
@@ -69,7 +77,10 @@ test.each([
 })
 
 test('a file that is not there is named', () => {
-  expect(readConfig(join(folder, 'none.json'))).toMatchObject({ ok: false, error: expect.stringMatching(/none\.json.*ENOENT/) })
+  expect(readConfig(join(folder, 'none.json'))).toMatchObject({
+    ok: false,
+    error: expect.stringMatching(/none\.json.*ENOENT/),
+  })
 })
 
 test.each([
@@ -78,8 +89,16 @@ test.each([
   ['a member that we do not know', { ...GOOD, concurency: 4 }, 'concurency'],
   ['a member that is missing', { ...GOOD, pool: undefined }, 'pool'],
   ['plain http beyond loopback', { ...GOOD, edge_url: 'http://edge.example.com' }, 'use https'],
-  ['an edge address with a path', { ...GOOD, edge_url: 'https://edge.example.com/v1' }, 'scheme, host and port only'],
-  ['an edge address with a password', { ...GOOD, edge_url: 'https://a:b@edge.example.com' }, 'scheme, host and port only'],
+  [
+    'an edge address with a path',
+    { ...GOOD, edge_url: 'https://edge.example.com/v1' },
+    'scheme, host and port only',
+  ],
+  [
+    'an edge address with a password',
+    { ...GOOD, edge_url: 'https://a:b@edge.example.com' },
+    'scheme, host and port only',
+  ],
   ['an edge address of another kind', { ...GOOD, edge_url: 'file:///etc/passwd' }, 'give the edge’s address'],
   ['a Redis address that is none', { ...GOOD, redis_url: 'redis.example.com' }, 'redis_url'],
   ['a relative home', { ...GOOD, home: 'worker' }, 'absolute'],
@@ -89,8 +108,16 @@ test.each([
   ['a file without certificates', { ...GOOD, ca_file: '/etc/hostname' }, 'holds no certificate'],
   ['a ceiling of nothing', { ...GOOD, limits: { pids: 0 } }, 'limits.pids'],
   ['a ceiling that we do not know', { ...GOOD, limits: { disk: 1 } }, 'limits'],
-  ['a profile that binds the root', { ...GOOD, profiles: { own: { from: 'c_offline', ro_binds: ['/'] } } }, "`own` can't bind `/`"],
-  ['a profile that may write', { ...GOOD, profiles: { own: { from: 'c_offline', binds: ['/srv'] } } }, 'profiles.own'],
+  [
+    'a profile that binds the root',
+    { ...GOOD, profiles: { own: { from: 'c_offline', ro_binds: ['/'] } } },
+    "`own` can't bind `/`",
+  ],
+  [
+    'a profile that may write',
+    { ...GOOD, profiles: { own: { from: 'c_offline', binds: ['/srv'] } } },
+    'profiles.own',
+  ],
   ['a private host without a port', { ...GOOD, private_hosts: ['10.0.0.1'] }, 'host:port'],
 ])('%s is refused, with the field and what to do', (_name, content, said) => {
   write(content)
@@ -114,7 +141,8 @@ test('of the file that `ca_file` names, authorities are read, and nothing else',
     '-keyout',
     `${file}.key`,
   ]
-  const make = (...more: string[]): void => void execFileSync('/usr/bin/openssl', [...args, '-out', file, ...more], { stdio: 'pipe' })
+  const make = (...more: string[]): void =>
+    void execFileSync('/usr/bin/openssl', [...args, '-out', file, ...more], { stdio: 'pipe' })
   make()
   const [certificate, key] = [readFileSync(file, 'latin1'), readFileSync(`${file}.key`, 'latin1')]
   writeFileSync(file, `# ours\n${key}${certificate}`)
@@ -128,7 +156,10 @@ test('of the file that `ca_file` names, authorities are read, and nothing else',
 })
 
 test('a number in the environment that is none is refused', () => {
-  expect(read({ COUNTERSIGN_WORKER_CONCURRENCY: 'many' })).toMatchObject({ ok: false, error: expect.stringContaining('concurrency') })
+  expect(read({ COUNTERSIGN_WORKER_CONCURRENCY: 'many' })).toMatchObject({
+    ok: false,
+    error: expect.stringContaining('concurrency'),
+  })
 })
 
 test('http is for loopback', () => {

@@ -13,5 +13,6 @@ test('a fault is told by its code and its place, never by its text', async () =>
   expect(faultOf(thrown)).toEqual({ code: 'TypeError', at: expect.stringContaining('fault.test.ts') })
   const changed = new Error(WORD)
   changed.message = 'another'
-  for (const error of [named, thrown, changed, WORD]) expect(JSON.stringify(faultOf(error))).not.toContain(WORD)
+  for (const error of [named, thrown, changed, WORD])
+    expect(JSON.stringify(faultOf(error))).not.toContain(WORD)
 })

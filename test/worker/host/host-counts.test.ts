@@ -30,7 +30,7 @@ test('D8 a higher or missing setting is not reported', () => {
     '/proc/sys/kernel/pty/max': '263168',
   }
   expect(lowCounts((path) => raised[path] ?? '')).toEqual([])
-  expect(lowCounts((path) => ({ ...raised, '/proc/sys/fs/pipe-user-pages-soft': '1000000' })[path] ?? '')).toMatchObject([
-    { sysctl: 'fs.pipe-user-pages-soft', value: 1_000_000, enough: 0 },
-  ])
+  expect(
+    lowCounts((path) => ({ ...raised, '/proc/sys/fs/pipe-user-pages-soft': '1000000' })[path] ?? ''),
+  ).toMatchObject([{ sysctl: 'fs.pipe-user-pages-soft', value: 1_000_000, enough: 0 }])
 })

@@ -7,9 +7,17 @@ const versions = { kernel: '6.1.0', bubblewrap: '0.8.0', util_linux: '2.38.1', n
 const at = (files: Record<string, string>) => (path: string) => files[path] ?? ''
 
 test.each([
-  ['kernel/unprivileged_userns_clone', '0\n', "echo 'kernel.unprivileged_userns_clone = 1' | sudo tee /etc/sysctl.d/60-countersign.conf"],
+  [
+    'kernel/unprivileged_userns_clone',
+    '0\n',
+    "echo 'kernel.unprivileged_userns_clone = 1' | sudo tee /etc/sysctl.d/60-countersign.conf",
+  ],
   ['user/max_user_namespaces', '0\n', "echo 'user.max_user_namespaces = 65536' | sudo tee"],
-  ['kernel/apparmor_restrict_unprivileged_userns', '1\n', 'sudo apparmor_parser -r /etc/apparmor.d/countersign-bwrap'],
+  [
+    'kernel/apparmor_restrict_unprivileged_userns',
+    '1\n',
+    'sudo apparmor_parser -r /etc/apparmor.d/countersign-bwrap',
+  ],
 ])('user namespaces that %s turns off: the exact line that turns them on', (name, off, line) => {
   expect(namespacesOff(at({ [`/proc/sys/${name}`]: off }))).toEqual([expect.stringContaining(line)])
   expect(namespacesOff(at({ [`/proc/sys/${name}`]: off === '1\n' ? '0\n' : '7\n' }))).toEqual([])
@@ -21,7 +29,9 @@ test('what is missing or too old is named with the package that brings it', () =
   expect(told([])).toBe('')
   expect(told(['bwrap'])).toBe('`bwrap` is missing: install `bubblewrap`')
   expect(told(['prlimit'])).toContain('install `util-linux`')
-  expect(obstacles({ uid: 1000, missing: ['perl'], versions }, 'prepared')).toEqual(['`perl` is missing: install `perl-base`'])
+  expect(obstacles({ uid: 1000, missing: ['perl'], versions }, 'prepared')).toEqual([
+    '`perl` is missing: install `perl-base`',
+  ])
   expect(told([], { bubblewrap: '0.7.0' })).toContain('install 0.8.0 or newer')
   expect(told([], { kernel: '5.10.0-23-amd64' })).toContain('use 5.14 or newer')
 })

@@ -18,7 +18,19 @@ beforeEach(() => lone.configure({ tiers: ['B', 'C'] }))
 /** A file that can't be executed in the place of a program, for this process and all that it starts. */
 const without = (program: string): string[] => [
   '/usr/bin/bwrap',
-  ...['--dev-bind', '/', '/', '--ro-bind', '/etc/passwd', program, '--unshare-pid', '--proc', '/proc', '--die-with-parent', '--'],
+  ...[
+    '--dev-bind',
+    '/',
+    '/',
+    '--ro-bind',
+    '/etc/passwd',
+    program,
+    '--unshare-pid',
+    '--proc',
+    '/proc',
+    '--die-with-parent',
+    '--',
+  ],
 ]
 const WITHOUT_BWRAP = without('/usr/bin/bwrap')
 
@@ -34,22 +46,32 @@ test('as root it does not start, whatever the command', () => {
   expect(lone.edge.heard.map(({ route }) => route)).toEqual(['enroll'])
 })
 
-test.each(['darwin', 'win32'])('on %s it does not start: no sandbox is proven there (seed T56)', (platform) => {
-  const pretend = `data:text/javascript,Object.defineProperty(process, 'platform', { value: '${platform}' })`
-  const args = ['--import', pretend, join(ROOT, 'worker/main.ts'), 'run', '--config', '/nonexistent']
-  const { status, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/node'), args, { encoding: 'utf8', timeout: 60_000 })
-  expect([status, stderr]).toEqual([
-    1,
-    expect.stringMatching(new RegExp(`runs on \`${platform}\`.*use a Linux worker \\(\`unsupported_platform\`\\)`)),
-  ])
-})
+test.each(['darwin', 'win32'])(
+  'on %s it does not start: no sandbox is proven there (seed T56)',
+  (platform) => {
+    const pretend = `data:text/javascript,Object.defineProperty(process, 'platform', { value: '${platform}' })`
+    const args = ['--import', pretend, join(ROOT, 'worker/main.ts'), 'run', '--config', '/nonexistent']
+    const { status, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/node'), args, {
+      encoding: 'utf8',
+      timeout: 60_000,
+    })
+    expect([status, stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        new RegExp(`runs on \`${platform}\`.*use a Linux worker \\(\`unsupported_platform\`\\)`),
+      ),
+    ])
+  },
+)
 
 test('S48 with bubblewrap missing it does not start, and claims nothing', async () => {
   const claims = lone.edge.count('claim')
   const { status, stderr } = await lone.command('run', { under: WITHOUT_BWRAP })
   expect([status, stderr]).toEqual([
     1,
-    expect.stringContaining('tier C: `bwrap` is missing: install `bubblewrap`; or name in `tiers` only those that this host is to take'),
+    expect.stringContaining(
+      'tier C: `bwrap` is missing: install `bubblewrap`; or name in `tiers` only those that this host is to take',
+    ),
   ])
   expect(lone.edge.count('claim')).toBe(claims)
 })
@@ -85,7 +107,10 @@ test('L1 with an edge whose key is not the pinned one it does not start, and cla
   const claims = lone.edge.count('claim')
   lone.edge.signer = newSigner()
   const { status, stderr } = await lone.command('run')
-  expect([status, stderr]).toEqual([1, expect.stringContaining(`the edge does not have the key \`${signer.kid}\` that this worker pinned`)])
+  expect([status, stderr]).toEqual([
+    1,
+    expect.stringContaining(`the edge does not have the key \`${signer.kid}\` that this worker pinned`),
+  ])
   lone.edge.signer = signer
   expect(lone.edge.count('claim')).toBe(claims)
 })
@@ -97,6 +122,9 @@ test('P08 a grant for another digest: nothing runs, and the edge is told so', as
     return { ...claim, grant: sealGrant({ ...grant, facts }, lone.edge.signer) }
   }
   const call = await lone.call({ argv: ['echo', 'ran'] })
-  expect(await lone.said('ended', { call: call.call })).toMatchObject({ state: 'failed', code: 'grant_invalid' })
+  expect(await lone.said('ended', { call: call.call })).toMatchObject({
+    state: 'failed',
+    code: 'grant_invalid',
+  })
   expect(call.settled?.stdout.byteLength ?? 0).toBe(0)
 })

@@ -7,7 +7,9 @@ import { type Link, openLink, openUnsigned } from '../../../worker/link/client.t
 import { FakeEdge } from '../../support/worker/fake-edge.ts'
 import { eventually } from '../../support/worker/lone-worker.ts'
 
-const signer = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+const signer = signerFromJwk(
+  generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk,
+) // Ed25519
 const WITHIN_MS = 500
 const beat = { body: { tiers: [], running: [] } }
 const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
@@ -18,7 +20,9 @@ beforeEach(async () => {
   edge = new FakeEdge()
   await edge.start()
   const open = openUnsigned(edge.url)
-  const enrolled = await open.ask('enroll', { body: { token: edge.token, x: signer.x, name: 'tester', tiers: [] } })
+  const enrolled = await open.ask('enroll', {
+    body: { token: edge.token, x: signer.x, name: 'tester', tiers: [] },
+  })
   open.close()
   if (!enrolled.ok) throw new Error(enrolled.error.detail)
   const { worker, tenant } = enrolled.value
@@ -55,7 +59,10 @@ test.each([
 ] as const)('an edge that %s is away, and that is a value', async (_name, reply) => {
   edge.misbehave('heartbeat', reply, { times: 2 })
   const started = performance.now()
-  expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: false, error: { status: 0, code: 'unavailable' } })
+  expect(await link.ask('heartbeat', beat)).toMatchObject({
+    ok: false,
+    error: { status: 0, code: 'unavailable' },
+  })
   expect(performance.now() - started).toBeLessThan(5 * WITHIN_MS)
 })
 
@@ -66,9 +73,14 @@ test('an edge that says more than we know is understood', async () => {
 
 test('patience asks again while it helps, each time with a signature of its own', async () => {
   edge.misbehave('heartbeat', busy, { times: 3 })
-  const answer = await link.insist('heartbeat', beat, { patience_ms: 10_000, signal: new AbortController().signal })
+  const answer = await link.insist('heartbeat', beat, {
+    patience_ms: 10_000,
+    signal: new AbortController().signal,
+  })
   expect(answer.ok).toBe(true)
-  const nonces = edge.heard.flatMap(({ route, headers }) => (route === 'heartbeat' ? [String(headers['signature-input'])] : []))
+  const nonces = edge.heard.flatMap(({ route, headers }) =>
+    route === 'heartbeat' ? [String(headers['signature-input'])] : [],
+  )
   expect(new Set(nonces).size).toBe(4)
 })
 
@@ -92,22 +104,37 @@ test('patience ends: when it is over, when it is told to, and at a final no', as
   edge.behave()
   edge.revoked = true
   const before = edge.count('heartbeat')
-  expect(await link.insist('heartbeat', beat, { patience_ms: 60_000, signal: never })).toMatchObject({ ok: false, error: { status: 401 } })
+  expect(await link.insist('heartbeat', beat, { patience_ms: 60_000, signal: never })).toMatchObject({
+    ok: false,
+    error: { status: 401 },
+  })
   expect(edge.count('heartbeat')).toBe(before + 1)
 })
 
 test('D9 K02 nonces begin with the epoch that the edge last named, even if the same answer refuses the clock', async () => {
-  const stale = { status: 401, body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch: 'EPOCH-0123456789' } }
+  const stale = {
+    status: 401,
+    body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch: 'EPOCH-0123456789' },
+  }
   edge.misbehave('heartbeat', stale, { times: 1 })
   edge.ahead_ms = 7_200_000
   expect((await link.ask('heartbeat', beat)).ok).toBe(true)
-  const inputs = edge.heard.flatMap(({ route, headers }) => (route === 'heartbeat' ? [String(headers['signature-input'])] : []))
-  expect(inputs.map((input) => /nonce="EPOCH-0123456789[A-Za-z0-9_-]{24}"/.test(input))).toEqual([false, true, true])
+  const inputs = edge.heard.flatMap(({ route, headers }) =>
+    route === 'heartbeat' ? [String(headers['signature-input'])] : [],
+  )
+  expect(inputs.map((input) => /nonce="EPOCH-0123456789[A-Za-z0-9_-]{24}"/.test(input))).toEqual([
+    false,
+    true,
+    true,
+  ])
 })
 
 test('the worker ignores an epoch that no nonce could begin with', async () => {
   for (const epoch of ['x'.repeat(33), 'a"b', '', 7, null]) {
-    edge.misbehave('heartbeat', { status: 401, body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch } })
+    edge.misbehave('heartbeat', {
+      status: 401,
+      body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch },
+    })
     expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: false, error: { code: 'stale_epoch' } })
     expect((await link.ask('heartbeat', beat)).ok).toBe(true)
   }

@@ -8,7 +8,9 @@ import { sealGrant } from '../../../shared/evidence/statement.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { eventually, type Line, LoneWorker } from '../../support/worker/lone-worker.ts'
 
-const stranger = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+const stranger = signerFromJwk(
+  generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk,
+) // Ed25519
 
 let lone: LoneWorker
 beforeAll(async () => {
@@ -22,7 +24,9 @@ afterAll(() => lone?.end())
 
 const stillServes = async (): Promise<void> => {
   lone.edge.bend = (claim) => claim
-  expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe('succeeded')
+  expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe(
+    'succeeded',
+  )
 }
 
 test('K02 each request is signed over method, authority, path and content, with a nonce of its own and a current time', async () => {
@@ -47,7 +51,10 @@ test('K02 each request is signed over method, authority, path and content, with 
 })
 
 test('K02 a request that the edge takes for a replay is signed anew', async () => {
-  lone.edge.misbehave('claim', { status: 401, body: { status: 401, code: 'replayed', detail: 'seen before' } })
+  lone.edge.misbehave('claim', {
+    status: 401,
+    body: { status: 401, code: 'replayed', detail: 'seen before' },
+  })
   await stillServes()
 })
 
@@ -55,10 +62,19 @@ const REFUSED: readonly (readonly [string, LoneWorker['edge']['bend']])[] = [
   ['P08 other arguments', (claim) => ({ ...claim, args: { text: 'changed after the decision' } })],
   [
     'P08 a swapped plan',
-    (claim) => ({ ...claim, plan: { ...claim.plan, executor: { ...claim.plan.executor, argv: ['touch', '/tmp/pwned'] } } }),
+    (claim) => ({
+      ...claim,
+      plan: { ...claim.plan, executor: { ...claim.plan.executor, argv: ['touch', '/tmp/pwned'] } },
+    }),
   ],
-  ['L1 a grant by a key that was not pinned', (claim, grant) => ({ ...claim, grant: sealGrant(grant, stranger) })],
-  ['T01 a grant with a signature too many', (claim) => ({ ...claim, grant: countersign(claim.grant, stranger) })],
+  [
+    'L1 a grant by a key that was not pinned',
+    (claim, grant) => ({ ...claim, grant: sealGrant(grant, stranger) }),
+  ],
+  [
+    'T01 a grant with a signature too many',
+    (claim) => ({ ...claim, grant: countersign(claim.grant, stranger) }),
+  ],
   [
     'Q03 a grant whose deadline has passed',
     (claim, grant) => ({ ...claim, grant: sealGrant({ ...grant, deadline_ms: 1 }, lone.edge.signer) }),
@@ -77,8 +93,14 @@ test.each(REFUSED)('%s: nothing runs, and the edge is told so', async (_name, be
 test('Q02 a grant for another worker or another call is nothing that we speak about', async () => {
   const other = lone.edge.propose({ argv: ['true'] })
   const bends: LoneWorker['edge']['bend'][] = [
-    (claim, grant) => ({ ...claim, grant: sealGrant({ ...grant, worker: 'wrk_01JZ0000000000000000000000' }, lone.edge.signer) }),
-    (claim, grant) => ({ ...claim, grant: sealGrant(lone.edge.grantFor({ ...other, fence: 1 }, grant.worker), lone.edge.signer) }),
+    (claim, grant) => ({
+      ...claim,
+      grant: sealGrant({ ...grant, worker: 'wrk_01JZ0000000000000000000000' }, lone.edge.signer),
+    }),
+    (claim, grant) => ({
+      ...claim,
+      grant: sealGrant(lone.edge.grantFor({ ...other, fence: 1 }, grant.worker), lone.edge.signer),
+    }),
     (claim) => ({ ...claim, grant: { ...claim.grant, payload: 'e30=' } }),
   ]
   for (const bend of bends) {
@@ -126,15 +148,23 @@ test('K01 a revoked worker takes no more at once, ends what it runs after a leas
   await lone.said('the edge does not accept this worker; ask an operator, or enrol anew', {}, from)
   await eventually('it was said three times', () => lone.edge.count('heartbeat') >= beats + 3)
   lone.edge.misbehave('heartbeat', { status: 503, body: { status: 503, code: 'overloaded', detail: 'no' } })
-  const ended = (): Line | undefined => lone.log.slice(from).find(({ msg, call }) => msg === 'ended' && call === running.call)
+  const ended = (): Line | undefined =>
+    lone.log.slice(from).find(({ msg, call }) => msg === 'ended' && call === running.call)
   expect(await eventually('the call is ended', ended, 30_000)).toMatchObject({ code: 'sandbox_failed' }) // nobody cancelled it
   expect(lone.edge.count('heartbeat') - beats).toBeLessThan(9) // five that say so; the one without an answer does not begin that anew
   // Doorbells stay in Redis, but for one that was on its way: the edge rings again for what nobody claims.
-  const calls = [await lone.call({ argv: ['true'] }), await lone.call({ argv: ['true'] }), await lone.call({ argv: ['true'] })]
+  const calls = [
+    await lone.call({ argv: ['true'] }),
+    await lone.call({ argv: ['true'] }),
+    await lone.call({ argv: ['true'] }),
+  ]
   const before = lone.log.length
   lone.edge.revoked = false
   const { predicate } = (await lone.settled(running)).statement
-  expect(predicate.execution.outcome).toEqual({ kind: 'infra', detail: 'the edge knew this worker no more while the call ran' })
+  expect(predicate.execution.outcome).toEqual({
+    kind: 'infra',
+    detail: 'the edge knew this worker no more while the call ran',
+  })
   await lone.said('the edge answers again', {}, before)
   await lone.settled(calls[2] ?? running)
   for (const call of calls) if (call.settled === undefined) await lone.ringFor(call)

@@ -17,7 +17,8 @@ beforeAll(async () => {
 afterAll(() => lone?.end())
 
 /** In the mount namespace of the worker, which no other process of this host has. */
-const inside = (...argv: string[]) => execFileSync('/usr/bin/nsenter', ['--target', `${lone.process.pid}`, '--mount', '--', ...argv])
+const inside = (...argv: string[]) =>
+  execFileSync('/usr/bin/nsenter', ['--target', `${lone.process.pid}`, '--mount', '--', ...argv])
 
 async function provenAnew() {
   const before = lone.edge.proofs.length
@@ -29,7 +30,8 @@ async function provenAnew() {
 const unasked = (holds: (proof: WorkerProof) => boolean) =>
   eventually('it is proven again', () => lone.edge.proofs.slice(-1).some(holds), 40_000)
 
-const ended = async (tier: 'B' | 'C') => (await lone.settled(await lone.call({ argv: ['true'], tier }), 30_000)).statement.predicate
+const ended = async (tier: 'B' | 'C') =>
+  (await lone.settled(await lone.call({ argv: ['true'], tier }), 30_000)).statement.predicate
 
 test('L8 the first thing that an edge is told is what was tried, what was seen, when, and on what', () => {
   const routes = lone.edge.heard.map(({ route }) => route)
@@ -61,7 +63,8 @@ test('L8 a worker that loses what a tier needs runs no call of that tier, and sa
   const claims = lone.edge.heard.filter(({ route }) => route === 'claim') // an edge that does not know yet hands it none
   expect(claims.at(-1)?.body).toMatchObject({ tiers: ['B'], egress: false })
   expect((await ended('B')).state).toBe('succeeded')
-  const said = (tiers: string) => lone.edge.heard.some(({ body }) => JSON.stringify(body)?.includes(`"tiers":${tiers},"running"`))
+  const said = (tiers: string) =>
+    lone.edge.heard.some(({ body }) => JSON.stringify(body)?.includes(`"tiers":${tiers},"running"`))
   await eventually('a heartbeat says so', () => said('["B"]'), 20_000)
 
   inside('/usr/bin/umount', '/usr/bin/bwrap')
@@ -85,7 +88,9 @@ test('L8 a try that breaks off proves nothing: no call is taken, the edge is tol
   renameSync(folder, `${folder}.away`)
   const lost = await provenAnew()
   expect(provenMeans(lost)).toEqual({ tiers: [], egress: false, cgroups: false, profiles: [] })
-  expect(lost.tiers.B.checks).toEqual([{ name: 'it is tried', ok: false, seen: expect.stringContaining('ENOENT') }])
+  expect(lost.tiers.B.checks).toEqual([
+    { name: 'it is tried', ok: false, seen: expect.stringContaining('ENOENT') },
+  ])
   renameSync(`${folder}.away`, folder)
   await unasked(({ tiers }) => tiers.B.ok && tiers.C.ok)
   for (const tier of ['B', 'C'] as const) expect((await ended(tier)).state).toBe('succeeded')

@@ -15,7 +15,10 @@ const RUN = 'run_01JZ0000000000000000000000'
 const CALL = 'call_01JZ0000000000000000000000_1'
 
 test('Q01, Q09 only a doorbell of our tenant, whose call is of its run, is one', () => {
-  expect(readDoorbell({ tenant: 'default', run: RUN, call: CALL }, 'default')).toEqual({ ok: true, value: { run: RUN, call: CALL } })
+  expect(readDoorbell({ tenant: 'default', run: RUN, call: CALL }, 'default')).toEqual({
+    ok: true,
+    value: { run: RUN, call: CALL },
+  })
   for (const data of [
     undefined,
     null,
@@ -49,7 +52,8 @@ const stillServes = async (): Promise<void> => {
   const call = await lone.call({ argv: ['true'] })
   expect((await lone.settled(call)).statement.predicate.state).toBe('succeeded')
 }
-const ends = (call: string): number => lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
+const ends = (call: string): number =>
+  lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
 
 test('Q01 a forged doorbell runs nothing: what is no doorbell is dropped, what the edge does not know is not granted', async () => {
   const before = lone.edge.count('claim')
@@ -60,7 +64,10 @@ test('Q01 a forged doorbell runs nothing: what is no doorbell is dropped, what t
     'x'.repeat(100_000),
   ]
   for (const data of forgeries) await lone.ring(data)
-  await eventually('each was dropped', () => lone.log.filter(({ msg }) => msg === 'a doorbell was dropped').length === forgeries.length)
+  await eventually(
+    'each was dropped',
+    () => lone.log.filter(({ msg }) => msg === 'a doorbell was dropped').length === forgeries.length,
+  )
   expect(lone.edge.count('claim')).toBe(before)
   await lone.ring({ tenant: 'default', run: RUN, call: CALL })
   await lone.said('a call was left alone', { call: CALL, code: 'not_claimable' })
@@ -78,7 +85,10 @@ test('Q03 an old doorbell replayed is not granted again', async () => {
   const call = await lone.call({ argv: ['true'] })
   await lone.said('ended', { call: call.call })
   for (let again = 0; again < 5; again++) await lone.ringFor(call)
-  await eventually('each was answered', () => lone.log.filter((line) => line['call'] === call.call).length === 6)
+  await eventually(
+    'each was answered',
+    () => lone.log.filter((line) => line['call'] === call.call).length === 6,
+  )
   expect(ends(call.call)).toBe(1)
 })
 
@@ -86,7 +96,10 @@ test('Q04 twenty doorbells for one call are one execution', async () => {
   const call = lone.edge.propose({ argv: ['sleep', '0.5'] })
   await Promise.all(Array.from({ length: 20 }, () => lone.ringFor(call)))
   await lone.settled(call)
-  await eventually('all doorbells were answered', () => lone.log.filter((line) => line['call'] === call.call).length >= 20)
+  await eventually(
+    'all doorbells were answered',
+    () => lone.log.filter((line) => line['call'] === call.call).length >= 20,
+  )
   expect(ends(call.call)).toBe(1)
   expect([call.claims, call.settlements]).toEqual([1, 1])
 })
@@ -102,7 +115,11 @@ test('Q05 a result that comes after the call has moved on is refused by its fenc
 })
 
 test('Q06 what a worker reports through Redis is worth nothing: no result is ever there', async () => {
-  const call = await lone.call({ argv: ['echo', 'canary-of-output'], args: { secret: 'canary-of-args' }, stdin: 'args' })
+  const call = await lone.call({
+    argv: ['echo', 'canary-of-output'],
+    args: { secret: 'canary-of-args' },
+    stdin: 'args',
+  })
   await lone.settled(call)
   await stillServes()
   const files = lone.redisFiles()
@@ -161,38 +178,43 @@ async function farAway(redis_url: string, away_ms: number): Promise<{ url: strin
 test.each([
   ['near', 0, 1],
   ['far', 15, 4],
-])('a queue that is left while doorbells come keeps none, and takes none any more: Redis is %s', async (where, away_ms, concurrency) => {
-  const { redis_url: near, tenant } = JSON.parse(readFileSync(join(lone.state.worker, 'worker.json'), 'utf8'))
-  const far = await farAway(near, away_ms)
-  const redis_url = away_ms === 0 ? near : far.url
-  const data = { tenant, run: RUN, call: CALL }
-  for (let n = 0; n < 12; n++) {
-    const pool = `left-${where}-${n}`
-    const bells = new Queue(`doorbell-${tenant}.${pool}`, { prefix: 'cs', connection: { url: near } })
-    let [heard, late, left] = [0, 0, false]
-    const ring = async (): Promise<void> => {
-      heard += 1
-      if (left) late += 1
-      await sleep(5)
+])(
+  'a queue that is left while doorbells come keeps none, and takes none any more: Redis is %s',
+  async (where, away_ms, concurrency) => {
+    const { redis_url: near, tenant } = JSON.parse(
+      readFileSync(join(lone.state.worker, 'worker.json'), 'utf8'),
+    )
+    const far = await farAway(near, away_ms)
+    const redis_url = away_ms === 0 ? near : far.url
+    const data = { tenant, run: RUN, call: CALL }
+    for (let n = 0; n < 12; n++) {
+      const pool = `left-${where}-${n}`
+      const bells = new Queue(`doorbell-${tenant}.${pool}`, { prefix: 'cs', connection: { url: near } })
+      let [heard, late, left] = [0, 0, false]
+      const ring = async (): Promise<void> => {
+        heard += 1
+        if (left) late += 1
+        await sleep(5)
+      }
+      const queue = openQueue({
+        redis_url,
+        tenant,
+        pool,
+        worker: `alone-${where}-${n}`,
+        concurrency,
+        log: openLog(true, () => undefined),
+        ring,
+      })
+      await queue.listening
+      const rung = Promise.all(Array.from({ length: 8 }, () => bells.add('ring', data)))
+      await sleep((2 + away_ms / 4) * n)
+      left = true
+      await queue.close()
+      await rung
+      expect(heard + (await bells.getWaitingCount()), `left in round ${n}`).toBe(8)
+      expect(late, `left in round ${n}`).toBe(0)
+      await bells.close()
     }
-    const queue = openQueue({
-      redis_url,
-      tenant,
-      pool,
-      worker: `alone-${where}-${n}`,
-      concurrency,
-      log: openLog(true, () => undefined),
-      ring,
-    })
-    await queue.listening
-    const rung = Promise.all(Array.from({ length: 8 }, () => bells.add('ring', data)))
-    await sleep((2 + away_ms / 4) * n)
-    left = true
-    await queue.close()
-    await rung
-    expect(heard + (await bells.getWaitingCount()), `left in round ${n}`).toBe(8)
-    expect(late, `left in round ${n}`).toBe(0)
-    await bells.close()
-  }
-  far.close()
-})
+    far.close()
+  },
+)

@@ -11,7 +11,9 @@ const through = (veil: Veil, chunks: readonly Buffer[]): string => {
 }
 const inPieces = (text: string, size: number): Buffer[] => {
   const bytes = Buffer.from(text)
-  return Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size))
+  return Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
+    bytes.subarray(i * size, (i + 1) * size),
+  )
 }
 
 const VALUE = `p@ss/W0rd+"x"'&<é> 50%41!`
@@ -35,11 +37,13 @@ const WRITTEN = {
   'hex with colons': '70:40:73:73:2f:57:30:72:64:2b:22:78:22:27:26:3c:c3:a9:3e:20:35:30:25:34:31:21',
   'hex with dashes': '70-40-73-73-2F-57-30-72-64-2B-22-78-22-27-26-3C-C3-A9-3E-20-35-30-25-34-31-21',
   'od -tx1': '70 40 73 73 2f 57 30 72 64 2b 22 78 22 27 26 3c\n c3 a9 3e 20 35 30 25 34 31 21',
-  'od -tu1': '112  64 115 115  47  87  48 114 100  43  34 120  34  39  38  60\n 195 169  62  32  53  48  37  52  49  33',
+  'od -tu1':
+    '112  64 115 115  47  87  48 114 100  43  34 120  34  39  38  60\n 195 169  62  32  53  48  37  52  49  33',
   'xxd -i': `0x70, 0x40, 0x73, 0x73, 0x2f, 0x57, 0x30, 0x72, 0x64, 0x2b, 0x22, 0x78,
   0x22, 0x27, 0x26, 0x3c, 0xc3, 0xa9, 0x3e, 0x20, 0x35, 0x30, 0x25, 0x34,\n  0x31, 0x21`,
   'octal escapes': '\\160\\100\\163\\163/\\127\\060\\162\\144+\\042x\\042\\047&<\\303\\251>\\04050%41!',
-  'list(bytes)': '112, 64, 115, 115, 47, 87, 48, 114, 100, 43, 34, 120, 34, 39, 38, 60, 195, 169, 62, 32, 53, 48, 37, 52, 49, 33',
+  'list(bytes)':
+    '112, 64, 115, 115, 47, 87, 48, 114, 100, 43, 34, 120, 34, 39, 38, 60, 195, 169, 62, 32, 53, 48, 37, 52, 49, 33',
   base64: 'cEBzcy9XMHJkKyJ4IicmPMOpPiA1MCU0MSE',
   'base64 -w 10': 'cEBzcy9XMH\nJkKyJ4Iicm\nPMOpPiA1MC\nU0MSE',
   'base64 in JSON, in a URL': 'cEBzcy9XMH\\nJkKyJ4%49icm\\r\\nPMOpPiA1MC\\nU0MSE',
@@ -47,10 +51,15 @@ const WRITTEN = {
 
 test.each(Object.entries(WRITTEN))('V01 %s, in whatever pieces', (_name, spelled) => {
   const veil = new Veil({ token: VALUE })
-  for (const size of [1, 2, 3, 7, 64, 10_000]) expect(through(veil, inPieces(`<${spelled}>`, size))).toBe('<«secret token»>')
+  for (const size of [1, 2, 3, 7, 64, 10_000])
+    expect(through(veil, inPieces(`<${spelled}>`, size))).toBe('<«secret token»>')
 })
 
-const LINES = ['line one of a longer key', 'line two of a longer key, a good deal longer than what is looked for at once', 'end']
+const LINES = [
+  'line one of a longer key',
+  'line two of a longer key, a good deal longer than what is looked for at once',
+  'end',
+]
 const ENCODERS: readonly ((bytes: Buffer, random: () => number) => string)[] = [
   (bytes) => bytes.toString('hex'),
   (bytes) => bytes.toString('base64'),
@@ -64,7 +73,10 @@ const ENCODERS: readonly ((bytes: Buffer, random: () => number) => string)[] = [
   (bytes) => [...bytes].join(', '),
   (bytes) => bytes.toString('hex').replace(/../g, '$& ').toUpperCase(),
   (bytes) => JSON.stringify(JSON.stringify([bytes.toString(), bytes.toString('base64')])),
-  (bytes, random) => [...bytes].map((byte) => (random() < 0.5 ? `%${byte.toString(16).padStart(2, '0')}` : `&#${byte};`)).join(''),
+  (bytes, random) =>
+    [...bytes]
+      .map((byte) => (random() < 0.5 ? `%${byte.toString(16).padStart(2, '0')}` : `&#${byte};`))
+      .join(''),
 ]
 const randomText = (random: () => number, length: number): string =>
   Array.from({ length }, () => String.fromCharCode(32 + Math.floor(random() * 95))).join('')
@@ -78,11 +90,15 @@ test('V01 random values, encoded by others in the midst of other text, leave not
     for (const [n, encode] of ENCODERS.entries()) {
       const alone = encode(Buffer.from(value), random)
       const text = encode(Buffer.from(`${before}${value}${after}`), seeded(seed))
-      const [whole, cut] = [through(veil, [Buffer.from(text)]), through(veil, inPieces(text, 1 + Math.floor(random() * 20)))]
+      const [whole, cut] = [
+        through(veil, [Buffer.from(text)]),
+        through(veil, inPieces(text, 1 + Math.floor(random() * 20))),
+      ]
       expect(cut, `seed ${seed}, encoder ${n}: cut`).toBe(whole)
       expect(whole, `seed ${seed}, encoder ${n}`).toContain('«secret token»')
       const left = whole.replaceAll('«secret token»', '\n')
-      for (let at = 0; at + 16 <= alone.length; at += 5) expect(left, `seed ${seed}, encoder ${n}`).not.toContain(alone.slice(at, at + 16))
+      for (let at = 0; at + 16 <= alone.length; at += 5)
+        expect(left, `seed ${seed}, encoder ${n}`).not.toContain(alone.slice(at, at + 16))
     }
   }
 })
@@ -108,9 +124,17 @@ test('V01 of a longer value a line, or the rest of one, is hidden too; so is it 
 
 test('V01 values that lie over each other, repeat or break off', () => {
   const veil = new Veil({ pin: 'abababab', token: 'babababacd' })
-  for (const text of ['abababab'.repeat(100), 'ababababacd', 'xabababacdx', 'ababababababacdab', 'abababa', 'abababax']) {
+  for (const text of [
+    'abababab'.repeat(100),
+    'ababababacd',
+    'xabababacdx',
+    'ababababababacdab',
+    'abababa',
+    'abababax',
+  ]) {
     const whole = through(veil, [Buffer.from(text)])
-    for (const size of [1, 2, 3, 5, 9]) expect([size, through(veil, inPieces(text, size))]).toEqual([size, whole])
+    for (const size of [1, 2, 3, 5, 9])
+      expect([size, through(veil, inPieces(text, size))]).toEqual([size, whole])
     expect(whole).not.toMatch(/abababab|babababacd/)
   }
   expect(through(veil, [Buffer.from('abababa')])).toBe('abababa')

@@ -25,10 +25,21 @@ const INHERITED = spawnSync('/bin/ls', ['/proc/self/fd'], { encoding: 'utf8' })
   .map(Number)
   .filter((fd) => fd > 3)
 
-const TRUE: Command = { profile: 'b_host', program: '/bin/true', args: [], env: {}, cwd: '/', bwrap: undefined, groupFds: [] }
+const TRUE: Command = {
+  profile: 'b_host',
+  program: '/bin/true',
+  args: [],
+  env: {},
+  cwd: '/',
+  bwrap: undefined,
+  groupFds: [],
+}
 
 let files = 0
-async function started(argv: readonly string[], { env = {}, cwd = '/' } = {}): Promise<{ pid: number | undefined; end: End; out: string }> {
+async function started(
+  argv: readonly string[],
+  { env = {}, cwd = '/' } = {},
+): Promise<{ pid: number | undefined; end: End; out: string }> {
   const [program = '', ...args] = argv
   const command: Command = { ...TRUE, program, args, env, cwd }
   const path = join(folder, `${++files}`)
@@ -98,8 +109,12 @@ test('a folder that is not there is told as that', async () => {
 })
 
 test('many at once, each to its own end', async () => {
-  const all = await Promise.all(Array.from({ length: 120 }, (_, i) => started(['/bin/sh', '-c', `echo ${i}; exit ${i}`])))
-  expect(all.map(({ end, out }) => [end, out])).toEqual(Array.from({ length: 120 }, (_, i) => [{ exitCode: i }, `${i}\n`]))
+  const all = await Promise.all(
+    Array.from({ length: 120 }, (_, i) => started(['/bin/sh', '-c', `echo ${i}; exit ${i}`])),
+  )
+  expect(all.map(({ end, out }) => [end, out])).toEqual(
+    Array.from({ length: 120 }, (_, i) => [{ exitCode: i }, `${i}\n`]),
+  )
   expect(new Set(all.map(({ pid }) => pid)).size).toBe(120)
 })
 
@@ -119,7 +134,10 @@ test('a perl that is none is told at once, and never asked again', async () => {
   const host = await findHost()
   const [perl, asked] = [join(folder, 'no-perl'), join(folder, 'asked')]
   writeFileSync(perl, `#!/bin/sh\necho once >> ${asked}\n`, { mode: 0o755 })
-  const without = new Spawner({ ...host, programs: { ...host.programs, perl } }, machineOf(arch()) ?? 'x86_64')
+  const without = new Spawner(
+    { ...host, programs: { ...host.programs, perl } },
+    machineOf(arch()) ?? 'x86_64',
+  )
   expect([await without.spawn(TRUE, []), await without.spawn(TRUE, [])]).toEqual([undefined, undefined])
   expect(readFileSync(asked, 'utf8')).toBe('once\n')
 })

@@ -122,7 +122,10 @@ const CODE: Readonly<Record<Machine, Listing>> = {
 }
 
 /** By the gate of 32-bit programs: the kernel must not let it pass (S12). Only x86_64 has such a gate. */
-export const I386: Buffer = executable('x86_64', Buffer.of(0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0x31, 0xff, 0xb8, 231, 0, 0, 0, 0x0f, 0x05))
+export const I386: Buffer = executable(
+  'x86_64',
+  Buffer.of(0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0x31, 0xff, 0xb8, 231, 0, 0, 0, 0x0f, 0x05),
+)
 
 /** The initial value of a result, which no call returns. */
 const NO_RESULT = -(2n ** 63n)
@@ -134,7 +137,8 @@ export function callingProgram(machine: Machine, calls: readonly Call[]): Buffer
   let at = results + calls.length * ANSWER_BYTES
   const pool: Buffer[] = []
   const placed = (argument: Argument): bigint => {
-    if (typeof argument === 'bigint' || typeof argument === 'number') return BigInt.asUintN(64, BigInt(argument))
+    if (typeof argument === 'bigint' || typeof argument === 'number')
+      return BigInt.asUintN(64, BigInt(argument))
     const bytes = typeof argument === 'string' ? Buffer.from(`${argument}\0`) : Buffer.from(argument)
     const room = Buffer.concat([bytes, Buffer.alloc(-bytes.byteLength & 7)])
     pool.push(room)
@@ -144,7 +148,8 @@ export function callingProgram(machine: Machine, calls: readonly Call[]): Buffer
   const table = Buffer.alloc(calls.length * ROW_BYTES)
   for (const [row, call] of calls.entries()) {
     table.writeBigUInt64LE(BigInt(call.number), row * ROW_BYTES)
-    for (const [index, argument] of call.arguments.entries()) table.writeBigUInt64LE(placed(argument), row * ROW_BYTES + 8 + index * 8)
+    for (const [index, argument] of call.arguments.entries())
+      table.writeBigUInt64LE(placed(argument), row * ROW_BYTES + 8 + index * 8)
   }
   const answers = Buffer.from(new BigInt64Array(calls.flatMap(() => [NO_RESULT, 0n])).buffer)
   const head = Buffer.concat([long(calls.length), long(results)])
@@ -162,7 +167,9 @@ export const answersIn = (bytes: Buffer): Answer[] =>
     return result === NO_RESULT ? SIGNALS.get(signal) : Number(result)
   })
 
-const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name as NodeJS.Signals])) // its own names
+const SIGNALS = new Map(
+  Object.entries(constants.signals).map(([name, number]) => [number, name as NodeJS.Signals]),
+) // its own names
 
 /** One instruction a line: its bytes, and how an assembler writes it; where a label stands before it, that stands behind it. */
 export type Listing = string
@@ -243,7 +250,8 @@ function segment(flags: number, offset: number, address: number, bytes: number):
   const part = Buffer.alloc(SEGMENT_BYTES)
   part.writeUInt32LE(1, 0) // PT_LOAD
   part.writeUInt32LE(flags, 4)
-  for (const [index, value] of [offset, address, address, bytes, bytes, PAGE].entries()) part.writeBigUInt64LE(BigInt(value), 8 + index * 8)
+  for (const [index, value] of [offset, address, address, bytes, bytes, PAGE].entries())
+    part.writeBigUInt64LE(BigInt(value), 8 + index * 8)
   return part
 }
 

@@ -19,7 +19,8 @@ export const FIRST_GROUP_FD = 8
 export const GROUP_FDS = 3
 /** What it says when it fails, and with which end. */
 const NOT_ENTERED = 'countersign: its cgroup was not entered\n'
-export const neverEntered = (code: number | undefined, complaint: string): boolean => code === 125 && complaint.startsWith(NOT_ENTERED)
+export const neverEntered = (code: number | undefined, complaint: string): boolean =>
+  code === 125 && complaint.startsWith(NOT_ENTERED)
 
 /** How the group is entered. What comes behind is the end, the text, and the data. */
 const ENTRY: Readonly<Record<Machine, Readonly<Record<GroupVersion, Listing>>>> = {
@@ -167,7 +168,10 @@ const SIGCHLD = 17n
 /** The byte to write, or clone3's eleven arguments. */
 const DATA: Readonly<Record<GroupVersion, Buffer>> = {
   v1: Buffer.from('0'),
-  v2: Buffer.from(new BigUint64Array([CLONE_INTO_CGROUP, 0n, 0n, 0n, SIGCHLD, 0n, 0n, 0n, 0n, 0n, BigInt(FIRST_GROUP_FD)]).buffer),
+  v2: Buffer.from(
+    new BigUint64Array([CLONE_INTO_CGROUP, 0n, 0n, 0n, SIGCHLD, 0n, 0n, 0n, 0n, 0n, BigInt(FIRST_GROUP_FD)])
+      .buffer,
+  ),
 }
 
 export function enterProgram(machine: Machine, version: GroupVersion): Buffer {

@@ -17,7 +17,8 @@ import type { Machine } from './syscalls.ts'
 export const INIT = '/.countersign-init'
 
 const NOT_STARTED = "countersign: the init process can't run\n"
-export const initFailed = (code: number | undefined, complaint: string): boolean => code === 125 && complaint.startsWith(NOT_STARTED)
+export const initFailed = (code: number | undefined, complaint: string): boolean =>
+  code === 125 && complaint.startsWith(NOT_STARTED)
 
 /**
  * Not dumpable; SIGCHLD by descriptor; then the tool is started without the lifeline, and the lifeline and the children are watched.
@@ -206,4 +207,7 @@ const CODE: Readonly<Record<Machine, Listing>> = {
 }
 
 export const initProgram = (machine: Machine): Buffer =>
-  executable(machine, Buffer.concat([...[CODE, BECOME, FAIL].map((part) => codeOf(part[machine])), Buffer.from(NOT_STARTED)]))
+  executable(
+    machine,
+    Buffer.concat([...[CODE, BECOME, FAIL].map((part) => codeOf(part[machine])), Buffer.from(NOT_STARTED)]),
+  )

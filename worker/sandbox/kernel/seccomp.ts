@@ -58,7 +58,10 @@ const PINGS = [1, 58] // ICMP, ICMPv6
 const load = (offset: number): Instruction => [LOAD, 0, 0, offset]
 const give = (verdict: number): Instruction => [RETURN, 0, 0, verdict]
 const when = (k: number, verdict: number): Instruction[] => [[JUMP_EQUAL, 0, 1, k], give(verdict)]
-const whenAnyBit = (mask: number, verdict: number): Instruction[] => [[JUMP_ANY_BIT, 0, 1, mask], give(verdict)]
+const whenAnyBit = (mask: number, verdict: number): Instruction[] => [
+  [JUMP_ANY_BIT, 0, 1, mask],
+  give(verdict),
+]
 const unlessOneOf = (values: readonly number[], verdict: number): Instruction[] => [
   ...values.map((value, index): Instruction => [JUMP_EQUAL, values.length - index, 0, value]),
   give(verdict),
@@ -90,11 +93,20 @@ const internet = (protocols: readonly number[]): Judge => [
 const SOCKETS: Readonly<Record<SocketMode, Judge>> = {
   no_sockets: [give(EAFNOSUPPORT)],
   inet: internet([0, IPPROTO_TCP, IPPROTO_UDP]),
-  host: [load(argument(0)), ...when(AF_UNIX, ALLOW), ...when(AF_NETLINK, ALLOW), ...internet([0, IPPROTO_TCP, IPPROTO_UDP, ...PINGS])],
+  host: [
+    load(argument(0)),
+    ...when(AF_UNIX, ALLOW),
+    ...when(AF_NETLINK, ALLOW),
+    ...internet([0, IPPROTO_TCP, IPPROTO_UDP, ...PINGS]),
+  ],
 }
 
 /** A datagram pair could be pointed at a named socket afterwards (SOCK_RAW becomes one); a connected stream can't (S26). */
-const CONNECTED: Judge = [load(argument(1)), [AND, 0, 0, SOCK_TYPE], ...unlessOneOf([SOCK_STREAM, SOCK_SEQPACKET], EPROTONOSUPPORT)]
+const CONNECTED: Judge = [
+  load(argument(1)),
+  [AND, 0, 0, SOCK_TYPE],
+  ...unlessOneOf([SOCK_STREAM, SOCK_SEQPACKET], EPROTONOSUPPORT),
+]
 
 const judges = (sockets: SocketMode): Readonly<Record<Judged, Judge>> => ({
   openat: setIdWhenCreating(2, 3),
@@ -113,7 +125,11 @@ const judges = (sockets: SocketMode): Readonly<Record<Judged, Judge>> => ({
   fchmodat: setId(2),
   creat: setId(1),
   socket: SOCKETS[sockets],
-  socketpair: [load(argument(0)), ...unlessOneOf([AF_UNIX], EAFNOSUPPORT), ...(sockets === 'host' ? [] : CONNECTED)],
+  socketpair: [
+    load(argument(0)),
+    ...unlessOneOf([AF_UNIX], EAFNOSUPPORT),
+    ...(sockets === 'host' ? [] : CONNECTED),
+  ],
 })
 
 function assemble(machine: Machine, sockets: SocketMode): Instruction[] {

@@ -134,10 +134,13 @@ const HARMLESS = {
 
 type Table = typeof TABLE
 /** Calls that both machines have. */
-export type Named = keyof typeof HARMLESS | { [Call in keyof Table]: Table[Call][1] extends number ? Call : never }[keyof Table]
+export type Named =
+  | keyof typeof HARMLESS
+  | { [Call in keyof Table]: Table[Call][1] extends number ? Call : never }[keyof Table]
 
 export const numberOf = (call: Named, machine: Machine): number => {
-  const [x86_64, aarch64] = call in HARMLESS ? HARMLESS[call as keyof typeof HARMLESS] : TABLE[call as keyof Table] // by that very test
+  const [x86_64, aarch64] =
+    call in HARMLESS ? HARMLESS[call as keyof typeof HARMLESS] : TABLE[call as keyof Table] // by that very test
   return machine === 'x86_64' ? x86_64 : (aarch64 ?? x86_64) // `Named` has both
 }
 

@@ -7,7 +7,8 @@ import { BECOME, codeOf, executable, FAIL, type Listing } from './elf.ts'
 import type { Machine } from './syscalls.ts'
 
 const NOT_FENCED = 'countersign: tier B could not be set up\n'
-export const neverFenced = (code: number | undefined, complaint: string): boolean => code === 125 && complaint.startsWith(NOT_FENCED)
+export const neverFenced = (code: number | undefined, complaint: string): boolean =>
+  code === 125 && complaint.startsWith(NOT_FENCED)
 
 /** Behind it: the text, how many instructions the filter has (`len` of `struct sock_fprog`, in eight bytes), and the filter. */
 const CODE: Readonly<Record<Machine, Listing>> = {
@@ -69,6 +70,11 @@ export function fenceProgram(machine: Machine, filter: Buffer): Buffer {
   const count = Buffer.from(new BigUint64Array([BigInt(filter.byteLength / INSTRUCTION_BYTES)]).buffer)
   return executable(
     machine,
-    Buffer.concat([...[CODE, BECOME, FAIL].map((part) => codeOf(part[machine])), Buffer.from(NOT_FENCED), count, filter]),
+    Buffer.concat([
+      ...[CODE, BECOME, FAIL].map((part) => codeOf(part[machine])),
+      Buffer.from(NOT_FENCED),
+      count,
+      filter,
+    ]),
   )
 }

@@ -93,11 +93,18 @@ export class Groups {
       for (const folder of folders) mkdirSync(folder)
       const [memory = '', pids = memory, cpu = this.version === 'v2' ? memory : undefined] = folders
       const limits = LIMIT_FILES[this.version]
-      for (const { file, value, optional } of limits.memory(memory_bytes)) set(join(memory, file), value, optional)
+      for (const { file, value, optional } of limits.memory(memory_bytes))
+        set(join(memory, file), value, optional)
       set(join(pids, limits.pids), `${processes}`)
       if (this.version === 'v2') fds.push(openSync(memory, 'r'))
       else for (const folder of groupsToEnter(folders)) fds.push(openSync(folder, 'w'))
-      return { enter: this.#enter, fds: [...fds], close, ...this.#endings(memory, pids), cpuMs: () => cpuMsOf(this.version, cpu) }
+      return {
+        enter: this.#enter,
+        fds: [...fds],
+        close,
+        ...this.#endings(memory, pids),
+        cpuMs: () => cpuMsOf(this.version, cpu),
+      }
     } catch (error) {
       close()
       throw error
@@ -135,7 +142,12 @@ export class Groups {
     }
     const file = join(memory, version === 'v2' ? 'memory.events' : 'memory.oom_control')
     const threads = (): number[] => processesIn(pids, version === 'v2' ? 'cgroup.threads' : 'tasks')
-    return { kill, empty, threads, outOfMemory: () => Number(/^oom_kill ([0-9]+)$/m.exec(readFileSync(file, 'utf8'))?.[1] ?? 0) > 0 }
+    return {
+      kill,
+      empty,
+      threads,
+      outOfMemory: () => Number(/^oom_kill ([0-9]+)$/m.exec(readFileSync(file, 'utf8'))?.[1] ?? 0) > 0,
+    }
   }
 
   /** The kernel may need a moment after the last process; what stays is tried again with the next call. */
@@ -157,8 +169,14 @@ export class Groups {
       group = this.make({ memory_bytes: 64 * 1024 * 1024, processes: 8 })
       const closed = new Array<'ignore'>(FIRST_GROUP_FD - 3).fill('ignore')
       const stdio: ('ignore' | 'pipe' | number)[] = ['ignore', 'pipe', 'pipe', ...closed, ...group.fds]
-      const { error, stdout, stderr } = spawnSync(group.enter, ['/bin/cat', '/proc/self/cgroup'], { stdio, env: {}, timeout: 5_000 })
-      const inside = `${stdout}`.split('\n').filter((line) => line.endsWith(`/call-${process.pid}-${this.#made}`))
+      const { error, stdout, stderr } = spawnSync(group.enter, ['/bin/cat', '/proc/self/cgroup'], {
+        stdio,
+        env: {},
+        timeout: 5_000,
+      })
+      const inside = `${stdout}`
+        .split('\n')
+        .filter((line) => line.endsWith(`/call-${process.pid}-${this.#made}`))
       if (inside.length === foldersOf(this.#tree).length) return undefined
       return `a process did not enter its cgroup: ${error?.message ?? `${stderr}`.trim()}`
     } catch (error) {
@@ -169,21 +187,28 @@ export class Groups {
   }
 }
 
-const isGone = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT'
+const isGone = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === 'ENOENT'
 
 const foldersOf = (tree: Tree): string[] =>
-  tree.version === 'v2' ? [tree.all] : [tree.memory, tree.pids, tree.cpu].filter((folder) => folder !== undefined)
+  tree.version === 'v2'
+    ? [tree.all]
+    : [tree.memory, tree.pids, tree.cpu].filter((folder) => folder !== undefined)
 
 /** v1: as many as the program that enters them writes to. */
 const groupsToEnter = (folders: readonly string[]): string[] =>
-  Array.from({ length: GROUP_FDS }, (_, index) => (folders[index] === undefined ? '/dev/null' : join(folders[index], 'tasks')))
+  Array.from({ length: GROUP_FDS }, (_, index) =>
+    folders[index] === undefined ? '/dev/null' : join(folders[index], 'tasks'),
+  )
 
 /** None where it can't be read at this moment. */
 function cpuMsOf(version: GroupVersion, folder: string | undefined): number | undefined {
   if (folder === undefined) return undefined
   try {
     if (version === 'v1') return Number(readFileSync(join(folder, 'cpuacct.usage'), 'utf8')) / 1e6
-    return Number(/^usage_usec ([0-9]+)$/m.exec(readFileSync(join(folder, 'cpu.stat'), 'utf8'))?.[1] ?? 0) / 1e3
+    return (
+      Number(/^usage_usec ([0-9]+)$/m.exec(readFileSync(join(folder, 'cpu.stat'), 'utf8'))?.[1] ?? 0) / 1e3
+    )
   } catch {
     return undefined // descriptors may be used up
   }
@@ -191,7 +216,9 @@ function cpuMsOf(version: GroupVersion, folder: string | undefined): number | un
 
 /** A swap limit is there only where the kernel counts swap. */
 type Setting = { readonly file: string; readonly value: string; readonly optional?: true }
-const LIMIT_FILES: Readonly<Record<GroupVersion, { readonly memory: (bytes: number) => readonly Setting[]; readonly pids: string }>> = {
+const LIMIT_FILES: Readonly<
+  Record<GroupVersion, { readonly memory: (bytes: number) => readonly Setting[]; readonly pids: string }>
+> = {
   v2: {
     memory: (bytes) => [
       { file: 'memory.max', value: `${bytes}` },

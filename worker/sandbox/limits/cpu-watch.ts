@@ -8,7 +8,11 @@ import type { Group } from './cgroups.ts'
 const LOOK_MS = 50
 
 /** `onOver` is told once. Returns what ends the watching. What was used before, to set a sandbox up in advance, is not the call's. */
-export function watchCpu(group: Pick<Group, 'cpuMs'> | undefined, cpu_ms: number, onOver: () => void): () => void {
+export function watchCpu(
+  group: Pick<Group, 'cpuMs'> | undefined,
+  cpu_ms: number,
+  onOver: () => void,
+): () => void {
   const before = group?.cpuMs()
   if (group === undefined || before === undefined) return () => undefined
   let timer: NodeJS.Timeout | undefined

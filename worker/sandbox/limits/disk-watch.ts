@@ -72,7 +72,11 @@ export async function occupiedBy(folder: string, limits: FolderLimits): Promise<
   return room && limits.workspace_bytes - room.bytes
 }
 
-async function roomLeft(folder: string, limits: FolderLimits, unlinked: Unlinked | undefined): Promise<Room | undefined> {
+async function roomLeft(
+  folder: string,
+  limits: FolderLimits,
+  unlinked: Unlinked | undefined,
+): Promise<Room | undefined> {
   const [room, unnamed] = [await roomIn(folder, limits), await (unlinked?.bytes() ?? 0)]
   if (room === undefined || unnamed === undefined || unnamed > room.bytes) return undefined
   return { ...room, bytes: room.bytes - unnamed }
@@ -120,7 +124,12 @@ export type FolderWatch = {
 }
 
 /** `onOver` is told once, as soon as it is seen. What is `unlinked` counts as if it were in the folder. */
-export function watchFolder(folder: string, limits: FolderLimits, unlinked: Unlinked | undefined, onOver: () => void): FolderWatch {
+export function watchFolder(
+  folder: string,
+  limits: FolderLimits,
+  unlinked: Unlinked | undefined,
+  onOver: () => void,
+): FolderWatch {
   const ended = new AbortController()
   let over = false
   /** At the last look. */

@@ -29,4 +29,5 @@ export const lowCounts = (read: (path: string) => string): LowCount[] =>
   })
 
 export const SYSCTL_FILE = '/etc/sysctl.d/61-countersign.conf'
-export const sysctlLines = (counts: readonly LowCount[]): string => counts.map(({ sysctl, enough }) => `${sysctl} = ${enough}\n`).join('')
+export const sysctlLines = (counts: readonly LowCount[]): string =>
+  counts.map(({ sysctl, enough }) => `${sysctl} = ${enough}\n`).join('')

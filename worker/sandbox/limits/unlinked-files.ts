@@ -88,7 +88,10 @@ export class Unlinked {
       const line = maps.toString('latin1', maps.lastIndexOf('\n', at) + 1, end)
       const [, from = '', to = '', on, ino = '', path = ''] = MAP.exec(line) ?? []
       if (on === device && this.#counts(path))
-        here.set(Number(ino), (here.get(Number(ino)) ?? 0) + Number.parseInt(to, 16) - Number.parseInt(from, 16))
+        here.set(
+          Number(ino),
+          (here.get(Number(ino)) ?? 0) + Number.parseInt(to, 16) - Number.parseInt(from, 16),
+        )
     }
     for (const [ino, bytes] of here) mapped.set(ino, Math.max(bytes, mapped.get(ino) ?? 0))
   }
@@ -105,7 +108,8 @@ const hex = (number: number): string => number.toString(16).padStart(2, '0')
 /** By inode: what a file takes that somebody has open, and what is mapped of one. */
 type Sizes = { readonly open: Map<number, number>; readonly mapped: Map<number, number> }
 
-const sumOf = ({ open, mapped }: Sizes): number => new Map([...mapped, ...open]).values().reduce((all, bytes) => all + bytes, 0)
+const sumOf = ({ open, mapped }: Sizes): number =>
+  new Map([...mapped, ...open]).values().reduce((all, bytes) => all + bytes, 0)
 
 /** Nothing of one that was closed meanwhile. */
 function linkOf(path: string): string {

@@ -39,7 +39,8 @@ function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
 }
 const sequence = (...parts: readonly Uint8Array[]): Buffer => der(TAG.sequence, ...parts)
 const oid = (hex: string): Buffer => der(TAG.oid, Buffer.from(hex, 'hex'))
-const named = (name: string): Buffer => sequence(der(TAG.set, sequence(oid(OID.commonName), der(TAG.text, Buffer.from(name)))))
+const named = (name: string): Buffer =>
+  sequence(der(TAG.set, sequence(oid(OID.commonName), der(TAG.text, Buffer.from(name)))))
 const time = (ms: number): Buffer => {
   const digits = new Date(ms).toISOString().replace(/\D/g, '').slice(2, 14)
   return der(TAG.time, Buffer.from(`${digits}Z`))
@@ -55,14 +56,25 @@ const keyId = (pair: Pair): Buffer => createHash('sha1').update(publicBytes(pair
 type Subject = { readonly name: string; readonly pair: Pair; readonly extensions: readonly Buffer[] }
 
 /** Of an hour ago until tomorrow: a sandbox may have a clock of its own, and no call lasts a day. */
-function certificate({ name, pair, extensions }: Subject, issuer: { readonly name: string; readonly pair: Pair }): string {
+function certificate(
+  { name, pair, extensions }: Subject,
+  issuer: { readonly name: string; readonly pair: Pair },
+): string {
   const algorithm = sequence(oid(OID.ecdsaWithSha256))
   const serial = Buffer.concat([Buffer.from([0x01]), randomBytes(15)])
   const now = Date.now()
   const body = sequence(
-    ...[der(0xa0, der(TAG.integer, Buffer.from([2]))), der(TAG.integer, serial), algorithm, named(issuer.name)],
+    ...[
+      der(0xa0, der(TAG.integer, Buffer.from([2]))),
+      der(TAG.integer, serial),
+      algorithm,
+      named(issuer.name),
+    ],
     ...[sequence(time(now - HOUR_MS), time(now + 24 * HOUR_MS)), named(name), publicBytes(pair)],
-    der(0xa3, sequence(...extensions, extension(OID.authorityKey, false, sequence(der(0x80, keyId(issuer.pair)))))),
+    der(
+      0xa3,
+      sequence(...extensions, extension(OID.authorityKey, false, sequence(der(0x80, keyId(issuer.pair))))),
+    ),
   )
   const signature = sign('sha256', body, issuer.pair.privateKey)
   const whole = sequence(body, algorithm, der(TAG.bits, Buffer.from([0]), signature)).toString('base64')
@@ -80,16 +92,24 @@ export class CallAuthority {
 
   constructor() {
     const extensions = [
-      extension(OID.basicConstraints, true, sequence(der(TAG.boolean, Buffer.from([0xff])), der(TAG.integer, Buffer.from([0])))),
+      extension(
+        OID.basicConstraints,
+        true,
+        sequence(der(TAG.boolean, Buffer.from([0xff])), der(TAG.integer, Buffer.from([0]))),
+      ),
       extension(OID.keyUsage, true, der(TAG.bits, USAGE.authority)),
       extension(OID.subjectKey, false, der(TAG.octets, keyId(this.#pair))),
     ]
-    this.pem = certificate({ name: this.#name, pair: this.#pair, extensions }, { name: this.#name, pair: this.#pair })
+    this.pem = certificate(
+      { name: this.#name, pair: this.#pair, extensions },
+      { name: this.#name, pair: this.#pair },
+    )
   }
 
   certify(host: string): HostKey {
     const pair = newPair()
-    const address = isIP(host) === 4 ? der(0x87, Buffer.from(host.split('.').map(Number))) : der(0x82, Buffer.from(host))
+    const address =
+      isIP(host) === 4 ? der(0x87, Buffer.from(host.split('.').map(Number))) : der(0x82, Buffer.from(host))
     const extensions = [
       extension(OID.basicConstraints, true, sequence()),
       extension(OID.keyUsage, true, der(TAG.bits, USAGE.host)),
@@ -97,7 +117,10 @@ export class CallAuthority {
       extension(OID.subjectKey, false, der(TAG.octets, keyId(pair))),
       extension(OID.alternativeName, false, sequence(address)),
     ]
-    const cert = certificate({ name: 'host of a call', pair, extensions }, { name: this.#name, pair: this.#pair })
+    const cert = certificate(
+      { name: 'host of a call', pair, extensions },
+      { name: this.#name, pair: this.#pair },
+    )
     return { key: pair.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(), cert }
   }
 }

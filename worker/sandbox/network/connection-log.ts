@@ -12,7 +12,8 @@ export function folded(entries: readonly Connection[]): readonly Connection[] {
   const sums = new Map<string, Connection>()
   for (const entry of entries.slice(CONNECTIONS_TOLD)) {
     const own = JSON.stringify([entry.host, entry.port, entry.verdict])
-    const [key, host, port] = sums.has(own) || sums.size < SUMS ? [own, entry.host, entry.port] : [entry.verdict, '', 0]
+    const [key, host, port] =
+      sums.has(own) || sums.size < SUMS ? [own, entry.host, entry.port] : [entry.verdict, '', 0]
     const sum = sums.get(key)
     sums.set(key, {
       host,

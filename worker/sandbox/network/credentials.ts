@@ -17,15 +17,31 @@ export type Addition = {
 export type Over = 'plain' | 'tls'
 
 /** A plan without credentials has none, and a credential without its secret is not there: a claim that lacks one is not verified. */
-export const additionsOf = ({ credentials = [] }: Plan, secrets: Readonly<Record<string, string>> = {}): Addition[] =>
+export const additionsOf = (
+  { credentials = [] }: Plan,
+  secrets: Readonly<Record<string, string>> = {},
+): Addition[] =>
   credentials.flatMap(({ secret, host, header, format = '{}', tls }) => {
     const value = secrets[secret]?.trim()
     return value === undefined
       ? []
-      : [{ secret, host, header, says: format.replace('{}', () => value), value, over: tls === undefined ? 'plain' : 'tls' }]
+      : [
+          {
+            secret,
+            host,
+            header,
+            says: format.replace('{}', () => value),
+            value,
+            over: tls === undefined ? 'plain' : 'tls',
+          },
+        ]
   })
 
-export const additionsFor = (additions: readonly Addition[], { host, port }: Destination, over: Over): readonly Addition[] =>
+export const additionsFor = (
+  additions: readonly Addition[],
+  { host, port }: Destination,
+  over: Over,
+): readonly Addition[] =>
   additions.filter((addition) => addition.host === `${host}:${port}` && addition.over === over)
 
 export const headersOf = (additions: readonly Addition[]): Record<string, string> =>

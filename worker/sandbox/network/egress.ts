@@ -76,7 +76,8 @@ export class Egress {
 
   constructor(rules: EgressRules) {
     this.#rules = rules
-    const { net_bytes = DEFAULT_LIMITS.net_bytes, net_connections = DEFAULT_LIMITS.net_connections } = rules.limits
+    const { net_bytes = DEFAULT_LIMITS.net_bytes, net_connections = DEFAULT_LIMITS.net_connections } =
+      rules.limits
     this.#most = { bytes: net_bytes, connections: net_connections }
     this.#authorization = Buffer.from(`Basic ${Buffer.from(`call:${rules.token}`).toString('base64')}`)
   }
@@ -100,7 +101,11 @@ export class Egress {
     if (!isListed(this.#rules.hosts, to)) return this.refuse('host_not_listed', to)
     this.#dialling++
     try {
-      const addresses = await checkedAddresses(to, this.#rules.privateHosts, this.#rules.resolve ?? this.#names.resolve)
+      const addresses = await checkedAddresses(
+        to,
+        this.#rules.privateHosts,
+        this.#rules.resolve ?? this.#names.resolve,
+      )
       if (!addresses.ok) return this.refuse(addresses.error, to)
       const socket = await dial(to, addresses.value)
       return socket === undefined || this.#closed ? this.#abandon(socket, to) : ok(this.#admit(socket, to))
@@ -140,7 +145,18 @@ export class Egress {
   get connections(): readonly Connection[] {
     const known = folded(this.#entries)
     if (this.#unknown === 0) return known
-    return [...known, { host: '', port: 0, address: '', bytes_out: 0, bytes_in: 0, verdict: 'unknown_client', folded: this.#unknown }]
+    return [
+      ...known,
+      {
+        host: '',
+        port: 0,
+        address: '',
+        bytes_out: 0,
+        bytes_in: 0,
+        verdict: 'unknown_client',
+        folded: this.#unknown,
+      },
+    ]
   }
 
   close(): void {
@@ -174,7 +190,14 @@ export class Egress {
   }
 
   #enter({ host, port }: Destination, verdict: Refused): Entry {
-    const entry: Entry = { host: asTold(host, TOLD_CHARS.host), port, address: '', bytes_out: 0, bytes_in: 0, verdict }
+    const entry: Entry = {
+      host: asTold(host, TOLD_CHARS.host),
+      port,
+      address: '',
+      bytes_out: 0,
+      bytes_in: 0,
+      verdict,
+    }
     if (this.#entries.length <= this.#most.connections) this.#entries.push(entry) // the one beyond the cap tells of the cap
     return entry
   }
@@ -225,7 +248,13 @@ function dial(to: Destination, addresses: readonly string[]): Promise<Socket | u
     return answer(null, first, family(first))
   }
   return new Promise((settle) => {
-    const socket = connect({ host: to.host, port: to.port, lookup: pinned, autoSelectFamily: true, noDelay: true })
+    const socket = connect({
+      host: to.host,
+      port: to.port,
+      lookup: pinned,
+      autoSelectFamily: true,
+      noDelay: true,
+    })
     const give = (up: boolean): void => {
       socket.removeAllListeners()
       socket.setTimeout(0)

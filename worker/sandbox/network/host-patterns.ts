@@ -23,7 +23,8 @@ export function parseAuthority(text: string): Destination | undefined {
   return host === '' ? undefined : { host, port }
 }
 
-export const authorityOf = ({ host, port }: Destination): string => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`)
+export const authorityOf = ({ host, port }: Destination): string =>
+  host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 
 /** Whether it is listed for the web alone, where that is HTTP: bytes of any other kind would be for a port that the pattern names. */
 export const isHttpAlone = (patterns: readonly string[], to: Destination): boolean =>

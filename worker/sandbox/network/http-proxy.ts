@@ -2,7 +2,14 @@
 // socks.ts. Every request is judged by egress.ts, also the second on one connection. It follows no redirect: the tool asks again, and is
 // judged again (N08).
 
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
 import type { Socket } from 'node:net'
 import { type Duplex, Transform } from 'node:stream'
 import { Veil, type VeiledStream } from '../streams/secret-mask.ts'
@@ -119,8 +126,10 @@ async function tunnel(
   if (!reached.ok) return turnAway(client, STATUS[reached.error], reached.error)
   if (head.length > 0) client.unshift(head) // what came along is the tunnel's, never another request (N11)
   const { to, failed } = reached.value
-  if (interception === undefined || !egress.intercepts(to)) return carryOn(egress)(client, reached.value, ESTABLISHED)
-  if (await intercept(client, reached.value, interception, ESTABLISHED, passOnInside(reached.value, 'tls'))) return
+  if (interception === undefined || !egress.intercepts(to))
+    return carryOn(egress)(client, reached.value, ESTABLISHED)
+  if (await intercept(client, reached.value, interception, ESTABLISHED, passOnInside(reached.value, 'tls')))
+    return
   failed()
   turnAway(client, STATUS.failed, 'failed')
 }
@@ -143,7 +152,9 @@ const carryOn =
 
 async function forward(egress: Egress, asked: IncomingMessage, answer: ServerResponse): Promise<void> {
   const turn = (status: number, why: string): void => {
-    answer.writeHead(status, { connection: 'close', 'content-type': 'text/plain', ...challenge(status) }).end(`${why}\n`)
+    answer
+      .writeHead(status, { connection: 'close', 'content-type': 'text/plain', ...challenge(status) })
+      .end(`${why}\n`)
   }
   if (!egress.knows(asked.headers['proxy-authorization'])) {
     egress.refuseUnknown()
@@ -153,7 +164,13 @@ async function forward(egress: Egress, asked: IncomingMessage, answer: ServerRes
   const reached = url === undefined ? egress.refuse('malformed') : await egress.reach(url.authority)
   if (!reached.ok) return turn(STATUS[reached.error], reached.error)
   const { socket, additions, told } = reached.value
-  passOn(asked, answer, { path: url?.path ?? '/', host: url?.host ?? '', over: socket, added: additions('plain'), told })
+  passOn(asked, answer, {
+    path: url?.path ?? '/',
+    host: url?.host ?? '',
+    over: socket,
+    added: additions('plain'),
+    told,
+  })
 }
 
 /** TRACE would say again what it was told. */
@@ -178,7 +195,11 @@ type Passage = {
   readonly told: Upstream['told']
 }
 
-function passOn(asked: IncomingMessage, answer: ServerResponse, { path, host, over, added, told }: Passage): void {
+function passOn(
+  asked: IncomingMessage,
+  answer: ServerResponse,
+  { path, host, over, added, told }: Passage,
+): void {
   // The host that was judged is the one asked for, whatever header came along (N11); a header that is added takes the place of the tool's.
   const headers = {
     ...endToEnd(asked.headers),
@@ -189,7 +210,13 @@ function passOn(asked: IncomingMessage, answer: ServerResponse, { path, host, ov
     connection: 'close',
   }
   answer.on('close', () => over.destroy())
-  const passed = request({ method: asked.method, path, headers, setHost: false, createConnection: () => over })
+  const passed = request({
+    method: asked.method,
+    path,
+    headers,
+    setHost: false,
+    createConnection: () => over,
+  })
   told(added) // not before: what Node will not write it throws at
   passed.on('error', () => asked.socket.destroy())
   passed.on('close', () => {
@@ -203,18 +230,25 @@ function passOn(asked: IncomingMessage, answer: ServerResponse, { path, host, ov
  * A body ends for the host where it ended for us, whatever the method and whatever `connection` names: left to choose, Node writes that
  * of a GET bare, to be read as a second request that nobody judged (N11).
  */
-function framing({ 'transfer-encoding': coding, 'content-length': length }: IncomingHttpHeaders): IncomingHttpHeaders {
+function framing({
+  'transfer-encoding': coding,
+  'content-length': length,
+}: IncomingHttpHeaders): IncomingHttpHeaders {
   if (coding !== undefined) return { 'transfer-encoding': 'chunked' }
   return length === undefined ? {} : { 'content-length': length }
 }
 
 /** A host may say again what it was told: what it says is to be in the clear, for it is searched. */
-const readably = (added: readonly Addition[]): IncomingHttpHeaders => (added.length === 0 ? {} : { 'accept-encoding': 'identity' })
+const readably = (added: readonly Addition[]): IncomingHttpHeaders =>
+  added.length === 0 ? {} : { 'accept-encoding': 'identity' }
 
 function passBack(got: IncomingMessage, answer: ServerResponse, added: readonly Addition[]): void {
   const veil = new Veil(Object.fromEntries(added.map(({ secret, value }) => [secret, value])))
   try {
-    answer.writeHead(got.statusCode ?? STATUS.failed, added.length === 0 ? endToEnd(got.headers) : veiled(endToEnd(got.headers), veil))
+    answer.writeHead(
+      got.statusCode ?? STATUS.failed,
+      added.length === 0 ? endToEnd(got.headers) : veiled(endToEnd(got.headers), veil),
+    )
   } catch {
     answer.destroy() // a status or header that HTTP does not have, from a host that is listed but need not be friendly
     return
@@ -245,12 +279,18 @@ function veiled({ 'content-length': _, ...headers }: IncomingHttpHeaders, veil: 
 function absoluteForm(url: string): { authority: string; host: string; path: string } | undefined {
   const [, host, rest = ''] = /^http:\/\/([^/?#]+)([/?][^#]*)?$/i.exec(url) ?? []
   if (host === undefined) return undefined
-  return { host, authority: /:[0-9]+$/.test(host) ? host : `${host}:80`, path: rest.startsWith('/') ? rest : `/${rest}` }
+  return {
+    host,
+    authority: /:[0-9]+$/.test(host) ? host : `${host}:80`,
+    path: rest.startsWith('/') ? rest : `/${rest}`,
+  }
 }
 
 function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const named = headers.connection?.split(',').map((name) => name.trim().toLowerCase()) ?? []
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name) && !named.includes(name)))
+  return Object.fromEntries(
+    Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name) && !named.includes(name)),
+  )
 }
 
 const challenge = (status: number): { 'proxy-authenticate'?: string } =>

@@ -45,9 +45,12 @@ function groupsOf(text: string): number[] | undefined {
   if (!URL.canParse(`http://[${text}]/`)) return undefined
   const canonical = new URL(`http://[${text}]/`).hostname.slice(1, -1) // WHATWG writes an embedded IPv4 as two groups
   const [head = '', tail] = canonical.split('::')
-  const parse = (part: string): number[] => (part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16)))
+  const parse = (part: string): number[] =>
+    part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16))
   const [front, back] = [parse(head), parse(tail ?? '')]
-  return tail === undefined ? front : [...front, ...new Array<number>(8 - front.length - back.length).fill(0), ...back]
+  return tail === undefined
+    ? front
+    : [...front, ...new Array<number>(8 - front.length - back.length).fill(0), ...back]
 }
 
 const dotted = (high: number, low: number): string => `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`

@@ -56,13 +56,21 @@ export class Relay {
     const folder = await ownFolder(root, 'relay')
     const server = proxyServer()
     const path = join(folder, 'proxy')
-    if (path.length > SOCKET_PATH_MAX) throw new Error(`\`${path}\` is too long for a unix socket: give the worker a shorter home`)
+    if (path.length > SOCKET_PATH_MAX)
+      throw new Error(`\`${path}\` is too long for a unix socket: give the worker a shorter home`)
     await new Promise<void>((settle, refuse) => server.once('error', refuse).listen(path, settle))
     const holder = hold(programs, path)
     const relay = new Relay(holder, server, folder)
     try {
       await listening(holder)
-      const [program = '', ...args] = joinNetwork(programs, relay.pid, [...withQuota(programs), programs.ip, 'link', 'set', 'lo', 'up'])
+      const [program = '', ...args] = joinNetwork(programs, relay.pid, [
+        ...withQuota(programs),
+        programs.ip,
+        'link',
+        'set',
+        'lo',
+        'up',
+      ])
       await promisify(execFile)(program, args, { env: {} })
       return relay
     } catch (error) {
@@ -88,8 +96,26 @@ export class Relay {
 
 /** A user namespace of ours with a network namespace in it; the relay lives there, and dies with us. */
 function hold(programs: Programs, path: string): ChildProcess {
-  const relay = [programs.socat, '-b', `${BLOCK}`, '-t', `${HEARS_S}`, `TCP-LISTEN:${PORT},${LISTENING}`, `UNIX-CONNECT:${path}`]
-  const args = ['--user', '--map-root-user', '--net', '--', programs.setpriv, '--pdeathsig', 'KILL', '--', ...relay]
+  const relay = [
+    programs.socat,
+    '-b',
+    `${BLOCK}`,
+    '-t',
+    `${HEARS_S}`,
+    `TCP-LISTEN:${PORT},${LISTENING}`,
+    `UNIX-CONNECT:${path}`,
+  ]
+  const args = [
+    '--user',
+    '--map-root-user',
+    '--net',
+    '--',
+    programs.setpriv,
+    '--pdeathsig',
+    'KILL',
+    '--',
+    ...relay,
+  ]
   const child = spawn(programs.unshare, args, { env: {}, cwd: '/', stdio: 'ignore', detached: true })
   child.on('error', () => undefined) // without a pid, `listening` says so
   child.unref()
@@ -98,18 +124,28 @@ function hold(programs: Programs, path: string): ChildProcess {
 
 /** The call's sandbox is made inside this namespace, and so has its quota (quota.ts). Without perl it has none. */
 const withQuota = ({ perl }: Programs): string[] =>
-  isAbsolute(perl) ? [perl, '-f', '-e', `${QUOTA_SUBS}set_quota() or die "quota: $!"; exec { $ARGV[0] } @ARGV`] : []
+  isAbsolute(perl)
+    ? [perl, '-f', '-e', `${QUOTA_SUBS}set_quota() or die "quota: $!"; exec { $ARGV[0] } @ARGV`]
+    : []
 
-const isRunning = ({ pid, exitCode, signalCode }: ChildProcess): boolean => pid !== undefined && exitCode === null && signalCode === null
+const isRunning = ({ pid, exitCode, signalCode }: ChildProcess): boolean =>
+  pid !== undefined && exitCode === null && signalCode === null
 
 /** Read from the namespace's own table: the relay listens, and it is not the host's network where it does. */
 async function listening(holder: ChildProcess): Promise<void> {
   const host = readlinkSync('/proc/self/ns/net')
-  const line = new RegExp(`^ *[0-9]+: 00000000:${PORT.toString(16).toUpperCase().padStart(4, '0')} \\S+ 0A `, 'm')
+  const line = new RegExp(
+    `^ *[0-9]+: 00000000:${PORT.toString(16).toUpperCase().padStart(4, '0')} \\S+ 0A `,
+    'm',
+  )
   for (const deadline = Date.now() + PREPARE_WITHIN_MS; Date.now() < deadline; await sleep(POLL_MS)) {
     if (!isRunning(holder)) throw new Error('the relay ended while starting')
     try {
-      if (readlinkSync(`/proc/${holder.pid}/ns/net`) !== host && line.test(readFileSync(`/proc/${holder.pid}/net/tcp`, 'latin1'))) return
+      if (
+        readlinkSync(`/proc/${holder.pid}/ns/net`) !== host &&
+        line.test(readFileSync(`/proc/${holder.pid}/net/tcp`, 'latin1'))
+      )
+        return
     } catch {
       // Between fork and exec it may not be ours to read.
     }

@@ -49,12 +49,14 @@ async function asked(egress: Egress, client: Socket): Promise<string | undefined
   const [version] = await take(client, 1)
   const [user, password] = [await counted(client), await counted(client)]
   const known =
-    version === PASSWORD.version && egress.knows(`Basic ${Buffer.concat([user, Buffer.from(':'), password]).toString('base64')}`)
+    version === PASSWORD.version &&
+    egress.knows(`Basic ${Buffer.concat([user, Buffer.from(':'), password]).toString('base64')}`)
   if (!known) return turnAway(PASSWORD.version, PASSWORD.unknown)
   client.write(Buffer.from([PASSWORD.version, PASSWORD.welcome]))
   const [again, command, , kind] = await take(client, 4)
   const host = await hostOf(client, kind)
-  if (again === SOCKS_VERSION && command === CONNECT && host !== undefined) return `${host}:${(await take(client, 2)).readUInt16BE()}`
+  if (again === SOCKS_VERSION && command === CONNECT && host !== undefined)
+    return `${host}:${(await take(client, 2)).readUInt16BE()}`
   egress.refuse('malformed')
   client.end(reply(host === undefined ? NOT_AN_ADDRESS : NOT_CONNECT))
   return undefined

@@ -76,7 +76,16 @@ function serverName(body: Reader): string | undefined {
   const list = body.part(body.uint(2))
   const type = list.uint(1)
   const name = list.part(list.uint(2))
-  if (type !== 0 || list.left > 0 || body.left > 0 || name.left === 0 || body.overrun || list.overrun || name.overrun) return undefined
+  if (
+    type !== 0 ||
+    list.left > 0 ||
+    body.left > 0 ||
+    name.left === 0 ||
+    body.overrun ||
+    list.overrun ||
+    name.overrun
+  )
+    return undefined
   return name.text().toLowerCase()
 }
 

@@ -26,7 +26,14 @@ export async function intercept(
   passOn: PassOn,
 ): Promise<boolean> {
   const servername = isIP(to.host) === 0 ? { servername: to.host } : {}
-  const host = connectTls({ socket, host: to.host, ...servername, ca: trust, ALPNProtocols: HTTP, minVersion: 'TLSv1.2' })
+  const host = connectTls({
+    socket,
+    host: to.host,
+    ...servername,
+    ca: trust,
+    ALPNProtocols: HTTP,
+    minVersion: 'TLSv1.2',
+  })
   host.on('close', () => socket.destroy())
   if (!(await secured(host))) return false
   client.on('close', () => host.destroy())

@@ -8,7 +8,11 @@ import { join } from 'node:path'
 import { err, ok, type Result } from '../../../shared/result.ts'
 
 /** Where distributions keep theirs. */
-const HOST_FILES = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/certs/ca-bundle.crt', '/etc/ssl/ca-bundle.pem']
+const HOST_FILES = [
+  '/etc/ssl/certs/ca-certificates.crt',
+  '/etc/pki/tls/certs/ca-bundle.crt',
+  '/etc/ssl/ca-bundle.pem',
+]
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
 /** The certificates of a file that an operator names, or why they can't be used. Whatever else is in the file stays there. */
@@ -17,13 +21,16 @@ export function readAuthorities(path: string): Result<string, string> {
   try {
     text = readFileSync(path, 'latin1')
   } catch (error) {
-    return err(`\`${path}\` can’t be read (${error instanceof Error && 'code' in error ? error.code : 'unknown error'})`)
+    return err(
+      `\`${path}\` can’t be read (${error instanceof Error && 'code' in error ? error.code : 'unknown error'})`,
+    )
   }
   const found = text.match(CERTIFICATE) ?? []
   if (found.length === 0) return err(`\`${path}\` holds no certificate: give authorities in PEM`)
   for (const [index, pem] of found.entries()) {
     try {
-      if (!new X509Certificate(pem).ca) return err(`certificate ${index + 1} of \`${path}\` is no authority’s`)
+      if (!new X509Certificate(pem).ca)
+        return err(`certificate ${index + 1} of \`${path}\` is no authority’s`)
     } catch {
       return err(`certificate ${index + 1} of \`${path}\` can’t be read`)
     }

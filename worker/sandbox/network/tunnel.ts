@@ -52,7 +52,10 @@ function asksFor(client: Duplex, host: string): Promise<boolean> {
 }
 
 /** A tunnel that ends here, for one request: there is no second one that could be taken for another host's. Tells whether there was one. */
-export function serveOne(inner: Duplex, passOn: (asked: IncomingMessage, answer: ServerResponse) => void): () => boolean {
+export function serveOne(
+  inner: Duplex,
+  passOn: (asked: IncomingMessage, answer: ServerResponse) => void,
+): () => boolean {
   const server = createServer({ headersTimeout: EGRESS_CAPS.hello_ms })
   let served = false
   server.on('clientError', (_error: Error, client: Duplex) => client.destroy())

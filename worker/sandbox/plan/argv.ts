@@ -13,7 +13,17 @@ import type { SocketMode } from '../kernel/seccomp.ts'
 import type { Group } from '../limits/cgroups.ts'
 import type { Host, Programs } from './host-programs.ts'
 import { type OwnProfile, type OwnProfiles, ownMounts, ownProfileOf } from './operator-profiles.ts'
-import { BASE_ENV, BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, profileOf, RLIMITS, SECRETS, WORKSPACE } from './profiles.ts'
+import {
+  BASE_ENV,
+  BWRAP_AFTER,
+  BWRAP_BEFORE,
+  PROFILES,
+  type ProfileName,
+  profileOf,
+  RLIMITS,
+  SECRETS,
+  WORKSPACE,
+} from './profiles.ts'
 import { AUTHORITIES, networkEnv } from './proxy-env.ts'
 import { type Refusal, refused } from './verdict.ts'
 
@@ -22,7 +32,16 @@ import { type Refusal, refused } from './verdict.ts'
  * one after the other, and leaves none to the tool (S21). The gate of a sandbox that is set up in advance reads the two after the third,
  * and closes them. Then comes room for what enters a cgroup (enter.ts). The lifeline is for process 1 of the sandbox alone (init.ts).
  */
-export const FD = { args: 3, seccomp: 4, status: 5, delivery: 6, release: 7, lifeline: 11, init: 12, secrets: 13 } as const
+export const FD = {
+  args: 3,
+  seccomp: 4,
+  status: 5,
+  delivery: 6,
+  release: 7,
+  lifeline: 11,
+  init: 12,
+  secrets: 13,
+} as const
 
 /** What of the host an argv depends on. */
 export type Ground = Pick<Host, 'programs' | 'ceilings'>
@@ -98,22 +117,35 @@ export function admit(plan: Plan, profiles: OwnProfiles = {}): Result<Admitted, 
     return err(refused('invalid_input', 'NUL is not allowed in arguments, environment and `cwd`'))
   }
   const names = Object.keys(env)
-  if (names.length > ENV_MAX) return err(refused('invalid_input', `at most ${ENV_MAX} environment variables; there are ${names.length}`))
+  if (names.length > ENV_MAX)
+    return err(
+      refused('invalid_input', `at most ${ENV_MAX} environment variables; there are ${names.length}`),
+    )
   const loader = names.find((name) => LOADER_ENV.test(name))
   if (loader !== undefined) return err(refused('invalid_input', `the environment may not set \`${loader}\``))
   const cwd = inside(asked)
   if (cwd === undefined)
-    return err(refused('workspace_scope_denied', '`cwd` must stay in the workspace, and be no longer than a path may be'))
+    return err(
+      refused(
+        'workspace_scope_denied',
+        '`cwd` must stay in the workspace, and be no longer than a path may be',
+      ),
+    )
   return ok({ plan, profile: profile.value, own: own.value, cwd })
 }
 
 export function commandFor(admitted: Admitted, ground: Ground, place: Place): Command {
-  const command = admitted.profile === 'b_host' ? tierB(admitted, ground, place) : tierC(admitted, admitted.profile, ground, place)
+  const command =
+    admitted.profile === 'b_host'
+      ? tierB(admitted, ground, place)
+      : tierC(admitted, admitted.profile, ground, place)
   return grouped(command, place)
 }
 
 function grouped(command: Command, { group }: Place): Command {
-  return group === undefined ? command : { ...command, program: group.enter, args: [command.program, ...command.args], groupFds: group.fds }
+  return group === undefined
+    ? command
+    : { ...command, program: group.enter, args: [command.program, ...command.args], groupFds: group.fds }
 }
 
 /** A relative path in normal form; '' is the workspace itself. Judged as written: no `..`, whatever it would lead to. */
@@ -134,21 +166,38 @@ export const rlimitsOf = ({ limits, tier }: Plan, { ceilings }: Pick<Ground, 'ce
   })
 
 function limited(plan: Plan, ground: Ground, more: readonly string[] = []): string[] {
-  const flags = rlimitsOf(plan, ground).map(({ flag, soft, hard }) => `${flag}=${soft === hard ? soft : `${soft}:${hard}`}`)
+  const flags = rlimitsOf(plan, ground).map(
+    ({ flag, soft, hard }) => `${flag}=${soft === hard ? soft : `${soft}:${hard}`}`,
+  )
   return [ground.programs.prlimit, ...flags, ...more, '--']
 }
 
 /** The sandbox of a call without hosts and without a shared folder, as it waits for one: all but limits, environment and argv stands. */
-export const waitingFor = (admitted: Admitted, ground: Ground, place: Place, gate: readonly string[]): Command =>
-  grouped(sandbox(admitted, 'c_offline', ground, place, { env: BASE_TIER_C, argv: gate }), place)
+export const waitingFor = (
+  admitted: Admitted,
+  ground: Ground,
+  place: Place,
+  gate: readonly string[],
+): Command => grouped(sandbox(admitted, 'c_offline', ground, place, { env: BASE_TIER_C, argv: gate }), place)
 
 const BASE_TIER_C = { ...BASE_ENV, HOME: '/tmp' }
 
-function tierC(admitted: Admitted, profile: 'c_offline' | 'c_relayed', ground: Ground, place: Place): Command {
+function tierC(
+  admitted: Admitted,
+  profile: 'c_offline' | 'c_relayed',
+  ground: Ground,
+  place: Place,
+): Command {
   const { plan } = admitted
   const own = plan.executor.env
-  const env = { ...BASE_TIER_C, ...(place.relay === undefined ? own : networkEnv(place.relay, plan.egress.hosts, own)) }
-  return sandbox(admitted, profile, ground, place, { env, argv: [...limited(plan, ground), ...plan.executor.argv] })
+  const env = {
+    ...BASE_TIER_C,
+    ...(place.relay === undefined ? own : networkEnv(place.relay, plan.egress.hosts, own)),
+  }
+  return sandbox(admitted, profile, ground, place, {
+    env,
+    argv: [...limited(plan, ground), ...plan.executor.argv],
+  })
 }
 
 /** S33–S35, D1. A copy of the program, so that no mount shows a path of the host. */
@@ -165,7 +214,15 @@ function sandbox(
   const at = posix.join(WORKSPACE, cwd)
   const workspace =
     folder === undefined
-      ? ['--perms', '0700', '--size', `${plan.limits.workspace_bytes}`, '--tmpfs', WORKSPACE, ...(cwd === '' ? [] : ['--dir', at])]
+      ? [
+          '--perms',
+          '0700',
+          '--size',
+          `${plan.limits.workspace_bytes}`,
+          '--tmpfs',
+          WORKSPACE,
+          ...(cwd === '' ? [] : ['--dir', at]),
+        ]
       : ['--bind', folder, WORKSPACE] // no `--dir`: it would follow what an earlier call left there
   const options = [
     ...['--json-status-fd', `${FD.status}`, '--seccomp', `${FD.seccomp}`],
@@ -182,7 +239,8 @@ function sandbox(
     ...BWRAP_AFTER,
     ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
   ]
-  if (options.some((option) => option.includes('\0'))) throw new Error('a folder of the host has NUL in its name')
+  if (options.some((option) => option.includes('\0')))
+    throw new Error('a folder of the host has NUL in its name')
   const inner = [ground.programs.bwrap, '--args', `${FD.args}`, '--', INIT, ...argv]
   if (relayed !== (relay !== undefined)) throw new Error('a relay is for the profile that needs one')
   const joined = relay === undefined ? inner : joinNetwork(ground.programs, relay.pid, inner)
@@ -215,7 +273,15 @@ function tierB({ plan, cwd }: Admitted, ground: Ground, { folder, mark, fence }:
     throw new Error('tier B runs in a folder, under a mark, in a fence')
   const args = [...limited(plan, ground, [`--rttime=${mark}`]), ...plan.executor.argv]
   const env = { ...BASE_ENV, HOME: folder, TMPDIR: folder, ...plan.executor.env }
-  return { profile: 'b_host', program: fence, args, env, cwd: posix.join(folder, cwd), bwrap: undefined, groupFds: [] }
+  return {
+    profile: 'b_host',
+    program: fence,
+    args,
+    env,
+    cwd: posix.join(folder, cwd),
+    bwrap: undefined,
+    groupFds: [],
+  }
 }
 
 /** The identity of what was started: every argv element, then the options, then what a gate was handed, each ended by NUL. */

@@ -73,7 +73,11 @@ const LIMIT_LINES: Readonly<Record<string, string>> = {
 /** Columns: name, soft, hard, unit. `unlimited` is left out. */
 function ceilingsOf(limits: string): Map<string, number> {
   const rows = [...limits.matchAll(/^(.+?) {2,}\S+ +([0-9]+)/gm)]
-  return new Map(rows.flatMap(([, name = '', hard]) => (LIMIT_LINES[name] === undefined ? [] : [[LIMIT_LINES[name], Number(hard)]])))
+  return new Map(
+    rows.flatMap(([, name = '', hard]) =>
+      LIMIT_LINES[name] === undefined ? [] : [[LIMIT_LINES[name], Number(hard)]],
+    ),
+  )
 }
 
 const locate = (name: string): string | undefined =>
@@ -108,21 +112,27 @@ const NEEDS: Readonly<Record<Ability | Extra, readonly (keyof Programs)[]>> = {
 
 /** Why no host of this kind can do it, whatever is installed there. */
 export function wrongPlatform({ platform, machine }: Pick<Host, 'platform' | 'machine'>): string | undefined {
-  if (platform !== 'linux') return `this worker runs on \`${platform}\`: calls run in sandboxes of Linux, so use a Linux worker`
+  if (platform !== 'linux')
+    return `this worker runs on \`${platform}\`: calls run in sandboxes of Linux, so use a Linux worker`
   if (machine !== undefined) return undefined
   return `no seccomp filter is known for this machine (\`${arch()}\`): use x86_64 or aarch64`
 }
 
 /** Why this host can't do it as it is, known before trying; each with what to do. */
-export function obstacles({ uid, missing, versions }: Pick<Host, 'uid' | 'missing' | 'versions'>, ability: Ability | Extra): string[] {
+export function obstacles(
+  { uid, missing, versions }: Pick<Host, 'uid' | 'missing' | 'versions'>,
+  ability: Ability | Extra,
+): string[] {
   const found: string[] = []
   if (uid === 0) found.push('the worker runs as root: start it as a user of its own')
-  for (const name of NEEDS[ability]) if (missing.includes(name)) found.push(`\`${name}\` is missing: install \`${PACKAGES[name]}\``)
+  for (const name of NEEDS[ability])
+    if (missing.includes(name)) found.push(`\`${name}\` is missing: install \`${PACKAGES[name]}\``)
   if (ability === 'B') return found
   if (versions.bubblewrap !== '' && older(versions.bubblewrap, BWRAP_NEEDED)) {
     found.push(`bubblewrap ${versions.bubblewrap} is too old: install ${BWRAP_NEEDED} or newer`)
   }
-  if (older(versions.kernel, KERNEL_NEEDED)) found.push(`Linux ${versions.kernel} is too old: use ${KERNEL_NEEDED} or newer`)
+  if (older(versions.kernel, KERNEL_NEEDED))
+    found.push(`Linux ${versions.kernel} is too old: use ${KERNEL_NEEDED} or newer`)
   return found
 }
 

@@ -29,23 +29,37 @@ const OwnProfile = z.strictObject({
 export type OwnProfile = z.infer<typeof OwnProfile>
 export const OwnProfiles = z
   .record(z.string().regex(PATTERNS.name), OwnProfile)
-  .refine((all) => Object.keys(all).length <= PROFILES_MAX, `a worker has ${PROFILES_MAX} profiles of its own at the most`)
+  .refine(
+    (all) => Object.keys(all).length <= PROFILES_MAX,
+    `a worker has ${PROFILES_MAX} profiles of its own at the most`,
+  )
   .default({})
 export type OwnProfiles = z.infer<typeof OwnProfiles>
 
 /** What a sandbox has of its own there, or what is the host's alone: canaries look for it. */
-const TAKEN = '/bin /boot /dev /home /input /lib /lib64 /proc /root /run /sbin /sys /tmp /usr /var /workspace'.split(' ')
+const TAKEN =
+  '/bin /boot /dev /home /input /lib /lib64 /proc /root /run /sbin /sys /tmp /usr /var /workspace'.split(' ')
 
-const within = (path: string, folder: string): boolean => path === folder || path.startsWith(folder === sep ? sep : `${folder}${sep}`)
+const within = (path: string, folder: string): boolean =>
+  path === folder || path.startsWith(folder === sep ? sep : `${folder}${sep}`)
 
 /** Why these can't be used on this host; undefined if they can. */
 export function faultOf(profiles: OwnProfiles, home: string): string | undefined {
-  const binds = Object.entries(profiles).flatMap(([name, { ro_binds }]) => ro_binds.map((path) => [name, path] as const))
-  return binds.flatMap(([name, path]) => faultOfBind(path, home).map((fault) => `\`${name}\` can't bind \`${path}\`: ${fault}`))[0]
+  const binds = Object.entries(profiles).flatMap(([name, { ro_binds }]) =>
+    ro_binds.map((path) => [name, path] as const),
+  )
+  return binds.flatMap(([name, path]) =>
+    faultOfBind(path, home).map((fault) => `\`${name}\` can't bind \`${path}\`: ${fault}`),
+  )[0]
 }
 
 function faultOfBind(path: string, home: string): string[] {
-  if (!path.startsWith(sep) || normalize(path) !== path || path.includes('\0') || (path !== sep && path.endsWith(sep)))
+  if (
+    !path.startsWith(sep) ||
+    normalize(path) !== path ||
+    path.includes('\0') ||
+    (path !== sep && path.endsWith(sep))
+  )
     return ['write an absolute path, without `..` and without a slash at its end']
   if ([sep, '/etc'].includes(path)) return ['it holds more than a tool needs; name the folder in it']
   if (TAKEN.some((folder) => within(path, folder))) return ['a sandbox has its own there, or none']
@@ -73,16 +87,31 @@ function faultInside(folder: string): string[] {
   return []
 }
 
-const isDoor = (entry: Dirent): boolean => entry.isSocket() || entry.isFIFO() || entry.isBlockDevice() || entry.isCharacterDevice()
+const isDoor = (entry: Dirent): boolean =>
+  entry.isSocket() || entry.isFIFO() || entry.isBlockDevice() || entry.isCharacterDevice()
 
 /** The profile that the plan names, if this worker has it and it is made for such a plan. */
-export function ownProfileOf({ profile: name }: Plan, base: ProfileName, profiles: OwnProfiles): Result<OwnProfile | undefined, Refusal> {
+export function ownProfileOf(
+  { profile: name }: Plan,
+  base: ProfileName,
+  profiles: OwnProfiles,
+): Result<OwnProfile | undefined, Refusal> {
   if (name === undefined) return ok(undefined)
   const own = Object.hasOwn(profiles, name) ? profiles[name] : undefined
   if (own === undefined)
-    return err(refused('sandbox_unavailable', `this worker has no profile \`${name}\`; add it to \`profiles\` of its configuration`))
+    return err(
+      refused(
+        'sandbox_unavailable',
+        `this worker has no profile \`${name}\`; add it to \`profiles\` of its configuration`,
+      ),
+    )
   if (own.from === base) return ok(own)
-  return err(refused('sandbox_unavailable', `the profile \`${name}\` is made from \`${own.from}\`, and this plan is one of \`${base}\``))
+  return err(
+    refused(
+      'sandbox_unavailable',
+      `the profile \`${name}\` is made from \`${own.from}\`, and this plan is one of \`${base}\``,
+    ),
+  )
 }
 
 /** After what every sandbox has: what is mounted last is what is seen. */

@@ -23,8 +23,12 @@ const SEATBELT = [
   '(allow signal (target same-sandbox))',
   '(allow sysctl-read)',
   '(allow file-read-metadata)',
-  ...['/usr', '/bin', '/System', '/Library/Apple', '/private/var/db/dyld'].map((path) => `(allow file-read* (subpath "${path}"))`),
-  ...['/dev/null', '/dev/zero', '/dev/random', '/dev/urandom'].map((path) => `(allow file-read* (literal "${path}"))`),
+  ...['/usr', '/bin', '/System', '/Library/Apple', '/private/var/db/dyld'].map(
+    (path) => `(allow file-read* (subpath "${path}"))`,
+  ),
+  ...['/dev/null', '/dev/zero', '/dev/random', '/dev/urandom'].map(
+    (path) => `(allow file-read* (literal "${path}"))`,
+  ),
   '(allow file-write-data (literal "/dev/null"))',
   '(allow file-read* file-write* (subpath (param "WORKSPACE")))',
   '(deny file-write-setugid)',
@@ -36,13 +40,20 @@ export function onMacOS(plan: Plan, workspace: string): Result<Started, Refusal>
   const admitted = admit(plan)
   if (!admitted.ok) return admitted
   if (plan.tier !== 'C' || plan.egress.hosts.length > 0)
-    return err(refused('sandbox_unavailable', 'on macOS only tier C without hosts is planned; plan a Linux worker'))
+    return err(
+      refused('sandbox_unavailable', 'on macOS only tier C without hosts is planned; plan a Linux worker'),
+    )
   // `env` there knows no `--`, and would take these for its own (S46).
-  if (/^-|=/.test(plan.executor.argv[0] ?? '')) return err(refused('invalid_input', 'on macOS no program begins with `-` or holds `=`'))
+  if (/^-|=/.test(plan.executor.argv[0] ?? ''))
+    return err(refused('invalid_input', 'on macOS no program begins with `-` or holds `=`'))
   const argv = ['/usr/bin/sandbox-exec', '-D', `WORKSPACE=${workspace}`, '-p', SEATBELT, '/usr/bin/env', '-i']
   const env = { ...BASE_ENV, HOME: workspace, TMPDIR: workspace, ...plan.executor.env }
   const set = Object.entries(env).map(([name, value]) => `${name}=${value}`)
-  return ok({ argv: [...argv, ...set, ...plan.executor.argv], env: {}, cwd: posixIn(workspace, admitted.value.cwd) })
+  return ok({
+    argv: [...argv, ...set, ...plan.executor.argv],
+    env: {},
+    cwd: posixIn(workspace, admitted.value.cwd),
+  })
 }
 
 const posixIn = (workspace: string, cwd: string): string => (cwd === '' ? workspace : `${workspace}/${cwd}`)
@@ -59,7 +70,13 @@ export type JobObject = Started & {
 }
 
 /** Neither BREAKAWAY_OK is there: a child of the job is in the job. The last handle that closes ends all of them. */
-const LIMIT_FLAGS = ['ACTIVE_PROCESS', 'JOB_MEMORY', 'JOB_TIME', 'DIE_ON_UNHANDLED_EXCEPTION', 'KILL_ON_JOB_CLOSE']
+const LIMIT_FLAGS = [
+  'ACTIVE_PROCESS',
+  'JOB_MEMORY',
+  'JOB_TIME',
+  'DIE_ON_UNHANDLED_EXCEPTION',
+  'KILL_ON_JOB_CLOSE',
+]
 const UI_RESTRICTIONS = [
   'DESKTOP',
   'DISPLAYSETTINGS',
@@ -77,10 +94,16 @@ const OWN_RULES = /(?:^|[\\/])(?:cmd(?:\.exe)?|[^\\/]*\.(?:bat|cmd))$/i
 export function onWindows(plan: Plan, workspace: string): Result<JobObject, Refusal> {
   const admitted = admit(plan)
   if (!admitted.ok) return admitted
-  if (plan.tier !== 'B') return err(refused('sandbox_unavailable', 'on Windows only tier B is planned; plan a Linux worker'))
+  if (plan.tier !== 'B')
+    return err(refused('sandbox_unavailable', 'on Windows only tier B is planned; plan a Linux worker'))
   const { executor, limits } = plan
   if (OWN_RULES.test(executor.argv[0] ?? ''))
-    return err(refused('invalid_input', '`cmd` and batch files read their arguments by rules of their own; name a program'))
+    return err(
+      refused(
+        'invalid_input',
+        '`cmd` and batch files read their arguments by rules of their own; name a program',
+      ),
+    )
   return ok({
     argv: executor.argv,
     env: { ...executor.env, TEMP: workspace, TMP: workspace },

@@ -58,11 +58,42 @@ export const BWRAP_BEFORE = [
   ...['--uid', '65534', '--gid', '65534', '--hostname', 'sandbox'],
   '--new-session', // S01
   '--die-with-parent', // S33–S35
-  ...['--ro-bind', '/usr', '/usr', '--symlink', 'usr/bin', '/bin', '--symlink', 'usr/lib', '/lib', '--symlink', 'usr/lib64', '/lib64'],
-  ...['--ro-bind-try', '/etc/ssl/certs', '/etc/ssl/certs', '--ro-bind-try', '/etc/alternatives', '/etc/alternatives'],
+  ...[
+    '--ro-bind',
+    '/usr',
+    '/usr',
+    '--symlink',
+    'usr/bin',
+    '/bin',
+    '--symlink',
+    'usr/lib',
+    '/lib',
+    '--symlink',
+    'usr/lib64',
+    '/lib64',
+  ],
+  ...[
+    '--ro-bind-try',
+    '/etc/ssl/certs',
+    '/etc/ssl/certs',
+    '--ro-bind-try',
+    '/etc/alternatives',
+    '/etc/alternatives',
+  ],
   ...['--ro-bind-try', '/etc/ld.so.cache', '/etc/ld.so.cache'], // or libraries below /usr/local are not found
   ...['--proc', '/proc', '--ro-bind', '/dev/null', '/proc/cmdline'], // D13: the host's kernel command line may hold an operator's secrets
-  ...['--dev', '/dev', '--perms', '1777', '--size', `${SHM_BYTES}`, '--tmpfs', '/dev/shm', '--remount-ro', '/dev'], // S18, S29
+  ...[
+    '--dev',
+    '/dev',
+    '--perms',
+    '1777',
+    '--size',
+    `${SHM_BYTES}`,
+    '--tmpfs',
+    '/dev/shm',
+    '--remount-ro',
+    '/dev',
+  ], // S18, S29
   ...['--perms', '1777', '--size', `${TMP_BYTES}`, '--tmpfs', '/tmp'], // S29
 ] as const
 export const BWRAP_AFTER = [
@@ -94,19 +125,40 @@ const SIGNALS_MAX = 512
 export const RLIMITS: Readonly<Record<'B' | 'C', readonly Rlimit[]>> = {
   // Since Linux 5.14 processes are counted for each user namespace, so this is the sandbox's own limit (S27, S39). One is bubblewrap's
   // init.
-  C: [{ flag: '--nproc', value: ({ pids }) => pids + 1 }, { flag: '--sigpending', value: () => SIGNALS_MAX }, ...EACH_PROCESS],
+  C: [
+    { flag: '--nproc', value: ({ pids }) => pids + 1 },
+    { flag: '--sigpending', value: () => SIGNALS_MAX },
+    ...EACH_PROCESS,
+  ],
   // Here it counts all of the worker's user, other calls and the worker included: a backstop against a fork bomb. The limit
   // of one call is its cgroup's.
   B: [{ flag: '--nproc', value: () => 1024 }, ...EACH_PROCESS],
 }
 
 /** Which profile carries out what the plan promises. A promise that a tier can't keep is refused, never weakened (L8). */
-export function profileOf({ tier, egress, files, outputs, workspace, ...given }: Plan): Result<ProfileName, Refusal> {
+export function profileOf({
+  tier,
+  egress,
+  files,
+  outputs,
+  workspace,
+  ...given
+}: Plan): Result<ProfileName, Refusal> {
   if (tier === 'B') {
     if (secretsOf(given).length > 0)
-      return err(refused('sandbox_unavailable', 'tier B keeps no secret from the worker’s other processes; plan tier C'))
+      return err(
+        refused(
+          'sandbox_unavailable',
+          'tier B keeps no secret from the worker’s other processes; plan tier C',
+        ),
+      )
     if (workspace === 'run')
-      return err(refused('sandbox_unavailable', 'tier B would run what other calls left in the folder of their run; plan tier C'))
+      return err(
+        refused(
+          'sandbox_unavailable',
+          'tier B would run what other calls left in the folder of their run; plan tier C',
+        ),
+      )
     if (files !== undefined || outputs !== undefined)
       return err(refused('sandbox_unavailable', 'tier B cannot keep files from being changed; plan tier C'))
     return egress.mode === 'strict'
@@ -115,7 +167,10 @@ export function profileOf({ tier, egress, files, outputs, workspace, ...given }:
   }
   if (egress.mode !== 'strict') {
     return err(
-      refused('sandbox_unavailable', `tier C has no network of the host, so egress \`${egress.mode}\` is not for it; plan \`strict\``),
+      refused(
+        'sandbox_unavailable',
+        `tier C has no network of the host, so egress \`${egress.mode}\` is not for it; plan \`strict\``,
+      ),
     )
   }
   return ok(egress.hosts.length === 0 ? 'c_offline' : 'c_relayed')

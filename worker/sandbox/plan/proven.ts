@@ -30,7 +30,10 @@ export type Facts = {
   readonly took_ms: number
 }
 
-export const proofOf = (checks: readonly Check[]): Proof => ({ ok: checks.length > 0 && checks.every(({ ok }) => ok), checks })
+export const proofOf = (checks: readonly Check[]): Proof => ({
+  ok: checks.length > 0 && checks.every(({ ok }) => ok),
+  checks,
+})
 export const lacks = (lack: Lack, details: readonly string[]): Proof => ({
   ok: false,
   checks: details.map((detail) => ({ name: 'what it needs', ok: false, detail })),
@@ -38,9 +41,16 @@ export const lacks = (lack: Lack, details: readonly string[]): Proof => ({
 })
 
 /** Why this worker may not run the plan; undefined if it has proven all that the plan needs. */
-export function unproven({ tiers, egress, profiles }: Facts, { tier, profile: own }: Plan, profile: ProfileName): Refusal | undefined {
+export function unproven(
+  { tiers, egress, profiles }: Facts,
+  { tier, profile: own }: Plan,
+  profile: ProfileName,
+): Refusal | undefined {
   const relayed = 'relayed' in PROFILES[profile] && PROFILES[profile].relayed
-  const named = own === undefined ? [] : [profiles[own] ?? lacks('sandbox_unavailable', [`nothing is known of \`${own}\``])]
+  const named =
+    own === undefined
+      ? []
+      : [profiles[own] ?? lacks('sandbox_unavailable', [`nothing is known of \`${own}\``])]
   const lacking = [tiers[tier], ...(relayed ? [egress] : []), ...named].find(({ ok }) => !ok)
   if (lacking === undefined) return undefined
   const failed = lacking.checks.find(({ ok }) => !ok)

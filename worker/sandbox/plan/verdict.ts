@@ -35,12 +35,19 @@ export type Status = { readonly child: number | undefined; readonly code: number
 
 /** That no signal of ours ended it: we send SIGKILL, and bubblewrap, which it hits first, tells of no end any more. */
 export const endedItself = ({ code, signal, status }: Pick<Ending, 'code' | 'signal' | 'status'>): boolean =>
-  status === undefined ? code !== undefined || (signal !== undefined && signal !== 'SIGKILL') : status.code !== undefined
+  status === undefined
+    ? code !== undefined || (signal !== undefined && signal !== 'SIGKILL')
+    : status.code !== undefined
 
-export const refused = (code: Refusal['code'], detail: string): Refusal => ({ kind: 'refused', code, detail: short(detail) })
+export const refused = (code: Refusal['code'], detail: string): Refusal => ({
+  kind: 'refused',
+  code,
+  detail: short(detail),
+})
 export const infra = (detail: string): NotRun => ({ kind: 'infra', detail: short(detail) })
 
-const short = (detail: string): string => (detail.length > TOLD_CHARS.detail ? `${asTold(detail, TOLD_CHARS.detail - 1)}…` : detail)
+const short = (detail: string): string =>
+  detail.length > TOLD_CHARS.detail ? `${asTold(detail, TOLD_CHARS.detail - 1)}…` : detail
 
 /** What bubblewrap says when the host does not let it work; each has its fix in `countersign-worker doctor`. */
 const NO_NAMESPACES =
@@ -56,7 +63,8 @@ export function outcomeOf(ending: Ending): Outcome {
 }
 
 function notStarted(errno: string): Outcome {
-  if (errno === 'E2BIG') return refused('invalid_input', 'the arguments are longer than the kernel takes (E2BIG)')
+  if (errno === 'E2BIG')
+    return refused('invalid_input', 'the arguments are longer than the kernel takes (E2BIG)')
   if (errno === 'ENOENT' || errno === 'EACCES') {
     return refused(
       'sandbox_unavailable',
@@ -79,9 +87,14 @@ function wrapped({ code, signal, complaint }: Ending, status: Status): Outcome {
   if (status.code !== undefined) return toolEnded(status.code, complaint)
   if (signal !== undefined) return infra(`the sandbox was ended by ${signal}`)
   if (neverEntered(code, complaint))
-    return refused('sandbox_unavailable', 'bubblewrap was not started in a cgroup; run `countersign-worker doctor`')
-  if (NO_FOLDER.test(complaint)) return refused('workspace_scope_denied', 'the folder that `cwd` names is not in the workspace')
-  if (NO_NAMESPACES.test(complaint)) return refused('sandbox_unavailable', `${said(complaint)}; run \`countersign-worker doctor\``)
+    return refused(
+      'sandbox_unavailable',
+      'bubblewrap was not started in a cgroup; run `countersign-worker doctor`',
+    )
+  if (NO_FOLDER.test(complaint))
+    return refused('workspace_scope_denied', 'the folder that `cwd` names is not in the workspace')
+  if (NO_NAMESPACES.test(complaint))
+    return refused('sandbox_unavailable', `${said(complaint)}; run \`countersign-worker doctor\``)
   return infra(`the sandbox failed before the tool ran (exit ${code}): ${said(complaint)}`)
 }
 

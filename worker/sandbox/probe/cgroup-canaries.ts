@@ -13,7 +13,8 @@ const SIGCHLD = 17
 const READ_WRITE = 3
 /** Shared and nobody's file: memory that counts as no process's data. Filled at once. */
 const SHARED_FILLED = 0x1 | 0x20 | 0x8000
-const FIX = 'this host’s kernel counts less than it says: report it, its configuration and what it mounts in /sys/fs/cgroup'
+const FIX =
+  'this host’s kernel counts less than it says: report it, its configuration and what it mounts in /sys/fs/cgroup'
 
 export const GROUP_LIMITS = { memory_bytes: 24 * MiB, pids: 16 } as const satisfies Partial<Limits>
 
@@ -21,7 +22,10 @@ export const GROUP_LIMITS = { memory_bytes: 24 * MiB, pids: 16 } as const satisf
 export function groupCanaries(machine: Machine): readonly Canary[] {
   const [clone, mmap] = [numberOf('clone', machine), numberOf('mmap', machine)]
   const forks = Array.from({ length: GROUP_LIMITS.pids + 4 }, () => ({ number: clone, arguments: [SIGCHLD] }))
-  const filled = { number: mmap, arguments: [0, 4 * GROUP_LIMITS.memory_bytes, READ_WRITE, SHARED_FILLED, -1, 0] }
+  const filled = {
+    number: mmap,
+    arguments: [0, 4 * GROUP_LIMITS.memory_bytes, READ_WRITE, SHARED_FILLED, -1, 0],
+  }
   const own = { ability: 'B' as const, argv: () => [OWN_PROGRAM], limits: GROUP_LIMITS, fix: FIX }
   return [
     {
@@ -31,7 +35,8 @@ export function groupCanaries(machine: Machine): readonly Canary[] {
       judge: ({ stdout, outcome }) => {
         const answers = answersIn(Buffer.from(stdout, 'latin1'))
         const begun = answers.filter((answer) => typeof answer === 'number' && answer > 0).length
-        const ok = outcome.kind === 'exit' && begun < GROUP_LIMITS.pids && answers.at(-1) === -constants.errno.EAGAIN
+        const ok =
+          outcome.kind === 'exit' && begun < GROUP_LIMITS.pids && answers.at(-1) === -constants.errno.EAGAIN
         return [
           {
             name: 'S27 a fork bomb ends at the limit of its cgroup',

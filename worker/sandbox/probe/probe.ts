@@ -42,9 +42,16 @@ async function counting(equipment: Equipment): Promise<Proof> {
   const { groups, host } = equipment
   const fault = groups.ok ? groups.value.fault() : groups.error
   const detail = fault ?? (groups.ok ? groups.value.told : '')
-  const entered = { name: 'S28 memory and processes of a call are counted together', ok: fault === undefined, detail }
+  const entered = {
+    name: 'S28 memory and processes of a call are counted together',
+    ok: fault === undefined,
+    detail,
+  }
   if (fault !== undefined || host.machine === undefined) return proofOf([entered])
-  return proofOf([entered, ...(await Promise.all(groupCanaries(host.machine).map((canary) => release(equipment, canary)))).flat()])
+  return proofOf([
+    entered,
+    ...(await Promise.all(groupCanaries(host.machine).map((canary) => release(equipment, canary)))).flat(),
+  ])
 }
 
 /** `prepared`: where calls are to find sandboxes that were set up in advance. */
@@ -55,7 +62,10 @@ export async function probe(
 ): Promise<Facts> {
   const started = performance.now()
   const listener = await listen()
-  const canariesOf = (own?: OwnProfile): Canary[] => [...CANARIES, ...ofTheKernel(equipment, listener.port, own?.tmp_bytes ?? TMP_BYTES)]
+  const canariesOf = (own?: OwnProfile): Canary[] => [
+    ...CANARIES,
+    ...ofTheKernel(equipment, listener.port, own?.tmp_bytes ?? TMP_BYTES),
+  ]
   const canaries = canariesOf()
   try {
     const [B, C, egress, cgroups, waiting] = await Promise.all([
@@ -67,9 +77,23 @@ export async function probe(
     ])
     const profiles: Record<string, Proof> = {}
     for (const [name, own] of Object.entries(equipment.profiles))
-      profiles[name] = await proof(equipment, own.from === 'c_offline' ? 'C' : 'egress', offered, canariesOf(own), name)
+      profiles[name] = await proof(
+        equipment,
+        own.from === 'c_offline' ? 'C' : 'egress',
+        offered,
+        canariesOf(own),
+        name,
+      )
     const took_ms = Math.round(performance.now() - started)
-    return { tiers: { B, C }, egress, profiles, cgroups, prepared: waiting, versions: equipment.host.versions, took_ms }
+    return {
+      tiers: { B, C },
+      egress,
+      profiles,
+      cgroups,
+      prepared: waiting,
+      versions: equipment.host.versions,
+      took_ms,
+    }
   } finally {
     listener.close()
   }
@@ -83,12 +107,15 @@ async function proof(
   own?: string,
 ): Promise<Proof> {
   const tier = ability === 'B' ? 'B' : 'C'
-  if (!offered.includes(tier)) return lacks('disabled', [`tier ${tier} is not in \`tiers\` of this worker's configuration`])
+  if (!offered.includes(tier))
+    return lacks('disabled', [`tier ${tier} is not in \`tiers\` of this worker's configuration`])
   const wrong = wrongPlatform(equipment.host)
   if (wrong !== undefined) return lacks('unsupported_platform', [wrong])
   const lacking = obstacles(equipment.host, ability)
   if (lacking.length > 0) return lacks('sandbox_unavailable', lacking)
-  const canaries = all.filter((canary) => canary.ability === ability).map((canary) => release(equipment, canary, own))
+  const canaries = all
+    .filter((canary) => canary.ability === ability)
+    .map((canary) => release(equipment, canary, own))
   const endings = ability === 'B' ? [] : [lifeline(equipment, ability), noOrphans()]
   return proofOf((await Promise.all([...canaries, ...endings])).flat())
 }
@@ -100,21 +127,33 @@ async function inAdvance(
   all: readonly Canary[],
   stock: Pick<PreparedStock, 'madeFor'> | undefined,
 ): Promise<Proof> {
-  if (stock === undefined || !offered.includes('C')) return lacks('disabled', ['this worker sets up no sandbox in advance'])
+  if (stock === undefined || !offered.includes('C'))
+    return lacks('disabled', ['this worker sets up no sandbox in advance'])
   const lacking = obstacles(equipment.host, 'prepared')
   const slower = 'until then each call starts a sandbox of its own, some ms later'
   if (lacking.length > 0) return lacks('sandbox_unavailable', [`${lacking.join('; ')}; ${slower}`])
-  const canaries = all.filter(({ ability }) => ability === 'C').map((canary) => release(equipment, alone(canary), undefined, stock))
+  const canaries = all
+    .filter(({ ability }) => ability === 'C')
+    .map((canary) => release(equipment, alone(canary), undefined, stock))
   return proofOf((await Promise.all([...canaries, lifeline(equipment, 'C', stock), noOrphans()])).flat())
 }
 
 /** Ends a sandbox by the lifeline alone, as when the worker is dead and nobody sends a signal (D1). */
-async function lifeline(equipment: Equipment, ability: Ability, stock?: Pick<PreparedStock, 'madeFor'>): Promise<readonly Check[]> {
+async function lifeline(
+  equipment: Equipment,
+  ability: Ability,
+  stock?: Pick<PreparedStock, 'madeFor'>,
+): Promise<readonly Check[]> {
   const name = 'D1 a sandbox ends when the worker closes its lifeline'
   const secret = `${randomInt(10 ** 9, 10 ** 10)}`
-  const plan = planFor({ ability, argv: () => ['setsid', '--fork', '--wait', 'sleep', secret] }, secret, undefined)
+  const plan = planFor(
+    { ability, argv: () => ['setsid', '--fork', '--wait', 'sleep', secret] },
+    secret,
+    undefined,
+  )
   const begun = await attemptToBegin(equipment, plan, stock)
-  if (begun === undefined) return [{ name, ok: false, detail: `no sandbox could be set up${namespaceHint()}` }]
+  if (begun === undefined)
+    return [{ name, ok: false, detail: `no sandbox could be set up${namespaceHint()}` }]
   const { place, hangUp, leave } = begun.setting
   const { wired, pid, ended } = begun.started
   try {
@@ -152,7 +191,8 @@ async function attemptToBegin(
 }
 
 async function within(holds: () => boolean): Promise<boolean> {
-  for (const until = Date.now() + LIFELINE_WITHIN_MS; !holds(); await sleep(5)) if (Date.now() > until) return false
+  for (const until = Date.now() + LIFELINE_WITHIN_MS; !holds(); await sleep(5))
+    if (Date.now() > until) return false
   return true
 }
 const LIFELINE_WITHIN_MS = 10_000
@@ -209,7 +249,11 @@ type Where = {
   readonly folder?: string
 }
 
-async function released(equipment: Equipment, canary: Canary, { own, stock, folder }: Where): Promise<readonly Check[]> {
+async function released(
+  equipment: Equipment,
+  canary: Canary,
+  { own, stock, folder }: Where,
+): Promise<readonly Check[]> {
   const secret = `${randomInt(10 ** 9, 10 ** 10)}`
   const plan = { ...planFor(canary, secret, folder), ...(own === undefined ? {} : { profile: own }) }
   const admitted = admit(plan, equipment.profiles)
@@ -219,7 +263,13 @@ async function released(equipment: Equipment, canary: Canary, { own, stock, fold
   const stdin = canary.stdin === undefined ? undefined : Buffer.from(canary.stdin)
   const waiting = await stock?.madeFor(admitted.value, stdin)
   if (stock !== undefined && waiting === undefined)
-    return [{ name: `${canary.name}: it is set up in advance`, ok: false, detail: `it could not be; ${namespaceHint()}` }]
+    return [
+      {
+        name: `${canary.name}: it is set up in advance`,
+        ok: false,
+        detail: `it could not be; ${namespaceHint()}`,
+      },
+    ]
   const call: Call = {
     plan,
     runFolder: plan.workspace === 'run' ? folder : undefined,
@@ -235,9 +285,17 @@ async function released(equipment: Equipment, canary: Canary, { own, stock, fold
     return [{ name: `${canary.name}: it runs`, ok: false, detail: `${outcome.detail}${namespaceHint()}` }]
   }
   if (outcome.kind === 'timeout')
-    return [{ name: `${canary.name}: it ends`, ok: false, detail: `not within ${LIMITS.timeout_ms / 1000} s; this host may be too busy` }]
+    return [
+      {
+        name: `${canary.name}: it ends`,
+        ok: false,
+        detail: `not within ${LIMITS.timeout_ms / 1000} s; this host may be too busy`,
+      },
+    ]
   const seen: Seen = { outcome, ...output, uid: equipment.host.uid, left: processesWith(secret) }
-  return canary.judge(seen).map(({ name, ok, detail }) => ({ name, ok, detail: ok ? detail : `${detail}; ${canary.fix}` }))
+  return canary
+    .judge(seen)
+    .map(({ name, ok, detail }) => ({ name, ok, detail: ok ? detail : `${detail}; ${canary.fix}` }))
 }
 
 /** `folder`: where its own program lies. No call of tier B shares one, so there it is named from outside. */
@@ -252,7 +310,9 @@ function planFor(
   return {
     tier: inB ? 'B' : 'C',
     executor: { kind: 'process', argv: words, stdin: 'none', env: {}, cwd: '' },
-    egress: inB ? { mode: 'none', hosts: [] } : { mode: 'strict', hosts: ability === 'C' ? [] : ['canary.invalid'] },
+    egress: inB
+      ? { mode: 'none', hosts: [] }
+      : { mode: 'strict', hosts: ability === 'C' ? [] : ['canary.invalid'] },
     secrets: [],
     workspace: inB || folder === undefined ? 'call' : 'run',
     limits: { ...LIMITS, ...(program === undefined ? {} : { file_bytes: FILE_BYTES }), ...limits },

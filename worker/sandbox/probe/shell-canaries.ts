@@ -42,10 +42,13 @@ const MANY = ['--verbose', '--bytes=16384']
 /** `head --verbose` heads each file with its name. */
 function filesIn(text: string): Map<string, string> {
   const parts = text.split(/(?:^|\n)==> (\S+) <==\n/).slice(1)
-  return new Map(parts.flatMap((name, index) => (index % 2 === 0 ? [[name, parts[index + 1] ?? ''] as const] : [])))
+  return new Map(
+    parts.flatMap((name, index) => (index % 2 === 0 ? [[name, parts[index + 1] ?? ''] as const] : [])),
+  )
 }
 
-const field = (status: string, name: string): string => new RegExp(`^${name}:\\s*(.*)$`, 'm').exec(status)?.[1] ?? ''
+const field = (status: string, name: string): string =>
+  new RegExp(`^${name}:\\s*(.*)$`, 'm').exec(status)?.[1] ?? ''
 
 function check(name: string, ok: boolean, seen: string): Check {
   return { name, ok, detail: seen.trim().slice(0, 200) }
@@ -53,18 +56,28 @@ function check(name: string, ok: boolean, seen: string): Check {
 
 const onlyThree = ({ stdout }: Seen): Check[] => {
   const open = stdout.trim().split(/\s+/)
-  return [check('S21 only descriptors 0, 1, 2', open.join() === '0,1,2,3', `${open.join(' ')} (3 is the list itself)`)]
+  return [
+    check(
+      'S21 only descriptors 0, 1, 2',
+      open.join() === '0,1,2,3',
+      `${open.join(' ')} (3 is the list itself)`,
+    ),
+  ]
 }
 
 const noneLeft =
   (name: string, wanted: Outcome['kind']) =>
-  ({ left, outcome }: Seen): Check[] => [check(name, left === 0 && outcome.kind === wanted, `${left} left, ended by ${outcome.kind}`)]
+  ({ left, outcome }: Seen): Check[] => [
+    check(name, left === 0 && outcome.kind === wanted, `${left} left, ended by ${outcome.kind}`),
+  ]
 
 function insideC({ stdout, stderr, uid }: Seen): Check[] {
   const files = filesIn(stdout)
   const of = (name: string): string => files.get(name) ?? ''
   const status = of('/proc/self/status')
-  const capabilities = ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'].map((name) => field(status, name)).join(' ')
+  const capabilities = ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']
+    .map((name) => field(status, name))
+    .join(' ')
   const map = of('/proc/self/uid_map').trim()
   const commandLine = of('/proc/1/cmdline').replaceAll('\0', ' ')
   const interfaces = [...of('/proc/net/dev').matchAll(/^\s*([^\s:|]+):/gm)].map(([, name]) => name).join(' ')
@@ -74,18 +87,30 @@ function insideC({ stdout, stderr, uid }: Seen): Check[] {
   return [
     check('user namespace', /^65534\s+\d+\s+1$/.test(map) && uid !== 0, map),
     check('S17 no capabilities', /^(?:0{16} ?){5}$/.test(capabilities), capabilities),
-    check('S19 no new privileges', field(status, 'NoNewPrivs') === '1', `NoNewPrivs ${field(status, 'NoNewPrivs')}`),
+    check(
+      'S19 no new privileges',
+      field(status, 'NoNewPrivs') === '1',
+      `NoNewPrivs ${field(status, 'NoNewPrivs')}`,
+    ),
     check('seccomp filter', field(status, 'Seccomp') === '2', `Seccomp ${field(status, 'Seccomp')}`),
     check(
       'S22 the environment of init is closed',
       /^head: [^\n]*environ[^\n]*: Permission denied$/m.test(stderr),
       stderr || of('/proc/1/environ'),
     ),
-    check('S23 the command line of init begins with the tool', commandLine.startsWith(`${INIT} /`), commandLine),
+    check(
+      'S23 the command line of init begins with the tool',
+      commandLine.startsWith(`${INIT} /`),
+      commandLine,
+    ),
     check('S24 process namespace', Number(field(status, 'Pid')) < 10, `pid ${field(status, 'Pid')}`),
     check('N01 no network but loopback', interfaces === 'lo', interfaces),
     check('S29 read-only root', /^ro,/.test(root.split(' ')[5] ?? ''), root),
-    check('S20 every mount nosuid', mounts.length > 5 && setuid.length === 0, setuid.join(' | ') || `${mounts.length} mounts`),
+    check(
+      'S20 every mount nosuid',
+      mounts.length > 5 && setuid.length === 0,
+      setuid.join(' | ') || `${mounts.length} mounts`,
+    ),
   ]
 }
 
@@ -108,7 +133,11 @@ function insideB({ stdout, uid }: Seen): Check[] {
           .every((id) => id === `${uid}`),
       `uid ${field(status, 'Uid')}`,
     ),
-    check('S19 no new privileges', field(status, 'NoNewPrivs') === '1', `NoNewPrivs ${field(status, 'NoNewPrivs')}`),
+    check(
+      'S19 no new privileges',
+      field(status, 'NoNewPrivs') === '1',
+      `NoNewPrivs ${field(status, 'NoNewPrivs')}`,
+    ),
     check('seccomp filter', field(status, 'Seccomp') === '2', `Seccomp ${field(status, 'Seccomp')}`),
     check(
       'limits',
@@ -148,10 +177,12 @@ export function kernelCanaries(machine: Machine, outside: Outside, sizes: Sizes)
 }
 
 /** Behind a relay the wall is the same one. */
-const alsoRelayed = (canary: Canary): readonly Canary[] => (canary.ability === 'C' ? [canary, { ...canary, ability: 'egress' }] : [canary])
+const alsoRelayed = (canary: Canary): readonly Canary[] =>
+  canary.ability === 'C' ? [canary, { ...canary, ability: 'egress' }] : [canary]
 
 /** By the filter, or because this kernel has no such gate. */
-const isKilled = (outcome: Outcome): boolean => outcome.kind === 'signal' && ['SIGSYS', 'SIGSEGV'].includes(outcome.signal)
+const isKilled = (outcome: Outcome): boolean =>
+  outcome.kind === 'signal' && ['SIGSYS', 'SIGSEGV'].includes(outcome.signal)
 
 const TABLE: readonly Canary[] = [
   {
@@ -249,7 +280,11 @@ const TABLE: readonly Canary[] = [
     argv: () => ['socat', '-t', '60', '-', 'TCP:127.0.0.1:3128'], // the proxy ends it, or the canary's own time
     stdin: 'CONNECT canary.invalid:443 HTTP/1.1\r\nhost: canary.invalid:443\r\n\r\n',
     judge: ({ stdout, stderr }) => [
-      check('N12 the proxy answers, and only its own call', /^HTTP\/1\.1 407 /.test(stdout), stdout || stderr),
+      check(
+        'N12 the proxy answers, and only its own call',
+        /^HTTP\/1\.1 407 /.test(stdout),
+        stdout || stderr,
+      ),
     ],
     fix: 'install socat, iproute2 and util-linux, and allow user namespaces',
   },
@@ -257,14 +292,18 @@ const TABLE: readonly Canary[] = [
     ability: 'egress',
     name: 'route',
     argv: () => ['socat', '-', 'TCP:192.0.2.1:80,connect-timeout=2'],
-    judge: ({ stderr }) => [check('N01 no way past the proxy', /unreachable/i.test(stderr), stderr || 'it got through')],
+    judge: ({ stderr }) => [
+      check('N01 no way past the proxy', /unreachable/i.test(stderr), stderr || 'it got through'),
+    ],
     fix: 'the network namespace has a route: report how this host is set up',
   },
   {
     ability: 'egress',
     name: 'sockets',
     argv: () => ['socat', '-', 'UNIX-CONNECT:/workspace/none'],
-    judge: ({ stderr }) => [check('S26 no unix sockets', /Address family not supported/.test(stderr), stderr || 'it got one')],
+    judge: ({ stderr }) => [
+      check('S26 no unix sockets', /Address family not supported/.test(stderr), stderr || 'it got one'),
+    ],
     fix: 'the seccomp filter is not in force: report this kernel and its configuration',
   },
 ]

@@ -56,7 +56,15 @@ const filtered = (machine: Machine): Asked[] =>
   syscallsOf(machine).flatMap(({ call, number, verdict }): Asked[] =>
     verdict === 'judged'
       ? []
-      : [{ check: 'S06–S16 the filter answers', call, number, arguments: [], right: [verdict === 'forbidden' ? 'EPERM' : 'ENOSYS'] }],
+      : [
+          {
+            check: 'S06–S16 the filter answers',
+            call,
+            number,
+            arguments: [],
+            right: [verdict === 'forbidden' ? 'EPERM' : 'ENOSYS'],
+          },
+        ],
   )
 
 /** Whatever the filter judges by its arguments, sockets apart. */
@@ -72,7 +80,9 @@ function inC(machine: Machine, outside: Outside, sizes: Sizes): Asked[] {
   const ask = asking(machine)
   const families = [UNIX, INET, NETLINK, PACKET, BLUETOOTH, ALG, VSOCK, XDP]
   return [
-    ...families.map((family) => ask('S13 S26 N01 no socket of any family', ['EAFNOSUPPORT'], 'socket', family, 1, 0)),
+    ...families.map((family) =>
+      ask('S13 S26 N01 no socket of any family', ['EAFNOSUPPORT'], 'socket', family, 1, 0),
+    ),
     ...walls(machine, outside, sizes, FIRST),
   ]
 }
@@ -84,14 +94,25 @@ const FIRST = 3
 function walls(machine: Machine, { folder }: Outside, { pids, tmp_bytes }: Sizes, next: number): Asked[] {
   const ask = asking(machine)
   const kernel = ['/proc/sys/kernel/core_pattern', '/proc/sysrq-trigger', '/sys/kernel/uevent_helper']
-  const devices = ['/dev/kmsg', '/dev/mem', '/dev/kvm', '/dev/fuse', '/dev/vsock', '/dev/net/tun', '/dev/vda', '/dev/sda']
+  const devices = [
+    '/dev/kmsg',
+    '/dev/mem',
+    '/dev/kvm',
+    '/dev/fuse',
+    '/dev/vsock',
+    '/dev/net/tun',
+    '/dev/vda',
+    '/dev/sda',
+  ]
   return [
     ...filtered(machine),
     ...judgedByArguments(ask),
     ask('S04 no writing to init’s program', NOT_WRITABLE, 'openat', CWD, '/proc/1/exe', WRITE),
     ...kernel.map((path) => ask('S05 no setting of the kernel', NOT_WRITABLE, 'openat', CWD, path, WRITE)),
     ...devices.map((path) => ask('S18 no device of the host', NOWHERE, 'openat', CWD, path, READ)),
-    ...['/etc/shadow', '/root', '/home', '/var', folder].map((path) => ask('no file of the host', NOWHERE, 'openat', CWD, path, READ)),
+    ...['/etc/shadow', '/root', '/home', '/var', folder].map((path) =>
+      ask('no file of the host', NOWHERE, 'openat', CWD, path, READ),
+    ),
     ...otherGates(machine),
     // Nothing of the above leaves a descriptor open, where all is well.
     ask('S29 /tmp has its size', [], 'openat', CWD, '/tmp/canary', WRITE_NEW, 0o600),
@@ -104,7 +125,9 @@ function walls(machine: Machine, { folder }: Outside, { pids, tmp_bytes }: Sizes
 
 /** SIGSYS: a filter of the host applies before ours and ends the program, as our systemd unit does (SystemCallArchitectures=native). */
 const otherGates = (machine: Machine): Asked[] =>
-  machine === 'x86_64' ? [{ ...asking(machine)('S12 no x32', ['ENOSYS', 'SIGSYS'], 'write', 1, '', 0), number: X32 + 1 }] : []
+  machine === 'x86_64'
+    ? [{ ...asking(machine)('S12 no x32', ['ENOSYS', 'SIGSYS'], 'write', 1, '', 0), number: X32 + 1 }]
+    : []
 
 /** More than there may be: at some point one is refused, and all before it hang until their namespace ends. */
 const forks = (ask: Ask, pids: number): Asked[] =>
@@ -135,7 +158,9 @@ function relayed(machine: Machine, outside: Outside, sizes: Sizes): Asked[] {
     ['N13 no way to the host’s loopback', sockaddr('127.0.0.1', port), ['ECONNREFUSED']],
   ]
   return [
-    ...families.map((family) => ask('S13 S26 no socket but of the internet', ['EAFNOSUPPORT'], 'socket', family, 1, 0)),
+    ...families.map((family) =>
+      ask('S13 S26 no socket but of the internet', ['EAFNOSUPPORT'], 'socket', family, 1, 0),
+    ),
     ...ways.flatMap(([check, to, right], index) => [
       ask(check, [], 'socket', INET, check.startsWith('N13') ? 1 : NONBLOCKING_STREAM, 0),
       ask(check, right, 'connect', FIRST + index, to, to.byteLength),
@@ -152,7 +177,9 @@ function onHost(machine: Machine): Asked[] {
   return [
     ...filtered(machine),
     ...judgedByArguments(ask),
-    ...families.map((family) => ask('S13 no socket but of paths, addresses and names', ['EAFNOSUPPORT'], 'socket', family, 1, 0)),
+    ...families.map((family) =>
+      ask('S13 no socket but of paths, addresses and names', ['EAFNOSUPPORT'], 'socket', family, 1, 0),
+    ),
     ...otherGates(machine),
     ask('no file of root', refused, 'openat', CWD, '/etc/shadow', READ),
     ask('S05 no setting of the kernel', refused, 'openat', CWD, '/proc/sys/kernel/core_pattern', WRITE),
@@ -171,7 +198,12 @@ const ASKED: Readonly<Record<Ability, (machine: Machine, outside: Outside, sizes
 
 export type KernelCanary = { readonly program: Buffer; readonly judge: (told: Buffer) => Check[] }
 
-export function kernelCanary(ability: Ability, machine: Machine, outside: Outside, sizes: Sizes): KernelCanary {
+export function kernelCanary(
+  ability: Ability,
+  machine: Machine,
+  outside: Outside,
+  sizes: Sizes,
+): KernelCanary {
   const asked = ASKED[ability](machine, outside, sizes)
   const calls: Call[] = asked.map(({ number, arguments: given }) => ({ number, arguments: given }))
   return { program: callingProgram(machine, calls), judge: (told) => judged(asked, answersIn(told)) }
@@ -182,14 +214,18 @@ function judged(asked: readonly Asked[], answers: readonly Answer[]): Check[] {
   return [...Map.groupBy(rows, ({ check }) => check)].map(([name, group]) => {
     const wrong = group.filter(({ right, answer }) => !isRight(right, answer))
     const ok = group.some(({ some }) => some === true) ? wrong.length < group.length : wrong.length === 0
-    const seen = (ok ? group.slice(-1) : wrong.slice(0, 4)).map(({ call, answer }) => `${call} ${nameOf(answer)}`)
+    const seen = (ok ? group.slice(-1) : wrong.slice(0, 4)).map(
+      ({ call, answer }) => `${call} ${nameOf(answer)}`,
+    )
     return { name, ok, detail: `${ok ? `${group.length} asked, at last ` : ''}${seen.join(', ')}` }
   })
 }
 
 function isRight(right: readonly Refusal[], answer: Answer): boolean {
   if (typeof answer !== 'number') return right.some((refusal) => refusal === answer)
-  return right.length === 0 ? answer >= 0 : right.some((refusal) => refusal !== 'SIGSYS' && answer === -constants.errno[refusal])
+  return right.length === 0
+    ? answer >= 0
+    : right.some((refusal) => refusal !== 'SIGSYS' && answer === -constants.errno[refusal])
 }
 
 /** Some have two names; the first is the usual one. */

@@ -38,7 +38,10 @@ function isOrphan(pid: string): boolean {
   if (numbers.length < 2 || numbers.at(-1) !== '1' || /^Z/.test(field(status, 'State'))) return false
   if (field(status, 'Uid').split(/\s+/)[0] !== `${process.getuid?.()}`) return false
   const mounts = read(`${pid}/mountinfo`)
-  const ours = mounts.includes(` ${INIT} `) || read(`${pid}/cmdline`).split('\0').includes(INIT) || isOfOlderVersion(pid, mounts)
+  const ours =
+    mounts.includes(` ${INIT} `) ||
+    read(`${pid}/cmdline`).split('\0').includes(INIT) ||
+    isOfOlderVersion(pid, mounts)
   return ours && !isBubblewrap(field(status, 'PPid'))
 }
 
@@ -57,7 +60,8 @@ function workspaceOf(pid: string): string | undefined {
   return path === undefined || path === '/' ? undefined : basename(path)
 }
 
-const field = (status: string, name: string): string => new RegExp(`^${name}:\\s*(.*)$`, 'm').exec(status)?.[1] ?? ''
+const field = (status: string, name: string): string =>
+  new RegExp(`^${name}:\\s*(.*)$`, 'm').exec(status)?.[1] ?? ''
 
 /** Empty for a process that has ended, and for one that is not ours. */
 function read(path: string): string {

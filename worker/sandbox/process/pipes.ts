@@ -100,7 +100,8 @@ export class PipeStock {
     try {
       const paths = Array.from({ length: BATCH }, (_, index) => join(folder, `${index}`))
       await promisify(execFile)(this.#mkfifo, ['-m', '600', '--', ...paths], { env: {} })
-      if (!this.#closed) this.#idle.push(...together((keep) => paths.map((path) => keep(openSync(path, O_PATH)))))
+      if (!this.#closed)
+        this.#idle.push(...together((keep) => paths.map((path) => keep(openSync(path, O_PATH)))))
     } finally {
       await rm(folder, { recursive: true, force: true })
     }

@@ -42,7 +42,11 @@ const { O_RDONLY, O_WRONLY } = constants
 const O_CLOEXEC = 0o2000000
 /** Not a flag of open(2): asks for a copy of the file. */
 const SEALED = 2 ** 30
-const FLAGS: Readonly<Record<Lent['to'], number>> = { read: O_RDONLY, write: O_WRONLY, input: O_RDONLY | SEALED }
+const FLAGS: Readonly<Record<Lent['to'], number>> = {
+  read: O_RDONLY,
+  write: O_WRONLY,
+  input: O_RDONLY | SEALED,
+}
 const [PR_SET_PDEATHSIG, SIG_BLOCK, SIG_SETMASK, AT_FDCWD] = [1, 0, 2, -100]
 
 /**
@@ -50,7 +54,10 @@ const [PR_SET_PDEATHSIG, SIG_BLOCK, SIG_SETMASK, AT_FDCWD] = [1, 0, 2, -100]
  * `R`, at the beginning and when asked whether it is there; `S id pid`, started, by the child once it leads a group that can be ended;
  * `X id errno`, not; `E id status`, ended as wait(2) has it.
  */
-const programOf = (machine: Machine, { close, rt_sigprocmask, setsid, prctl, openat, signalfd4, dup3 }: (typeof CALLS)[Machine]): string =>
+const programOf = (
+  machine: Machine,
+  { close, rt_sigprocmask, setsid, prctl, openat, signalfd4, dup3 }: (typeof CALLS)[Machine],
+): string =>
   `
 ${enterQuotaSub(machine)}${sealedSub(machine)}sub dies { syscall(${prctl}, ${PR_SET_PDEATHSIG}, ${SIGKILL}, 0, 0, 0) == 0 && getppid == shift or exit 1 }
 dies(shift @ARGV);
@@ -125,7 +132,12 @@ type Launch = {
   readonly ended: Promise<End>
   readonly end: (end: End) => void
 }
-type Line = { readonly to: Writable; readonly launches: Map<string, Launch>; isOver: boolean; hasQuota: boolean }
+type Line = {
+  readonly to: Writable
+  readonly launches: Map<string, Launch>
+  isOver: boolean
+  hasQuota: boolean
+}
 
 export class Spawner {
   readonly #perl: string
@@ -148,8 +160,20 @@ export class Spawner {
     const { program, args, cwd, env, quota } = command
     const id = `${++this.#last}`
     const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
-    const lent = stdio.flatMap((one, target) => (one === undefined ? [] : [`${target} ${FLAGS[one.to]} /proc/${process.pid}/fd/${one.fd}`]))
-    const message = [id, cwd, quota ? 1 : 0, variables.length, ...variables, lent.length, ...lent, program, ...args]
+    const lent = stdio.flatMap((one, target) =>
+      one === undefined ? [] : [`${target} ${FLAGS[one.to]} /proc/${process.pid}/fd/${one.fd}`],
+    )
+    const message = [
+      id,
+      cwd,
+      quota ? 1 : 0,
+      variables.length,
+      ...variables,
+      lent.length,
+      ...lent,
+      program,
+      ...args,
+    ]
       .map((one) => `${one}\0`)
       .join('')
     return new Promise((started) => {

@@ -37,7 +37,8 @@ export async function start(supplies: StartSupplies, command: Command, inlets: I
 }
 
 /** The two output streams, the lifeline of the sandbox, and the release of a prepared one. */
-const pipesFor = ({ bwrap }: Command, { gated }: Inlets): number => 2 + (bwrap === undefined ? 0 : 1) + (gated ? 1 : 0)
+const pipesFor = ({ bwrap }: Command, { gated }: Inlets): number =>
+  2 + (bwrap === undefined ? 0 : 1) + (gated ? 1 : 0)
 
 function spawn({ program, args, cwd, env }: Command, wiring: Wiring): Spawned {
   const child = execa(program, args, {

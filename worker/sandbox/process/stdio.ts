@@ -52,7 +52,12 @@ export type Wiring = {
 }
 
 /** Throws what the system said when it has no descriptors left; nothing stays open then. */
-export function wire(files: OpenFiles, { bwrap, groupFds }: Command, blanks: readonly Blank[], inlets: Inlets): Wiring {
+export function wire(
+  files: OpenFiles,
+  { bwrap, groupFds }: Command,
+  blanks: readonly Blank[],
+  inlets: Inlets,
+): Wiring {
   const lent: number[] = []
   const kept: number[] = []
   const secrets = inlets.gated ? undefined : inlets.secrets
@@ -93,7 +98,8 @@ export function wire(files: OpenFiles, { bwrap, groupFds }: Command, blanks: rea
     let status: number | undefined
     if (bwrap !== undefined) {
       const filter = files.filters?.[bwrap.sockets]
-      if (filter === undefined || files.init === undefined) throw new Error('tier C without a filter or an init')
+      if (filter === undefined || files.init === undefined)
+        throw new Error('tier C without a filter or an init')
       stdio[FD.args] = reads(lend(namelessFile(files.scratch, bwrap.options)))
       stdio[FD.seccomp] = reads(lend(reopen(filter.fd)))
       stdio[FD.init] = reads(lend(reopen(files.init.fd)))
@@ -103,9 +109,12 @@ export function wire(files: OpenFiles, { bwrap, groupFds }: Command, blanks: rea
       status = keep(namelessFile(files.scratch))
       stdio[FD.status] = writes(status)
       for (const [index, name] of bwrap.secrets.entries())
-        stdio[FD.secrets + index] = reads(lend(inputFile(files.scratch, Buffer.from(secrets?.[name] ?? missing(name)))))
+        stdio[FD.secrets + index] = reads(
+          lend(inputFile(files.scratch, Buffer.from(secrets?.[name] ?? missing(name)))),
+        )
     }
-    for (const [index, fd] of groupFds.entries()) stdio[FIRST_GROUP_FD + index] = groupFds.length === GROUP_FDS ? writes(fd) : reads(fd)
+    for (const [index, fd] of groupFds.entries())
+      stdio[FIRST_GROUP_FD + index] = groupFds.length === GROUP_FDS ? writes(fd) : reads(fd)
     let release: Wiring['release'] = () => {
       throw new Error('only a gated child waits')
     }

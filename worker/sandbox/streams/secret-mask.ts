@@ -66,7 +66,9 @@ export class VeiledStream {
   /** The rest: no more comes. */
   end(): Buffer {
     this.#search?.end()
-    return this.#search === undefined ? this.#held : this.#upTo(this.#search, this.#held, Number.POSITIVE_INFINITY)
+    return this.#search === undefined
+      ? this.#held
+      : this.#upTo(this.#search, this.#held, Number.POSITIVE_INFINITY)
   }
 
   /** `held` begins where the last part ended, or where a value does that went beyond that. */

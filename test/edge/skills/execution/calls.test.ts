@@ -6,7 +6,17 @@ import { verifyBundle } from '../../../../shared/evidence/bundle.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
 import type { SkillManifest } from '../../../../shared/wire/skills.ts'
 import { Desk, granted, refusal } from '../../../support/fixtures.ts'
-import { answer, CLOCK, component, LOG, type Parts, Publisher, RANDOM, says, text } from '../../../support/skills/skill.ts'
+import {
+  answer,
+  CLOCK,
+  component,
+  LOG,
+  type Parts,
+  Publisher,
+  RANDOM,
+  says,
+  text,
+} from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
@@ -45,11 +55,24 @@ const FOREVER = w.loop(w.br(0))
 test('a skill runs in its isolate, and what ran, on how much fuel, is attested (seed T67)', async () => {
   const tool = await enabled({})
   const call = await called(tool, { a: [1, 2], ü: '漢' })
-  expect(call).toMatchObject({ state: 'succeeded', plan: { tier: 'A' }, result: { ok: true, output: '{"a":[1,2],"ü":"漢"}' } })
+  expect(call).toMatchObject({
+    state: 'succeeded',
+    plan: { tier: 'A' },
+    result: { ok: true, output: '{"a":[1,2],"ü":"漢"}' },
+  })
   const { execution, skill } = await attested(call)
-  expect(execution).toMatchObject({ executor: 'wasm_isolate', sandbox_enforcement: 'isolate', outcome: { kind: 'returned' } })
-  const { component: code, modules } = granted(await desk.root('readSkill', { params: { id: tool.slice(0, -4), version: '1.0.0' } }))
-  expect(skill).toMatchObject({ component_sha256: code.sha256, modules: modules.map(({ name, sha256 }) => ({ name, sha256 })) })
+  expect(execution).toMatchObject({
+    executor: 'wasm_isolate',
+    sandbox_enforcement: 'isolate',
+    outcome: { kind: 'returned' },
+  })
+  const { component: code, modules } = granted(
+    await desk.root('readSkill', { params: { id: tool.slice(0, -4), version: '1.0.0' } }),
+  )
+  expect(skill).toMatchObject({
+    component_sha256: code.sha256,
+    modules: modules.map(({ name, sha256 }) => ({ name, sha256 })),
+  })
   const again = (await attested(await called(tool, { a: [1, 2], ü: '漢' }))).skill
   expect([again.fuel_used, again.memory_bytes]).toEqual([skill.fuel_used, 32 * 65_536])
   expect(skill.fuel_used).toBeGreaterThan(0)
@@ -60,7 +83,10 @@ test('nobody makes another executor of it: a statement that says so does not ver
   const keys = granted(await agent.client('keys', {}))
   const { plan } = bundle.call
   if (plan?.tier !== 'A') throw new Error('the plan is not one of tier A')
-  const other = { ...bundle, call: { ...bundle.call, plan: { ...plan, executor: { ...plan.executor, digest: 'a'.repeat(64) } } } }
+  const other = {
+    ...bundle,
+    call: { ...bundle.call, plan: { ...plan, executor: { ...plan.executor, digest: 'a'.repeat(64) } } },
+  }
   expect(
     verifyBundle(other, keys)
       .checks.filter(({ ok }) => !ok)
@@ -70,8 +96,16 @@ test('nobody makes another executor of it: a statement that says so does not ver
 
 describe('a skill that never ends, or wants too much', () => {
   test.each<[string, Parts, string]>([
-    ['W01 an endless loop in a run ends when its fuel does', { run: [...FOREVER, w.UNREACHABLE] }, 'fuel_exhausted'],
-    ['W02 an endless loop in a start function ends when its fuel does', { others: [{ body: FOREVER }], start: 2 }, 'fuel_exhausted'],
+    [
+      'W01 an endless loop in a run ends when its fuel does',
+      { run: [...FOREVER, w.UNREACHABLE] },
+      'fuel_exhausted',
+    ],
+    [
+      'W02 an endless loop in a start function ends when its fuel does',
+      { others: [{ body: FOREVER }], start: 2 },
+      'fuel_exhausted',
+    ],
     [
       'W01 an endless loop where the host asks for memory ends when its fuel does',
       { realloc: { ...w.REALLOC_SHAPE, body: [...FOREVER, w.UNREACHABLE] } },
@@ -79,7 +113,12 @@ describe('a skill that never ends, or wants too much', () => {
     ],
     [
       'W01 fills of memory without end are paid by their size',
-      { run: [...w.loop([...w.i32(0), ...w.i32(0), ...w.i32(2_000_000), ...w.bulk(11, 0), ...w.br(0)]), w.UNREACHABLE] },
+      {
+        run: [
+          ...w.loop([...w.i32(0), ...w.i32(0), ...w.i32(2_000_000), ...w.bulk(11, 0), ...w.br(0)]),
+          w.UNREACHABLE,
+        ],
+      },
       'fuel_exhausted',
     ],
     [
@@ -91,19 +130,40 @@ describe('a skill that never ends, or wants too much', () => {
       'W12 calls of the host without end are paid by their size',
       {
         imports: [LOG],
-        run: [...w.loop([...w.i32(0), ...w.i32(10), ...w.i32(0), ...w.i32(100_000), ...w.call(0), ...w.br(0)]), w.UNREACHABLE],
+        run: [
+          ...w.loop([...w.i32(0), ...w.i32(10), ...w.i32(0), ...w.i32(100_000), ...w.call(0), ...w.br(0)]),
+          w.UNREACHABLE,
+        ],
       },
       'fuel_exhausted',
     ],
     [
       'W03 memory beyond its limit is not given, and a skill that goes on as if it were traps (seed T68)',
-      { run: [...w.i32(1_000), ...w.op(0x40, 0), w.DROP, ...w.i32(1_000_000_000), ...w.load(), w.DROP, ...answer(w.get(2), w.get(3))] },
+      {
+        run: [
+          ...w.i32(1_000),
+          ...w.op(0x40, 0),
+          w.DROP,
+          ...w.i32(1_000_000_000),
+          ...w.load(),
+          w.DROP,
+          ...answer(w.get(2), w.get(3)),
+        ],
+      },
       'trap',
     ],
     ['W07 a result that lies beyond memory is a trap', { run: answer(w.i32(-1), w.i32(100)) }, 'trap'],
     ['W07 a result longer than memory is a trap', { run: answer(w.i32(0), w.i32(-1)) }, 'trap'],
-    ['W07 a result that is neither ok nor error is a trap', { run: [...w.i32(16), ...w.i32(7), ...w.store(), ...w.i32(16)] }, 'trap'],
-    ['W07 memory that is asked for and lies elsewhere is a trap', { realloc: { ...w.REALLOC_SHAPE, body: w.i32(-16) } }, 'trap'],
+    [
+      'W07 a result that is neither ok nor error is a trap',
+      { run: [...w.i32(16), ...w.i32(7), ...w.store(), ...w.i32(16)] },
+      'trap',
+    ],
+    [
+      'W07 memory that is asked for and lies elsewhere is a trap',
+      { realloc: { ...w.REALLOC_SHAPE, body: w.i32(-16) } },
+      'trap',
+    ],
   ])('%s', async (_, parts, kind) => {
     const call = await called(await enabled(parts), { text: 'x'.repeat(100) })
     expect([await outcomeOf(call), call.state]).toMatchObject([{ kind }, 'failed'])
@@ -112,9 +172,15 @@ describe('a skill that never ends, or wants too much', () => {
   test('W08 text that is no Unicode comes out as text, and never as a crash', async () => {
     const broken = [0x22, 0xff, 0xed, 0xa0, 0x80, 0x22]
     const call = await called(
-      await enabled({ run: answer(w.i32(1_024), w.i32(broken.length)), data: [[0, ...w.i32(1_024), 0x0b, broken.length, ...broken]] }),
+      await enabled({
+        run: answer(w.i32(1_024), w.i32(broken.length)),
+        data: [[0, ...w.i32(1_024), 0x0b, broken.length, ...broken]],
+      }),
     )
-    expect(call).toMatchObject({ state: 'succeeded', result: { encoding: 'utf-8', output: '"\uFFFD\uFFFD\uFFFD\uFFFD"' } })
+    expect(call).toMatchObject({
+      state: 'succeeded',
+      result: { encoding: 'utf-8', output: '"\uFFFD\uFFFD\uFFFD\uFFFD"' },
+    })
   })
 
   test('an output beyond the limit is not kept', async () => {
@@ -126,13 +192,21 @@ describe('a skill that never ends, or wants too much', () => {
 describe('what a skill says', () => {
   test('an error of its own is told to whoever called', async () => {
     const call = await called(await enabled(says('no such word', 'error')))
-    expect([call.result?.error, call.state]).toEqual([{ code: 'skill_error', detail: 'no such word' }, 'failed'])
+    expect([call.result?.error, call.state]).toEqual([
+      { code: 'skill_error', detail: 'no such word' },
+      'failed',
+    ])
   })
 
   test('what is not JSON, or not of the schema, is no result', async () => {
     expect((await called(await enabled(says('not JSON')))).result?.error?.code).toBe('invalid_output')
     const tools = [
-      { name: 'run', description: 'counts', input_schema: { type: 'object' }, output_schema: { type: 'object', required: ['n'] } },
+      {
+        name: 'run',
+        description: 'counts',
+        input_schema: { type: 'object' },
+        output_schema: { type: 'object', required: ['n'] },
+      },
     ]
     const fitting = await called(await enabled(says('{"n":1}'), { tools }))
     expect([fitting.state, fitting.result?.output]).toEqual(['succeeded', '{"n":1}'])
@@ -143,7 +217,9 @@ describe('what a skill says', () => {
     const items = { enum: Array.from({ length: 7_000 }, (_, index) => `a${index}`) }
     const output_schema = { type: 'object', properties: { a: { items } } }
     const tools = [{ name: 'run', description: 'bursts', input_schema: { type: 'object' }, output_schema }]
-    const call = await called(await enabled(says(JSON.stringify({ a: Array.from({ length: 30_000 }, () => 0) })), { tools }))
+    const call = await called(
+      await enabled(says(JSON.stringify({ a: Array.from({ length: 30_000 }, () => 0) })), { tools }),
+    )
     expect(call).toMatchObject({
       state: 'failed',
       result: { error: { code: 'invalid_output', detail: expect.stringContaining('too much') } },
@@ -153,17 +229,38 @@ describe('what a skill says', () => {
 
   test('what it logs is kept with the call', async () => {
     const { data } = text('warnmind the gap')
-    const run = [...w.i32(1_024), ...w.i32(4), ...w.i32(1_028), ...w.i32(12), ...w.call(0), ...answer(w.get(2), w.get(3))]
+    const run = [
+      ...w.i32(1_024),
+      ...w.i32(4),
+      ...w.i32(1_028),
+      ...w.i32(12),
+      ...w.call(0),
+      ...answer(w.get(2), w.get(3)),
+    ]
     const call = await called(await enabled({ imports: [LOG], run, data }))
-    expect([call.result?.stderr, (await attested(call)).skill.host_calls]).toEqual(['warn: mind the gap\n', { 'log.write': 1 }])
+    expect([call.result?.stderr, (await attested(call)).skill.host_calls]).toEqual([
+      'warn: mind the gap\n',
+      { 'log.write': 1 },
+    ])
   })
 
   test('its clock stands still, and random bytes differ', async () => {
     const hex = (at: number): w.Code => answer(w.i32(at), w.i32(2))
-    const same = [...w.call(0), ...w.call(0), ...w.op(0x51), ...w.when([...hex(1_024)], [...hex(1_026)], w.I32)]
-    expect((await called(await enabled({ imports: [CLOCK], run: same, data: text('1 0 ').data }))).result?.output.trim()).toBe('1')
+    const same = [
+      ...w.call(0),
+      ...w.call(0),
+      ...w.op(0x51),
+      ...w.when([...hex(1_024)], [...hex(1_026)], w.I32),
+    ]
+    expect(
+      (
+        await called(await enabled({ imports: [CLOCK], run: same, data: text('1 0 ').data }))
+      ).result?.output.trim(),
+    ).toBe('1')
     const drawn = [...w.i32(8), ...w.i32(32), ...w.call(0), ...answer(w.get(2), w.get(3))]
-    expect((await attested(await called(await enabled({ imports: [RANDOM], run: drawn })))).skill.host_calls).toEqual({ 'random.bytes': 1 })
+    expect(
+      (await attested(await called(await enabled({ imports: [RANDOM], run: drawn })))).skill.host_calls,
+    ).toEqual({ 'random.bytes': 1 })
   })
 
   test('W13 nothing of a call is there for the next: each has an instance of its own', async () => {
@@ -179,7 +276,14 @@ describe('what a skill says', () => {
       ...w.i32(0x20),
       ...w.store(0x3a),
     ]
-    const shown: w.Code = [...w.i32(2_050), ...w.i32(2_048), ...w.load(0x2d), ...w.i32(48), ...w.op(0x6a), ...w.store(0x3a)]
+    const shown: w.Code = [
+      ...w.i32(2_050),
+      ...w.i32(2_048),
+      ...w.load(0x2d),
+      ...w.i32(48),
+      ...w.op(0x6a),
+      ...w.store(0x3a),
+    ]
     const tool = await enabled({ run: [...digit, ...shown, ...answer(w.i32(2_050), w.i32(1))] })
     expect([(await called(tool)).result?.output, (await called(tool)).result?.output]).toEqual(['1', '1'])
   })
@@ -197,27 +301,45 @@ describe('what it may', () => {
       fuel: `@id("none") forbid (principal, action in Action::"tool.execute", resource) when { context.plan has fuel && context.plan.fuel > 1000 };`,
     }
     for (const [name, none] of Object.entries(rules))
-      await desk.withPolicies({ none }, async () => expect([name, (await called(tool)).decision.policies]).toEqual([name, ['none']]))
+      await desk.withPolicies({ none }, async () =>
+        expect([name, (await called(tool)).decision.policies]).toEqual([name, ['none']]),
+      )
     expect((await called(tool)).state).toBe('succeeded')
   })
 
   test('a sensitive tool of a skill runs after a yes, and its card says which code', async () => {
-    const tools = [{ name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true }]
+    const tools = [
+      { name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true },
+    ]
     const tool = await enabled({}, { tools })
     const asked = await desk.asked(agent.client, tool, { text: 'hello' })
     const { prompt } = granted(await desk.root('readApproval', { params: { id: asked.approval.id } }))
     expect([prompt.command, prompt.plan]).toEqual([
       '',
-      expect.stringMatching(/^in an isolate of the edge \(tier A\), `run` of the skill `skill-\d+` 1\.0\.0 \(sha256 /),
+      expect.stringMatching(
+        /^in an isolate of the edge \(tier A\), `run` of the skill `skill-\d+` 1\.0\.0 \(sha256 /,
+      ),
     ])
-    granted(await desk.root('answerApproval', { params: { id: asked.approval.id }, body: { decision: 'approve' } }))
-    const done = granted(await agent.client('readCall', { params: { run: asked.run, call: asked.id }, wait: 20 }))
+    granted(
+      await desk.root('answerApproval', { params: { id: asked.approval.id }, body: { decision: 'approve' } }),
+    )
+    const done = granted(
+      await agent.client('readCall', { params: { run: asked.run, call: asked.id }, wait: 20 }),
+    )
     expect(done).toMatchObject({ state: 'succeeded', result: { output: '{"text":"hello"}' } })
   })
 
   test('its card says no less risk than its publisher does, and no less than what it is given comes to', async () => {
     const asking = async (risk: 'low' | 'high') => {
-      const tools = [{ name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true, risk }]
+      const tools = [
+        {
+          name: 'run',
+          description: 'says it again',
+          input_schema: { type: 'object' },
+          sensitive: true,
+          risk,
+        },
+      ]
       const { approval } = await desk.asked(agent.client, await enabled({}, { tools }))
       return granted(await desk.root('readApproval', { params: { id: approval.id } })).prompt.risk
     }
@@ -225,14 +347,20 @@ describe('what it may', () => {
   })
 
   test('a skill that is disabled runs no more, at once, whatever was approved; and can be again, but for one that was revoked', async () => {
-    const tools = [{ name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true }]
+    const tools = [
+      { name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true },
+    ]
     const tool = await enabled({}, { tools })
     const version = { id: tool.slice(0, -4), version: '1.0.0' }
     const asked = await desk.asked(agent.client, tool)
     granted(await desk.root('disableSkill', { params: version, body: { reason: 'a test' } }))
     expect((await called(tool)).decision).toMatchObject({ effect: 'deny', policies: ['skill.state'] })
-    granted(await desk.root('answerApproval', { params: { id: asked.approval.id }, body: { decision: 'approve' } }))
-    expect(granted(await agent.client('readCall', { params: { run: asked.run, call: asked.id } })).state).toBe('denied')
+    granted(
+      await desk.root('answerApproval', { params: { id: asked.approval.id }, body: { decision: 'approve' } }),
+    )
+    expect(
+      granted(await agent.client('readCall', { params: { run: asked.run, call: asked.id } })).state,
+    ).toBe('denied')
     granted(await desk.root('enableSkill', { params: version, body: {} }))
     expect((await desk.asked(agent.client, tool)).state).toBe('awaiting_approval')
     granted(await desk.root('revokeSkill', { params: version, body: { reason: 'never again' } }))
@@ -257,7 +385,12 @@ describe('what it may', () => {
     expect((await called(tool)).result?.output).toBe('2')
     granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: { reason: 'back' } }))
     expect((await called(tool)).result?.output).toBe('1')
-    expect(granted(await desk.root('listSkills', { query: { id } })).items.map(({ version, state }) => [version, state])).toEqual([
+    expect(
+      granted(await desk.root('listSkills', { query: { id } })).items.map(({ version, state }) => [
+        version,
+        state,
+      ]),
+    ).toEqual([
       ['1.0.0', 'enabled'],
       ['1.1.0', 'disabled'],
     ])
@@ -266,5 +399,7 @@ describe('what it may', () => {
 
 test('a run’s budget bounds the time of a skill too', async () => {
   const body = { tool: await enabled({}), args: {}, run: { budget: { execution_timeout_ms: 700 } } }
-  expect(granted(await agent.client('proposeCallInNewRun', { body, wait: 20 })).plan?.limits.timeout_ms).toBe(700)
+  expect(granted(await agent.client('proposeCallInNewRun', { body, wait: 20 })).plan?.limits.timeout_ms).toBe(
+    700,
+  )
 })

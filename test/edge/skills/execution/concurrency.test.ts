@@ -30,7 +30,11 @@ describe('who may wait', () => {
   test('of one agent so many, and another of its tenant waits beside them', () => {
     const places = taken({ all: 100, tenant: 100, who: 3 })
     wait(places, 'a', 'one', 3)
-    expect([places.full(['a', 'one', 'b']), places.full(['a', 'two', 'a']), places.full(['b', 'one', 'a'])]).toEqual([true, false, false])
+    expect([
+      places.full(['a', 'one', 'b']),
+      places.full(['a', 'two', 'a']),
+      places.full(['b', 'one', 'a']),
+    ]).toEqual([true, false, false])
   })
 
   test('of a tenant so many, and whoever has less than an equal share of that gets in, up to twice as many', () => {
@@ -39,7 +43,11 @@ describe('who may wait', () => {
     wait(places, 'a', 'two', 2)
     expect([places.full(['a', 'one', 'a']), places.full(['a', 'two', 'a'])]).toEqual([true, false])
     wait(places, 'a', 'two', 1)
-    expect([places.full(['a', 'two', 'a']), places.full(['a', 'three', 'a']), places.full(['b', 'one', 'a'])]).toEqual([true, false, false])
+    expect([
+      places.full(['a', 'two', 'a']),
+      places.full(['a', 'three', 'a']),
+      places.full(['b', 'one', 'a']),
+    ]).toEqual([true, false, false])
     for (let i = 0; i < 5; i++) wait(places, 'a', `more${i}`, 1)
     expect(places.full(['a', 'the last', 'a'])).toBe(true)
   })
@@ -48,7 +56,11 @@ describe('who may wait', () => {
     const places = taken({ all: 4, tenant: 3, who: 3 })
     wait(places, 'a', 'one', 3)
     wait(places, 'b', 'one', 1)
-    expect([places.full(['a', 'two', 'a']), places.full(['b', 'one', 'a']), places.full(['c', 'one', 'a'])]).toEqual([true, true, false])
+    expect([
+      places.full(['a', 'two', 'a']),
+      places.full(['b', 'one', 'a']),
+      places.full(['c', 'one', 'a']),
+    ]).toEqual([true, true, false])
   })
 
   test('who is let in waits no more, and who would have to wait beyond is left out', async () => {
@@ -87,7 +99,9 @@ describe('at the edge', () => {
       ['slow', false],
       ['guarded', true],
     ] as const) {
-      const tools = [{ name: 'run', description: 'asks its host', input_schema: { type: 'object' }, sensitive }]
+      const tools = [
+        { name: 'run', description: 'asks its host', input_schema: { type: 'object' }, sensitive },
+      ]
       const manifest = acme.manifest(id, {
         tools,
         capabilities: { http: { hosts: [HOST], methods: ['GET'] } },
@@ -106,9 +120,15 @@ describe('at the edge', () => {
   test('W01 beyond what may wait, an agent is told to come again; another is not, and nothing that waits is lost', async () => {
     const [crowd, other] = [await desk.agent(), await desk.agent()]
     const newRun = async () => granted(await crowd.client('createRun', { body: { session: 'a-crowd' } })).id
-    const propose = async (tool: string) => crowd.client('proposeCall', { params: { run: await newRun() }, body: { tool, args: {} } })
+    const propose = async (tool: string) =>
+      crowd.client('proposeCall', { params: { run: await newRun() }, body: { tool, args: {} } })
     const approve = async ({ approval }: Call, scope: 'once' | 'session') =>
-      granted(await desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision: 'approve', scope } }))
+      granted(
+        await desk.root('answerApproval', {
+          params: { id: approval?.id ?? '' },
+          body: { decision: 'approve', scope },
+        }),
+      )
     const first = granted(await propose('slow.run'))
     await approve(first, 'session')
     const asked = granted(await propose('guarded.run'))
@@ -130,8 +150,14 @@ describe('at the edge', () => {
       body: JSON.stringify({ tool: 'slow.run', args: {} }),
     })
     expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
-    expect(await answer.json()).toMatchObject({ code: 'queue_full', retry: true, detail: expect.stringContaining('skills') })
-    const others = granted(await other.client('proposeCallInNewRun', { body: { tool: 'slow.run', args: {} } }))
+    expect(await answer.json()).toMatchObject({
+      code: 'queue_full',
+      retry: true,
+      detail: expect.stringContaining('skills'),
+    })
+    const others = granted(
+      await other.client('proposeCallInNewRun', { body: { tool: 'slow.run', args: {} } }),
+    )
     await approve(others, 'once')
     // What humans say yes to meanwhile holds no object open: it is looked at again.
     await approve(asked, 'once')
@@ -143,7 +169,9 @@ describe('at the edge', () => {
     expect([await endOf(asked), await endOf(others, other.client)]).toEqual(['succeeded', 'succeeded'])
     const ends = await Promise.all(taken.map((call) => endOf(call)))
     expect(ends.filter((end) => end !== 'succeeded' && end !== 'failed' && end !== 'timed_out')).toEqual([])
-    expect(ends.filter((end) => end === 'succeeded').length).toBeGreaterThan(LIMITS.waiting_skill_calls_per_agent / 2)
+    expect(ends.filter((end) => end === 'succeeded').length).toBeGreaterThan(
+      LIMITS.waiting_skill_calls_per_agent / 2,
+    )
     expect((await propose('slow.run')).ok).toBe(true)
   }, 120_000)
 })

@@ -34,7 +34,9 @@ describe('places', () => {
   /** Each named `tenant/agent/skill`. */
   const flood = (places: Places, work: Work, caller: string, count: number) => {
     const [tenant = '', who = '', skill = ''] = caller.split('/')
-    return Array.from({ length: count }, (_, i) => places.take([tenant, who, skill], LONG_MS, work.of(`${caller}${i}`)))
+    return Array.from({ length: count }, (_, i) =>
+      places.take([tenant, who, skill], LONG_MS, work.of(`${caller}${i}`)),
+    )
   }
 
   test('W01 one caller never has them all, and the next one waits for nobody, on each level', async () => {
@@ -57,17 +59,20 @@ describe('places', () => {
   test.each([
     ['agents', (i: number) => `hostile/${i}/a`, 'two/other/a', 6],
     ['skills', (i: number) => `one/hostile/${i}-`, 'one/other/a', 5],
-  ])('W01 of more %s than places, whoever is none of them waits for nobody', async (_, hostile, other, held) => {
-    const [places, work] = [new Places(12), new Work()]
-    for (let i = 0; i < 14; i++) flood(places, work, hostile(i), 2)
-    await settled()
-    expect(work.begun).toHaveLength(held)
-    const [one] = flood(places, work, other, 1)
-    await settled()
-    expect(work.begun.at(-1)).toBe(`${other}0`)
-    await work.end(`${other}0`)
-    expect(await one).toBe(`${other}0`)
-  })
+  ])(
+    'W01 of more %s than places, whoever is none of them waits for nobody',
+    async (_, hostile, other, held) => {
+      const [places, work] = [new Places(12), new Work()]
+      for (let i = 0; i < 14; i++) flood(places, work, hostile(i), 2)
+      await settled()
+      expect(work.begun).toHaveLength(held)
+      const [one] = flood(places, work, other, 1)
+      await settled()
+      expect(work.begun.at(-1)).toBe(`${other}0`)
+      await work.end(`${other}0`)
+      expect(await one).toBe(`${other}0`)
+    },
+  )
 
   test('W01 with more tenants than places, none has a second while one has none, and the last goes to none who holds one', async () => {
     const [places, work] = [new Places(3), new Work()]
@@ -133,7 +138,11 @@ describe('turns', () => {
       for (let i = 0; i < moment; i++) await Promise.resolve()
       held.resolve()
       await Promise.all([holder, late])
-      expect([moment, await last, await turns.takeWithin(1_000, async () => 'next')]).toEqual([moment, 'last', 'next'])
+      expect([moment, await last, await turns.takeWithin(1_000, async () => 'next')]).toEqual([
+        moment,
+        'last',
+        'next',
+      ])
     }
     for (let moment = 0; moment < 12; moment++) {
       const turns = new Turns(1)
@@ -201,7 +210,8 @@ describe('turns', () => {
     const burnt = new Map<string, number>()
     for (const name of order.filter((one) => one !== 'other')) {
       burnt.set(name, (burnt.get(name) ?? 0) + 1)
-      if (burnt.size === 8) expect(Math.max(...burnt.values()) - Math.min(...burnt.values())).toBeLessThanOrEqual(5)
+      if (burnt.size === 8)
+        expect(Math.max(...burnt.values()) - Math.min(...burnt.values())).toBeLessThanOrEqual(5)
     }
     expect(order).toHaveLength(8 * 50 + 1)
   })

@@ -31,7 +31,9 @@ async function enabled(parts: Parts, change: Partial<SkillManifest> = {}, id = d
 const called = async (tool: string, by = agent): Promise<Call> =>
   granted(await by.client('proposeCallInNewRun', { body: { tool, args: {} }, wait: 20 }))
 async function fuelOf(call: Call): Promise<number> {
-  const { envelope } = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  const { envelope } = granted(
+    await agent.client('readAttestation', { params: { run: call.run, call: call.id } }),
+  )
   const { predicate } = JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as {
     predicate: { execution: { skill: { fuel_used: number } } }
   } // the edge signed it
@@ -48,11 +50,23 @@ const count = (local: number, to: number, body: w.Code): w.Code =>
 
 /** Keeps as many keys. */
 function keeping(): Parts {
-  const digit = (at: number, value: w.Code): w.Code => [...w.i32(at), ...value, ...w.i32(48), 0x6a, ...w.store(0x3a)]
-  const place = (at: number, of: number): w.Code => digit(at, [...w.get(4), ...w.i32(of), 0x6d, ...w.i32(10), 0x6f])
+  const digit = (at: number, value: w.Code): w.Code => [
+    ...w.i32(at),
+    ...value,
+    ...w.i32(48),
+    0x6a,
+    ...w.store(0x3a),
+  ]
+  const place = (at: number, of: number): w.Code =>
+    digit(at, [...w.get(4), ...w.i32(of), 0x6d, ...w.i32(10), 0x6f])
   const key = [...place(1_026, 100), ...place(1_027, 10), ...place(1_028, 1)]
   const set = [...w.i32(1_024), ...w.i32(5), ...w.i32(1_024), ...w.i32(1), ...w.i32(512), ...w.call(0)]
-  return { imports: [KV('set', 5)], data: [SAID], locals: [w.I32], run: [...count(4, KEYS, [...key, ...set]), ...OK] }
+  return {
+    imports: [KV('set', 5)],
+    data: [SAID],
+    locals: [w.I32],
+    run: [...count(4, KEYS, [...key, ...set]), ...OK],
+  }
 }
 /** Burns so much, and no more than where nobody can wait there is once, each time when memory is asked for. */
 const burning = (rounds: number): w.Fn => ({
@@ -91,7 +105,10 @@ describe('W01 memory that is asked for', () => {
       realloc: burning(ROUNDS),
       run: [...count(4, times, [...w.i32(8), ...w.i32(512), ...w.call(0)]), ...OK],
     })
-    const [ten, twenty] = [await called(await enabled(draws(10), { limits })), await called(await enabled(draws(20), { limits }))]
+    const [ten, twenty] = [
+      await called(await enabled(draws(10), { limits })),
+      await called(await enabled(draws(20), { limits })),
+    ]
     expect([ten.result?.output, twenty.result?.output]).toEqual(['"ok"', '"ok"'])
     const [less, more] = [await fuelOf(ten), await fuelOf(twenty)]
     expect((more - less) / 10).toBeGreaterThan(ROUNDS)
@@ -115,16 +132,30 @@ describe('while eight calls of a hostile skill', () => {
   }
   const memory = { min: 256 }
   const MEGABYTES = 3_000_000
-  const written = (length: number): w.Code => [...w.i32(1_024), ...w.i32(2), ...w.i32(1_024), ...w.i32(length), ...w.call(0)]
+  const written = (length: number): w.Code => [
+    ...w.i32(1_024),
+    ...w.i32(2),
+    ...w.i32(1_024),
+    ...w.i32(length),
+    ...w.call(0),
+  ]
 
   test.each<[string, Parts]>([
     ['loop', { run: endless([]) }],
     ['read memory all over', { memory, locals: [w.I32], run: endless(somewhere(4)) }],
     ['call their host', { imports: [LOG], data: [SAID], run: endless(written(8)) }],
-    ['say megabytes to their host', { imports: [LOG], data: [SAID], memory, run: endless(written(MEGABYTES)) }],
+    [
+      'say megabytes to their host',
+      { imports: [LOG], data: [SAID], memory, run: endless(written(MEGABYTES)) },
+    ],
     [
       'burn where the host says something',
-      { imports: [RANDOM], memory, realloc: roaming, run: endless([...w.i32(8), ...w.i32(512), ...w.call(0)]) },
+      {
+        imports: [RANDOM],
+        memory,
+        realloc: roaming,
+        run: endless([...w.i32(8), ...w.i32(512), ...w.call(0)]),
+      },
     ],
     [
       'burn where the host says a thousand things',
@@ -138,9 +169,17 @@ describe('while eight calls of a hostile skill', () => {
     ],
   ])('W01 %s, those of another skill and other requests are answered', async (_, parts) => {
     const [id, other] = [desk.name(), await desk.agent()]
-    const most = { capabilities: { kv: ['k/'], log: true as const, random: true as const }, limits: { ...limits, timeout_ms: 3_000 } }
-    if (parts.imports?.[0]?.name === 'keys') await called(await enabled(keeping(), { ...most, version: '0.1.0' }, id))
-    const hostile = await enabled(parts, { ...most, limits: { ...most.limits, memory_bytes: MAX_SKILL_LIMITS.memory_bytes } }, id)
+    const most = {
+      capabilities: { kv: ['k/'], log: true as const, random: true as const },
+      limits: { ...limits, timeout_ms: 3_000 },
+    }
+    if (parts.imports?.[0]?.name === 'keys')
+      await called(await enabled(keeping(), { ...most, version: '0.1.0' }, id))
+    const hostile = await enabled(
+      parts,
+      { ...most, limits: { ...most.limits, memory_bytes: MAX_SKILL_LIMITS.memory_bytes } },
+      id,
+    )
     const good = await enabled({}, { limits: { timeout_ms: 10_000 } })
     await called(good, other)
     const burning = Array.from({ length: 8 }, () => called(hostile))

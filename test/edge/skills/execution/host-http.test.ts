@@ -18,7 +18,14 @@ const plan: SkillPlan = {
   egress: { mode: 'strict', hosts: ['api.example.com', 'other.example.com', 'inside.internal'] },
   secrets: [],
   credentials: [{ secret: 'key', host: 'api.example.com:443', header: 'x-api-key' }],
-  limits: { timeout_ms: 1_000, fuel: 1_000, memory_bytes: 1_000, output_bytes: 1_000, net_bytes: 1_000, net_connections: 4 },
+  limits: {
+    timeout_ms: 1_000,
+    fuel: 1_000,
+    memory_bytes: 1_000,
+    output_bytes: 1_000,
+    net_bytes: 1_000,
+    net_connections: 4,
+  },
 }
 const SECRETS = { key: 'the value' }
 
@@ -31,7 +38,10 @@ const refusal = (ask: Ask): string => {
 }
 
 test('a request that the plan covers is sent with its host’s credential, and to another host without it', () => {
-  const [own, other] = [judge({ headers: 'accept: text/plain' }), judge({ url: 'https://other.example.com/' })]
+  const [own, other] = [
+    judge({ headers: 'accept: text/plain' }),
+    judge({ url: 'https://other.example.com/' }),
+  ]
   expect(own.ok && [own.value.host, ...own.value.headers]).toEqual([
     'api.example.com',
     ['accept', 'text/plain'],
@@ -73,7 +83,12 @@ test('V04 a skill can’t send the header of a credential itself', () => {
 })
 
 test('N07 N14 hosts that the manifest does not name, addresses inside and other methods end the call', () => {
-  for (const url of ['https://evil.example.com/', 'https://inside.internal/', 'https://api.example.com:8443/', 'http://api.example.com/'])
+  for (const url of [
+    'https://evil.example.com/',
+    'https://inside.internal/',
+    'https://api.example.com:8443/',
+    'http://api.example.com/',
+  ])
     expect([url, refusal({ url })]).toEqual([url, 'denied'])
   expect(refusal({ method: 'DELETE' })).toBe('denied')
 })

@@ -8,7 +8,16 @@ import { LIMITS, MAX_SKILL_LIMITS } from '../../../../shared/limits.ts'
 import type { Outcome } from '../../../../shared/plan/plan.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
 import { Desk, granted } from '../../../support/fixtures.ts'
-import { answer, assembled, component, LOG, type Parts, Publisher, RANDOM, type Unbound } from '../../../support/skills/skill.ts'
+import {
+  answer,
+  assembled,
+  component,
+  LOG,
+  type Parts,
+  Publisher,
+  RANDOM,
+  type Unbound,
+} from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 import { startTestStack } from '../../../support/stack/stack.ts'
 
@@ -37,25 +46,41 @@ async function published(code: Uint8Array, change: Partial<Unbound> = {}): Promi
   granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   return `${id}.run`
 }
-const enabled = async (parts: Parts, change: Partial<Unbound> = {}): Promise<string> => published(await component(parts), change)
+const enabled = async (parts: Parts, change: Partial<Unbound> = {}): Promise<string> =>
+  published(await component(parts), change)
 const called = async (tool: string, args: Record<string, unknown> = {}): Promise<Call> =>
   granted(await agent.client('proposeCallInNewRun', { body: { tool, args }, wait: 30 }))
 
-type Ran = { readonly outcome: Outcome; readonly skill: { readonly fuel_used: number; readonly host_calls: Record<string, number> } }
+type Ran = {
+  readonly outcome: Outcome
+  readonly skill: { readonly fuel_used: number; readonly host_calls: Record<string, number> }
+}
 async function ran(call: Call): Promise<Ran> {
-  const { envelope } = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
-  const { predicate } = JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as { predicate: { execution: Ran } } // the edge signed it
+  const { envelope } = granted(
+    await agent.client('readAttestation', { params: { run: call.run, call: call.id } }),
+  )
+  const { predicate } = JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as {
+    predicate: { execution: Ran }
+  } // the edge signed it
   return predicate.execution
 }
 /** Somebody who has nothing to do with skills is answered. */
 const others = async (): Promise<string> =>
-  granted(await other.client('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'true', args: [] } } })).state
+  granted(
+    await other.client('proposeCallInNewRun', {
+      body: { tool: 'process.run', args: { command: 'true', args: [] } },
+    }),
+  ).state
 
 /** Of the edge, in MiB. */
-const rss = (): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${stack.edge.pid}/status`, 'utf8'))?.[1]) / 1_024
+const rss = (): number =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${stack.edge.pid}/status`, 'utf8'))?.[1]) / 1_024
 
 const FOREVER = [...w.loop(w.br(0))]
-const endless = (...code: readonly w.Code[]): w.Code => [...w.loop([...code.flat(), ...w.br(0)]), w.UNREACHABLE]
+const endless = (...code: readonly w.Code[]): w.Code => [
+  ...w.loop([...code.flat(), ...w.br(0)]),
+  w.UNREACHABLE,
+]
 const FLAG = 8
 /** Hands out one place, but for when `run` has set the flag: then `otherwise`. */
 const reallocUnlessFlagged = (otherwise: w.Code): w.Fn => ({
@@ -64,20 +89,38 @@ const reallocUnlessFlagged = (otherwise: w.Code): w.Fn => ({
 })
 const flagged: w.Code = [...w.i32(FLAG), ...w.i32(1), ...w.store()]
 const drawn = (count: number): w.Code => [...w.i32(count), ...w.i32(32), ...w.call(0)]
-const logged = (at: number, length: number): w.Code => [...w.i32(at), ...w.i32(length), ...w.i32(0), ...w.i32(0), ...w.call(0)]
+const logged = (at: number, length: number): w.Code => [
+  ...w.i32(at),
+  ...w.i32(length),
+  ...w.i32(0),
+  ...w.i32(0),
+  ...w.call(0),
+]
 const OK = answer(w.get(2), w.get(3))
 
 describe('whatever it does, it ends', () => {
   const table = { tables: [{ min: 10, holds: w.EXTERNREF }, { min: 5_000 }] }
   test.each<[string, Parts, Outcome['kind']]>([
-    ['W01 copies of much memory, without end', { run: endless(w.i32(8), w.i32(0), w.i32(1_900_000), w.bulk(10, 0, 0)) }, 'fuel_exhausted'],
-    ['W01 one fill of more than there is', { run: [...w.i32(0), ...w.i32(0), ...w.i32(-1), ...w.bulk(11, 0), ...OK] }, 'fuel_exhausted'],
+    [
+      'W01 copies of much memory, without end',
+      { run: endless(w.i32(8), w.i32(0), w.i32(1_900_000), w.bulk(10, 0, 0)) },
+      'fuel_exhausted',
+    ],
+    [
+      'W01 one fill of more than there is',
+      { run: [...w.i32(0), ...w.i32(0), ...w.i32(-1), ...w.bulk(11, 0), ...OK] },
+      'fuel_exhausted',
+    ],
     [
       'W01 fills of a table, without end',
       { ...table, run: endless(w.i32(0), w.op(0xd0, w.FUNCREF), w.i32(5_000), w.bulk(17, 1)) },
       'fuel_exhausted',
     ],
-    ['W03 memory asked for without end', { run: endless(w.i32(1_000), w.op(0x40, 0), [w.DROP]) }, 'fuel_exhausted'],
+    [
+      'W03 memory asked for without end',
+      { run: endless(w.i32(1_000), w.op(0x40, 0), [w.DROP]) },
+      'fuel_exhausted',
+    ],
     [
       'W01 a loop where what the host said is put',
       {
@@ -87,8 +130,16 @@ describe('whatever it does, it ends', () => {
       },
       'fuel_exhausted',
     ],
-    ['W01 a loop behind the result', { others: [{ params: [w.I32], body: FOREVER, as: 'cabi_post_run' }] }, 'fuel_exhausted'],
-    ['W12 random bytes without end', { imports: [RANDOM], realloc: reallocUnlessFlagged([]), run: endless(drawn(64)) }, 'fuel_exhausted'],
+    [
+      'W01 a loop behind the result',
+      { others: [{ params: [w.I32], body: FOREVER, as: 'cabi_post_run' }] },
+      'fuel_exhausted',
+    ],
+    [
+      'W12 random bytes without end',
+      { imports: [RANDOM], realloc: reallocUnlessFlagged([]), run: endless(drawn(64)) },
+      'fuel_exhausted',
+    ],
     [
       'W05 a recursion that is not called at its tail',
       { run: [...w.get(0), ...w.get(1), ...w.get(2), ...w.get(3), ...w.call(0), ...w.i32(1), 0x6a] },
@@ -96,10 +147,18 @@ describe('whatever it does, it ends', () => {
     ],
     ['W07 a text that begins beyond memory', { imports: [LOG], run: [...logged(-1, 10), ...OK] }, 'trap'],
     ['W07 a text of 4 GiB', { imports: [LOG], run: [...logged(0, -1), ...OK] }, 'trap'],
-    ['W07 a text that goes on beyond memory', { imports: [LOG], run: [...logged(32 * 65_536 - 5, 10), ...OK] }, 'trap'],
+    [
+      'W07 a text that goes on beyond memory',
+      { imports: [LOG], run: [...logged(32 * 65_536 - 5, 10), ...OK] },
+      'trap',
+    ],
     [
       'W07 a place for what the host said that is none',
-      { imports: [RANDOM], realloc: reallocUnlessFlagged([...w.i32(-8), w.RETURN]), run: [...flagged, ...drawn(64), ...OK] },
+      {
+        imports: [RANDOM],
+        realloc: reallocUnlessFlagged([...w.i32(-8), w.RETURN]),
+        run: [...flagged, ...drawn(64), ...OK],
+      },
       'trap',
     ],
     [
@@ -107,15 +166,34 @@ describe('whatever it does, it ends', () => {
       { imports: [RANDOM], run: [...w.i32(64), ...w.i32(-4), ...w.call(0), ...OK] },
       'trap',
     ],
-    ['W12 more random bytes than there are at once', { imports: [RANDOM], run: [...drawn(65_537), ...OK] }, 'trap'],
+    [
+      'W12 more random bytes than there are at once',
+      { imports: [RANDOM], run: [...drawn(65_537), ...OK] },
+      'trap',
+    ],
     ['W07 a result of 60 MB', { memory: { min: 1_000 }, run: answer(w.i32(64), w.i32(60_000_000)) }, 'trap'],
-    ['W07 an error of 60 MB', { memory: { min: 1_000 }, run: answer(w.i32(64), w.i32(60_000_000), 'error') }, 'trap'],
-    ['W07 a log of 200 KB', { imports: [LOG], memory: { min: 1_000 }, run: [...logged(64, 200_000), ...OK] }, 'trap'],
-    ['W07 a log of 60 MB', { imports: [LOG], memory: { min: 1_000 }, run: [...logged(64, 60_000_000), ...OK] }, 'trap'],
+    [
+      'W07 an error of 60 MB',
+      { memory: { min: 1_000 }, run: answer(w.i32(64), w.i32(60_000_000), 'error') },
+      'trap',
+    ],
+    [
+      'W07 a log of 200 KB',
+      { imports: [LOG], memory: { min: 1_000 }, run: [...logged(64, 200_000), ...OK] },
+      'trap',
+    ],
+    [
+      'W07 a log of 60 MB',
+      { imports: [LOG], memory: { min: 1_000 }, run: [...logged(64, 60_000_000), ...OK] },
+      'trap',
+    ],
   ])('%s', async (_, parts, kind) => {
-    const call = await called(await enabled(parts, { limits: { fuel: 50_000_000, memory_bytes: MAX_SKILL_LIMITS.memory_bytes } }), {
-      t: 'x',
-    })
+    const call = await called(
+      await enabled(parts, { limits: { fuel: 50_000_000, memory_bytes: MAX_SKILL_LIMITS.memory_bytes } }),
+      {
+        t: 'x',
+      },
+    )
     const { outcome, skill } = await ran(call)
     expect([outcome.kind, call.state, await others()]).toEqual([kind, 'failed', 'denied'])
     expect(skill.fuel_used).toBeLessThanOrEqual(50_000_000)
@@ -137,7 +215,9 @@ describe('whatever it does, it ends', () => {
     const tool = await enabled({ run: endless() }, { limits: { fuel, timeout_ms } })
     const { run, id } = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
     const params = { run, call: id }
-    await expect.poll(async () => granted(await agent.client('readCall', { params })).state, { timeout: 10_000 }).toBe('running')
+    await expect
+      .poll(async () => granted(await agent.client('readCall', { params })).state, { timeout: 10_000 })
+      .toBe('running')
     granted(await agent.client('cancelCall', { params }))
     const call = granted(await agent.client('readCall', { params, wait: 20 }))
     const { outcome, skill } = await ran(call)
@@ -147,12 +227,36 @@ describe('whatever it does, it ends', () => {
   })
 
   test('W07 far more than may be kept or sent is not handed on, and the skill is told', async () => {
-    const set = { from: 'countersign:skill/kv@0.1.0', name: 'set', params: Array.from({ length: 5 }, () => w.I32) }
+    const set = {
+      from: 'countersign:skill/kv@0.1.0',
+      name: 'set',
+      params: Array.from({ length: 5 }, () => w.I32),
+    }
     const [key, at] = [1_024, 512]
-    const asked = [...w.i32(key), ...w.i32(1), ...w.i32(2_048), ...w.i32(60_000_000), ...w.i32(at), ...w.call(0)]
-    const run = [...w.loop([...asked, ...w.get(4), ...w.i32(1), 0x6a, ...w.tee(4), ...w.i32(20), 0x49, ...w.brIf(0)]), ...OK]
-    const parts: Parts = { imports: [set], locals: [w.I32], memory: { min: 1_000 }, data: [[0, ...w.i32(key), 0x0b, 1, 0x6b]], run }
-    const limits = { fuel: MAX_SKILL_LIMITS.fuel, memory_bytes: MAX_SKILL_LIMITS.memory_bytes, timeout_ms: MAX_SKILL_LIMITS.timeout_ms }
+    const asked = [
+      ...w.i32(key),
+      ...w.i32(1),
+      ...w.i32(2_048),
+      ...w.i32(60_000_000),
+      ...w.i32(at),
+      ...w.call(0),
+    ]
+    const run = [
+      ...w.loop([...asked, ...w.get(4), ...w.i32(1), 0x6a, ...w.tee(4), ...w.i32(20), 0x49, ...w.brIf(0)]),
+      ...OK,
+    ]
+    const parts: Parts = {
+      imports: [set],
+      locals: [w.I32],
+      memory: { min: 1_000 },
+      data: [[0, ...w.i32(key), 0x0b, 1, 0x6b]],
+      run,
+    }
+    const limits = {
+      fuel: MAX_SKILL_LIMITS.fuel,
+      memory_bytes: MAX_SKILL_LIMITS.memory_bytes,
+      timeout_ms: MAX_SKILL_LIMITS.timeout_ms,
+    }
     const tool = await enabled(parts, { capabilities: { kv: ['k'] }, limits })
     const before = rss()
     const calls = await Promise.all(Array.from({ length: 4 }, () => called(tool, { t: 'x' })))
@@ -163,13 +267,17 @@ describe('whatever it does, it ends', () => {
 
   test('W05 how deep calls may go differs by machine, so whoever finds out has burnt all', async () => {
     const deep = [...w.get(0), ...w.get(1), ...w.get(2), ...w.get(3), ...w.call(0), ...w.i32(1), 0x6a]
-    const { outcome, skill } = await ran(await called(await enabled({ run: deep }, { limits: { fuel: 40_000_000 } })))
+    const { outcome, skill } = await ran(
+      await called(await enabled({ run: deep }, { limits: { fuel: 40_000_000 } })),
+    )
     expect([outcome, skill.fuel_used]).toEqual([{ kind: 'trap', detail: 'call stack exhausted' }, 40_000_000])
   })
 
   test('W12 calls of the host in a straight line, with no loop to stop at, are paid one by one', async () => {
     const many = Array.from({ length: 5_000 }, () => logged(0, 10)).flat()
-    const call = await called(await enabled({ imports: [LOG], run: [...many, ...OK] }, { limits: { fuel: 5_000_000 } }))
+    const call = await called(
+      await enabled({ imports: [LOG], run: [...many, ...OK] }, { limits: { fuel: 5_000_000 } }),
+    )
     expect((await ran(call)).outcome.kind).toBe('fuel_exhausted')
     expect((await ran(call)).skill.host_calls['log.write']).toBeLessThan(2_500)
   })
@@ -177,7 +285,12 @@ describe('whatever it does, it ends', () => {
 
 describe('what it burns and what it leaves', () => {
   /** Some 60 million units: more than many slices. */
-  const BURNS: w.Code = [...w.i32(10_000_000), ...w.set(4), ...w.loop([...w.get(4), ...w.i32(1), 0x6b, ...w.tee(4), ...w.brIf(0)]), ...OK]
+  const BURNS: w.Code = [
+    ...w.i32(10_000_000),
+    ...w.set(4),
+    ...w.loop([...w.get(4), ...w.i32(1), 0x6b, ...w.tee(4), ...w.brIf(0)]),
+    ...OK,
+  ]
 
   test('W13 calls at the same time, in slices by turns, burn the same and meet nothing of each other', async () => {
     const tool = await enabled({ run: BURNS, locals: [w.I32] })
@@ -191,7 +304,13 @@ describe('what it burns and what it leaves', () => {
 
   test('W13 neither memory nor globals nor tables are there for the next call', async () => {
     // A digit of each, counted up: memory at 2,048, the global, and whether the table holds something.
-    const digit = (at: number, value: w.Code): w.Code => [...w.i32(at), ...value, ...w.i32(48), 0x6a, ...w.store(0x3a)]
+    const digit = (at: number, value: w.Code): w.Code => [
+      ...w.i32(at),
+      ...value,
+      ...w.i32(48),
+      0x6a,
+      ...w.store(0x3a),
+    ]
     const isSet: w.Code = [...w.i32(0), ...w.op(0x25, 0), 0xd1, 0x45]
     const run = [
       ...w.i32(2_048),
@@ -215,14 +334,21 @@ describe('what it burns and what it leaves', () => {
       ...w.store(0x3a),
       ...answer(w.i32(3_000), w.i32(4)),
     ]
-    const tool = await enabled({ run, tables: [{ min: 1 }], realloc: { ...w.REALLOC_SHAPE, body: w.i32(131_072) } })
+    const tool = await enabled({
+      run,
+      tables: [{ min: 1 }],
+      realloc: { ...w.REALLOC_SHAPE, body: w.i32(131_072) },
+    })
     const [first, second] = [(await called(tool)).result?.output, (await called(tool)).result?.output]
     expect([first?.slice(0, 2), first?.at(-1), second]).toEqual(['11', '0', first])
   })
 
   test('W03 the memory of calls that have ended is given back', async () => {
     const touched = [...w.i32(64), ...w.i32(32), ...w.i32(60_000_000), ...w.bulk(11, 0), ...OK]
-    const tool = await enabled({ run: touched, memory: { min: 1_000 } }, { limits: { memory_bytes: MAX_SKILL_LIMITS.memory_bytes } })
+    const tool = await enabled(
+      { run: touched, memory: { min: 1_000 } },
+      { limits: { memory_bytes: MAX_SKILL_LIMITS.memory_bytes } },
+    )
     for (let i = 0; i < 4; i++) await called(tool)
     const before = rss()
     for (let i = 0; i < 20; i++) expect((await called(tool)).state).toBe('failed') // what it was told is under the blanks
@@ -256,10 +382,20 @@ describe('W08 what it says is text, whatever it was', () => {
   test('in errors and in what is logged', async () => {
     const bytes = [0x61, 0xff, 0xed, 0xa0, 0x80, 0x62]
     const data = [[0, ...w.i32(1_024), 0x0b, bytes.length, ...bytes]]
-    const run = [...w.i32(1_024), ...w.i32(6), ...w.i32(1_024), ...w.i32(6), ...w.call(0), ...answer(w.i32(1_024), w.i32(6), 'error')]
+    const run = [
+      ...w.i32(1_024),
+      ...w.i32(6),
+      ...w.i32(1_024),
+      ...w.i32(6),
+      ...w.call(0),
+      ...answer(w.i32(1_024), w.i32(6), 'error'),
+    ]
     const call = await called(await enabled({ imports: [LOG], run, data }))
     const text = 'a\uFFFD\uFFFD\uFFFD\uFFFDb'
-    expect([call.result?.stderr, call.result?.error]).toEqual([`${text}: ${text}\n`, { code: 'skill_error', detail: text }])
+    expect([call.result?.stderr, call.result?.error]).toEqual([
+      `${text}: ${text}\n`,
+      { code: 'skill_error', detail: text },
+    ])
   })
 })
 
@@ -273,15 +409,20 @@ describe('others meanwhile', () => {
     await called(good)
     let ended = 0
     const burning = Array.from({ length: 8 }, async () => {
-      const { result } = granted(await burner.client('proposeCallInNewRun', { body: { tool: hostile, args: {} }, wait: 30 }))
+      const { result } = granted(
+        await burner.client('proposeCallInNewRun', { body: { tool: hostile, args: {} }, wait: 30 }),
+      )
       ended += 1
       return result?.error?.code
     })
-    for (let i = 0; i < 3; i++) expect([await others(), (await called(good, { i })).result?.output]).toEqual(['denied', `{"i":${i}}`])
+    for (let i = 0; i < 3; i++)
+      expect([await others(), (await called(good, { i })).result?.output]).toEqual(['denied', `{"i":${i}}`])
     expect(ended).toBe(0)
     // Of as many runs, which are objects of their own and take turns with those that burn.
     for (let wave = 0; wave < 5; wave++) {
-      const crowd = Array.from({ length: 30 }, (_, i) => i).map(async (i) => (await called(good, { i })).result?.output)
+      const crowd = Array.from({ length: 30 }, (_, i) => i).map(
+        async (i) => (await called(good, { i })).result?.output,
+      )
       expect(await Promise.all(crowd)).toEqual(Array.from({ length: 30 }, (_, i) => `{"i":${i}}`))
     }
     for (const code of await Promise.all(burning)) expect(['timed_out', 'quota_exceeded']).toContain(code)
@@ -294,7 +435,9 @@ describe('others meanwhile', () => {
       ...w.i32(i),
       ...w.when([...w.loop([...w.i32(0), ...w.brIf(0)])], [w.UNREACHABLE]),
     ]
-    const many: w.Fn[] = Array.from({ length: functions }, (_, i) => ({ body: Array.from({ length: 16 }, () => unit(i + 1)).flat() }))
+    const many: w.Fn[] = Array.from({ length: functions }, (_, i) => ({
+      body: Array.from({ length: 16 }, () => unit(i + 1)).flat(),
+    }))
     const code = await component({ others: many, run: [...many.flatMap((_, i) => w.call(2 + i)), ...OK] })
     expect(code.byteLength).toBeGreaterThan(0.7 * LIMITS.skill_component_bytes)
     const publishing = published(code)

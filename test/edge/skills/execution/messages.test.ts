@@ -7,8 +7,22 @@ import type { Call } from '../../../../shared/wire/calls.ts'
 import type { ChannelSpec, Delivery } from '../../../../shared/wire/channels.ts'
 import { signedBy, taking, WebhookReceiver } from '../../../support/channels/webhook-receiver.ts'
 import { Publisher, type Unbound } from '../../../support/skills/skill.ts'
-import { argumentsOf, type Does, poster, WAITS_FOR, waitingPoster } from '../../../support/skills/storage-skill.ts'
-import { eventually, HurtStack, insist, must, revive, strike, type Wish } from '../../../support/stack/hurt-stack.ts'
+import {
+  argumentsOf,
+  type Does,
+  poster,
+  WAITS_FOR,
+  waitingPoster,
+} from '../../../support/skills/storage-skill.ts'
+import {
+  eventually,
+  HurtStack,
+  insist,
+  must,
+  revive,
+  strike,
+  type Wish,
+} from '../../../support/stack/hurt-stack.ts'
 import { fileOf } from '../../../support/stack/object-file.ts'
 
 const KEY = `whsec_${'A'.repeat(44)}`
@@ -22,7 +36,12 @@ beforeAll(async () => {
   hurt = await HurtStack.start({ loopbackChannels: { [new URL(WAITS_FOR).origin]: receiver.url } })
   code = await poster()
   must(await hurt.operator('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }))
-  must(await hurt.operator('putOperator', { params: { name: 'root' }, body: { roles: ['admin', 'sole-admin'] } }))
+  must(
+    await hurt.operator('putOperator', {
+      params: { name: 'root' },
+      body: { roles: ['admin', 'sole-admin'] },
+    }),
+  )
 })
 afterEach(async () => {
   receiver.reply = taking
@@ -54,10 +73,21 @@ const put = async (name: string, change: Change = { notices: true }) =>
     }),
   )
 /** What a skill posts leaves the house, so somebody is asked, and says yes. */
-async function posts(skill: string, text: string, channel = 'ops-chan', deed: Does = 'post', wish: Wish = {}): Promise<Call> {
+async function posts(
+  skill: string,
+  text: string,
+  channel = 'ops-chan',
+  deed: Does = 'post',
+  wish: Wish = {},
+): Promise<Call> {
   const asked = await hurt.propose(`${skill}.run`, argumentsOf(deed, channel, text), wish)
   if (asked.approval === undefined) throw new Error(`nobody was asked: the call is ${asked.state}`)
-  must(await hurt.operator('answerApproval', { params: { id: asked.approval.id }, body: { decision: 'approve' } }))
+  must(
+    await hurt.operator('answerApproval', {
+      params: { id: asked.approval.id },
+      body: { decision: 'approve' },
+    }),
+  )
   return must(await hurt.agent('readCall', { params: { run: asked.run, call: asked.id }, wait: 20 }))
 }
 const ended = ({ state, result }: Call): string =>
@@ -67,7 +97,8 @@ const deliveries = async (name = 'ops-chan', query = {}): Promise<Delivery[]> =>
 const delivery = (call: Call, state: Delivery['state'], within_ms = 30_000): Promise<Delivery> =>
   eventually(
     `the notice of ${call.id} is ${state}`,
-    async () => (await deliveries()).find(({ notice, state: is }) => notice === `${call.id}.1` && is === state),
+    async () =>
+      (await deliveries()).find(({ notice, state: is }) => notice === `${call.id}.1` && is === state),
     within_ms,
   )
 
@@ -79,7 +110,12 @@ test('G09 a post arrives once, signed, as plain text, and says where it comes fr
   const call = await posts(skill, said, 'ops-chan', 'post', wish)
   expect(ended(call)).toBe('true')
   expect((await hurt.propose(`${skill}.run`, argumentsOf('post', 'ops-chan', said), wish)).id).toBe(call.id)
-  expect(await delivery(call, 'sent')).toMatchObject({ kind: 'notice', approval: null, recipient: null, tries: 1 })
+  expect(await delivery(call, 'sent')).toMatchObject({
+    kind: 'notice',
+    approval: null,
+    recipient: null,
+    tries: 1,
+  })
   const [came, ...more] = receiver.noticesOf(call.id)
   if (came === undefined || more.length > 0) throw new Error(`it came ${more.length + 1} times`)
   expect(signedBy(KEY, came)).toBe(true)
@@ -116,10 +152,14 @@ test('W11 a channel that was not granted ends the call; one that lets no skills 
   }
   expect(ended(await refused('hello', 'dev-chan'))).toMatch(/^capability_denied: .*`dev-chan`/)
   for (const channel of ['ops-chan', 'no-chan1'])
-    expect(ended(await refused('hello', channel))).toBe(`skill_error: there is no channel \`${channel}\` that skills may post to`)
+    expect(ended(await refused('hello', channel))).toBe(
+      `skill_error: there is no channel \`${channel}\` that skills may post to`,
+    )
   for (const text of ['', '   ', 'x'.repeat(LIMITS.notice_chars + 1)]) {
     await put('ops-chan')
-    expect(ended(await refused(text))).toBe(`skill_error: a notice has from 1 to ${LIMITS.notice_chars} characters`)
+    expect(ended(await refused(text))).toBe(
+      `skill_error: a notice has from 1 to ${LIMITS.notice_chars} characters`,
+    )
   }
   const all = [...(await deliveries()), ...(await deliveries('dev-chan'))]
   expect(all.filter(({ notice }) => calls.some(({ id }) => notice?.startsWith(`${id}.`)))).toEqual([])
@@ -133,10 +173,15 @@ test('P12 a call posts five times at the most, a skill sixty within an hour; wha
   const calls: Call[] = []
   for (let n = 0; n < most; n++) {
     const call = await posts(loud, `round ${n}`, 'ops-chan', 'postSix')
-    expect([n, ended(call)]).toEqual([n, `skill_error: the call has posted ${LIMITS.notices_per_call} notices already`])
+    expect([n, ended(call)]).toEqual([
+      n,
+      `skill_error: the call has posted ${LIMITS.notices_per_call} notices already`,
+    ])
     calls.push(call)
   }
-  expect(ended(await posts(loud, 'one more'))).toBe(`skill_error: the skill has posted ${LIMITS.notices_per_hour} notices within the hour`)
+  expect(ended(await posts(loud, 'one more'))).toBe(
+    `skill_error: the skill has posted ${LIMITS.notices_per_hour} notices within the hour`,
+  )
   expect(ended(await posts(other, 'of another'))).toBe('true')
   const came = await eventually('all have come', () => {
     const all = calls.map(({ id }) => receiver.noticesOf(id))
@@ -148,9 +193,17 @@ test('P12 a call posts five times at the most, a skill sixty within an hour; wha
 
 test('V01 what is known to be a secret is not shown', async () => {
   const value = 'CANARY0n0t1ce-0123456789'
-  must(await hurt.operator('putSecret', { params: { name: 'canary' }, body: { value, tools: ['mark.quickly'] } }))
+  must(
+    await hurt.operator('putSecret', {
+      params: { name: 'canary' },
+      body: { value, tools: ['mark.quickly'] },
+    }),
+  )
   await put('ops-chan')
-  const call = await posts(await posting(), `the value is ${value}, or ${Buffer.from(value).toString('base64')}`)
+  const call = await posts(
+    await posting(),
+    `the value is ${value}, or ${Buffer.from(value).toString('base64')}`,
+  )
   await delivery(call, 'sent')
   const [came] = receiver.noticesOf(call.id)
   expect(came?.data.notice?.text).toMatch(/^the value is «redacted[^»]*», or «redacted[^»]*»$/)
@@ -167,22 +220,42 @@ test('killed before it was told, and between two attempts: told under the id tha
   receiver.reply = taking
   const before = receiver.noticesOf(call.id).length
   await revive(hurt.stack.edge)
-  await eventually('another attempt, woken by nobody', () => receiver.noticesOf(call.id).length > before, 30_000)
+  await eventually(
+    'another attempt, woken by nobody',
+    () => receiver.noticesOf(call.id).length > before,
+    30_000,
+  )
   await delivery(call, 'sent')
   expect(new Set(receiver.noticesOf(call.id).map(({ headers }) => headers['webhook-id'])).size).toBe(1)
 })
 
 test('carried out again, for its tool is idempotent: what it had posted before it was killed is not told anew', async () => {
   await put('ops-chan')
-  const tools = [{ name: 'run', description: 'posts, and waits for a host', input_schema: { type: 'object' }, idempotent: true }]
+  const tools = [
+    {
+      name: 'run',
+      description: 'posts, and waits for a host',
+      input_schema: { type: 'object' },
+      idempotent: true,
+    },
+  ]
   const http = { hosts: [new URL(WAITS_FOR).hostname], methods: ['GET' as const] }
-  await enabled('waits', acme.manifest('waits', { tools, capabilities: { channels: ['ops-chan'], http } }), await waitingPoster())
+  await enabled(
+    'waits',
+    acme.manifest('waits', { tools, capabilities: { channels: ['ops-chan'], http } }),
+    await waitingPoster(),
+  )
   const holds = (): number => receiver.came.filter(({ path }) => path === 'GET /hold').length
   receiver.reply = (response, n) => {
     if (receiver.came[n - 1]?.path !== 'GET /hold') taking(response, n)
   }
   const asked = await hurt.propose('waits.run', argumentsOf('postAndWait', 'ops-chan', 'once'))
-  must(await hurt.operator('answerApproval', { params: { id: asked.approval?.id ?? '' }, body: { decision: 'approve' } }))
+  must(
+    await hurt.operator('answerApproval', {
+      params: { id: asked.approval?.id ?? '' },
+      body: { decision: 'approve' },
+    }),
+  )
   await eventually('it waits', () => holds() === 1)
   await strike(hurt.stack.edge)
   receiver.reply = taking
@@ -190,14 +263,17 @@ test('carried out again, for its tool is idempotent: what it had posted before i
   expect((await hurt.ended(asked, 60_000)).state).toBe('succeeded')
   expect(holds()).toBe(2)
   await delivery(asked, 'sent')
-  const made = (await deliveries()).flatMap(({ notice }) => (notice?.startsWith(`${asked.id}.`) ? [notice] : []))
+  const made = (await deliveries()).flatMap(({ notice }) =>
+    notice?.startsWith(`${asked.id}.`) ? [notice] : [],
+  )
   expect(made).toEqual([`${asked.id}.1`])
   expect(new Set(receiver.noticesOf(asked.id).map(({ headers }) => headers['webhook-id'])).size).toBe(1)
 })
 
 test('a channel that is for skills no more tells what still waits to nobody, and is shown as what it is', async () => {
   await put('ops-chan')
-  const shown = async () => must(await hurt.operator('listChannels', {})).items.map(({ channel }) => channel.notices)
+  const shown = async () =>
+    must(await hurt.operator('listChannels', {})).items.map(({ channel }) => channel.notices)
   expect(await shown()).toEqual([true])
   receiver.reply = (response) => response.writeHead(503).end()
   const call = await posts(await posting(), 'too late')
@@ -215,20 +291,33 @@ test('by mail it is one for each recipient; what waits to be collected is collec
   must(await hurt.operator('putChannel', { params: { name: 'ops-chan' }, body: mail }))
   const call = await posts(await posting(), 'read me')
   const collect = async (done: string[]) =>
-    must(await insist(() => hurt.operator('collectMessages', { params: { name: 'ops-chan' }, body: { done } }))).items
+    must(
+      await insist(() => hurt.operator('collectMessages', { params: { name: 'ops-chan' }, body: { done } })),
+    ).items
   const mails = await eventually('both wait', async () => {
-    const all = (await collect([])).filter(({ message }) => /^Subject: =\?utf-8\?B\?QSBub3RpY2Ug/m.test(message)) // `A notice `
+    const all = (await collect([])).filter(({ message }) =>
+      /^Subject: =\?utf-8\?B\?QSBub3RpY2Ug/m.test(message),
+    ) // `A notice `
     return all.length === 2 && all
   })
-  expect(mails.map(({ message }) => /^To: (.*)\r$/m.exec(message)?.[1]).sort()).toEqual(['ada@example.com', 'root@example.com'])
+  expect(mails.map(({ message }) => /^To: (.*)\r$/m.exec(message)?.[1]).sort()).toEqual([
+    'ada@example.com',
+    'root@example.com',
+  ])
   for (const { message } of mails) expect(parts(message)).toContain('  | read me')
   for (const { message } of mails) expect(parts(message)).not.toMatch(/https?:/)
   await collect(mails.map(({ id }) => id))
   const told = async () => (await deliveries()).filter(({ notice }) => notice === `${call.id}.1`)
-  expect((await told()).map(({ recipient, state }) => `${recipient} ${state}`).sort()).toEqual(['ada sent', 'root sent'])
+  expect((await told()).map(({ recipient, state }) => `${recipient} ${state}`).sort()).toEqual([
+    'ada sent',
+    'root sent',
+  ])
   await strike(hurt.stack.edge)
   const db = fileOf('channel', hurt.stack.state.dir)
-  db.prepare('update notices set at = at - ? where call = ?').run(LIMITS.delivery_days * 24 * 3_600_000, call.id)
+  db.prepare('update notices set at = at - ? where call = ?').run(
+    LIMITS.delivery_days * 24 * 3_600_000,
+    call.id,
+  )
   db.close()
   await revive(hurt.stack.edge)
   await put('dev-chan') // whatever it is told sets its alarm
@@ -249,7 +338,10 @@ test('P12 however many notices hang, a question has room beside them', async () 
     if (receiver.came[n - 1]?.type !== 'notice') taking(response, n)
   }
   const [one, two] = [await posting(), await posting()]
-  const calls = [await posts(one, 'hangs', 'ops-chan', 'postSix'), await posts(two, 'hangs', 'ops-chan', 'postSix')]
+  const calls = [
+    await posts(one, 'hangs', 'ops-chan', 'postSix'),
+    await posts(two, 'hangs', 'ops-chan', 'postSix'),
+  ]
   const hanging = () => calls.flatMap(({ id }) => receiver.noticesOf(id))
   await eventually('they hang', () => hanging().length >= LIMITS.deliveries_at_once / 2)
   const asking = await hurt.propose('mark.asking', { mark: 'asked\n' })

@@ -15,7 +15,9 @@ const maker = await desk.operator(['admin'])
 const agent = await desk.agent({ budget: { max_denied_per_run: 1_000 } })
 const acme = await Publisher.listed('revocation-acme', desk.root)
 
-const SENSITIVE = [{ name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true }]
+const SENSITIVE = [
+  { name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true },
+]
 
 const ENDLESS: Parts = { run: [...w.loop(w.br(0)), w.UNREACHABLE] }
 /** It burns for as long as anything may. */
@@ -24,19 +26,36 @@ const LONG = { limits: { fuel: MAX_SKILL_LIMITS.fuel, timeout_ms: MAX_SKILL_LIMI
 type Ref = { readonly id: string; readonly version: string }
 type Made = Ref & { readonly tool: string; readonly by: Publisher }
 type Change = { readonly tools?: typeof SENSITIVE; readonly limits?: typeof LONG.limits }
-async function enabled(change: Change = {}, parts: Parts = {}, by = acme, id = desk.name(), version = '1.0.0'): Promise<Made> {
-  granted(await maker.client('publishSkill', { body: by.pack(by.manifest(id, { ...change, version }), await component(parts)) }))
+async function enabled(
+  change: Change = {},
+  parts: Parts = {},
+  by = acme,
+  id = desk.name(),
+  version = '1.0.0',
+): Promise<Made> {
+  granted(
+    await maker.client('publishSkill', {
+      body: by.pack(by.manifest(id, { ...change, version }), await component(parts)),
+    }),
+  )
   granted(await desk.root('enableSkill', { params: { id, version }, body: {} }))
   return { id, version, tool: `${id}.run`, by }
 }
 const propose = async (tool: string, wait = 0, run = {}): Promise<Call> =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run }, ...(wait === 0 ? {} : { wait }) }))
-const ended = async ({ run, id }: Call): Promise<Call> => granted(await agent.client('readCall', { params: { run, call: id }, wait: 30 }))
+  granted(
+    await agent.client('proposeCallInNewRun', {
+      body: { tool, args: {}, run },
+      ...(wait === 0 ? {} : { wait }),
+    }),
+  )
+const ended = async ({ run, id }: Call): Promise<Call> =>
+  granted(await agent.client('readCall', { params: { run, call: id }, wait: 30 }))
 const cancel = async (call: Call): Promise<Call> => {
   await agent.client('cancelCall', { params: { run: call.run, call: call.id } }) // where it has not ended by then
   return ended(call)
 }
-const approve = async (id: string) => granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'approve' } }))
+const approve = async (id: string) =>
+  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'approve' } }))
 
 const WAITED = { timeout: 30_000 }
 
@@ -70,12 +89,24 @@ const names = (): string[] => Array.from({ length: 6 }, () => desk.name())
 
 /** Every way in which a skill ends. */
 const ENDS: readonly [string, (made: Made) => Promise<unknown>][] = [
-  ['disabled', async ({ id, version }) => granted(await desk.root('disableSkill', { params: { id, version }, body: {} }))],
-  ['revoked', async ({ id, version }) => granted(await desk.root('revokeSkill', { params: { id, version }, body: {} }))],
+  [
+    'disabled',
+    async ({ id, version }) =>
+      granted(await desk.root('disableSkill', { params: { id, version }, body: {} })),
+  ],
+  [
+    'revoked',
+    async ({ id, version }) => granted(await desk.root('revokeSkill', { params: { id, version }, body: {} })),
+  ],
   [
     'signed by a key that is revoked',
     async ({ by: { name, signer } }) =>
-      granted(await desk.root('revokePublisherKey', { params: { name, kid: signer.kid }, body: { reason: 'a test' } })),
+      granted(
+        await desk.root('revokePublisherKey', {
+          params: { name, kid: signer.kid },
+          body: { reason: 'a test' },
+        }),
+      ),
   ],
 ]
 /** With a key of its own; a new one, where there is one by this name. */
@@ -93,7 +124,9 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
       }
     }
     const callers = Array.from({ length: 4 }, caller)
-    await expect.poll(() => said.filter(({ state }) => state === 'succeeded').length, WAITED).toBeGreaterThan(5)
+    await expect
+      .poll(() => said.filter(({ state }) => state === 'succeeded').length, WAITED)
+      .toBeGreaterThan(5)
     await end(made)
     const over = performance.now()
     await expect.poll(() => said.filter(({ begun }) => begun > over).length, WAITED).toBeGreaterThan(5)
@@ -162,7 +195,9 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     const made = await enabled(LONG, ENDLESS, await own())
     const calls = await Promise.all(Array.from({ length: 12 }, () => propose(made.tool)))
     const now = (): Promise<Call[]> =>
-      Promise.all(calls.map(({ run, id }) => agent.client('readCall', { params: { run, call: id } }).then(granted)))
+      Promise.all(
+        calls.map(({ run, id }) => agent.client('readCall', { params: { run, call: id } }).then(granted)),
+      )
     await expect.poll(async () => (await now()).map(({ state }) => state), WAITED).toContain('running')
     await end(made)
     const isIn = ({ state }: Call): boolean => state === 'running'
@@ -191,7 +226,9 @@ test('one that was disabled while its isolate was being made runs when it is ena
     const calls = await Promise.all(made.map(({ tool }) => propose(tool)))
     await new Promise((resolve) => setTimeout(resolve, late_ms))
     for (const change of ['disableSkill', 'enableSkill'] as const)
-      await Promise.all(made.map(async ({ id }) => granted(await desk.root(change, { params: { id, version }, body: {} }))))
+      await Promise.all(
+        made.map(async ({ id }) => granted(await desk.root(change, { params: { id, version }, body: {} }))),
+      )
     const met = await refusedIn(await Promise.all(calls.map(ended)), 'while its isolate was made')
     for (const { tool } of made) expect((await propose(tool, 20)).state).toBe('succeeded')
     return met

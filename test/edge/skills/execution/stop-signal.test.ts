@@ -8,7 +8,10 @@ const LONG_MS = 600_000
 test('who wanted it ended before it began is heard, and so is who does while it goes on', async () => {
   const [before, after] = [new AbortController(), new AbortController()]
   before.abort()
-  const [first, second] = [stopping(Date.now() + LONG_MS, before.signal), stopping(Date.now() + LONG_MS, after.signal)]
+  const [first, second] = [
+    stopping(Date.now() + LONG_MS, before.signal),
+    stopping(Date.now() + LONG_MS, after.signal),
+  ]
   expect(await Promise.race([first.came, Promise.resolve('nobody was heard')])).toBe('cancelled')
   after.abort()
   expect(await second.came).toBe('cancelled')
@@ -18,7 +21,10 @@ test('who wanted it ended before it began is heard, and so is who does while it 
 
 test('its time ends it, and one whose time was over before ends at once', async () => {
   const { signal } = new AbortController()
-  expect(await Promise.all([stopping(Date.now() + 5, signal).came, stopping(Date.now() - 5).came])).toEqual(['timeout', 'timeout'])
+  expect(await Promise.all([stopping(Date.now() + 5, signal).came, stopping(Date.now() - 5).came])).toEqual([
+    'timeout',
+    'timeout',
+  ])
 })
 
 test('what has ended hears nothing more', async () => {

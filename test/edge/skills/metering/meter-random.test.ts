@@ -56,13 +56,33 @@ class Program {
       () => [...value(), ...value(), ...value(), 0x1b],
       // Wider whole numbers, those with a point, vectors; and blocks that take two values and give one, as the functions do.
       () => [...value(), 0xac, ...value(), 0xad, WIDE[this.#below(WIDE.length)] ?? 0x7c, 0xa7],
-      () => [...value(), 0xb7, ...value(), 0xb8, POINT[this.#below(POINT.length)] ?? 0xa0, ...w.op(0xfc, this.#below(2) + 2)],
-      () => [...value(), ...w.op(0xfd, 17), ...value(), ...w.op(0xfd, 17), ...w.op(0xfd, 0xae, 0x01), ...w.op(0xfd, 27, this.#below(4))],
+      () => [
+        ...value(),
+        0xb7,
+        ...value(),
+        0xb8,
+        POINT[this.#below(POINT.length)] ?? 0xa0,
+        ...w.op(0xfc, this.#below(2) + 2),
+      ],
+      () => [
+        ...value(),
+        ...w.op(0xfd, 17),
+        ...value(),
+        ...w.op(0xfd, 17),
+        ...w.op(0xfd, 0xae, 0x01),
+        ...w.op(0xfd, 27, this.#below(4)),
+      ],
       () => [...value(), ...value(), ...w.block([BINARY[this.#below(BINARY.length)] ?? 0x6a], PAIR)],
       () => [...value(), ...value(), ...w.block([...value(), ...w.brIf(0), 0x6a, ...value()], TWO), 0x73],
       () => [...w.i32(this.#below(FUNCTIONS)), ...w.op(0x25, 0), 0xd1],
-      () => (number + 1 < FUNCTIONS ? [...value(), ...value(), ...w.call(1 + number + 1 + this.#below(FUNCTIONS - number - 1))] : value()),
-      () => (number + 1 < FUNCTIONS ? [...value(), ...value(), ...w.i32(number + 1), ...w.callIndirect(1 + FUNCTIONS - 1)] : value()),
+      () =>
+        number + 1 < FUNCTIONS
+          ? [...value(), ...value(), ...w.call(1 + number + 1 + this.#below(FUNCTIONS - number - 1))]
+          : value(),
+      () =>
+        number + 1 < FUNCTIONS
+          ? [...value(), ...value(), ...w.i32(number + 1), ...w.callIndirect(1 + FUNCTIONS - 1)]
+          : value(),
     ])
     this.#depth--
     return chosen
@@ -82,17 +102,50 @@ class Program {
       () => [...value(), ...w.call(0)],
       () => [...value(), ...w.when(several(), this.#random() < 0.5 ? several() : [])],
       () => w.block([...several(), ...value(), ...w.brIf(0), ...several()]),
-      () => w.block(w.block([...value(), ...w.i32(3), 0x71, ...w.brTable([0, 1], 0), ...several()]).concat(several())),
+      () =>
+        w.block(
+          w.block([...value(), ...w.i32(3), 0x71, ...w.brTable([0, 1], 0), ...several()]).concat(several()),
+        ),
       () => this.#loop(number),
-      () => [...value(), ...w.i32(0xffff), 0x71, ...value(), ...value(), ...w.i32(0xff), 0x71, ...w.bulk(11, 0)],
-      () => [...value(), ...w.i32(0xffff), 0x71, ...value(), ...w.i32(0xffff), 0x71, ...value(), ...w.i32(0xff), 0x71, ...w.bulk(10, 0, 0)],
+      () => [
+        ...value(),
+        ...w.i32(0xffff),
+        0x71,
+        ...value(),
+        ...value(),
+        ...w.i32(0xff),
+        0x71,
+        ...w.bulk(11, 0),
+      ],
+      () => [
+        ...value(),
+        ...w.i32(0xffff),
+        0x71,
+        ...value(),
+        ...w.i32(0xffff),
+        0x71,
+        ...value(),
+        ...w.i32(0xff),
+        0x71,
+        ...w.bulk(10, 0, 0),
+      ],
       () => [...w.i32(this.#below(2)), ...w.op(0x40, 0), 0x1a],
       () => (this.#random() < 0.1 ? [...value(), 0x0f] : w.op(0x01)),
       // What nobody comes by; a loop that is left by a table; elements that are put, and calls at the tail of what comes later.
-      () => w.block([...value(), ...w.set(2), ...w.br(0), ...several(), ...w.i32(1), ...w.i32(2), 0x6a, 0x1a]),
-      () => w.block(w.loop([...value(), ...w.set(3), ...value(), ...w.i32(1), 0x71, ...w.brTable([1, 1], 1)])),
-      () => [...w.i32(this.#below(FUNCTIONS + 1)), ...w.i32(0), ...w.i32(this.#below(4)), ...w.bulk(12, 1, 0)],
-      () => (number + 1 < FUNCTIONS && this.#random() < 0.1 ? [...value(), ...value(), ...w.returnCall(1 + number + 1)] : w.op(0x01)),
+      () =>
+        w.block([...value(), ...w.set(2), ...w.br(0), ...several(), ...w.i32(1), ...w.i32(2), 0x6a, 0x1a]),
+      () =>
+        w.block(w.loop([...value(), ...w.set(3), ...value(), ...w.i32(1), 0x71, ...w.brTable([1, 1], 1)])),
+      () => [
+        ...w.i32(this.#below(FUNCTIONS + 1)),
+        ...w.i32(0),
+        ...w.i32(this.#below(4)),
+        ...w.bulk(12, 1, 0),
+      ],
+      () =>
+        number + 1 < FUNCTIONS && this.#random() < 0.1
+          ? [...value(), ...value(), ...w.returnCall(1 + number + 1)]
+          : w.op(0x01),
     ])
     this.#depth--
     return chosen
@@ -122,7 +175,10 @@ class Program {
     }))
     return {
       importedFunctions: [{ name: 'told', params: [w.I32] }],
-      functions: [...functions, { params: PARAMETERS, results: [w.I32, w.I32], body: [...w.get(1), ...w.get(0)] }],
+      functions: [
+        ...functions,
+        { params: PARAMETERS, results: [w.I32, w.I32], body: [...w.get(1), ...w.get(0)] },
+      ],
       memory: { min: 2, max: 4, as: 'memory' },
       tables: [{ min: FUNCTIONS }],
       globals: [
@@ -145,9 +201,15 @@ const INPUTS = [
 ] as const
 
 /** Everything that can be seen of it from outside. */
-function seen(bytes: Uint8Array, more: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {}): unknown[] {
+function seen(
+  bytes: Uint8Array,
+  more: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {},
+): unknown[] {
   const told: unknown[] = []
-  const { exports } = new w.Instance(new w.Module(bytes), { host: { told: (value: unknown) => void told.push(value) }, ...more })
+  const { exports } = new w.Instance(new w.Module(bytes), {
+    host: { told: (value: unknown) => void told.push(value) },
+    ...more,
+  })
   const outcomes = INPUTS.map((input) => {
     try {
       return exports['run']?.(...input)
@@ -196,7 +258,9 @@ test('random modules: the same with fuel, always for the same fuel, however it i
       given += 500n
       inSlices.value += 500n
     }
-    expect(seen(done.value, { [FUEL.module]: { [FUEL.counter]: inSlices, [FUEL.more]: more } })).toEqual(plain)
+    expect(seen(done.value, { [FUEL.module]: { [FUEL.counter]: inSlices, [FUEL.more]: more } })).toEqual(
+      plain,
+    )
     expect([round, given - inSlices.value]).toEqual([round, once.used])
     // What has neither loops nor calls is not looked at while it runs, but pays all the same.
     const less = withFuel(once.used / 2n)

@@ -16,24 +16,44 @@ describe('what is not of our kind is refused by name', () => {
     ['a table of 64 bits', '(table i64 1 funcref)', /64 bits/],
     ['a shared memory', '(memory 1 2 shared)', /shared/],
     ['pages of another size', '(memory 1 (pagesize 1))', /shared or has 64 bits/],
-    ['an atomic instruction', '(memory 1) (func (drop (i32.atomic.load (i32.const 0))))', /instruction `0xfe 0x10`|instruction `0xfe`/],
+    [
+      'an atomic instruction',
+      '(memory 1) (func (drop (i32.atomic.load (i32.const 0))))',
+      /instruction `0xfe 0x10`|instruction `0xfe`/,
+    ],
     ['exceptions, caught', '(tag) (func (block (try_table (catch 0 0))))', /section of the kind 13/],
     ['exceptions, thrown', '(tag (import "a" "b")) (func (throw 0))', /import of the kind 4/],
     ['exceptions, caught all', '(func (block (try_table (catch_all 0))))', /instruction `0x1f`/],
     ['structures', '(type (struct (field i32)))', /none of a function/],
     ['arrays', '(type (array i8))', /none of a function/],
     ['types that hold each other', '(rec (type (func)) (type (func)))', /none of a function/],
-    ['numbers in references', '(func (result i32) (i31.get_s (ref.i31 (i32.const 1))))', /instruction `0xfb`/],
-    ['a call by a reference', '(type $t (func)) (func (param (ref null $t)) (call_ref $t (local.get 0)))', /type 0x63/],
+    [
+      'numbers in references',
+      '(func (result i32) (i31.get_s (ref.i31 (i32.const 1))))',
+      /instruction `0xfb`/,
+    ],
+    [
+      'a call by a reference',
+      '(type $t (func)) (func (param (ref null $t)) (call_ref $t (local.get 0)))',
+      /type 0x63/,
+    ],
     ['a reference that is never none', '(type $t (func)) (func (param (ref $t)))', /type 0x64/],
     ['a table of such', '(type $t (func)) (table 1 (ref null $t))', /references of the type 0x63/],
-    ['a table that is filled with something', '(func $f) (table 1 (ref func) (ref.func $f))', /references of the type 0x40/],
+    [
+      'a table that is filled with something',
+      '(func $f) (table 1 (ref func) (ref.func $f))',
+      /references of the type 0x40/,
+    ],
     [
       'a vector instruction that differs by machine',
       '(func (param v128) (drop (i8x16.relaxed_swizzle (local.get 0) (local.get 0))))',
       /`0xfd 0x100`/,
     ],
-    ['numbers of 128 bits', '(func (result i64 i64) (i64.mul_wide_s (i64.const 1) (i64.const 2)))', /`0xfc 0x15`/],
+    [
+      'numbers of 128 bits',
+      '(func (result i64 i64) (i64.mul_wide_s (i64.const 1) (i64.const 2)))',
+      /`0xfc 0x15`/,
+    ],
     ['a stack that is switched', '(type $f (func)) (type $c (cont $f))', /none of a function/],
   ])('%s', async (_, wat, why) => {
     const refused = meter(await assembled(`(module ${wat})`), ROOM)
@@ -60,11 +80,14 @@ describe('nothing is read otherwise than an engine reads it', () => {
     ['of a choice', run([0xd0, 0x70, 0xd0, 0x70, ...w.i32(0), 0x1c, 1, 0x63, 0x70, w.DROP])],
     ['of elements', w.wasm({ tables: [{ min: 1 }], elements: [[5, 0x63, 0x70, 1, 0xd0, 0x70, 0x0b]] })],
   ]
-  test.each(HIDDEN)('W01 a type of two bytes is refused, behind which a loop could hide: that %s', (_, module) => {
-    expect(w.validate(module)).toBe(true) // an engine takes it
-    const refused = meter(module, ROOM)
-    expect(refused.ok ? 'no refusal' : refused.error.detail).toMatch(/0x63/)
-  })
+  test.each(HIDDEN)(
+    'W01 a type of two bytes is refused, behind which a loop could hide: that %s',
+    (_, module) => {
+      expect(w.validate(module)).toBe(true) // an engine takes it
+      const refused = meter(module, ROOM)
+      expect(refused.ok ? 'no refusal' : refused.error.detail).toMatch(/0x63/)
+    },
+  )
 
   test.each([
     ["a'];for(;;);['", /is no name/],
@@ -82,28 +105,52 @@ describe('nothing is read otherwise than an engine reads it', () => {
       w.wasm({ importedFunctions: [{ name }] }),
       w.wasm({ functions: [{ body: [], as: name }] }),
     ].map((module) => meter(module, ROOM))
-    expect(refusals.map((one) => (one.ok ? '' : one.error.detail)).filter((said) => why.test(said)).length).toBe(
-      name === 'countersign' ? 1 : 3,
-    )
+    expect(
+      refusals.map((one) => (one.ok ? '' : one.error.detail)).filter((said) => why.test(said)).length,
+    ).toBe(name === 'countersign' ? 1 : 3)
   })
 
   test('names as toolchains write them are taken', () => {
-    for (const name of ['cabi_realloc', 'cm32p2|countersign:skill/log@0.1.0', '[method]a.b', '$imports', '_ZN4core3fmt', 'a#b<c>~d/e', '0'])
+    for (const name of [
+      'cabi_realloc',
+      'cm32p2|countersign:skill/log@0.1.0',
+      '[method]a.b',
+      '$imports',
+      '_ZN4core3fmt',
+      'a#b<c>~d/e',
+      '0',
+    ])
       expect(meter(w.wasm({ functions: [{ body: [], as: name }] }), ROOM).ok).toBe(true)
   })
 })
 
 describe('what would take an engine too long is refused before it sees it', () => {
-  const times = (count: number, ...code: readonly number[]): Buffer => Buffer.alloc(count * code.length, Buffer.from(code))
+  const times = (count: number, ...code: readonly number[]): Buffer =>
+    Buffer.alloc(count * code.length, Buffer.from(code))
   const leb = (value: number): number[] => [...new Writer().u32(value).bytes()]
   const sized = (bytes: Buffer): Buffer => Buffer.concat([Buffer.from(leb(bytes.length)), bytes])
   const type = (takes: number, gives: number): Buffer =>
-    Buffer.concat([Buffer.from([0x60, ...leb(takes)]), times(takes, w.I32), Buffer.from(leb(gives)), times(gives, w.I32)])
+    Buffer.concat([
+      Buffer.from([0x60, ...leb(takes)]),
+      times(takes, w.I32),
+      Buffer.from(leb(gives)),
+      times(gives, w.I32),
+    ])
   /** Functions by number of type and code, without its end; the first is exported. */
-  function module(types: readonly Buffer[], functions: readonly (readonly [type: number, code: Buffer, locals?: number])[]): Buffer {
-    const list = (items: readonly Buffer[]): Buffer => Buffer.concat([Buffer.from(leb(items.length)), ...items])
+  function module(
+    types: readonly Buffer[],
+    functions: readonly (readonly [type: number, code: Buffer, locals?: number])[],
+  ): Buffer {
+    const list = (items: readonly Buffer[]): Buffer =>
+      Buffer.concat([Buffer.from(leb(items.length)), ...items])
     const bodies = functions.map(([, code, locals = 0]) =>
-      sized(Buffer.concat([Buffer.from(locals === 0 ? [0] : [1, ...leb(locals), w.I32]), code, Buffer.from([0x0b])])),
+      sized(
+        Buffer.concat([
+          Buffer.from(locals === 0 ? [0] : [1, ...leb(locals), w.I32]),
+          code,
+          Buffer.from([0x0b]),
+        ]),
+      ),
     )
     const sections = [
       [1, list(types)],
@@ -120,10 +167,14 @@ describe('what would take an engine too long is refused before it sees it', () =
   const alone = (code: Buffer, locals = 0): Buffer => module([NONE], [[0, code, locals]])
   const [ZERO, DROP] = [[0x41, 0], [0x1a]] as const
   const DEEP = 900
-  const labels = (from: number): number[] => Array.from({ length: DEEP }, (_, depth) => leb(depth + from)).flat()
+  const labels = (from: number): number[] =>
+    Array.from({ length: DEEP }, (_, depth) => leb(depth + from)).flat()
 
   test.each<[string, Buffer]>([
-    ['50,000 locals, carried past 10,000 blocks', alone(times(10_000, 0x02, 0x40, ...ZERO, 0x0d, 0, 0x0b), 50_000)],
+    [
+      '50,000 locals, carried past 10,000 blocks',
+      alone(times(10_000, 0x02, 0x40, ...ZERO, 0x0d, 0, 0x0b), 50_000),
+    ],
     ['50,000 locals, carried past 10,000 loops', alone(times(10_000, 0x03, 0x40, 0x0b), 50_000)],
     ['50,000 locals, carried past 10,000 choices', alone(times(10_000, ...ZERO, 0x04, 0x40, 0x0b), 50_000)],
     [
@@ -172,7 +223,9 @@ describe('what would take an engine too long is refused before it sees it', () =
       alone(
         Buffer.concat([
           times(DEEP, 0x02, 0x40),
-          ...Array.from({ length: 2_000 }, () => Buffer.from([0x02, 0x40, ...ZERO, 0x0e, ...leb(DEEP), ...labels(0), 0, 0x0b])),
+          ...Array.from({ length: 2_000 }, () =>
+            Buffer.from([0x02, 0x40, ...ZERO, 0x0e, ...leb(DEEP), ...labels(0), 0, 0x0b]),
+          ),
           times(DEEP, 0x0b),
         ]),
       ),
@@ -181,7 +234,9 @@ describe('what would take an engine too long is refused before it sees it', () =
       'long tables of jumps',
       alone(
         Buffer.concat(
-          Array.from({ length: 60 }, () => Buffer.from([0x02, 0x40, ...ZERO, 0x0e, ...leb(65_000), ...times(65_001, 0), 0x0b])),
+          Array.from({ length: 60 }, () =>
+            Buffer.from([0x02, 0x40, ...ZERO, 0x0e, ...leb(65_000), ...times(65_001, 0), 0x0b]),
+          ),
         ),
       ),
     ],

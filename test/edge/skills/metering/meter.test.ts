@@ -32,22 +32,34 @@ function outcome(run: () => unknown): unknown {
   }
 }
 
-const fn = (body: w.Code, more: Partial<w.Fn> = {}): w.Written => ({ functions: [{ body, as: 'run', ...more }] })
+const fn = (body: w.Code, more: Partial<w.Fn> = {}): w.Written => ({
+  functions: [{ body, as: 'run', ...more }],
+})
 const FOREVER = w.loop(w.br(0))
 
 describe('nothing goes on for ever', () => {
   test.each<[string, w.Written]>([
     ['W01 a loop', fn(FOREVER)],
     ['a loop in a loop', fn(w.loop([...w.loop([...w.i32(0), ...w.brIf(0)]), ...w.br(0)]))],
-    ['a loop that is left and entered again', fn(w.loop([...w.block([...w.i32(1), ...w.brIf(0), w.UNREACHABLE]), ...w.br(0)]))],
+    [
+      'a loop that is left and entered again',
+      fn(w.loop([...w.block([...w.i32(1), ...w.brIf(0), w.UNREACHABLE]), ...w.br(0)])),
+    ],
     ['a loop behind a table of jumps', fn(w.loop(w.block([...w.i32(0), ...w.brTable([1], 0)])))],
     ['W05 recursion', fn(w.call(0))],
     [
       'recursion by a table',
-      { ...fn(w.op(...w.i32(0), ...w.callIndirect(0))), tables: [{ min: 1 }], elements: [[0, ...w.i32(0), 0x0b, 1, 0]] },
+      {
+        ...fn(w.op(...w.i32(0), ...w.callIndirect(0))),
+        tables: [{ min: 1 }],
+        elements: [[0, ...w.i32(0), 0x0b, 1, 0]],
+      },
     ],
     ['calls at the tail', fn(w.returnCall(0))],
-    ['two functions at each other’s tail', { functions: [{ body: w.returnCall(1), as: 'run' }, { body: w.returnCall(0) }] }],
+    [
+      'two functions at each other’s tail',
+      { functions: [{ body: w.returnCall(1), as: 'run' }, { body: w.returnCall(0) }] },
+    ],
   ])('%s', (_name, module) => {
     const { exports, left } = open(module, 10_000n)
     expect(outcome(() => exports['run']?.())).toMatch(/no fuel|Maximum call stack/)
@@ -65,19 +77,48 @@ describe('nothing goes on for ever', () => {
   const memory = { memory: { min: 1 } }
   const table = { tables: [{ min: 10, holds: w.EXTERNREF }, { min: 10 }] }
   const sized: readonly [string, w.Written][] = [
-    ['memory.fill', { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(11, 0)], { params: [w.I32] }), ...memory }],
-    ['memory.copy', { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(10, 0, 0)], { params: [w.I32] }), ...memory }],
+    [
+      'memory.fill',
+      { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(11, 0)], { params: [w.I32] }), ...memory },
+    ],
+    [
+      'memory.copy',
+      { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(10, 0, 0)], { params: [w.I32] }), ...memory },
+    ],
     [
       'memory.init',
-      { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(8, 0, 0)], { params: [w.I32] }), ...memory, data: [[1, 2, 7, 7]] },
+      {
+        ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(8, 0, 0)], { params: [w.I32] }),
+        ...memory,
+        data: [[1, 2, 7, 7]],
+      },
     ],
     ['memory.grow', { ...fn([...w.get(0), ...w.op(0x40, 0), w.DROP], { params: [w.I32] }), ...memory }],
-    ['table.fill', { ...fn([...w.i32(0), ...w.op(0xd0, w.EXTERNREF), ...w.get(0), ...w.bulk(17, 0)], { params: [w.I32] }), ...table }],
-    ['table.copy', { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(14, 0, 0)], { params: [w.I32] }), ...table }],
-    ['table.grow', { ...fn([...w.op(0xd0, w.EXTERNREF), ...w.get(0), ...w.bulk(15, 0), w.DROP], { params: [w.I32] }), ...table }],
+    [
+      'table.fill',
+      {
+        ...fn([...w.i32(0), ...w.op(0xd0, w.EXTERNREF), ...w.get(0), ...w.bulk(17, 0)], { params: [w.I32] }),
+        ...table,
+      },
+    ],
+    [
+      'table.copy',
+      { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(14, 0, 0)], { params: [w.I32] }), ...table },
+    ],
+    [
+      'table.grow',
+      {
+        ...fn([...w.op(0xd0, w.EXTERNREF), ...w.get(0), ...w.bulk(15, 0), w.DROP], { params: [w.I32] }),
+        ...table,
+      },
+    ],
     [
       'table.init',
-      { ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(12, 0, 1)], { params: [w.I32] }), ...table, elements: [[1, 0, 1, 0]] },
+      {
+        ...fn([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(12, 0, 1)], { params: [w.I32] }),
+        ...table,
+        elements: [[1, 0, 1, 0]],
+      },
     ],
   ]
   test.each(sized)('%s pays by its size, before it is done', (name, module) => {
@@ -103,7 +144,8 @@ describe('nothing goes on for ever', () => {
 
 describe('it takes no more than there is room for', () => {
   const grows = (module: w.Written) =>
-    open({ ...module, ...fn([...w.get(0), ...w.op(0x40, 0)], { params: [w.I32], results: [w.I32] }) }).exports['run']
+    open({ ...module, ...fn([...w.get(0), ...w.op(0x40, 0)], { params: [w.I32], results: [w.I32] }) })
+      .exports['run']
   test.each([
     ['without a maximum', { memory: { min: 1 } }],
     ['with a larger one', { memory: { min: 1, max: 65_536 } }],
@@ -112,11 +154,14 @@ describe('it takes no more than there is room for', () => {
   })
 
   test('a smaller maximum stays', () =>
-    expect([grows({ memory: { min: 1, max: 3 } })?.(2), grows({ memory: { min: 1, max: 3 } })?.(3)]).toEqual([1, -1]))
+    expect([grows({ memory: { min: 1, max: 3 } })?.(2), grows({ memory: { min: 1, max: 3 } })?.(3)]).toEqual([
+      1, -1,
+    ]))
 
   test('W04 a table', () => {
     const body = [...w.op(0xd0, w.FUNCREF), ...w.get(0), ...w.bulk(15, 0)]
-    const grow = () => open({ ...fn(body, { params: [w.I32], results: [w.I32] }), tables: [{ min: 1 }] }).exports['run']
+    const grow = () =>
+      open({ ...fn(body, { params: [w.I32], results: [w.I32] }), tables: [{ min: 1 }] }).exports['run']
     expect([grow()?.(99), grow()?.(100)]).toEqual([1, -1])
   })
 })
@@ -126,7 +171,11 @@ describe('what a skill may not have is refused, and said', () => {
     ['no module', new Uint8Array([1, 2, 3]), /ends early|no core module/],
     ['a component', new Uint8Array([0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0]), /no core module/],
     ['W03 a memory that begins too large', { memory: { min: 17 } }, /begins with 17 pages of memory; 16/],
-    ['W04 a table that begins too large', { tables: [{ min: 10_000_000 }] }, /begins with 10000000 elements of a table; 100/],
+    [
+      'W04 a table that begins too large',
+      { tables: [{ min: 10_000_000 }] },
+      /begins with 10000000 elements of a table; 100/,
+    ],
     ['a shared memory', { sections: [[5, [1, 3, 1, 2]]] }, /shared or has 64 bits/],
     ['a memory of 64 bits', { sections: [[5, [1, 4, 1]]] }, /shared or has 64 bits/],
     ['an atomic instruction', fn(w.op(0xfe, 0x03, 0)), /`0xfe`/],
@@ -139,7 +188,11 @@ describe('what a skill may not have is refused, and said', () => {
       { sections: [[2, [1, 11, ...Buffer.from('countersign'), 4, ...Buffer.from('fuel'), 3, 0x7e, 1]]] },
       /imports from `countersign`/,
     ],
-    ['blocks a thousand deep', fn([...new Array(2_000).fill([0x02, 0x40]).flat(), ...new Array(2_000).fill(0x0b)]), /inside each other/],
+    [
+      'blocks a thousand deep',
+      fn([...new Array(2_000).fill([0x02, 0x40]).flat(), ...new Array(2_000).fill(0x0b)]),
+      /inside each other/,
+    ],
     [
       'locals without end',
       {
@@ -172,9 +225,17 @@ describe('what a skill may not have is refused, and said', () => {
 
   test('whatever byte is changed, it is refused, or the engine refuses it, or it ends', () => {
     const module = w.wasm({
-      ...fn([...w.get(0), ...w.when([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(11, 0)]), ...w.globalGet(0), ...w.globalSet(0)], {
-        params: [w.I32],
-      }),
+      ...fn(
+        [
+          ...w.get(0),
+          ...w.when([...w.i32(0), ...w.i32(0), ...w.get(0), ...w.bulk(11, 0)]),
+          ...w.globalGet(0),
+          ...w.globalSet(0),
+        ],
+        {
+          params: [w.I32],
+        },
+      ),
       memory: { min: 1, as: 'memory' },
       globals: [{ type: w.I64, mutable: true, init: w.i64(7) }],
       data: [[0, ...w.i32(0), 0x0b, 1, 65]],
@@ -198,13 +259,23 @@ describe('what a skill may not have is refused, and said', () => {
 })
 
 describe('what it means stays', () => {
-  const both = (module: w.Written, calls: readonly (readonly unknown[])[], host: Record<string, unknown> = {}): void => {
+  const both = (
+    module: w.Written,
+    calls: readonly (readonly unknown[])[],
+    host: Record<string, unknown> = {},
+  ): void => {
     const [plain, paying] = [raw(module, host), open(module, PLENTY, host).exports]
-    for (const args of calls) expect(outcome(() => paying['run']?.(...args))).toEqual(outcome(() => plain['run']?.(...args)))
+    for (const args of calls)
+      expect(outcome(() => paying['run']?.(...args))).toEqual(outcome(() => plain['run']?.(...args)))
   }
 
   test('several results, of functions and of blocks', () => {
-    const swap = { params: [w.I32, w.I64], results: [w.I64, w.I32], body: [...w.get(1), ...w.get(0)], as: 'run' }
+    const swap = {
+      params: [w.I32, w.I64],
+      results: [w.I64, w.I32],
+      body: [...w.get(1), ...w.get(0)],
+      as: 'run',
+    }
     both({ functions: [swap] }, [
       [1, 2n],
       [-1, -2n],
@@ -212,7 +283,11 @@ describe('what it means stays', () => {
   })
 
   test('br_table: each label, and beyond the last', () => {
-    const cases = w.block(w.block(w.block([...w.get(0), ...w.brTable([0, 1], 2)]).concat(w.i32(10), w.RETURN)).concat(w.i32(20), w.RETURN))
+    const cases = w.block(
+      w
+        .block(w.block([...w.get(0), ...w.brTable([0, 1], 2)]).concat(w.i32(10), w.RETURN))
+        .concat(w.i32(20), w.RETURN),
+    )
     both(fn([...cases, ...w.i32(30)], { params: [w.I32], results: [w.I32] }), [[0], [1], [2], [-1]])
   })
 
@@ -224,7 +299,10 @@ describe('what it means stays', () => {
     ]
     // `run` takes its own argument as the number in the table, and hands it on.
     const module = {
-      functions: [{ ...(functions[0] as w.Fn), body: [...w.get(0), ...w.get(0), ...w.callIndirect(1)] }, ...functions.slice(1)],
+      functions: [
+        { ...(functions[0] as w.Fn), body: [...w.get(0), ...w.get(0), ...w.callIndirect(1)] },
+        ...functions.slice(1),
+      ],
       tables: [{ min: 4 }],
       elements: [[0, ...w.i32(0), 0x0b, 2, 1, 2]],
     }
@@ -293,7 +371,11 @@ describe('what it means stays', () => {
   })
 
   test('sign extension, saturation, references, and a function of the host', () => {
-    both(fn([...w.get(0), 0xc0, ...w.get(0), 0xc1, 0x6a], { params: [w.I32], results: [w.I32] }), [[128], [32_768], [-1]])
+    both(fn([...w.get(0), 0xc0, ...w.get(0), 0xc1, 0x6a], { params: [w.I32], results: [w.I32] }), [
+      [128],
+      [32_768],
+      [-1],
+    ])
     both(fn([...w.get(0), 0xfc, 2], { params: [w.F64], results: [w.I32] }), [[1e10], [Number.NaN], [-1e10]])
     both(fn([...w.get(0), 0xd1], { params: [w.EXTERNREF], results: [w.I32] }), [[null], ['x']])
     both(
@@ -307,14 +389,35 @@ describe('what it means stays', () => {
   })
 
   test('calls at the tail use no stack', () => {
-    const body = [...w.get(0), 0x45, ...w.when([...w.i32(1), w.RETURN]), ...w.get(0), ...w.i32(1), 0x6b, ...w.returnCall(0)]
+    const body = [
+      ...w.get(0),
+      0x45,
+      ...w.when([...w.i32(1), w.RETURN]),
+      ...w.get(0),
+      ...w.i32(1),
+      0x6b,
+      ...w.returnCall(0),
+    ]
     both(fn(body, { params: [w.I32], results: [w.I32] }), [[50_000]])
   })
 })
 
 test('the same input costs the same, and each further round of a loop the same again', () => {
   const sum = fn(
-    [...w.loop([...w.get(1), ...w.get(0), 0x6a, ...w.set(1), ...w.get(0), ...w.i32(1), 0x6b, ...w.tee(0), ...w.brIf(0)]), ...w.get(1)],
+    [
+      ...w.loop([
+        ...w.get(1),
+        ...w.get(0),
+        0x6a,
+        ...w.set(1),
+        ...w.get(0),
+        ...w.i32(1),
+        0x6b,
+        ...w.tee(0),
+        ...w.brIf(0),
+      ]),
+      ...w.get(1),
+    ],
     { params: [w.I32], results: [w.I32], locals: [w.I32] },
   )
   const cost = (n: number): bigint => {

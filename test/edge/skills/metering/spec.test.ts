@@ -23,7 +23,11 @@ const shown = (value: unknown): unknown => {
 }
 
 /** All that can be seen of it from outside: `calls` are made in order, of one instance. */
-function seen(bytes: Uint8Array, calls: readonly Call[], more: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {}) {
+function seen(
+  bytes: Uint8Array,
+  calls: readonly Call[],
+  more: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {},
+) {
   const told: unknown[] = []
   const shared = new w.Global({ value: 'i64', mutable: true }, 40n)
   const host = { tell: (value: unknown) => void told.push(value), one: () => 1, shared, base: 3 }
@@ -39,9 +43,14 @@ function seen(bytes: Uint8Array, calls: readonly Call[], more: Readonly<Record<s
     exports = new w.Instance(new w.Module(bytes), { host, ...more }).exports
   })
   const results = calls.map(([name, ...args]) => attempt(() => exports[name]?.(...args)))
-  const kept = Object.entries(exports as Readonly<Record<string, { buffer?: ArrayBuffer; value?: unknown; length?: number }>>).map(
-    ([name, { buffer, value, length }]) => [name, buffer && Buffer.from(buffer).toString('latin1').replace(/\0+$/, ''), value, length],
-  )
+  const kept = Object.entries(
+    exports as Readonly<Record<string, { buffer?: ArrayBuffer; value?: unknown; length?: number }>>,
+  ).map(([name, { buffer, value, length }]) => [
+    name,
+    buffer && Buffer.from(buffer).toString('latin1').replace(/\0+$/, ''),
+    value,
+    length,
+  ])
   return { begun, results, told, kept, shared: shared.value }
 }
 
@@ -67,15 +76,37 @@ const FLOATS = [
   NaN,
 ]
 const of = (name: string, values: readonly unknown[]): Call[] => values.map((value) => [name, value])
-const pairs = (name: string, values: readonly unknown[]): Call[] => values.flatMap((a) => values.map((b): Call => [name, a, b]))
+const pairs = (name: string, values: readonly unknown[]): Call[] =>
+  values.flatMap((a) => values.map((b): Call => [name, a, b]))
 
-const OPERATORS = ['add', 'sub', 'mul', 'div_s', 'div_u', 'rem_s', 'rem_u', 'and', 'or', 'xor', 'shl', 'shr_s', 'shr_u', 'rotl', 'rotr']
+const OPERATORS = [
+  'add',
+  'sub',
+  'mul',
+  'div_s',
+  'div_u',
+  'rem_s',
+  'rem_u',
+  'and',
+  'or',
+  'xor',
+  'shl',
+  'shr_s',
+  'shr_u',
+  'rotl',
+  'rotr',
+]
 const binary = (type: string, names: readonly string[]): string =>
   names
-    .map((name) => `(func (export "${name}") (param ${type} ${type}) (result ${type}) (${type}.${name} (local.get 0) (local.get 1)))`)
+    .map(
+      (name) =>
+        `(func (export "${name}") (param ${type} ${type}) (result ${type}) (${type}.${name} (local.get 0) (local.get 1)))`,
+    )
     .join('\n')
 const unary = (from: string, to: string, names: readonly string[]): string =>
-  names.map((name) => `(func (export "${name}") (param ${from}) (result ${to}) (${to}.${name} (local.get 0)))`).join('\n')
+  names
+    .map((name) => `(func (export "${name}") (param ${from}) (result ${to}) (${to}.${name} (local.get 0)))`)
+    .join('\n')
 
 const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
   [
@@ -94,7 +125,12 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
      (func (export "table") (param i32) (result i32 i32)
        (block (result i32 i32) (block (result i32 i32) (i32.const 1) (i32.const 2) (br_table 0 1 (local.get 0))) i32.add (i32.const 3)))
      (func (export "swap") (param i32 i64) (result i64 i32) (call $swap (local.get 0) (local.get 1)))`,
-    [...['block', 'loop', 'if', 'table'].flatMap((name) => of(name, [1, 2, 9])), ...of('block', [0]), ...of('table', [0]), ['swap', 3, 4n]],
+    [
+      ...['block', 'loop', 'if', 'table'].flatMap((name) => of(name, [1, 2, 9])),
+      ...of('block', [0]),
+      ...of('table', [0]),
+      ['swap', 3, 4n],
+    ],
   ],
   [
     'loops in which nothing loops or calls: that take values, are left by tables, from within a choice, and out of the function',
@@ -205,7 +241,11 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     ],
   ],
   ['whole numbers of 32 bits', binary('i32', OPERATORS), OPERATORS.flatMap((name) => pairs(name, EDGES))],
-  ['whole numbers of 64 bits', binary('i64', OPERATORS), OPERATORS.flatMap((name) => pairs(name, [...EDGES.map(BigInt), 2n ** 63n]))],
+  [
+    'whole numbers of 64 bits',
+    binary('i64', OPERATORS),
+    OPERATORS.flatMap((name) => pairs(name, [...EDGES.map(BigInt), 2n ** 63n])),
+  ],
   [
     'bits counted, and signs extended',
     unary('i32', 'i32', ['clz', 'ctz', 'popcnt', 'extend8_s', 'extend16_s']),
@@ -242,7 +282,9 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
      (func (export "s8") (param i32) (result i64) (i64.load8_s (local.get 0)))
      (func (export "far") (param i32) (result i32) (i32.load8_u offset=4294967295 (local.get 0)))
      (func (export "put") (param i32) (i64.store32 (local.get 0) (i64.const -2)))`,
-    ['i32', 'i64', 's8', 'far', 'put'].flatMap((name) => of(name, [0, 1, 65_527, 65_528, 65_532, 65_533, 65_535, 65_536, -1])),
+    ['i32', 'i64', 's8', 'far', 'put'].flatMap((name) =>
+      of(name, [0, 1, 65_527, 65_528, 65_532, 65_533, 65_535, 65_536, -1]),
+    ),
   ],
   [
     'memory that grows: what it says, what is there, and where it ends',
@@ -290,7 +332,11 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     [['n2']],
   ],
   ['a start function that traps', '(func $start (unreachable)) (start $start) (func (export "f"))', [['f']]],
-  ['a segment that lies beyond its memory', '(memory 1) (data (i32.const 65535) "ab") (func (export "f"))', [['f']]],
+  [
+    'a segment that lies beyond its memory',
+    '(memory 1) (data (i32.const 65535) "ab") (func (export "f"))',
+    [['f']],
+  ],
   [
     'what nobody comes by: behind jumps, returns and traps',
     `(func (export "jump") (param i32) (result i32) (block (result i32) (br 0 (local.get 0)) i32.add i32.const 1 i32.add (loop (br 0)) drop (i32.const 3)))
@@ -326,7 +372,9 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
      (func (export "bits") (param i32) (result i32) (i8x16.bitmask (i8x16.shl (v128.load (i32.const 0)) (local.get 0))))
      (func (export "root") (param i32) (result f64) (f64x2.extract_lane 1 (f64x2.sqrt (f64x2.splat (f64.convert_i32_s (local.get 0))))))
      (func (export "put") (param i32) (v128.store (local.get 0) (v128.const i64x2 -1 5)))`,
-    ['sum', 'saturated', 'shuffle', 'lane', 'bits', 'root', 'put'].flatMap((name) => of(name, [0, 1, 7, 2_147_483_647, -1])),
+    ['sum', 'saturated', 'shuffle', 'lane', 'bits', 'root', 'put'].flatMap((name) =>
+      of(name, [0, 1, 7, 2_147_483_647, -1]),
+    ),
   ],
   [
     'locals are zero at each call, and many of them are as good as few',
@@ -354,7 +402,9 @@ describe('what the specification says holds', () => {
     const other = await metered((CASES[0]?.[1] ?? '').replace('(i32.const 9)', '(i32.const 8)'))
     const calls = CASES[0]?.[2] ?? []
     expect(seen(other.plain, calls)).not.toEqual(seen(plain, calls))
-    const traps = CASES.flatMap(([, wat, all]) => (wat.includes('trunc_f64_s') || wat.includes('call_indirect') ? all : [])).length
+    const traps = CASES.flatMap(([, wat, all]) =>
+      wat.includes('trunc_f64_s') || wat.includes('call_indirect') ? all : [],
+    ).length
     expect(traps).toBeGreaterThan(50)
   })
 

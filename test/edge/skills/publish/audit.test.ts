@@ -6,7 +6,15 @@ import { digestOf, sha256 } from '../../../../shared/bytes/json.ts'
 import { LIMITS } from '../../../../shared/limits.ts'
 import type { Skill } from '../../../../shared/wire/skills.ts'
 import { Desk, granted, refusal } from '../../../support/fixtures.ts'
-import { CLOCK, component, LOG, Publisher, payloadOf, type Told, type Unbound } from '../../../support/skills/skill.ts'
+import {
+  CLOCK,
+  component,
+  LOG,
+  Publisher,
+  payloadOf,
+  type Told,
+  type Unbound,
+} from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
@@ -15,7 +23,8 @@ const acme = await Publisher.listed('audit-acme', desk.root)
 const plain = await component()
 const reviewer = await desk.operator(['admin'])
 
-const manifest = (change: Partial<Unbound> = {}): Unbound => acme.manifest(desk.name(), { capabilities: {}, ...change })
+const manifest = (change: Partial<Unbound> = {}): Unbound =>
+  acme.manifest(desk.name(), { capabilities: {}, ...change })
 const sign = (payload: unknown) => desk.root('publishSkill', { body: acme.sign(payload) })
 const put = (change: Partial<Unbound> = {}, told: Told = {}, code = plain) =>
   desk.root('publishSkill', { body: acme.pack(manifest(change), code, told) })
@@ -29,11 +38,18 @@ function faults(answer: Answer): [string, string][] {
 const warned = ({ warnings }: Skill): string[] => warnings.map(({ code, detail }) => `${code}: ${detail}`)
 
 const HASH = [{ alg: 'SHA-256', content: sha256('another one') }]
-const ofThis = (code: Uint8Array) => ({ component: { name: 'x', hashes: [{ alg: 'SHA-256', content: sha256(code) }] } })
+const ofThis = (code: Uint8Array) => ({
+  component: { name: 'x', hashes: [{ alg: 'SHA-256', content: sha256(code) }] },
+})
 
 describe('a bill of materials', () => {
   test.each<[string, Record<string, unknown>, string, RegExp]>([
-    ['of nothing', { metadata: {} }, '/sbom/metadata/component', /say in `metadata.component` what this is the bill of/],
+    [
+      'of nothing',
+      { metadata: {} },
+      '/sbom/metadata/component',
+      /say in `metadata.component` what this is the bill of/,
+    ],
     [
       'of another component',
       { metadata: { component: { name: 'x', hashes: HASH } } },
@@ -47,9 +63,24 @@ describe('a bill of materials', () => {
       /none is the component’s SHA-256/,
     ],
     ['of another kind', { bomFormat: 'SPDX' }, '/sbom/bomFormat', /write the bill of materials in CycloneDX/],
-    ['of a version that nobody reads here', { specVersion: '1.0' }, '/sbom/specVersion', /version 1.4, 1.5, 1.6 of CycloneDX/],
-    ['without a list', { components: undefined }, '/sbom/components', /list what the component is made of in `components`; none is `\[\]`/],
-    ['with a nameless component', { components: [{ version: '1' }] }, '/sbom/components/name', /give each component its `name`/],
+    [
+      'of a version that nobody reads here',
+      { specVersion: '1.0' },
+      '/sbom/specVersion',
+      /version 1.4, 1.5, 1.6 of CycloneDX/,
+    ],
+    [
+      'without a list',
+      { components: undefined },
+      '/sbom/components',
+      /list what the component is made of in `components`; none is `\[\]`/,
+    ],
+    [
+      'with a nameless component',
+      { components: [{ version: '1' }] },
+      '/sbom/components/name',
+      /give each component its `name`/,
+    ],
     [
       'with one of no version',
       { components: [{ name: 'left-pad', version: '' }] },
@@ -73,24 +104,35 @@ describe('a bill of materials', () => {
     expect(faults(await put({}, { sbom: change }))).toEqual([[at, expect.stringMatching(message)]])
   })
 
-  test.each(['1.4', '1.5', '1.6'])('of version %s is read, and what it lists is kept, inside of others too', async (specVersion) => {
-    const components = [
-      { name: 'outer', version: '2.0.0', components: [{ name: 'inner', version: '0.1.0', purl: 'pkg:cargo/inner@0.1.0' }] },
-      { type: 'library', name: 'by-hand', version: '1', licenses: [{ license: { id: 'MIT' } }] },
-    ]
-    const metadata = { component: { ...ofThis(plain).component, components: [{ name: 'assembled', version: '3' }] } }
-    const { contents } = granted(await put({}, { sbom: { specVersion, components, metadata } }))
-    expect(contents.parts).toEqual([
-      { name: 'outer', version: '2.0.0' },
-      { name: 'by-hand', version: '1' },
-      { name: 'assembled', version: '3' },
-      { name: 'inner', version: '0.1.0', purl: 'pkg:cargo/inner@0.1.0' },
-    ])
-  })
+  test.each(['1.4', '1.5', '1.6'])(
+    'of version %s is read, and what it lists is kept, inside of others too',
+    async (specVersion) => {
+      const components = [
+        {
+          name: 'outer',
+          version: '2.0.0',
+          components: [{ name: 'inner', version: '0.1.0', purl: 'pkg:cargo/inner@0.1.0' }],
+        },
+        { type: 'library', name: 'by-hand', version: '1', licenses: [{ license: { id: 'MIT' } }] },
+      ]
+      const metadata = {
+        component: { ...ofThis(plain).component, components: [{ name: 'assembled', version: '3' }] },
+      }
+      const { contents } = granted(await put({}, { sbom: { specVersion, components, metadata } }))
+      expect(contents.parts).toEqual([
+        { name: 'outer', version: '2.0.0' },
+        { name: 'by-hand', version: '1' },
+        { name: 'assembled', version: '3' },
+        { name: 'inner', version: '0.1.0', purl: 'pkg:cargo/inner@0.1.0' },
+      ])
+    },
+  )
 
   test('is as long as somebody could read it, and no longer', async () => {
     const many = (n: number) => Array.from({ length: n }, (_, i) => ({ name: `c${i}`, version: '1' }))
-    expect(granted(await put({}, { sbom: { components: many(LIMITS.skill_parts) } })).contents.parts).toHaveLength(LIMITS.skill_parts)
+    expect(
+      granted(await put({}, { sbom: { components: many(LIMITS.skill_parts) } })).contents.parts,
+    ).toHaveLength(LIMITS.skill_parts)
     expect(faults(await put({}, { sbom: { components: many(LIMITS.skill_parts + 1) } }))).toEqual([
       ['/sbom/components', expect.stringContaining('more than 1000 components')],
     ])
@@ -110,9 +152,19 @@ describe('a provenance', () => {
       '/provenance/subject',
       /none has the component’s SHA-256, `[0-9a-f]{64}`; take the provenance of this very build/,
     ],
-    ['by a weaker digest', { subject: [{ name: 'x', digest: { sha1: 'ff' } }] }, '/provenance/subject', /none has the component’s SHA-256/],
+    [
+      'by a weaker digest',
+      { subject: [{ name: 'x', digest: { sha1: 'ff' } }] },
+      '/provenance/subject',
+      /none has the component’s SHA-256/,
+    ],
     ['of nothing', { subject: [] }, '/provenance/subject', /name the component as `subject`/],
-    ['that is no statement', { _type: 'https://example.org/note' }, '/provenance/_type', /write the provenance as an in-toto statement/],
+    [
+      'that is no statement',
+      { _type: 'https://example.org/note' },
+      '/provenance/_type',
+      /write the provenance as an in-toto statement/,
+    ],
     [
       'of another kind',
       { predicateType: 'https://slsa.dev/provenance/v0.2' },
@@ -137,13 +189,16 @@ describe('a provenance', () => {
 
   test('says who built it, and how, with the version', async () => {
     const { contents } = granted(await put())
-    expect(contents.provenance).toMatchObject({ builder: 'test', build_type: 'https://countersign.example/hand-made' })
+    expect(contents.provenance).toMatchObject({
+      builder: 'test',
+      build_type: 'https://countersign.example/hand-made',
+    })
   })
 
   test('is no longer than it may be', async () => {
-    expect(faults(await put({}, { provenance: { note: 'x'.repeat(LIMITS.skill_provenance_bytes) } }))).toEqual([
-      ['/provenance', expect.stringContaining('say it in')],
-    ])
+    expect(
+      faults(await put({}, { provenance: { note: 'x'.repeat(LIMITS.skill_provenance_bytes) } })),
+    ).toEqual([['/provenance', expect.stringContaining('say it in')]])
   })
 })
 
@@ -172,17 +227,25 @@ describe('what is asked for', () => {
   test('W11 and not declared is refused (seed T71)', async () => {
     const code = await component({ imports: [LOG, CLOCK], run: [w.UNREACHABLE] })
     expect(faults(await put({ capabilities: { log: true } }, {}, code))).toEqual([
-      ['/manifest/capabilities', expect.stringMatching(/imports `clock`, which is not declared; declare it, or build without/)],
+      [
+        '/manifest/capabilities',
+        expect.stringMatching(/imports `clock`, which is not declared; declare it, or build without/),
+      ],
     ])
-    expect(granted(await put({ capabilities: { log: true, clock: true } }, {}, code)).imports.sort()).toEqual(['clock', 'log'])
+    expect(granted(await put({ capabilities: { log: true, clock: true } }, {}, code)).imports.sort()).toEqual(
+      ['clock', 'log'],
+    )
   })
 
   test('and declared is given only as far as policy goes (seed T71)', async () => {
     const http = { hosts: ['api.example.com:443'], methods: ['GET' as const] }
     const skill = granted(await put({ capabilities: { http, secrets: ['token'] } }))
-    granted(await reviewer.client('enableSkill', { params: { id: skill.id, version: skill.version }, body: {} }))
+    granted(
+      await reviewer.client('enableSkill', { params: { id: skill.id, version: skill.version }, body: {} }),
+    )
     const agent = await desk.agent()
-    const decided = async () => granted(await agent.client('decide', { body: { tool: `${skill.id}.run`, args: {} } })).decision
+    const decided = async () =>
+      granted(await agent.client('decide', { body: { tool: `${skill.id}.run`, args: {} } })).decision
     const forbid = (when: string) =>
       `@id("none") forbid (principal, action == Action::"tool.execute/${skill.id}.run", resource) when { ${when} };`
     for (const when of [
@@ -190,7 +253,9 @@ describe('what is asked for', () => {
       'context.capabilities.contains("secrets_read")',
       'context.plan.egress_hosts.contains("api.example.com:443")',
     ])
-      await desk.withPolicies({ none: forbid(when) }, async () => expect([when, (await decided()).policies]).toEqual([when, ['none']]))
+      await desk.withPolicies({ none: forbid(when) }, async () =>
+        expect([when, (await decided()).policies]).toEqual([when, ['none']]),
+      )
     await desk.withPolicies({ none: forbid('context.capabilities.contains("filesystem_write")') }, async () =>
       expect((await decided()).policies).not.toContain('none'),
     )
@@ -207,24 +272,39 @@ describe('what is asked for', () => {
 
   test('and more than `run` exported is refused (seed T77)', async () => {
     const exports = Array.from({ length: 130 }, (_, i) => `export more-x${i}: func();`).join(' ')
-    const others = Array.from({ length: 130 }, (_, i) => ({ params: [], results: [], as: `more-x${i}`, body: [] }))
+    const others = Array.from({ length: 130 }, (_, i) => ({
+      params: [],
+      results: [],
+      as: `more-x${i}`,
+      body: [],
+    }))
     const wit = `package countersign:skill@0.1.0; world skill { ${exports} export run: func(tool: string, input: string) -> result<string, string>; }`
     const answer = await put({}, {}, await component({ others }, wit))
-    expect(answer.ok ? '' : `${answer.error.code}: ${answer.error.detail}`).toMatch(/^invalid_skill: .*does not export `run` alone/)
+    expect(answer.ok ? '' : `${answer.error.code}: ${answer.error.detail}`).toMatch(
+      /^invalid_skill: .*does not export `run` alone/,
+    )
   })
 
   test('as a wildcard without saying so is refused (seed T74)', async () => {
-    const capabilities = { http: { hosts: ['api.example.com', '.example.org'], methods: ['GET' as const] }, kv: [''] }
+    const capabilities = {
+      http: { hosts: ['api.example.com', '.example.org'], methods: ['GET' as const] },
+      kv: [''],
+    }
     expect(faults(await put({ capabilities }))).toEqual([
       [
         '/manifest/capabilities/http',
         '`.example.org` means hosts that nobody listed; list what is meant, or opt in with `wildcards = ["http"]`',
       ],
-      ['/manifest/capabilities/kv', 'an empty prefix means all keys; list what is meant, or opt in with `wildcards = ["kv"]`'],
+      [
+        '/manifest/capabilities/kv',
+        'an empty prefix means all keys; list what is meant, or opt in with `wildcards = ["kv"]`',
+      ],
     ])
     expect(faults(await put({ capabilities, wildcards: ['http'] }))).toHaveLength(1)
     const said = warned(granted(await put({ capabilities, wildcards: ['http', 'kv'] })))
-    expect(said).toContain('wildcard_host: it may reach every host below `example.org`, of which nobody has a list')
+    expect(said).toContain(
+      'wildcard_host: it may reach every host below `example.org`, of which nobody has a list',
+    )
     expect(said).toContain('wildcard_kv: it may use all keys of its storage')
   })
 
@@ -240,21 +320,37 @@ describe('what is asked for', () => {
     '10.0.0.1',
     '169.254.169.254:80',
     '93.184.215.14:443',
-  ])('D13 a manifest with host `%s`, which no skill can reach, is refused when it is published', async (host) => {
-    const http = { hosts: ['api.example.com', host], methods: ['GET' as const] }
-    expect(faults(await put({ capabilities: { http }, wildcards: ['http'] }))).toEqual([
-      ['/manifest/capabilities/http', expect.stringContaining(`\`${host}\` can never be reached: the address`)],
-    ])
-  })
+  ])(
+    'D13 a manifest with host `%s`, which no skill can reach, is refused when it is published',
+    async (host) => {
+      const http = { hosts: ['api.example.com', host], methods: ['GET' as const] }
+      expect(faults(await put({ capabilities: { http }, wildcards: ['http'] }))).toEqual([
+        [
+          '/manifest/capabilities/http',
+          expect.stringContaining(`\`${host}\` can never be reached: the address`),
+        ],
+      ])
+    },
+  )
 
   test('for a host that it may not reach, or twice for one header, is refused', async () => {
     const http = { hosts: ['api.example.com'], methods: ['GET' as const] }
     const credential = (host: string) => ({ secret: 'token', host, header: 'authorization' })
-    expect(faults(await put({ capabilities: { http, credentials: [credential('other.example.com:443')] } }))).toEqual([
-      ['/manifest/capabilities/credentials', expect.stringContaining('`other.example.com:443` is none of the hosts of `http`')],
+    expect(
+      faults(await put({ capabilities: { http, credentials: [credential('other.example.com:443')] } })),
+    ).toEqual([
+      [
+        '/manifest/capabilities/credentials',
+        expect.stringContaining('`other.example.com:443` is none of the hosts of `http`'),
+      ],
     ])
-    expect(faults(await put({ capabilities: { credentials: [credential('api.example.com:443')] } }))).toHaveLength(1)
-    const twice = [credential('api.example.com:443'), { ...credential('api.example.com:443'), secret: 'other' }]
+    expect(
+      faults(await put({ capabilities: { credentials: [credential('api.example.com:443')] } })),
+    ).toHaveLength(1)
+    const twice = [
+      credential('api.example.com:443'),
+      { ...credential('api.example.com:443'), secret: 'other' },
+    ]
     expect(faults(await put({ capabilities: { http, credentials: twice } }))).toEqual([
       ['/manifest/capabilities/credentials', expect.stringContaining('name each header of a host once')],
     ])
@@ -263,7 +359,14 @@ describe('what is asked for', () => {
 })
 
 describe('what whoever enables it should know', () => {
-  const TYPED = [{ name: 'run', description: 'does it', input_schema: { type: 'object' }, output_schema: { type: 'object' } }]
+  const TYPED = [
+    {
+      name: 'run',
+      description: 'does it',
+      input_schema: { type: 'object' },
+      output_schema: { type: 'object' },
+    },
+  ]
 
   test('is nothing, of a skill that asks for what it uses and says what it returns', async () => {
     expect(warned(granted(await put({ tools: TYPED })))).toEqual([])
@@ -276,7 +379,12 @@ describe('what whoever enables it should know', () => {
       {},
       /^unused_capability: `random` is declared, and the component does not import it/,
     ],
-    ['an opt-in that is not used', { wildcards: ['http'] }, {}, /^wildcard_idle: it opts in to wildcards of `http`, and has none$/],
+    [
+      'an opt-in that is not used',
+      { wildcards: ['http'] },
+      {},
+      /^wildcard_idle: it opts in to wildcards of `http`, and has none$/,
+    ],
     [
       'a result of which nothing is promised',
       { tools: [{ name: 'run', description: 'x', input_schema: { type: 'object' } }] },
@@ -290,7 +398,12 @@ describe('what whoever enables it should know', () => {
       /^high_limit: it asks for `fuel` of 5000000000; 500000000 are usual$/,
     ],
     ['a bill that lists nothing', {}, { sbom: { components: [] } }, /^empty_sbom: /],
-    ['a secret in its own hands', { capabilities: { secrets: ['token'] } }, {}, /^reads_secret: it reads the secret `token` itself/],
+    [
+      'a secret in its own hands',
+      { capabilities: { secrets: ['token'] } },
+      {},
+      /^reads_secret: it reads the secret `token` itself/,
+    ],
   ])('%s', async (_, change, told, warning) => {
     const skill = granted(await put({ tools: TYPED, ...change }, told))
     expect(warned(skill).filter((one) => warning.test(one))).toHaveLength(1)
@@ -305,19 +418,26 @@ test('what was published can be had back as it was signed, byte for byte', async
   const packed = acme.pack(manifest(), plain)
   const { id, version } = granted(await desk.root('publishSkill', { body: packed }))
   expect(granted(await desk.root('readSkillPackage', { params: { id, version } }))).toEqual(packed)
-  expect(refusal(await desk.root('readSkillPackage', { params: { id, version: '9.9.9' } }))).toBe('404 not_found')
+  expect(refusal(await desk.root('readSkillPackage', { params: { id, version: '9.9.9' } }))).toBe(
+    '404 not_found',
+  )
 })
 
 describe('a part that no skill is to be made of', () => {
-  const deny = (items: { pattern: string; reason: string }[]) => desk.root('putDeniedParts', { body: { items } })
+  const deny = (items: { pattern: string; reason: string }[]) =>
+    desk.root('putDeniedParts', { body: { items } })
   const lodash = { components: [{ name: 'lodash', version: '4.17.20', purl: 'pkg:npm/lodash@4.17.20' }] }
   afterAll(async () => void (await deny([])))
 
   test.each(['lodash@4.17.20', 'lodash@4.*', 'lodash@*', 'pkg:npm/lodash@4.17.20', 'pkg:npm/lodash@*'])(
     '`%s` keeps it from being published, and from being enabled; what is enabled says so',
     async (pattern) => {
-      const [waiting, running] = [granted(await put({}, { sbom: lodash })), granted(await put({}, { sbom: lodash }))]
-      const enable = ({ id, version }: Skill) => reviewer.client('enableSkill', { params: { id, version }, body: {} })
+      const [waiting, running] = [
+        granted(await put({}, { sbom: lodash })),
+        granted(await put({}, { sbom: lodash })),
+      ]
+      const enable = ({ id, version }: Skill) =>
+        reviewer.client('enableSkill', { params: { id, version }, body: {} })
       granted(await enable(running))
       granted(await deny([{ pattern, reason: 'CVE-2021-23337' }]))
       const answer = await put({}, { sbom: lodash })
@@ -326,7 +446,10 @@ describe('a part that no skill is to be made of', () => {
       )
       expect(refusal(await enable(waiting))).toBe('409 part_denied')
       const listed = granted(await desk.root('listSkills', { query: { id: running.id } })).items[0]
-      expect(listed).toMatchObject({ state: 'enabled', denied: ['it contains `lodash@4.17.20`: CVE-2021-23337'] })
+      expect(listed).toMatchObject({
+        state: 'enabled',
+        denied: ['it contains `lodash@4.17.20`: CVE-2021-23337'],
+      })
       granted(await deny([]))
       granted(await enable(waiting))
     },
@@ -336,7 +459,10 @@ describe('a part that no skill is to be made of', () => {
     const reason = 'a test'
     granted(
       await deny(
-        ['lodash@4.17.2', 'odash@*', 'lodash@4.17.200', 'pkg:npm/lodash-es@*', 'LODASH@*'].map((pattern) => ({ pattern, reason })),
+        ['lodash@4.17.2', 'odash@*', 'lodash@4.17.200', 'pkg:npm/lodash-es@*', 'LODASH@*'].map((pattern) => ({
+          pattern,
+          reason,
+        })),
       ),
     )
     granted(await put({}, { sbom: lodash }))
@@ -348,14 +474,19 @@ describe('a part that no skill is to be made of', () => {
     expect(refusal(await put({}, { sbom }))).toBe('409 part_denied')
   })
 
-  test.each(['*', 'lodash', '', 'a b@1', '*@1', 'a*b@1', 'lodash@1**', 'x'.repeat(600)])('is not `%s`', async (pattern) => {
-    expect(refusal(await deny([{ pattern, reason: 'a test' }]))).toBe('400 invalid_request')
-  })
+  test.each(['*', 'lodash', '', 'a b@1', '*@1', 'a*b@1', 'lodash@1**', 'x'.repeat(600)])(
+    'is not `%s`',
+    async (pattern) => {
+      expect(refusal(await deny([{ pattern, reason: 'a test' }]))).toBe('400 invalid_request')
+    },
+  )
 
   test('is on record, with who put it and why', async () => {
     const items = granted(await deny([{ pattern: 'xz@5.6.*', reason: 'a back door' }])).items
     expect(items).toMatchObject([{ pattern: 'xz@5.6.*', reason: 'a back door', by: 'root' }])
     expect(granted(await desk.root('listDeniedParts', {})).items).toEqual(items)
-    expect(refusal(await deny([...items, ...items].map(({ pattern, reason }) => ({ pattern, reason }))))).toBe('400 invalid_request')
+    expect(
+      refusal(await deny([...items, ...items].map(({ pattern, reason }) => ({ pattern, reason })))),
+    ).toBe('400 invalid_request')
   })
 })

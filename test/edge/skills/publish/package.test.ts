@@ -24,9 +24,16 @@ const publish = (body: SkillPackage) => maker.client('publishSkill', { body })
 /** A package of these very bytes, signed. */
 function signedText(text: string | Uint8Array): SkillPackage {
   const payload = Buffer.from(text)
-  const signed = Buffer.concat([Buffer.from(`DSSEv1 ${SKILL_TYPE.length} ${SKILL_TYPE} ${payload.byteLength} `), payload])
+  const signed = Buffer.concat([
+    Buffer.from(`DSSEv1 ${SKILL_TYPE.length} ${SKILL_TYPE} ${payload.byteLength} `),
+    payload,
+  ])
   const sig = sign(null, signed, acme.signer.key).toString('base64')
-  return { payloadType: SKILL_TYPE, payload: payload.toString('base64'), signatures: [{ keyid: acme.signer.kid, sig }] }
+  return {
+    payloadType: SKILL_TYPE,
+    payload: payload.toString('base64'),
+    signatures: [{ keyid: acme.signer.kid, sig }],
+  }
 }
 
 describe('a package is one signed text, and no archive', () => {
@@ -56,10 +63,12 @@ describe('a package is one signed text, and no archive', () => {
     for (let at = 0; at < sig.length; at += 7) {
       const changed = Buffer.from(sig)
       changed[at] = (changed[at] ?? 0) ^ 1
-      expect([at, refusal(await publish({ ...packed, signatures: [{ ...signature, sig: changed.toString('base64') }] }))]).toEqual([
+      expect([
         at,
-        '422 invalid_skill',
-      ])
+        refusal(
+          await publish({ ...packed, signatures: [{ ...signature, sig: changed.toString('base64') }] }),
+        ),
+      ]).toEqual([at, '422 invalid_skill'])
     }
     expect(granted(await publish(packed)).state).toBe('quarantined')
   })
@@ -67,46 +76,71 @@ describe('a package is one signed text, and no archive', () => {
   test.each<[string, () => unknown]>([
     ['beside what is in it', () => ({ ...payload(), more: 'a file' })],
     ['in the manifest', () => withManifest({ dev: true })],
-    ['in a tool', () => withManifest({ tools: [{ name: 'run', description: 'x', input_schema: {}, more: true }] })],
+    [
+      'in a tool',
+      () => withManifest({ tools: [{ name: 'run', description: 'x', input_schema: {}, more: true }] }),
+    ],
     ['in its capabilities', () => withManifest({ capabilities: { filesystem: true } })],
-    ['in one of them', () => withManifest({ capabilities: { http: { hosts: ['a.example'], methods: ['GET'], ports: [1] } } })],
+    [
+      'in one of them',
+      () => withManifest({ capabilities: { http: { hosts: ['a.example'], methods: ['GET'], ports: [1] } } }),
+    ],
     [
       'in a credential',
       () =>
         withManifest({
-          capabilities: { credentials: [{ secret: 's', host: 'a.example:443', header: 'authorization', tls: 'intercept' }] },
+          capabilities: {
+            credentials: [{ secret: 's', host: 'a.example:443', header: 'authorization', tls: 'intercept' }],
+          },
         }),
     ],
     ['in its limits', () => withManifest({ limits: { cpu: 1 } })],
     ['in what it is for', () => withManifest({ compat: { world: '0.1.0', edge: '1' } })],
-    ['in its digests', () => withManifest({ integrity: { ...payload().manifest.integrity, more: '0'.repeat(64) } })],
+    [
+      'in its digests',
+      () => withManifest({ integrity: { ...payload().manifest.integrity, more: '0'.repeat(64) } }),
+    ],
   ])('W15 a member that nobody knows, %s, is refused (seed T70)', async (_, value) => {
     expect(refusal(await publish(acme.sign(value())))).toBe('422 invalid_skill')
   })
 
-  test.each(['manifest', 'component', 'sbom', 'provenance'])('W15 one without its `%s` is refused (seed T73)', async (name) => {
-    expect(refusal(await publish(acme.sign({ ...payload(), [name]: undefined })))).toBe('422 invalid_skill')
-  })
+  test.each(['manifest', 'component', 'sbom', 'provenance'])(
+    'W15 one without its `%s` is refused (seed T73)',
+    async (name) => {
+      expect(refusal(await publish(acme.sign({ ...payload(), [name]: undefined })))).toBe('422 invalid_skill')
+    },
+  )
 
   test('W15 what is in it twice is refused, at each level (seed T73)', async () => {
     const text = canonical(payload())
     for (const member of ['"component":', '"format":', '"description":', '"name":', '"sbom":']) {
       const twice = text.replace(member, `${member}"x",${member}`)
       const answer = await publish(signedText(twice))
-      expect([member, answer.ok ? '' : answer.error.detail]).toEqual([member, expect.stringMatching(/appears twice/)])
+      expect([member, answer.ok ? '' : answer.error.detail]).toEqual([
+        member,
+        expect.stringMatching(/appears twice/),
+      ])
     }
   })
 
   test('W15 in another spelling than its one, it is refused', async () => {
     const one = payload()
-    for (const text of [` ${canonical(one)}`, JSON.stringify(one, null, 1), canonical(one).replace('"format"', '"\\u0066ormat"')])
+    for (const text of [
+      ` ${canonical(one)}`,
+      JSON.stringify(one, null, 1),
+      canonical(one).replace('"format"', '"\\u0066ormat"'),
+    ])
       expect(refusal(await publish(signedText(text)))).toBe('422 invalid_skill')
     const packed = acme.sign(one)
     for (const spelled of [`${packed.payload} `, packed.payload.replace(/=*$/, ''), `${packed.payload}\n`]) {
       if (spelled !== packed.payload)
-        expect(refusal(await publish({ ...packed, payload: spelled }))).toMatch(/^(?:422 invalid_skill|400 invalid_request)$/)
+        expect(refusal(await publish({ ...packed, payload: spelled }))).toMatch(
+          /^(?:422 invalid_skill|400 invalid_request)$/,
+        )
     }
-    expect(refusal(await publish(acme.sign({ ...one, component: `${one.component} ` })))).toBe('422 invalid_skill')
+    expect(refusal(await publish(acme.sign({ ...one, component: `${one.component} ` })))).toBe(
+      '422 invalid_skill',
+    )
   })
 
   test('W15 what unpacks to more than it is, is deep or holds a thousand things is refused before it costs (seeds T73, T77)', async () => {
@@ -116,7 +150,10 @@ describe('a package is one signed text, and no archive', () => {
       deep,
       `{"manifest":${deep}}`,
       `[${'0,'.repeat(60_000)}0]`,
-      canonical({ ...payload(), sbom: Object.fromEntries(Array.from({ length: 60_000 }, (_, i) => [`f${i}`, i])) }),
+      canonical({
+        ...payload(),
+        sbom: Object.fromEntries(Array.from({ length: 60_000 }, (_, i) => [`f${i}`, i])),
+      }),
       canonical(payloadOf(acme.manifest(desk.name()), Buffer.alloc(4 * 1024 * 1024 + 1))),
       'PK\u0003\u0004',
       gzipSync(canonical(payload())),
@@ -149,21 +186,34 @@ describe('a package is one signed text, and no archive', () => {
       [...packed.signatures, ...umbrella.sign(payload()).signatures],
     ])
       expect(refusal(await publish({ ...packed, signatures } as SkillPackage))).toBe('400 invalid_request')
-    expect(refusal(await publish({ ...packed, payloadType: 'application/vnd.in-toto+json' } as unknown as SkillPackage))).toBe(
-      '400 invalid_request',
-    )
+    expect(
+      refusal(
+        await publish({ ...packed, payloadType: 'application/vnd.in-toto+json' } as unknown as SkillPackage),
+      ),
+    ).toBe('400 invalid_request')
     const asStatement = seal('application/vnd.in-toto+json', payload(), acme.signer) // T01
     expect(refusal(await publish({ ...asStatement, payloadType: SKILL_TYPE }))).toBe('422 invalid_skill')
   })
 
-  test.each(['..', '../up', 'a/b', 'a:b', 'A', '', '.', '-a', 'a b', 'a\\b', 'é', 'x'.repeat(65), '__proto__'])(
-    'W15 `%s` names no skill, no tool, no publisher and no version (seed T74)',
-    async (name) => {
-      const tools = [{ name, description: 'x', input_schema: { type: 'object' } }]
-      for (const change of [{ id: name }, { version: name }, { publisher: name }, { tools }])
-        expect(refusal(await publish(acme.sign(withManifest(change))))).toBe('422 invalid_skill')
-    },
-  )
+  test.each([
+    '..',
+    '../up',
+    'a/b',
+    'a:b',
+    'A',
+    '',
+    '.',
+    '-a',
+    'a b',
+    'a\\b',
+    'é',
+    'x'.repeat(65),
+    '__proto__',
+  ])('W15 `%s` names no skill, no tool, no publisher and no version (seed T74)', async (name) => {
+    const tools = [{ name, description: 'x', input_schema: { type: 'object' } }]
+    for (const change of [{ id: name }, { version: name }, { publisher: name }, { tools }])
+      expect(refusal(await publish(acme.sign(withManifest(change))))).toBe('422 invalid_skill')
+  })
 
   test('W15 a tool whose name is too long together with its skill’s, or that is named twice, is refused (seed T74)', async () => {
     const tool = (name: string) => ({ name, description: 'x', input_schema: { type: 'object' } })
@@ -189,16 +239,24 @@ describe('a package is one signed text, and no archive', () => {
     'a.example:0',
   ])('W15 `%s` is no host (seed T72)', async (host) => {
     const capabilities = { http: { hosts: [host], methods: ['GET'] } }
-    expect(refusal(await publish(acme.sign(withManifest({ capabilities, wildcards: ['http'] }))))).toBe('422 invalid_skill')
+    expect(refusal(await publish(acme.sign(withManifest({ capabilities, wildcards: ['http'] }))))).toBe(
+      '422 invalid_skill',
+    )
   })
 
   test('W15 no prefix of keys leads out of the skill’s own, and none is no prefix (seed T74)', async () => {
     for (const prefix of ['..', 'a/../b', '/a', ' ', 'a\u0000', 'x'.repeat(129)])
-      expect(refusal(await publish(acme.sign(withManifest({ capabilities: { kv: [prefix] }, wildcards: ['kv'] }))))).toBe(
-        '422 invalid_skill',
-      )
-    expect(refusal(await publish(acme.sign(withManifest({ capabilities: { kv: [] } }))))).toBe('422 invalid_skill')
-    expect(refusal(await publish(acme.sign(withManifest({ capabilities: { secrets: [''] } }))))).toBe('422 invalid_skill')
+      expect(
+        refusal(
+          await publish(acme.sign(withManifest({ capabilities: { kv: [prefix] }, wildcards: ['kv'] }))),
+        ),
+      ).toBe('422 invalid_skill')
+    expect(refusal(await publish(acme.sign(withManifest({ capabilities: { kv: [] } }))))).toBe(
+      '422 invalid_skill',
+    )
+    expect(refusal(await publish(acme.sign(withManifest({ capabilities: { secrets: [''] } }))))).toBe(
+      '422 invalid_skill',
+    )
   })
 
   test('nothing of a skill comes with a call: no module, no text of one, no other skill (seed T70)', async () => {
@@ -218,6 +276,8 @@ describe('a package is one signed text, and no archive', () => {
     }
     const text = Buffer.from('(module)')
     expect(refusal(await publish(acme.pack(acme.manifest(desk.name()), text)))).toBe('422 invalid_skill')
-    expect(refusal(await publish(acme.sign({ ...payload(), component_wat: '(module)' })))).toBe('422 invalid_skill')
+    expect(refusal(await publish(acme.sign({ ...payload(), component_wat: '(module)' })))).toBe(
+      '422 invalid_skill',
+    )
   })
 })

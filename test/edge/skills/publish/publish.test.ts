@@ -4,7 +4,14 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { SkillPackage } from '../../../../shared/wire/skills.ts'
 import { Desk, granted, refusal } from '../../../support/fixtures.ts'
-import { assembled, component, LOG, type Parts, Publisher, type Unbound } from '../../../support/skills/skill.ts'
+import {
+  assembled,
+  component,
+  LOG,
+  type Parts,
+  Publisher,
+  type Unbound,
+} from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
@@ -23,7 +30,8 @@ beforeAll(async () => {
 })
 
 const publish = (body: SkillPackage) => maker.client('publishSkill', { body })
-const put = (code: Uint8Array, change: Partial<Unbound> = {}) => publish(acme.pack(acme.manifest(desk.name(), change), code))
+const put = (code: Uint8Array, change: Partial<Unbound> = {}) =>
+  publish(acme.pack(acme.manifest(desk.name(), change), code))
 /** Why it is refused. */
 async function why(code: Uint8Array, change: Partial<Unbound> = {}): Promise<string> {
   const answer = await put(code, change)
@@ -31,7 +39,8 @@ async function why(code: Uint8Array, change: Partial<Unbound> = {}): Promise<str
 }
 const worldOf = (inside: string): string => `package countersign:skill@0.1.0;
 ${inside}`
-const many = <T>(count: number, made: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => made(i))
+const many = <T>(count: number, made: (i: number) => T): T[] =>
+  Array.from({ length: count }, (_, i) => made(i))
 const ELEMENTS = `(elem (i32.const 0) func ${'0 '.repeat(10_000)})`
 const RUN = 'export run: func(tool: string, input: string) -> result<string, string>;'
 
@@ -48,7 +57,9 @@ describe('who may publish, and what stays', () => {
       changes: [],
     })
     expect(refusal(await desk.root('readTool', { params: { name: `${id}.run` } }))).toBe('404 not_found')
-    expect(refusal(await maker.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))).toBe('403 forbidden')
+    expect(refusal(await maker.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))).toBe(
+      '403 forbidden',
+    )
     granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
     expect(granted(await desk.root('readTool', { params: { name: `${id}.run` } })).executor).toMatchObject({
       kind: 'skill',
@@ -60,22 +71,30 @@ describe('who may publish, and what stays', () => {
     const alone = await desk.operator(['admin', 'sole-admin'])
     const id = desk.name()
     granted(await alone.client('publishSkill', { body: acme.pack(acme.manifest(id), plain) }))
-    expect(granted(await alone.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} })).state).toBe('enabled')
+    expect(
+      granted(await alone.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} })).state,
+    ).toBe('enabled')
   })
 
   test('the same package again is what it made; another one under the version, or another publisher’s, is refused', async () => {
     const id = desk.name()
     const first = granted(await publish(acme.pack(acme.manifest(id), plain)))
     expect(granted(await publish(acme.pack(acme.manifest(id), plain)))).toEqual(first)
-    expect(refusal(await publish(acme.pack(acme.manifest(id, { description: 'another one' }), plain)))).toBe('409 skill_conflict')
-    expect(refusal(await publish(umbrella.pack(umbrella.manifest(id, { version: '2.0.0' }), plain)))).toBe('409 skill_conflict')
+    expect(refusal(await publish(acme.pack(acme.manifest(id, { description: 'another one' }), plain)))).toBe(
+      '409 skill_conflict',
+    )
+    expect(refusal(await publish(umbrella.pack(umbrella.manifest(id, { version: '2.0.0' }), plain)))).toBe(
+      '409 skill_conflict',
+    )
   })
 
   test('a tool that is not the skill’s keeps its name, and one that is can’t be put or deleted by hand', async () => {
     const id = desk.name()
     await desk.tool({}, `${id}.run`)
     granted(await publish(acme.pack(acme.manifest(id), plain)))
-    expect(refusal(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))).toBe('409 skill_conflict')
+    expect(refusal(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))).toBe(
+      '409 skill_conflict',
+    )
     granted(await desk.root('deleteTool', { params: { name: `${id}.run` } }))
     granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
     expect(refusal(await desk.root('deleteTool', { params: { name: `${id}.run` } }))).toBe('409 conflict')
@@ -85,7 +104,9 @@ describe('who may publish, and what stays', () => {
   test('W14 one that no key on the list signed, or that was changed since, is refused', async () => {
     const packed = acme.pack(acme.manifest(desk.name()), plain)
     const claimed = { ...nobody.manifest(desk.name()), publisher: acme.name }
-    expect(refusal(await publish(nobody.pack(nobody.manifest(desk.name()), plain)))).toBe('422 publisher_unknown')
+    expect(refusal(await publish(nobody.pack(nobody.manifest(desk.name()), plain)))).toBe(
+      '422 publisher_unknown',
+    )
     expect(refusal(await publish(nobody.pack(claimed, plain)))).toBe('422 publisher_unknown')
     const [signature] = packed.signatures
     if (signature === undefined) throw new Error('it has no signature')
@@ -97,8 +118,15 @@ describe('who may publish, and what stays', () => {
       expect(refusal(await publish(changed))).toBe('422 invalid_skill')
     granted(await publish(packed))
     granted(await desk.root('deletePublisher', { params: { name: umbrella.name } }))
-    expect(refusal(await publish(umbrella.pack(umbrella.manifest(desk.name()), plain)))).toBe('422 publisher_unknown')
-    granted(await desk.root('putPublisher', { params: { name: umbrella.name }, body: { keys: [umbrella.signer.x] } }))
+    expect(refusal(await publish(umbrella.pack(umbrella.manifest(desk.name()), plain)))).toBe(
+      '422 publisher_unknown',
+    )
+    granted(
+      await desk.root('putPublisher', {
+        params: { name: umbrella.name },
+        body: { keys: [umbrella.signer.x] },
+      }),
+    )
   })
 })
 
@@ -119,14 +147,18 @@ describe('what is no skill', () => {
     [
       'W07 a result of another type (seed T69)',
       {},
-      worldOf('world skill { export run: func(tool: string, input: string) -> result<list<string>, string>; }'),
+      worldOf(
+        'world skill { export run: func(tool: string, input: string) -> result<list<string>, string>; }',
+      ),
       /does not export `run` alone/,
     ],
     ['W07 no `run` at all (seed T69)', {}, worldOf('world skill { }'), /does not export `run` alone/],
     [
       'W07 an error of another type, which the host would lift without end',
       {},
-      worldOf('world skill { export run: func(tool: string, input: string) -> result<string, list<list<u8>>>; }'),
+      worldOf(
+        'world skill { export run: func(tool: string, input: string) -> result<string, list<list<u8>>>; }',
+      ),
       /does not export `run` alone/,
     ],
     [
@@ -156,7 +188,10 @@ describe('what is no skill', () => {
   })
 
   test('W11 a capability that it imports and its manifest does not name', async () => {
-    const code = await component({ imports: [LOG], run: [...w.call(0), ...w.i32(16)].slice(0, 0).concat(w.UNREACHABLE) })
+    const code = await component({
+      imports: [LOG],
+      run: [...w.call(0), ...w.i32(16)].slice(0, 0).concat(w.UNREACHABLE),
+    })
     expect(refusal(await put(code, { capabilities: { clock: true } }))).toBe('422 invalid_skill')
     expect(granted(await put(code, { capabilities: { log: true } })).imports).toEqual(['log'])
   })
@@ -194,14 +229,20 @@ describe('what is no skill', () => {
   })
 
   test('a manifest that is longer than a page of them could be', async () => {
-    const tools = many(10, (i) => ({ name: `t${i}`, description: 'x', input_schema: { type: 'object', description: 'x'.repeat(30_000) } }))
+    const tools = many(10, (i) => ({
+      name: `t${i}`,
+      description: 'x',
+      input_schema: { type: 'object', description: 'x'.repeat(30_000) },
+    }))
     expect(await why(plain, { tools })).toMatch(/the manifest is longer than 262144 characters/)
   })
 
   test('W06 W10 components that are deep, long, cut short or none are refused before the engine sees them', async () => {
     const header = plain.subarray(0, 8)
-    const section = (id: number, bytes: Uint8Array): Uint8Array => Buffer.concat([Uint8Array.of(id), leb(bytes.length), bytes])
-    const inside = (depth: number): Uint8Array => (depth === 0 ? plain : Buffer.concat([header, section(4, inside(depth - 1))]))
+    const section = (id: number, bytes: Uint8Array): Uint8Array =>
+      Buffer.concat([Uint8Array.of(id), leb(bytes.length), bytes])
+    const inside = (depth: number): Uint8Array =>
+      depth === 0 ? plain : Buffer.concat([header, section(4, inside(depth - 1))])
     const types = section(7, Buffer.concat([leb(5_000), Buffer.alloc(20_000, 0x73)]))
     for (const code of [
       inside(20),
@@ -243,8 +284,12 @@ describe('what is no skill', () => {
   })
 })
 
-const leb = (value: number): Uint8Array => Uint8Array.from(value < 128 ? [value] : [(value & 0x7f) | 0x80, ...leb(value >>> 7)])
+const leb = (value: number): Uint8Array =>
+  Uint8Array.from(value < 128 ? [value] : [(value & 0x7f) | 0x80, ...leb(value >>> 7)])
 
 function nested(depth: number): w.Code {
-  return [...Array.from({ length: depth }, () => [0x02, 0x40]).flat(), ...Array.from({ length: depth }, () => 0x0b)]
+  return [
+    ...Array.from({ length: depth }, () => [0x02, 0x40]).flat(),
+    ...Array.from({ length: depth }, () => 0x0b),
+  ]
 }

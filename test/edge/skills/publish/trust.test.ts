@@ -24,13 +24,17 @@ const again = ({ name }: Publisher): Publisher => new Publisher(name)
 
 const publish = (body: SkillPackage, pin?: string) =>
   maker.client('publishSkill', { body, ...(pin === undefined ? {} : { query: { pin } }) })
-const packed = (by: Publisher, id: string, version = '1.0.0'): SkillPackage => by.pack(by.manifest(id, { version }), plain)
-const enable = (id: string, version = '1.0.0') => desk.root('enableSkill', { params: { id, version }, body: {} })
-const read = async (id: string, version = '1.0.0'): Promise<Skill> => granted(await desk.root('readSkill', { params: { id, version } }))
+const packed = (by: Publisher, id: string, version = '1.0.0'): SkillPackage =>
+  by.pack(by.manifest(id, { version }), plain)
+const enable = (id: string, version = '1.0.0') =>
+  desk.root('enableSkill', { params: { id, version }, body: {} })
+const read = async (id: string, version = '1.0.0'): Promise<Skill> =>
+  granted(await desk.root('readSkill', { params: { id, version } }))
 const revoke = (name: string, kid: string, reason = 'it leaked') =>
   desk.root('revokePublisherKey', { params: { name, kid }, body: { reason } })
 const goingBack = (id: string) => desk.root('readRollBack', { params: { id } })
-const back = async (id: string, by = desk.root) => by('rollBackSkill', { params: { id }, body: granted(await goingBack(id)) })
+const back = async (id: string, by = desk.root) =>
+  by('rollBackSkill', { params: { id }, body: granted(await goingBack(id)) })
 
 async function journal(): Promise<JournalEntry[]> {
   const all: JournalEntry[] = []
@@ -41,7 +45,9 @@ async function journal(): Promise<JournalEntry[]> {
   }
 }
 const told = async (about: string): Promise<[string, Record<string, unknown>][]> =>
-  (await journal()).filter(({ body }) => body['skill'] === about || body['publisher'] === about).map(({ kind, body }) => [kind, body])
+  (await journal())
+    .filter(({ body }) => body['skill'] === about || body['publisher'] === about)
+    .map(({ kind, body }) => [kind, body])
 
 describe('a key on the list', () => {
   test('W14 counts for the name that it was put for, and for no other; another’s key is nobody else’s (seed T75)', async () => {
@@ -51,7 +57,9 @@ describe('a key on the list', () => {
     expect(refusal(await publish(acme.pack(asUmbrella, plain)))).toBe('422 publisher_unknown')
     expect(refusal(await publish(packed(again(acme), id)))).toBe('422 publisher_unknown')
     const both = { keys: [umbrella.signer.x, acme.signer.x] }
-    expect(refusal(await desk.root('putPublisher', { params: { name: umbrella.name }, body: both }))).toBe('409 conflict')
+    expect(refusal(await desk.root('putPublisher', { params: { name: umbrella.name }, body: both }))).toBe(
+      '409 conflict',
+    )
     expect(granted(await publish(packed(acme, id))).signed_by).toBe(acme.signer.kid)
   })
 
@@ -60,7 +68,12 @@ describe('a key on the list', () => {
     const [next, id] = [again(acme), desk.name()]
     granted(await publish(packed(acme, id)))
     granted(await enable(id))
-    granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x, next.signer.x] } }))
+    granted(
+      await desk.root('putPublisher', {
+        params: { name: acme.name },
+        body: { keys: [acme.signer.x, next.signer.x] },
+      }),
+    )
     granted(await publish(packed(next, id, '1.1.0')))
     granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [next.signer.x] } }))
     expect((await read(id)).state).toBe('enabled')
@@ -86,7 +99,9 @@ describe('a key on the list', () => {
     ['a key that anybody can sign for', [Buffer.alloc(32).toString('base64url')]],
     ['no key at all', ['x']],
   ])('is none where there is %s', async (_, keys) => {
-    expect(refusal(await desk.root('putPublisher', { params: { name: desk.name() }, body: { keys } }))).toBe('400 invalid_request')
+    expect(refusal(await desk.root('putPublisher', { params: { name: desk.name() }, body: { keys } }))).toBe(
+      '400 invalid_request',
+    )
   })
 })
 
@@ -94,10 +109,18 @@ describe('a key that is pinned on first use', () => {
   test('is pinned because somebody asked for it, and answer, list and journal say who', async () => {
     const [acme, id] = [stranger(), desk.name()]
     expect(refusal(await publish(packed(acme, id)))).toBe('422 publisher_unknown')
-    expect(granted(await publish(packed(acme, id), acme.signer.x))).toMatchObject({ state: 'quarantined', pinned_by: maker.name })
+    expect(granted(await publish(packed(acme, id), acme.signer.x))).toMatchObject({
+      state: 'quarantined',
+      pinned_by: maker.name,
+    })
     expect(granted(await publish(packed(acme, id), acme.signer.x)).pinned_by).toBe(maker.name) // once more is the same
-    const publisher = granted(await desk.root('listPublishers', {})).items.find(({ name }) => name === acme.name)
-    expect(publisher).toMatchObject({ keys: [{ kid: acme.signer.kid, pinned: true, by: maker.name }], revoked: [] })
+    const publisher = granted(await desk.root('listPublishers', {})).items.find(
+      ({ name }) => name === acme.name,
+    )
+    expect(publisher).toMatchObject({
+      keys: [{ kid: acme.signer.kid, pinned: true, by: maker.name }],
+      revoked: [],
+    })
     expect((await told(acme.name)).slice(0, 2)).toMatchObject([
       ['publisher.pinned', { publisher: acme.name, keys: [acme.signer.kid], by: maker.name }],
       ['skill.published', { skill: id, version: '1.0.0', key: acme.signer.kid, by: maker.name }],
@@ -111,7 +134,8 @@ describe('a key that is pinned on first use', () => {
     const other = again(acme)
     expect(refusal(await publish(packed(other, desk.name()), other.signer.x))).toBe('422 publisher_unknown')
     granted(await desk.root('deletePublisher', { params: { name: acme.name } }))
-    for (const one of [other, acme]) expect(refusal(await publish(packed(one, desk.name()), one.signer.x))).toBe('422 publisher_unknown')
+    for (const one of [other, acme])
+      expect(refusal(await publish(packed(one, desk.name()), one.signer.x))).toBe('422 publisher_unknown')
     const put = await listed()
     const third = again(put)
     expect(refusal(await publish(packed(third, desk.name()), third.signer.x))).toBe('422 publisher_unknown')
@@ -120,7 +144,9 @@ describe('a key that is pinned on first use', () => {
   test('is the one that signed; what is refused pins nothing', async () => {
     const [acme, other] = [stranger(), stranger()]
     expect(refusal(await publish(packed(acme, desk.name()), other.signer.x))).toBe('422 publisher_unknown')
-    expect(refusal(await publish(acme.pack(acme.manifest(desk.name()), Buffer.from('not wasm')), acme.signer.x))).toBe('422 invalid_skill')
+    expect(
+      refusal(await publish(acme.pack(acme.manifest(desk.name()), Buffer.from('not wasm')), acme.signer.x)),
+    ).toBe('422 invalid_skill')
     expect(await told(acme.name)).toEqual([])
   })
 
@@ -145,8 +171,14 @@ describe('a key that is revoked', () => {
     const call = { body: { tool: `${id}.run`, args: {} }, wait: 20 } as const
     expect(granted(await agent.client('proposeCallInNewRun', call)).state).toBe('succeeded')
     const { kid } = acme.signer
-    expect(granted(await revoke(acme.name, kid))).toMatchObject({ keys: [], revoked: [{ kid, by: 'root', reason: 'it leaked' }] })
-    expect(granted(await agent.client('proposeCallInNewRun', call)).decision).toMatchObject({ effect: 'deny', policies: ['skill.state'] })
+    expect(granted(await revoke(acme.name, kid))).toMatchObject({
+      keys: [],
+      revoked: [{ kid, by: 'root', reason: 'it leaked' }],
+    })
+    expect(granted(await agent.client('proposeCallInNewRun', call)).decision).toMatchObject({
+      effect: 'deny',
+      policies: ['skill.state'],
+    })
     for (const [of, version] of [
       [id, '1.0.0'],
       [id, '1.1.0'],
@@ -166,7 +198,9 @@ describe('a key that is revoked', () => {
     const acme = await listed()
     granted(await revoke(acme.name, acme.signer.kid))
     for (const name of [acme.name, desk.name()])
-      expect(refusal(await desk.root('putPublisher', { params: { name }, body: { keys: [acme.signer.x] } }))).toBe('422 key_revoked')
+      expect(
+        refusal(await desk.root('putPublisher', { params: { name }, body: { keys: [acme.signer.x] } })),
+      ).toBe('422 key_revoked')
     const elsewhere = { ...acme.manifest(desk.name()), publisher: desk.name() }
     expect(refusal(await publish(acme.pack(elsewhere, plain), acme.signer.x))).toBe('422 key_revoked')
     expect(refusal(await publish(packed(acme, desk.name()), acme.signer.x))).toBe('422 key_revoked')
@@ -198,7 +232,9 @@ describe('a key that is revoked', () => {
     granted(await enable(other))
     granted(await revoke(acme.name, acme.signer.kid))
     expect([(await read(id)).state, (await read(other)).state]).toEqual(['revoked', 'revoked'])
-    expect(refusal(await publish(acme.pack({ ...acme.manifest(desk.name()), publisher: heir }, plain)))).toBe('422 publisher_unknown')
+    expect(refusal(await publish(acme.pack({ ...acme.manifest(desk.name()), publisher: heir }, plain)))).toBe(
+      '422 publisher_unknown',
+    )
   })
 
   test('is revoked for a reason, once, and only if it is theirs', async () => {
@@ -295,18 +331,19 @@ describe('who is to enable', () => {
     expect(seen).toEqual({ from: '1.2.0', to: '1.1.0' })
     const said = () => desk.root('rollBackSkill', { params: { id }, body: seen })
     const two = await Promise.all([said(), said()])
-    expect(two.map((one) => (one.ok ? one.value.version : refusal(one))).sort()).toEqual(['1.1.0', '409 conflict'])
+    expect(two.map((one) => (one.ok ? one.value.version : refusal(one))).sort()).toEqual([
+      '1.1.0',
+      '409 conflict',
+    ])
     expect(refusal(await said())).toBe('409 conflict')
     for (const other of [
       { from: '1.1.0', to: '1.2.0' },
       { from: null, to: '1.0.0' },
     ])
       expect(refusal(await desk.root('rollBackSkill', { params: { id }, body: other }))).toBe('409 conflict')
-    expect(await Promise.all(['1.0.0', '1.1.0', '1.2.0'].map(async (version) => (await read(id, version)).state))).toEqual([
-      'disabled',
-      'enabled',
-      'disabled',
-    ])
+    expect(
+      await Promise.all(['1.0.0', '1.1.0', '1.2.0'].map(async (version) => (await read(id, version)).state)),
+    ).toEqual(['disabled', 'enabled', 'disabled'])
   })
 })
 
@@ -318,8 +355,16 @@ test('what was done with skills is a chain, and each entry a leaf of the log tha
   const all = await journal()
   expect(verifyChain(all).ok).toBe(true)
   const enabled = all.findLast(({ kind, body }) => kind === 'skill.enabled' && body['skill'] === id)
-  expect(enabled?.body).toMatchObject({ version: '1.0.0', from: 'quarantined', to: 'enabled', by: 'root', publisher: acme.name })
-  const changed = all.map((entry) => (entry === enabled ? { ...entry, body: { ...entry.body, by: 'somebody else' } } : entry))
+  expect(enabled?.body).toMatchObject({
+    version: '1.0.0',
+    from: 'quarantined',
+    to: 'enabled',
+    by: 'root',
+    publisher: acme.name,
+  })
+  const changed = all.map((entry) =>
+    entry === enabled ? { ...entry, body: { ...entry.body, by: 'somebody else' } } : entry,
+  )
   expect(verifyChain(changed).ok).toBe(false)
 
   const anyone = anonymous(desk.url)

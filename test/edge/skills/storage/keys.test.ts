@@ -42,11 +42,13 @@ test('what is no key is granted to nobody, whatever the prefix', () => {
     expect([key, faultInKey(key)]).toEqual([key, expect.any(String)])
     expect([key, granted(['', key, key.slice(0, 1)], key)]).toEqual([key, false])
   }
-  for (const key of ['a', '0', 'A_b.c/d-e', 'a//b', 'a'.repeat(256)]) expect([key, faultInKey(key)]).toEqual([key, undefined])
+  for (const key of ['a', '0', 'A_b.c/d-e', 'a//b', 'a'.repeat(256)])
+    expect([key, faultInKey(key)]).toEqual([key, undefined])
 })
 
 test('keys are listed where all that begin so are granted', () => {
-  for (const beginning of ['cache/', 'cache/a', 'cache/a/']) expect(listable(['cache/'], beginning)).toBe(true)
+  for (const beginning of ['cache/', 'cache/a', 'cache/a/'])
+    expect(listable(['cache/'], beginning)).toBe(true)
   for (const beginning of ['', 'c', 'cache', 'other/', 'cache/../', 'cache/ä', 'cache/~'])
     expect(listable(['cache/'], beginning)).toBe(false)
   expect([listable([''], ''), listable([''], '/'), listable([], '')]).toEqual([true, false, false])

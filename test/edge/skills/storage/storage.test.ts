@@ -18,7 +18,12 @@ beforeAll(async () => {
   hurt = await HurtStack.start()
   code = await keeper()
   must(await hurt.operator('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }))
-  must(await hurt.operator('putOperator', { params: { name: 'root' }, body: { roles: ['admin', 'sole-admin'] } }))
+  must(
+    await hurt.operator('putOperator', {
+      params: { name: 'root' },
+      body: { roles: ['admin', 'sole-admin'] },
+    }),
+  )
 })
 afterAll(async () => {
   await hurt?.stop()
@@ -35,10 +40,14 @@ const does = (skill: string, deed: Does, key: string, value?: string): Promise<C
 /** What it returned, or how it ended instead. */
 const said = async (skill: string, deed: Does, key: string, value?: string): Promise<unknown> => {
   const { state, result } = await does(skill, deed, key, value)
-  return state === 'succeeded' ? (JSON.parse(result?.output ?? '') as unknown) : `${result?.error?.code}: ${result?.error?.detail}`
+  return state === 'succeeded'
+    ? (JSON.parse(result?.output ?? '') as unknown)
+    : `${result?.error?.code}: ${result?.error?.detail}`
 }
 const storage = async (id: string, after?: string) =>
-  must(await hurt.operator('readSkillStorage', { params: { id }, query: after === undefined ? {} : { after } }))
+  must(
+    await hurt.operator('readSkillStorage', { params: { id }, query: after === undefined ? {} : { after } }),
+  )
 
 test('a value that was set in one call is there in the next, until it is deleted; keys are listed by how they begin', async () => {
   await enabled('keeps', ['cache/', 'log/'])
@@ -46,13 +55,21 @@ test('a value that was set in one call is there in the next, until it is deleted
   expect(await said('keeps', 'set', 'cache/01', 'grüße')).toBe(true)
   expect(await said('keeps', 'set', 'cache/02', 'two')).toBe(true)
   expect(await said('keeps', 'set', 'log/0001', 'three')).toBe(true)
-  expect([await said('keeps', 'get', 'cache/01'), await said('keeps', 'get', 'cache/02')]).toEqual(['grüße', 'two'])
+  expect([await said('keeps', 'get', 'cache/01'), await said('keeps', 'get', 'cache/02')]).toEqual([
+    'grüße',
+    'two',
+  ])
   expect(await said('keeps', 'keys', '        ', 'cache/')).toEqual(['cache/01', 'cache/02'])
   expect(await said('keeps', 'keys', '        ', 'cache/01')).toEqual(['cache/01'])
   expect(await said('keeps', 'set', 'cache/01', 'anew')).toBe(true)
   expect(await said('keeps', 'get', 'cache/01')).toBe('anew')
-  expect([await said('keeps', 'delete', 'cache/01'), await said('keeps', 'delete', 'cache/01')]).toEqual([true, true])
-  expect([await said('keeps', 'get', 'cache/01'), await said('keeps', 'keys', '        ', 'cache/')]).toEqual([null, ['cache/02']])
+  expect([await said('keeps', 'delete', 'cache/01'), await said('keeps', 'delete', 'cache/01')]).toEqual([
+    true,
+    true,
+  ])
+  expect([await said('keeps', 'get', 'cache/01'), await said('keeps', 'keys', '        ', 'cache/')]).toEqual(
+    [null, ['cache/02']],
+  )
   expect(await storage('keeps')).toMatchObject({
     keys: 2,
     bytes: 8 + 5 + 8 + 7,
@@ -67,13 +84,27 @@ test('W13 another skill with the same keys sees nothing of it, and no other tena
   await enabled('keeps-a', ['cache/'])
   await enabled('keeps-b', ['cache/'])
   await said('keeps-a', 'set', 'cache/01', 'of a')
-  expect([await said('keeps-b', 'get', 'cache/01'), await said('keeps-b', 'keys', '        ', 'cache/')]).toEqual([null, []])
+  expect([
+    await said('keeps-b', 'get', 'cache/01'),
+    await said('keeps-b', 'keys', '        ', 'cache/'),
+  ]).toEqual([null, []])
   await said('keeps-b', 'set', 'cache/01', 'of b')
-  expect([await said('keeps-a', 'get', 'cache/01'), await said('keeps-b', 'get', 'cache/01')]).toEqual(['of a', 'of b'])
+  expect([await said('keeps-a', 'get', 'cache/01'), await said('keeps-b', 'get', 'cache/01')]).toEqual([
+    'of a',
+    'of b',
+  ])
   // The tenant is part of the name by which the platform finds the object.
   const path = (name: string) =>
-    join(hurt.stack.state.dir, 'edge/objects/countersign-skill', `${objectId('countersign-skill', name)}.sqlite`)
-  expect(['default/keeps-a', 'keeps-a', 'other/keeps-a'].map((name) => existsSync(path(name)))).toEqual([true, false, false])
+    join(
+      hurt.stack.state.dir,
+      'edge/objects/countersign-skill',
+      `${objectId('countersign-skill', name)}.sqlite`,
+    )
+  expect(['default/keeps-a', 'keeps-a', 'other/keeps-a'].map((name) => existsSync(path(name)))).toEqual([
+    true,
+    false,
+    false,
+  ])
 })
 
 test('W11 a key that was not granted ends the call, whatever is done with it; what is no key is an error that the skill can read', async () => {
@@ -83,13 +114,19 @@ test('W11 a key that was not granted ends the call, whatever is done with it; wh
   for (const beginning of ['', 'cach', 'other/'])
     expect(await said('bounded', 'keys', '        ', beginning)).toMatch(/^capability_denied: /)
   for (const key of ['cache/..', 'cache/ä', '/cache/1', 'cache/ 1', '        '])
-    expect([key, await said('bounded', 'set', key, 'x')]).toEqual([key, expect.stringMatching(/^skill_error: .*key/)])
+    expect([key, await said('bounded', 'set', key, 'x')]).toEqual([
+      key,
+      expect.stringMatching(/^skill_error: .*key/),
+    ])
   expect((await storage('bounded')).keys).toBe(0)
 })
 
 test('the wildcard is all keys of the skill, and still none of another', async () => {
   await enabled('all-keys', [''])
-  expect([await said('all-keys', 'set', 'anything', 'x'), await said('all-keys', 'keys', '        ')]).toEqual([true, ['anything']])
+  expect([
+    await said('all-keys', 'set', 'anything', 'x'),
+    await said('all-keys', 'keys', '        '),
+  ]).toEqual([true, ['anything']])
 })
 
 test('a value, and all values together, are bounded: the skill is told, what there was stays, and room that is made can be used', async () => {
@@ -106,7 +143,10 @@ test('a value, and all values together, are bounded: the skill is told, what the
   )
   expect(await said('fills', 'setLarge', key(0))).toBe(true) // in the place of what there was
   expect(await storage('fills')).toMatchObject(sums)
-  expect([await said('fills', 'delete', key(1)), await said('fills', 'setLarge', key(most))]).toEqual([true, true])
+  expect([await said('fills', 'delete', key(1)), await said('fills', 'setLarge', key(most))]).toEqual([
+    true,
+    true,
+  ])
   expect(await storage('fills')).toMatchObject(sums)
 })
 
@@ -122,12 +162,14 @@ test('keys are bounded, and listed whole or not at all', async () => {
   db.exec('commit')
   db.close()
   await revive(hurt.stack.edge)
-  expect([await said('counts', 'set', 'many/yyy', 'x'), await said('counts', 'set', 'many/xxx', 'x')]).toEqual([
-    true,
-    `skill_error: the skill keeps ${LIMITS.skill_keys} keys already; delete some`,
-  ])
+  expect([
+    await said('counts', 'set', 'many/yyy', 'x'),
+    await said('counts', 'set', 'many/xxx', 'x'),
+  ]).toEqual([true, `skill_error: the skill keeps ${LIMITS.skill_keys} keys already; delete some`])
   expect(await said('counts', 'set', 'many/zzz', 'anew')).toBe(true)
-  expect(await said('counts', 'keys', '        ', 'many/')).toMatch(/^skill_error: more than 1000 keys begin so/)
+  expect(await said('counts', 'keys', '        ', 'many/')).toMatch(
+    /^skill_error: more than 1000 keys begin so/,
+  )
   expect(await said('counts', 'keys', '        ', 'many/000')).toHaveLength(100)
   const [first, second] = [await storage('counts'), await storage('counts', 'many/00099')]
   expect([first.keys, first.items.length, first.items.at(-1)?.key, second.items[0]?.key]).toEqual([
@@ -147,14 +189,19 @@ test('what was kept is there after a kill, in the next version, and after the sk
   await enabled('lasts', ['cache/'], { version: '1.1.0' })
   expect(await said('lasts', 'get', 'cache/01')).toBe('kept')
   for (const state of ['disableSkill', 'revokeSkill'] as const)
-    must(await hurt.operator(state, { params: { id: 'lasts', version: '1.1.0' }, body: { reason: 'a test' } }))
+    must(
+      await hurt.operator(state, { params: { id: 'lasts', version: '1.1.0' }, body: { reason: 'a test' } }),
+    )
   expect((await does('lasts', 'get', 'cache/01')).state).toBe('denied')
   expect(await storage('lasts')).toMatchObject({ keys: 1, items: [{ key: 'cache/01' }], clearings: [] })
   const cleared = must(await hurt.operator('clearSkillStorage', { params: { id: 'lasts' } }))
   expect(cleared).toMatchObject({ by: 'root', keys: 1, bytes: 14 })
   expect(await storage('lasts')).toEqual({ keys: 0, bytes: 0, items: [], clearings: [cleared] })
   must(await hurt.operator('enableSkill', { params: { id: 'lasts', version: '1.0.0' }, body: {} }))
-  expect([await said('lasts', 'get', 'cache/01'), await said('lasts', 'set', 'cache/01', 'again')]).toEqual([null, true])
+  expect([await said('lasts', 'get', 'cache/01'), await said('lasts', 'set', 'cache/01', 'again')]).toEqual([
+    null,
+    true,
+  ])
 })
 
 test('operators see keys and sizes, and no values; these lie in the skill’s own object alone', async () => {

@@ -41,7 +41,9 @@ granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body:
 
 const told = (output: string | undefined): unknown => JSON.parse(output ?? '{}').told
 async function called(deeds: readonly Deed[]): Promise<unknown> {
-  const { state, result } = granted(await agent.client('proposeCallInNewRun', { body: { tool: `${id}.run`, args: { deeds } }, wait: 20 }))
+  const { state, result } = granted(
+    await agent.client('proposeCallInNewRun', { body: { tool: `${id}.run`, args: { deeds } }, wait: 20 }),
+  )
   return state === 'succeeded' ? told(result?.output) : result?.error
 }
 const trial = (deeds: readonly Deed[], kv: Record<string, string>) =>
@@ -97,16 +99,25 @@ test('keys, at the bound of those that are listed', async () => {
   const real = await called([['delete', 'b/one'], ...deeds])
   const many = `more than ${LIMITS.skill_keys_listed} keys begin so; ask for a longer beginning`
   expect(real).toEqual(['deleted', 'set', before + 49, 'set', before + 50, 'set', many, before])
-  const recorded = Object.fromEntries(Array.from({ length: before }, (_, n) => [`b/k${String(n).padStart(4, '0')}`, 'x']))
+  const recorded = Object.fromEntries(
+    Array.from({ length: before }, (_, n) => [`b/k${String(n).padStart(4, '0')}`, 'x']),
+  )
   expect(await tried([['delete', 'b/one'], ...deeds], recorded)).toEqual(real)
 })
 
 test('what no skill could have kept is not recorded', async () => {
-  for (const key of ['', 'a/..', 'ü', '-']) expect(refusal(await trial([], { 'a/fine': '', [key]: '' }))).toBe('422 invalid_arguments')
+  for (const key of ['', 'a/..', 'ü', '-'])
+    expect(refusal(await trial([], { 'a/fine': '', [key]: '' }))).toBe('422 invalid_arguments')
 })
 
 test('more keys than are kept are refused, and those that are there can be written over', () => {
   const all = { keys: LIMITS.skill_keys, bytes: 0 }
-  expect(afterSetting(all, undefined, 'k', new Uint8Array(1))).toMatchObject({ ok: false, error: { code: 'limit_reached' } })
-  expect(afterSetting(all, 1, 'k', new Uint8Array(1))).toEqual({ ok: true, value: { keys: LIMITS.skill_keys, bytes: 1 } })
+  expect(afterSetting(all, undefined, 'k', new Uint8Array(1))).toMatchObject({
+    ok: false,
+    error: { code: 'limit_reached' },
+  })
+  expect(afterSetting(all, 1, 'k', new Uint8Array(1))).toEqual({
+    ok: true,
+    value: { keys: LIMITS.skill_keys, bytes: 1 },
+  })
 })

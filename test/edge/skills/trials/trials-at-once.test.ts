@@ -21,16 +21,26 @@ beforeAll(async () => {
   granted(await author.client('publishSkill', { body: acme.pack(acme.manifest('good'), await component()) }))
   granted(await desk.root('enableSkill', { params: { id: 'good', version: '1.0.0' }, body: {} }))
   const agent = await desk.agent()
-  called = async () => granted(await agent.client('proposeCallInNewRun', { body: { tool: 'good.run', args: {} }, wait: 20 })).state
+  called = async () =>
+    granted(await agent.client('proposeCallInNewRun', { body: { tool: 'good.run', args: {} }, wait: 20 }))
+      .state
 })
 afterAll(async () => {
   await stack.stop()
 })
 
-const trial = async (id: string, parts: Parts, signal = AbortSignal.timeout(30_000)): Promise<number | string> => {
+const trial = async (
+  id: string,
+  parts: Parts,
+  signal = AbortSignal.timeout(30_000),
+): Promise<number | string> => {
   const manifest = acme.manifest(id, { limits: { fuel: 10_000_000_000, timeout_ms: 10_000 } })
   const trials = Array.from({ length: 4 }, () => ({ tool: 'run', input: {} }))
-  const body = JSON.stringify({ manifest, component: Buffer.from(await component(parts)).toString('base64'), trials })
+  const body = JSON.stringify({
+    manifest,
+    component: Buffer.from(await component(parts)).toString('base64'),
+    trials,
+  })
   const headers = { authorization: `Bearer ${author.key}`, 'content-type': 'application/json' }
   return fetch(`${desk.url}/v1/skills/trials`, { method: 'POST', headers, body, signal }).then(
     async (answer) => {
@@ -50,7 +60,9 @@ test('four at once, again and again', async () => {
 
 test('some that never end, whose authors hang up', async () => {
   const endless = { run: [...w.loop(w.br(0)), w.UNREACHABLE] }
-  const gone = await Promise.all(['a', 'b', 'c', 'd'].map((id, n) => trial(id, endless, AbortSignal.timeout(300 + 200 * n))))
+  const gone = await Promise.all(
+    ['a', 'b', 'c', 'd'].map((id, n) => trial(id, endless, AbortSignal.timeout(300 + 200 * n))),
+  )
   expect(gone).toEqual(['TimeoutError', 'TimeoutError', 'TimeoutError', 'TimeoutError'])
   for (let i = 0; i < 5; i++) expect(await called()).toBe('succeeded')
   expect(await trial('e', {})).toBe(200)

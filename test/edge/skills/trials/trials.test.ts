@@ -34,8 +34,14 @@ const ask = (
       trials: trials.map(({ input = {}, tool = 'run', host = {} }) => ({ tool, input, host })) as never, // what a test leaves out has its default
     },
   })
-async function tried(source: string, capabilities: UnboundManifest['capabilities'], ...trials: Trials): Promise<Tried[]> {
-  const names = Object.keys(capabilities).map((name) => (name === 'channels' ? 'channel' : name)) as SkillCapability[] // the manifest's own
+async function tried(
+  source: string,
+  capabilities: UnboundManifest['capabilities'],
+  ...trials: Trials
+): Promise<Tried[]> {
+  const names = Object.keys(capabilities).map((name) =>
+    name === 'channels' ? 'channel' : name,
+  ) as SkillCapability[] // the manifest's own
   const code = await javaScriptSkill(
     source,
     names.filter((name) => (name as string) !== 'credentials'),
@@ -47,7 +53,12 @@ describe('a trial', () => {
   test('is a call as it would be: its result, its log, its fuel, the same each time', async () => {
     const source = `import { write } from 'countersign:skill/log'
       export const run = (tool, input) => { write('info', tool); return input }`
-    const [one, two] = await tried(source, { log: true }, { input: { b: 1, a: 'ü' } }, { input: { b: 1, a: 'ü' } })
+    const [one, two] = await tried(
+      source,
+      { log: true },
+      { input: { b: 1, a: 'ü' } },
+      { input: { b: 1, a: 'ü' } },
+    )
     expect(one).toMatchObject({
       outcome: { kind: 'returned' },
       output: '{"a":"ü","b":1}',
@@ -106,9 +117,14 @@ describe('a trial', () => {
       { request: `GET ${url}`, headers: { 'x-from': 'ann', 'x-api-key': 'k s3' }, body: '', answered: true },
     ])
     expect(unknown?.output).toBe('{"why":"the host could not be reached"}')
-    expect(unknown?.requests).toMatchObject([{ headers: { 'x-from': 'value-of-name', 'x-api-key': 'k value-of-key' }, answered: false }])
+    expect(unknown?.requests).toMatchObject([
+      { headers: { 'x-from': 'value-of-name', 'x-api-key': 'k value-of-key' }, answered: false },
+    ])
     expect(gone?.requests).toMatchObject([{ answered: true }])
-    expect(elsewhere?.outcome).toMatchObject({ kind: 'capability_denied', detail: expect.stringContaining('evil.example') })
+    expect(elsewhere?.outcome).toMatchObject({
+      kind: 'capability_denied',
+      detail: expect.stringContaining('evil.example'),
+    })
     expect(elsewhere?.requests).toEqual([])
   })
 
@@ -125,11 +141,25 @@ describe('a trial', () => {
       }`
     const host = { kv: { 'a/old': '1', 'a/kept': '2', 'b/other': '3' } }
     const [one, two] = await tried(source, { kv: ['a/'], channels: ['ops'] }, { host }, {})
-    expect(JSON.parse(one?.output ?? '')).toEqual({ before: ['a/kept', 'a/old'], kept: '2', none: true, why: 'a segment of a key is `..`' })
-    expect(one).toMatchObject({ kv: { 'a/kept': '2', 'a/new': 'ü', 'b/other': '3' }, posts: [{ channel: 'ops', text: 'hello' }] })
+    expect(JSON.parse(one?.output ?? '')).toEqual({
+      before: ['a/kept', 'a/old'],
+      kept: '2',
+      none: true,
+      why: 'a segment of a key is `..`',
+    })
+    expect(one).toMatchObject({
+      kv: { 'a/kept': '2', 'a/new': 'ü', 'b/other': '3' },
+      posts: [{ channel: 'ops', text: 'hello' }],
+    })
     expect(two).toMatchObject({ kv: { 'a/new': 'ü' } })
-    const [other] = await tried(`import { get } from 'countersign:skill/kv'\nexport const run = () => get('b/x') ?? '{}'`, { kv: ['a/'] })
-    expect(other?.outcome).toMatchObject({ kind: 'capability_denied', detail: expect.stringContaining('b/x') })
+    const [other] = await tried(
+      `import { get } from 'countersign:skill/kv'\nexport const run = () => get('b/x') ?? '{}'`,
+      { kv: ['a/'] },
+    )
+    expect(other?.outcome).toMatchObject({
+      kind: 'capability_denied',
+      detail: expect.stringContaining('b/x'),
+    })
   })
 
   test('ends as a call would that fails', async () => {
@@ -139,8 +169,18 @@ describe('a trial', () => {
       if (how === 'text') return 'no JSON'
       if (how === 'loop') for (;;);
     }`
-    const ended = await tried(source, {}, { input: { how: 'throw' } }, { input: { how: 'text' } }, { input: { how: 'loop' } })
-    expect(ended.map(({ outcome }) => outcome.kind)).toEqual(['skill_error', 'invalid_output', 'fuel_exhausted'])
+    const ended = await tried(
+      source,
+      {},
+      { input: { how: 'throw' } },
+      { input: { how: 'text' } },
+      { input: { how: 'loop' } },
+    )
+    expect(ended.map(({ outcome }) => outcome.kind)).toEqual([
+      'skill_error',
+      'invalid_output',
+      'fuel_exhausted',
+    ])
     expect(ended[0]?.outcome).toMatchObject({ detail: 'no such order' })
   })
 
@@ -160,7 +200,13 @@ describe('is refused', () => {
   test.each<[string, () => Promise<Uint8Array>, Partial<UnboundManifest>, Trials, string]>([
     ['what is no component', async () => new Uint8Array(100), {}, [{}], '422 invalid_skill'],
     ['what can’t be paid for', () => whole({ memory: { min: 60_000 } }), {}, [{}], '422 invalid_skill'],
-    ['what needs more than it says', () => javaScriptSkill(HELLO, ['kv']), { capabilities: {} }, [{}], '422 invalid_skill'],
+    [
+      'what needs more than it says',
+      () => javaScriptSkill(HELLO, ['kv']),
+      { capabilities: {} },
+      [{}],
+      '422 invalid_skill',
+    ],
     ['a tool that it has not', () => whole(), {}, [{ tool: 'other' }], '422 invalid_arguments'],
     [
       'input that does not fit',
@@ -172,11 +218,25 @@ describe('is refused', () => {
     [
       'a schema that no tool may bring',
       () => whole(),
-      { tools: [{ name: 'run', description: 'x', input_schema: { type: 'object', properties: { a: { pattern: '(a+)+$' } } } }] },
+      {
+        tools: [
+          {
+            name: 'run',
+            description: 'x',
+            input_schema: { type: 'object', properties: { a: { pattern: '(a+)+$' } } },
+          },
+        ],
+      },
       [{}],
       '422 invalid_schema',
     ],
-    ['more trials than may be at once', () => whole(), {}, Array.from({ length: LIMITS.trials + 1 }, () => ({})), '400 invalid_request'],
+    [
+      'more trials than may be at once',
+      () => whole(),
+      {},
+      Array.from({ length: LIMITS.trials + 1 }, () => ({})),
+      '400 invalid_request',
+    ],
     ['none at all', () => whole(), {}, [], '400 invalid_request'],
   ])('%s', async (_, code, change, trials, refused) => {
     expect(refusal(await ask(await code(), change, trials))).toBe(refused)
@@ -213,7 +273,9 @@ test('W01 a trial that never ends holds nobody up for longer than its fuel lasts
 
 test('W01 trials at once burn together what one call may, and it is the same ones that do each time', async () => {
   // What it asks to be filled is paid for before it turns out that there is no such memory: 2^29 units, in no time.
-  const costly = await component({ run: [...w.i32(0), ...w.i32(0), ...w.i32(-1), ...w.bulk(11, 0), w.UNREACHABLE] })
+  const costly = await component({
+    run: [...w.i32(0), ...w.i32(0), ...w.i32(-1), ...w.bulk(11, 0), w.UNREACHABLE],
+  })
   const times = (count: number) =>
     ask(
       costly,
@@ -221,7 +283,9 @@ test('W01 trials at once burn together what one call may, and it is the same one
       Array.from({ length: count }, () => ({})),
     )
   const fitting = Math.floor(LIMITS.trials_fuel / 2 ** 29)
-  expect(granted(await times(fitting)).items.map(({ outcome }) => outcome.kind)).toEqual(Array.from({ length: fitting }, () => 'trap'))
+  expect(granted(await times(fitting)).items.map(({ outcome }) => outcome.kind)).toEqual(
+    Array.from({ length: fitting }, () => 'trap'),
+  )
   for (let again = 0; again < 2; again++) {
     const refused = await times(LIMITS.trials)
     expect([refusal(refused), refused.ok ? '' : refused.error.detail]).toEqual([
