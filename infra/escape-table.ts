@@ -1,5 +1,5 @@
-// Owns what the results of the tests say of each attack line: contained with the defences on, at work with one of them off, or why that
-// can't be shown here. There is no second list: lines and their words are SECURITY.md's, all else is in the tests' names and results. Pure.
+// Builds the table of `npm run test:escape` from the attack catalogue and the results of the tests: for each attack on the sandbox, whether
+// it fails with all defences on, and whether it works with one of them removed, or why this machine can't show that. Pure.
 //
 // A test's name begins with its lines, and says what it shows:
 //   S22 …                      with every defence on, the attack fails
@@ -7,11 +7,12 @@
 //   S50 D1 …                   either may name the defect that it was written for
 //   S22 not shown here: WHY    taking the defence off shows nothing on this machine; the test holds the WHY itself
 
+import type { Attack } from './attacks.ts'
+
 export const CODE = '[SNWGPQKTJV]\\d\\d'
 
 /** One test, with the titles of the groups that it is in. */
 export type TestResult = { readonly titles: readonly string[]; readonly status: string }
-export type Attack = { readonly line: string; readonly words: string }
 
 export type Row = Attack & {
   /** Tests that hold the attack off: how many passed, of how many. */
@@ -24,18 +25,15 @@ export type Row = Attack & {
 }
 type Tally = { readonly passed: number; readonly of: number }
 
-const NAMED = new RegExp(`^(${CODE}(?:,? ${CODE})*):? `)
-const ATTACK = new RegExp(`^\\| (${CODE}) \\| ([^|]+) \\|`)
+const CODES = `${CODE}(?:,? ${CODE})*`
+/** A test that is made from a table may name all codes of the table before the row's own: `S44 S45: S44 …`. The row's own count. */
+const NAMED = new RegExp(`^(?:${CODES}: )?(${CODES}):? `)
 const WITHOUT = /^(?:D\d+ )?without (.+?): /
 const NOT_SHOWN = /^not shown here: (.+)$/
 
-/** The lines that a sandbox must hold off, as the document lists them. */
-export const attacksOf = (document: string): Attack[] =>
-  document
-    .split('\n')
-    .map((text) => ATTACK.exec(text))
-    .flatMap((found) => (found === null ? [] : [{ line: found[1] ?? '', words: found[2] ?? '' }]))
-    .filter(({ line }) => /^[SN]/.test(line))
+/** The attacks that a sandbox and its network must hold off. */
+export const attacksOf = (catalogue: readonly Attack[]): Attack[] =>
+  catalogue.filter(({ line }) => /^[SN]/.test(line))
 
 type Said = { readonly lines: readonly string[]; readonly rest: string; readonly passed: boolean }
 
@@ -44,7 +42,11 @@ function saidBy({ titles, status }: TestResult): Said | undefined {
   const title = titles.findLast((text) => NAMED.test(text))
   const named = title === undefined ? null : NAMED.exec(title)
   if (title === undefined || named === null) return undefined
-  return { lines: named[1]?.match(new RegExp(CODE, 'g')) ?? [], rest: title.slice(named[0].length), passed: status === 'passed' }
+  return {
+    lines: named[1]?.match(new RegExp(CODE, 'g')) ?? [],
+    rest: title.slice(named[0].length),
+    passed: status === 'passed',
+  }
 }
 
 export function rowsOf(attacks: readonly Attack[], results: readonly TestResult[]): Row[] {
@@ -68,10 +70,18 @@ function rowOf(attack: Attack, said: readonly Said[]): Row {
   const open = [
     ...(contained.of === 0 ? ['no test'] : contained.passed < contained.of ? ['not contained'] : []),
     ...(without.length === 0 && reasons.length === 0 ? ['nothing shows that the test bites'] : []),
-    ...without.filter(({ works }) => !works).map(({ defence }) => `without ${defence} the attack does not work`),
+    ...without
+      .filter(({ works }) => !works)
+      .map(({ defence }) => `without ${defence} the attack does not work`),
     ...reasons.filter(({ passed }) => !passed).map(() => 'the reason does not hold'),
   ]
-  return { ...attack, contained, without, notShown: reasons.map(({ rest }) => NOT_SHOWN.exec(rest)?.[1] ?? ''), open }
+  return {
+    ...attack,
+    contained,
+    without,
+    notShown: reasons.map(({ rest }) => NOT_SHOWN.exec(rest)?.[1] ?? ''),
+    open,
+  }
 }
 
 const shownBy = ({ without, notShown }: Pick<Row, 'without' | 'notShown'>): string[] => [
@@ -97,7 +107,10 @@ export function written(rows: readonly Row[]): string {
       .trimEnd(),
   )
   const open = rows.flatMap(({ line, open: faults }) => faults.map((fault) => `${line} is open: ${fault}`))
-  return [...lines, '', ...open, `${rows.length - rows.filter((row) => row.open.length > 0).length} of ${rows.length} lines hold`].join(
-    '\n',
-  )
+  return [
+    ...lines,
+    '',
+    ...open,
+    `${rows.length - rows.filter((row) => row.open.length > 0).length} of ${rows.length} lines hold`,
+  ].join('\n')
 }

@@ -5,9 +5,8 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { testedIn } from './check/attacks.ts'
-import { titlesOf } from './check/titles.ts'
-import { readTree } from './check/tree.ts'
+import { ATTACKS } from './attacks.ts'
+import { listTests, testedIn } from './check/attacks.ts'
 import { attacksOf, rowsOf, written } from './escape-table.ts'
 import { installForTests } from './packages.ts'
 import { sayOnStderr as say } from './setup.ts'
@@ -15,14 +14,18 @@ import { ROOT } from './state.ts'
 import { fail } from './terminal.ts'
 
 /** What we read of vitest's JSON report. */
-type Report = { testResults: { assertionResults: { ancestorTitles: string[]; title: string; status: string }[] }[] }
+type Report = {
+  testResults: { assertionResults: { ancestorTitles: string[]; title: string; status: string }[] }[]
+}
 
 const ready = installForTests(say)
 if (!ready.ok) fail(say, ready.error)
 
-const attacks = attacksOf(readFileSync(join(ROOT, 'SECURITY.md'), 'utf8'))
-const named = testedIn(titlesOf(readTree(ROOT)))
-const files = [...new Set(attacks.flatMap(({ line }) => named.get(line) ?? []))].filter((file) => file.endsWith('.test.ts'))
+const attacks = attacksOf(ATTACKS)
+const named = testedIn(listTests(ROOT))
+const files = [...new Set(attacks.flatMap(({ line }) => named.get(line) ?? []))].filter((file) =>
+  file.endsWith('.test.ts'),
+)
 
 const folder = mkdtempSync(join(tmpdir(), 'cs-escape-'))
 const file = join(folder, 'report.json')
