@@ -75,7 +75,7 @@ export const SPANS: readonly number[] = [LIMITS.standing_s, 3_600, 600, 60]
 /** As many by the minute as there is room for, the longest that policy lets stand. */
 const offered = (most: number): number[] => SPANS.filter((seconds) => seconds < LIMITS.standing_s && seconds <= most).slice(0, 2)
 
-/** What may be answered; no comes first, and is the default (T28). */
+/** What may be answered; no comes first, and is the default. */
 export function optionsFor({ standing }: Approval['prompt']): Approval['options'] {
   const most = standing?.most_s ?? 0
   return [

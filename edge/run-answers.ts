@@ -243,7 +243,7 @@ export class Answers {
     return approval.ok && isRevoked(approval.value, approver)
   }
 
-  /** Only what was taken as an answer stands: a late one, or one that policy overruled, does not (N19). */
+  /** Only what was taken as an answer stands: a late one, or one that policy overruled, does not. */
   async #stand({ record: run }: RunRow, record: CallRecord, given: Answered, policySet: string): Promise<Result<true>> {
     const taken = given.decision === 'deny' ? record.status.state === 'rejected' : record.status.state !== 'denied'
     const kept = taken ? standingOf(run, record, given, policySet) : null

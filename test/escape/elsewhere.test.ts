@@ -42,7 +42,7 @@ test('what the system can’t keep is refused, never weakened', () => {
 })
 
 test.each(['cmd', 'CMD.EXE', 'C:\\Windows\\System32\\cmd.exe', 'run.bat', 'C:/tools/x.CMD'])(
-  'no wrapper of %s reads arguments (seed T55)',
+  'no wrapper of %s reads arguments',
   (program) => {
     const planned = onWindows(planOf([program, '/c', 'echo %PATH% ! " \r\n'], { tier: 'B' }), 'C:/w')
     expect(planned).toMatchObject({ ok: false, error: { code: 'invalid_input' } })

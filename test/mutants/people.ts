@@ -126,7 +126,7 @@ export const PEOPLE: readonly Held[] = [
     area: 'console',
     file: 'edge/console/session.ts',
     tests: ['test/edge/console.test.ts'],
-    titled: 'K05|seed T25',
+    titled: 'K05|a decision needs a session|each page asks policy',
     lines: [
       ['; HttpOnly; SameSite=Strict', '; SameSite=Strict', 'A script on a page of ours reads the session of an operator.'],
       ['; HttpOnly; SameSite=Strict', '; HttpOnly; SameSite=None', 'Another site sends requests with an operator’s session.'],

@@ -69,7 +69,7 @@ describe('a bill of materials', () => {
       /write a `purl` as `pkg:type\/name@version`/,
     ],
     ['with something else in its list', { components: ['left-pad'] }, '/sbom/components', /./],
-  ])('%s is refused (seed T73)', async (_, change, at, message) => {
+  ])('%s is refused', async (_, change, at, message) => {
     expect(faults(await put({}, { sbom: change }))).toEqual([[at, expect.stringMatching(message)]])
   })
 
@@ -131,7 +131,7 @@ describe('a provenance', () => {
       '/provenance/predicate/buildDefinition/buildType',
       /say how it was built/,
     ],
-  ])('%s is refused (seed T73)', async (_, change, at, message) => {
+  ])('%s is refused', async (_, change, at, message) => {
     expect(faults(await put({}, { provenance: change }))).toEqual([[at, expect.stringMatching(message)]])
   })
 
@@ -148,7 +148,7 @@ describe('a provenance', () => {
 })
 
 test.each(['component_sha256', 'sbom_sha256', 'provenance_sha256'] as const)(
-  'W14 a `%s` that is another one’s is refused (seed T73)',
+  'W14 a `%s` that is another one’s is refused',
   async (name) => {
     const payload = payloadOf(manifest(), plain)
     const integrity = { ...payload.manifest.integrity, [name]: sha256('another one') }
@@ -169,7 +169,7 @@ test('W14 a bill or a provenance that was changed after it was bound is refused,
 })
 
 describe('what is asked for', () => {
-  test('W11 and not declared is refused (seed T71)', async () => {
+  test('W11 and not declared is refused', async () => {
     const code = await component({ imports: [LOG, CLOCK], run: [w.UNREACHABLE] })
     expect(faults(await put({ capabilities: { log: true } }, {}, code))).toEqual([
       ['/manifest/capabilities', expect.stringMatching(/imports `clock`, which is not declared; declare it, or build without/)],
@@ -177,7 +177,7 @@ describe('what is asked for', () => {
     expect(granted(await put({ capabilities: { log: true, clock: true } }, {}, code)).imports.sort()).toEqual(['clock', 'log'])
   })
 
-  test('and declared is given only as far as policy goes (seed T71)', async () => {
+  test('and declared is given only as far as policy goes', async () => {
     const http = { hosts: ['api.example.com:443'], methods: ['GET' as const] }
     const skill = granted(await put({ capabilities: { http, secrets: ['token'] } }))
     granted(await reviewer.client('enableSkill', { params: { id: skill.id, version: skill.version }, body: {} }))
@@ -196,7 +196,7 @@ describe('what is asked for', () => {
     )
   })
 
-  test('W11 of a world that is not ours is refused, a file system above all (seed T77)', async () => {
+  test('W11 of a world that is not ours is refused, a file system above all', async () => {
     const wit =
       'package wasi:filesystem@0.2.0; interface types { stat: func() -> u32; } world skill { import types; export run: func(tool: string, input: string) -> result<string, string>; }'
     const imports = [{ from: 'wasi:filesystem/types@0.2.0', name: 'stat', params: [], results: [w.I32] }]
@@ -205,7 +205,7 @@ describe('what is asked for', () => {
     expect(answer.ok ? '' : answer.error.detail).toMatch(/wasi:filesystem\/types@0.2.0/)
   })
 
-  test('and more than `run` exported is refused (seed T77)', async () => {
+  test('and more than `run` exported is refused', async () => {
     const exports = Array.from({ length: 130 }, (_, i) => `export more-x${i}: func();`).join(' ')
     const others = Array.from({ length: 130 }, (_, i) => ({ params: [], results: [], as: `more-x${i}`, body: [] }))
     const wit = `package countersign:skill@0.1.0; world skill { ${exports} export run: func(tool: string, input: string) -> result<string, string>; }`
@@ -213,7 +213,7 @@ describe('what is asked for', () => {
     expect(answer.ok ? '' : `${answer.error.code}: ${answer.error.detail}`).toMatch(/^invalid_skill: .*does not export `run` alone/)
   })
 
-  test('as a wildcard without saying so is refused (seed T74)', async () => {
+  test('as a wildcard without saying so is refused', async () => {
     const capabilities = { http: { hosts: ['api.example.com', '.example.org'], methods: ['GET' as const] }, kv: [''] }
     expect(faults(await put({ capabilities }))).toEqual([
       [

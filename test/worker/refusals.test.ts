@@ -34,7 +34,7 @@ test('as root it does not start, whatever the command', () => {
   expect(lone.edge.heard.map(({ route }) => route)).toEqual(['enroll'])
 })
 
-test.each(['darwin', 'win32'])('on %s it does not start: no sandbox is proven there (seed T56)', (platform) => {
+test.each(['darwin', 'win32'])('on %s it does not start: no sandbox is proven there', (platform) => {
   const pretend = `data:text/javascript,Object.defineProperty(process, 'platform', { value: '${platform}' })`
   const args = ['--import', pretend, join(ROOT, 'worker/main.ts'), 'run', '--config', '/nonexistent']
   const { status, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/node'), args, { encoding: 'utf8', timeout: 60_000 })

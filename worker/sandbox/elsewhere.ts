@@ -69,7 +69,7 @@ const UI_RESTRICTIONS = [
   'SYSTEMPARAMETERS',
   'WRITECLIPBOARD',
 ]
-/** `cmd` reads its arguments by rules of its own, so no argv reaches it as it is (seed T55). */
+/** `cmd` reads its arguments by rules of its own, so no argv reaches it as it is. */
 const OWN_RULES = /(?:^|[\\/])(?:cmd(?:\.exe)?|[^\\/]*\.(?:bat|cmd))$/i
 
 /** Tier B alone: a Job Object limits resources and isolates nothing. */
