@@ -1,11 +1,11 @@
 // `node infra/check/attacks.ts [--write]`: keeps docs/attack-coverage.md, which lists each attack with the tests of it. The catalogue is
-// infra/attacks.ts. The titles come from vitest itself, which reads them without running a test. Nothing here judges whether a test is good.
+// infra/check/attack-catalogue.ts. The titles come from vitest itself, which reads them without running a test. Nothing here judges whether a test is good.
 
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { ATTACKS, type Attack, CATALOGUE } from '../attacks.ts'
 import { attacksOf, CODE, rowsOf } from '../escape-table.ts'
+import { ATTACKS, type Attack, CATALOGUE } from './attack-catalogue.ts'
 
 const DOCUMENT = 'docs/attack-coverage.md'
 /** `S22 …`, and for a test of several attacks `P04, P05 …` or `P04 P05 …`. */
@@ -50,7 +50,7 @@ reason. \`npm run test:escape\` runs these tests and prints a table of results.
 
 The third column lists the files that test the attack. Treat an attack marked "not tested" as undefended.
 [threat-model.md](threat-model.md) describes the boundaries that these attacks cross. The catalogue itself
-is \`infra/attacks.ts\`: a new attack gets the next free number there.
+is \`infra/check/attack-catalogue.ts\`: a new attack gets the next free number there.
 `
 
 /** The whole document. */
@@ -84,7 +84,7 @@ if (import.meta.main) {
   const tested = testedIn(tests)
   const faults = [
     ...strangers(tested).map(
-      (code) => `a test names ${code}, which infra/attacks.ts does not list; add it there`,
+      (code) => `a test names ${code}, which infra/check/attack-catalogue.ts does not list; add it there`,
     ),
     ...unproven(ATTACKS, tests).map(
       (fault) => `${fault}; CONTRIBUTING.md says how tests of attacks are named`,

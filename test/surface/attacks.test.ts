@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { ATTACKS } from '../../infra/attacks.ts'
+import { ATTACKS } from '../../infra/check/attack-catalogue.ts'
 import { coverage, listTests, strangers, testedIn, unproven } from '../../infra/check/attacks.ts'
 import { ROOT } from '../../infra/state.ts'
 
