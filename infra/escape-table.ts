@@ -1,5 +1,5 @@
-// Owns what the results of the tests say of each attack line: contained with the defences on, at work with one of them off, or why that
-// can't be shown here. There is no second list: lines and their words are SECURITY.md's, all else is in the tests' names and results. Pure.
+// Builds the table of `npm run test:escape` from the attack catalogue and the results of the tests: for each attack on the sandbox, whether
+// it fails with all defences on, and whether it works with one of them removed, or why this machine can't show that. Pure.
 //
 // A test's name begins with its lines, and says what it shows:
 //   S22 …                      with every defence on, the attack fails
@@ -7,11 +7,12 @@
 //   S50 D1 …                   either may name the defect that it was written for
 //   S22 not shown here: WHY    taking the defence off shows nothing on this machine; the test holds the WHY itself
 
+import type { Attack } from './check/attack-catalogue.ts'
+
 export const CODE = '[SNWGPQKTJV]\\d\\d'
 
 /** One test, with the titles of the groups that it is in. */
 export type TestResult = { readonly titles: readonly string[]; readonly status: string }
-export type Attack = { readonly line: string; readonly words: string }
 
 export type Row = Attack & {
   /** Tests that hold the attack off: how many passed, of how many. */
@@ -24,18 +25,15 @@ export type Row = Attack & {
 }
 type Tally = { readonly passed: number; readonly of: number }
 
-const NAMED = new RegExp(`^(${CODE}(?:,? ${CODE})*):? `)
-const ATTACK = new RegExp(`^\\| (${CODE}) \\| ([^|]+) \\|`)
+const CODES = `${CODE}(?:,? ${CODE})*`
+/** A test that is made from a table may name all codes of the table before the row's own: `S44 S45: S44 …`. The row's own count. */
+const NAMED = new RegExp(`^(?:${CODES}: )?(${CODES}):? `)
 const WITHOUT = /^(?:D\d+ )?without (.+?): /
 const NOT_SHOWN = /^not shown here: (.+)$/
 
-/** The lines that a sandbox must hold off, as the document lists them. */
-export const attacksOf = (document: string): Attack[] =>
-  document
-    .split('\n')
-    .map((text) => ATTACK.exec(text))
-    .flatMap((found) => (found === null ? [] : [{ line: found[1] ?? '', words: found[2] ?? '' }]))
-    .filter(({ line }) => /^[SN]/.test(line))
+/** The attacks that a sandbox and its network must hold off. */
+export const attacksOf = (catalogue: readonly Attack[]): Attack[] =>
+  catalogue.filter(({ line }) => /^[SN]/.test(line))
 
 type Said = { readonly lines: readonly string[]; readonly rest: string; readonly passed: boolean }
 

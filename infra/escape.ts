@@ -5,9 +5,8 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { testedIn } from './check/attacks.ts'
-import { titlesOf } from './check/titles.ts'
-import { readTree } from './check/tree.ts'
+import { ATTACKS } from './check/attack-catalogue.ts'
+import { listTests, testedIn } from './check/attacks.ts'
 import { attacksOf, rowsOf, written } from './escape-table.ts'
 import { installForTests } from './packages.ts'
 import { sayOnStderr as say } from './setup.ts'
@@ -22,8 +21,8 @@ type Report = {
 const ready = installForTests(say)
 if (!ready.ok) fail(say, ready.error)
 
-const attacks = attacksOf(readFileSync(join(ROOT, 'SECURITY.md'), 'utf8'))
-const named = testedIn(titlesOf(readTree(ROOT)))
+const attacks = attacksOf(ATTACKS)
+const named = testedIn(listTests(ROOT))
 const files = [...new Set(attacks.flatMap(({ line }) => named.get(line) ?? []))].filter((file) =>
   file.endsWith('.test.ts'),
 )

@@ -51,7 +51,7 @@ export function page<N extends Names>(name: N, show: Show<N>): Verb<N> {
 }
 
 /**
- * A page that changes something: its form carries this session's token and comes from our origin (T25). `lists`: fields that may occur
+ * A page that changes something: its form carries this session's token and comes from our origin. `lists`: fields that may occur
  * several times.
  */
 export function form<N extends Names>(name: N, change: Do<N>, lists: readonly string[] = []): Verb<N> {

@@ -88,7 +88,7 @@ export function onYesOf({ effect, reason }: Decision, needs: readonly (readonly 
 const offered = (most: number): number[] =>
   SPANS.filter((seconds) => seconds < LIMITS.standing_s && seconds <= most).slice(0, 2)
 
-/** What may be answered; no comes first, and is the default (T28). */
+/** What may be answered; no comes first, and is the default. */
 export function optionsFor({ standing }: Approval['prompt']): Approval['options'] {
   const most = standing?.most_s ?? 0
   return [

@@ -1,4 +1,4 @@
-// One approval with the form to answer it. Deny comes first: it is what Enter in a field does (T28).
+// One approval with the form to answer it. Deny comes first: it is what Enter in a field does.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'

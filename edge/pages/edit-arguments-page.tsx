@@ -31,7 +31,7 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
   return (
     <details open={refusal !== undefined}>
       <summary>Approve less than this</summary>
-      {/* The first button of a form is what Enter does in it: no (T28). */}
+      {/* The first button of a form is what Enter does in it: no. */}
       <button type="submit" name="decision" value="deny" hidden>
         Deny
       </button>
@@ -78,7 +78,7 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
 /** `token`: the hidden fields by which the form is known as ours. */
 type Shown = { approval: Approval; approver: string; token: Node; text: string; reason: string } & Preview
 
-/** The second step: what would be otherwise, and the call as it would be. No comes first here too (T28). */
+/** The second step: what would be otherwise, and the call as it would be. No comes first here too. */
 export function ChangeStep({ approval, approver, token, text, reason, preview, whole }: Shown) {
   const changed: Approval = { ...approval, digest: preview.becomes, prompt: preview.prompt }
   return (

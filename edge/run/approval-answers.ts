@@ -322,7 +322,7 @@ export class Answers {
     return approval.ok && isRevoked(approval.value, approver)
   }
 
-  /** Only what was taken as an answer stands: a late one, or one that policy overruled, does not (N19). */
+  /** Only what was taken as an answer stands: a late one, or one that policy overruled, does not. */
   async #stand(
     { record: run }: RunRow,
     record: CallRecord,

@@ -16,8 +16,10 @@ const GATES: readonly Gate[] = [
   { name: 'format and lint', argv: ['biome', 'check', '--error-on-warnings', '--max-diagnostics=50', '.'] },
   { name: 'imports', argv: ['node', 'infra/check/imports.ts'] },
   { name: 'attacks', argv: ['node', 'infra/check/attacks.ts'] },
-  { name: 'seeds', argv: ['node', 'infra/check/seeds.ts'] },
-  { name: 'duplicates', argv: ['node', 'infra/check/duplicates.ts'] },
+  { name: 'duplicates', argv: ['jscpd', '.'] },
+  { name: 'text', argv: ['node', 'infra/check/text.ts'] },
+  { name: 'drawing', argv: ['node', 'infra/check/graph.ts'] },
+  { name: 'plain English', argv: ['node', 'infra/check/plain-english.ts'] },
 ]
 
 /** No gate needs longer; one that hangs must not hang the commit. */

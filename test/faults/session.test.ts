@@ -33,7 +33,7 @@ test('an edge that is killed has counted: what was used before still is', async 
   expect((await propose('killed')).decision.policies).toEqual(['three-a-session'])
 })
 
-test('seed N17: an edge that is killed keeps the question that waits, what stands, and what was taken back', async () => {
+test('an edge that is killed keeps the question that waits, what stands, and what was taken back', async () => {
   const args = { command: 'id', args: [] }
   const ask = async (session: string): Promise<Call> =>
     must(

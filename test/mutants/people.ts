@@ -149,7 +149,7 @@ export const PEOPLE: readonly Held[] = [
     area: 'console',
     file: 'edge/console/session.ts',
     tests: ['test/edge/console/session.test.ts'],
-    titled: 'K05|seed T25',
+    titled: 'K05|a decision needs a session|each page asks policy',
     lines: [
       [
         '; HttpOnly; SameSite=Strict',

@@ -39,7 +39,7 @@ function spelledNumber(random: () => number): string {
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text)
 
-describe('reading', () => {
+describe('G01 G02 G03 G04 G05 G10: reading', () => {
   test('G04 the sentence of a refused number is true of it: minus zero is not called rounded', () => {
     const said = (text: string) => {
       const read = parseJson(utf8(text))

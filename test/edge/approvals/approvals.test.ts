@@ -110,7 +110,7 @@ test('a yes that is not enough is no approval: cancelled or expired, the card sa
   })
 })
 
-test('seed T28: the record says what it is about and what may be answered: no comes first, and is what silence comes to', async () => {
+test('the record says what it is about and what may be answered: no comes first, and is what silence comes to', async () => {
   const record = async (tool: string) => {
     const { approval } = await desk.asked(agent.client, tool)
     return granted(await approver.client('readApproval', { params: { id: approval.id } }))

@@ -131,7 +131,7 @@ test('chosen in the inbox, all of a card are denied, and what was answered meanw
   expect(await statusOf([...ids, different])).toEqual(['denied', 'denied', 'denied'])
 })
 
-test('seed T28: a card of several shuts nobody out, and Enter in it denies', async () => {
+test('a card of several shuts nobody out, and Enter in it denies', async () => {
   const agent = await desk.agent()
   const ids = [await ask(agent), await ask(agent)]
   await listing(agent, [[ids[0], 2]])

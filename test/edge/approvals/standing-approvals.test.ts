@@ -77,7 +77,7 @@ test('a yes for the session saves the second question, and whoever checks the ev
   granted(await peer.settle(claim))
 })
 
-test('seed T8: a call that runs under what stands says which answer that is, and not whose', async () => {
+test('a call that runs under what stands says which answer that is, and not whose', async () => {
   const call = await propose(await approved())
   expect(call.state).toBe('granted')
   await peer.run(call.id)
@@ -87,13 +87,13 @@ test('seed T8: a call that runs under what stands says which answer that is, and
   }
 })
 
-test('seed T16: a yes for one call stands for no other', async () => {
+test('a yes for one call stands for no other', async () => {
   const run = await approved({ scope: 'once' })
   expect(await standingIn(run)).toEqual([])
   expect((await propose(run)).state).toBe('awaiting_approval')
 })
 
-test('seed T17: a reset of the session takes back what stands in it, and in no other', async () => {
+test('a reset of the session takes back what stands in it, and in no other', async () => {
   const [run, other] = [await approved(), await approved()]
   const reset = (by = agent.client, whose?: string) =>
     by('resetSession', {
@@ -110,7 +110,7 @@ test('seed T17: a reset of the session takes back what stands in it, and in no o
   expect(granted(await reset(approver.client, agent.name)).ended).toBe(0)
 })
 
-test('seed T18: a yes for a time is over when it is over, for calls that it let in too', async () => {
+test('a yes for a time is over when it is over, for calls that it let in too', async () => {
   const run = await approved({ scope: 'timeboxed', ttl_s: 2 })
   const second = await propose(run)
   expect(second.state).toBe('granted')
@@ -120,7 +120,7 @@ test('seed T18: a yes for a time is over when it is over, for calls that it let 
   expect(await read(second)).toMatchObject({ state: 'cancelled' })
 })
 
-test('seed T22: what was approved from one surface is asked about from another', async () => {
+test('what was approved from one surface is asked about from another', async () => {
   const run = { ...session(), channel: 'chat', device: 'phone' }
   await approved({ scope: 'session' }, run)
   expect((await propose(run)).state).toBe('granted')
@@ -136,7 +136,7 @@ test('seed T22: what was approved from one surface is asked about from another',
   expect((await propose(run, { by: stranger.client })).state).toBe('awaiting_approval')
 })
 
-test('seed N10: a yes for one program covers no other, whatever the tool', async () => {
+test('a yes for one program covers no other, whatever the tool', async () => {
   const of = await desk.tool({
     capabilities: ['process_exec'],
     input_schema: {
@@ -362,7 +362,7 @@ test('policy says for how long a yes may stand, and a call that it wants asked i
   })
 })
 
-test('seeds N9 and N19: an answer that comes late or second changes nothing, and nothing stands because of it', async () => {
+test('an answer that comes late or second changes nothing, and nothing stands because of it', async () => {
   const of = await desk.tool({ capabilities: ['network'], approval_ttl_s: 1 })
   const run = session()
   const late = await propose(run, { of })
@@ -405,7 +405,7 @@ test('P04 thirty answers with different scopes at once: one is taken, and what s
   )
 })
 
-test('seeds T24 and N20: nothing that an agent sends approves its call', async () => {
+test('nothing that an agent sends approves its call', async () => {
   const run = session()
   const headers = {
     'x-approval': 'approved',
@@ -424,7 +424,7 @@ test('seeds T24 and N20: nothing that an agent sends approves its call', async (
   expect(await standingIn(run)).toEqual([])
 })
 
-test('seed T29: a policy that denies beats what stands', async () => {
+test('a policy that denies beats what stands', async () => {
   const of = await desk.tool({
     capabilities: ['network'],
     input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] },

@@ -104,7 +104,7 @@ describe.each([
   })
 })
 
-test('seed T28: by keyboard alone: no comes before yes, and it is what Enter does where nothing is chosen', async () => {
+test('by keyboard alone: no comes before yes, and it is what Enter does where nothing is chosen', async () => {
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`)
   const order: string[] = []

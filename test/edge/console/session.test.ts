@@ -86,7 +86,7 @@ test('K05 who signs out is out, whoever else has the cookie', async () => {
   expect((await session.get('/console')).status).toBe(401)
 })
 
-test('seed T25: a decision needs a session, its form and our origin; what lacks any of them decides nothing', async () => {
+test('a decision needs a session, its form and our origin; what lacks any of them decides nothing', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
   const other = await ConsoleSession.open(desk.url, desk.rootKey)
   const id = await asked()
@@ -141,7 +141,7 @@ test('seed T25: a decision needs a session, its form and our origin; what lacks 
   expect(await statusOf(id)).toBe('pending')
 })
 
-test('seed T25: each page asks policy what the API asks: an auditor reads and answers nothing, an operator without a role reads nothing', async () => {
+test('each page asks policy what the API asks: an auditor reads and answers nothing, an operator without a role reads nothing', async () => {
   const id = await asked()
   const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
   expect((await auditor.get('/console')).status).toBe(200)

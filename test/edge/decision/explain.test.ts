@@ -212,7 +212,7 @@ describe('what must change together', () => {
 
 describe('nothing is offered', () => {
   const nothing = { changes: [] }
-  test('T7 where a policy errs: an error is mended, not met', () => {
+  test('where a policy errs: an error is mended, not met', () => {
     const told = explained({
       text: `${forbid('context.args.amount > 100')} forbid (principal, action, resource) when { context.args.absent };`,
       args: { amount: 250 },
@@ -331,7 +331,7 @@ describe('an agent is told nothing of others', () => {
     ['!context.args.to.contains("canary-operator")', { args: { to: [] } }],
     ['context.channel_id != "canary-text"', { context: { channel_id: 'x' } }],
     ['"canary-text" == "canary-text" && context.args.n > 1 // canary-text', { args: { n: 2 } }],
-  ] as [string, Omit<Asked, 'text'>][])('T8 %s', (condition, asked) => {
+  ] as [string, Omit<Asked, 'text'>][])('%s', (condition, asked) => {
     const text = forbid(`${condition}\n`)
     const [agent, operator] = [explained({ text, ...asked }, AGENT), explained({ text, ...asked })]
     expect(operator.changes.length).toBeGreaterThan(0)
@@ -344,7 +344,7 @@ describe('an agent is told nothing of others', () => {
     ['context.args.pin > 4711', { args: { pin: 9_999 } }],
     ['context.args.credentials.id != "4711"', { args: { credentials: { id: 'x' } } }],
     ['!(context.args.url like "https://u:4711@*")', { args: { url: 'x' } }],
-  ] as [string, Omit<Asked, 'text'>][])('T8 nothing stands in for a secret: %s', (condition, asked) => {
+  ] as [string, Omit<Asked, 'text'>][])('nothing stands in for a secret: %s', (condition, asked) => {
     const { changes } = explained({ text: forbid(condition), ...asked }, AGENT)
     expect(words(changes)).toEqual([expect.stringMatching(/^args\.\S+ otherwise; an operator sees how$/)])
     expect(JSON.stringify(changes)).not.toMatch(/4711|4710|mark|redacted/)

@@ -135,7 +135,7 @@ test('a denial is attested as before: by its policies, not by what would change 
   ).toBe('allow')
 })
 
-test('T5 what nobody permits is denied as that, not as sensitive', async () => {
+test('what nobody permits is denied as that, not as sensitive', async () => {
   const unlisted = await desk.agent({ tools: [] })
   const { decision } = granted(await unlisted.client('decide', { body: { tool: plain, args: {} } }))
   expect(decision).toMatchObject({ effect: 'deny', policies: ['allowlisted-tools-only'] })
@@ -147,7 +147,7 @@ test('T5 what nobody permits is denied as that, not as sensitive', async () => {
   })
 })
 
-test('T7 a policy that errs: the agent learns that, an operator which and why; nothing is offered', async () => {
+test('a policy that errs: the agent learns that, an operator which and why; nothing is offered', async () => {
   const erring = forbid('erring', 'context.args has amount && context.args.amount * 9223372036854775807 > 1')
   await desk.withPolicies({ erring }, async () => {
     const denied = await tried({ amount: 9 })
@@ -164,7 +164,7 @@ test('T7 a policy that errs: the agent learns that, an operator which and why; n
   })
 })
 
-test('T8 an agent is told no name of others and no text of a policy; an operator is', async () => {
+test('an agent is told no name of others and no text of a policy; an operator is', async () => {
   const boss = await desk.operator(['canary-role', 'approver'])
   const CASES: [string, string, Record<string, unknown>][] = [
     [forbid('who', `!context.approval.approvers.contains("${boss.name}")`, sensitive), sensitive, {}],
@@ -217,7 +217,7 @@ test('T8 an agent is told no name of others and no text of a policy; an operator
   }
 })
 
-test('T8 an agent asks for itself alone, and reads its own calls alone', async () => {
+test('an agent asks for itself alone, and reads its own calls alone', async () => {
   expect(refusal(await agent.client('decide', { body: { agent: other.name, tool: plain, args: {} } }))).toBe(
     '403 forbidden',
   )

@@ -123,7 +123,7 @@ const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, s
   ['G07 a tool’s name in capitals', '{"tool":"Text.Stats","args":{}}', '400 invalid_request'],
 ]
 
-test.each(CASES)('%s', async (_name, body, expected) => {
+test.each(CASES)('G01 G02 G03 G04 G05 G07 G10 S47: %s', async (_name, body, expected) => {
   expect(await post('/v1/calls', body)).toBe(expected)
 })
 

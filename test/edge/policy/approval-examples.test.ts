@@ -1,6 +1,4 @@
-// The reference system's behaviours around approvals, re-expressed here: T16 to T18, T22, T24, T25, T28 and T29 stand with what they are
-// about, and T27 with the journal. What it did by ids of its own session stream is done here by digests, and what it did in its client by
-// policy.
+// Approvals in order and out of order: an answer applies to the call with the approved digest, and to no other.
 
 import { expect, test } from 'vitest'
 import type { Call } from '../../../shared/wire/calls.ts'
@@ -23,7 +21,7 @@ const asksOf = async (name: string) =>
     ({ prompt }) => prompt.agent === name,
   )
 
-test('seed T15: calls of a run that end in another order are told in the order in which they were proposed, each with its own result', async () => {
+test('calls of a run that end in another order are told in the order in which they were proposed, each with its own result', async () => {
   const run = granted(await agent.client('createRun', { body: {} })).id
   const calls: Call[] = []
   for (let i = 0; i < 4; i++)
@@ -48,7 +46,7 @@ test('seed T15: calls of a run that end in another order are told in the order i
   )
 })
 
-test('seed T19: an answer to another approval, to another digest, or to none at all answers nothing', async () => {
+test('an answer to another approval, to another digest, or to none at all answers nothing', async () => {
   const [one, two] = [
     await desk.asked(agent.client, sensitive),
     await desk.asked(agent.client, sensitive, { other: true }),
@@ -65,7 +63,7 @@ test('seed T19: an answer to another approval, to another digest, or to none at 
   expect([(await read(one)).state, (await read(two)).state]).toEqual(['awaiting_approval', 'granted'])
 })
 
-test('seed T20: what is asked about is not exchanged while it waits: not by the same key, nor from another run or session, nor by another tool', async () => {
+test('what is asked about is not exchanged while it waits: not by the same key, nor from another run or session, nor by another tool', async () => {
   const name = await desk.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
   const headers = { 'idempotency-key': desk.name() }
   const propose = (args: Record<string, unknown>, session = 'here') =>
@@ -88,7 +86,7 @@ test('seed T20: what is asked about is not exchanged while it waits: not by the 
   expect(await read(call)).toMatchObject({ state: 'denied', result: { error: { code: 'denied' } } })
 })
 
-test('seed T21: who stops listening has said nothing: the call waits on, and ends as a denial', async () => {
+test('who stops listening has said nothing: the call waits on, and ends as a denial', async () => {
   const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 8 })
   const run = granted(await agent.client('createRun', { body: {} })).id
   const gone = new AbortController()
@@ -124,7 +122,7 @@ test('seed T21: who stops listening has said nothing: the call waits on, and end
   })
 })
 
-test('seed T23: what can’t be allowed asks nobody: neither a tool that is not there, nor one that policy forbids whatever is said', async () => {
+test('what can’t be allowed asks nobody: neither a tool that is not there, nor one that policy forbids whatever is said', async () => {
   const quiet = await desk.agent()
   const rule = `@id("quarantined") forbid (principal, action == Action::"tool.execute/${sensitive}", resource);`
   await desk.withPolicies({ quarantined: rule }, async () => {
@@ -148,7 +146,7 @@ test('seed T23: what can’t be allowed asks nobody: neither a tool that is not 
   expect((await asksOf(quiet.name)).map(({ id }) => id)).toEqual([approval.id])
 })
 
-test('seed T26: what is kept of a question, and told of it on every surface, hides its secrets', async () => {
+test('what is kept of a question, and told of it on every surface, hides its secrets', async () => {
   const secrets = ['hunter2-hunter2', 'ghp_0123456789abcdefghijABCDEFGHIJ', 'correct-horse-battery']
   const [password, token, query] = secrets
   const call = await desk.asked(agent.client, sensitive, {
@@ -170,7 +168,7 @@ test('seed T26: what is kept of a question, and told of it on every surface, hid
   expect(told).toContain('«redacted')
 })
 
-test('seed T30: a yes is no way around what policy forbids: history and ignore rules stay, whoever approves', async () => {
+test('a yes is no way around what policy forbids: history and ignore rules stay, whoever approves', async () => {
   const rules = {
     history: `@id("history") forbid (principal, action == Action::"tool.execute/process.run", resource)
       when { context.args.command == "git" && context.args has args && context.args.args.containsAny(["--cached", "--hard"]) };`,

@@ -146,7 +146,7 @@ test('every kind of ending is there', () => {
   })
 })
 
-test('J01 the journal is one chain, from its beginning to the head that the run shows (seed T27)', async () => {
+test('J01 the journal is one chain, from its beginning to the head that the run shows', async () => {
   const { journal: head } = granted(await agent.client('readRun', { params: { run } }))
   expect(verifyChain(journal, GENESIS)).toEqual({ ok: true, value: { seq: head.seq, hash: head.head } })
 })

@@ -35,7 +35,7 @@ const using = (secret: string, change: Partial<Credential> = {}): Credential => 
 const propose = async (tool: string, args = {}) =>
   granted(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
 
-test('V04 a bound secret is in the claim for the proxy, not for the tool; the card and policy say where it goes (seed N7)', async () => {
+test('V04 a bound secret is in the claim for the proxy, not for the tool; the card and policy say where it goes', async () => {
   const tool = desk.name()
   const name = await secret(tool, [HOST])
   await desk.tool(
@@ -106,7 +106,7 @@ test('a credential goes along only with a call that may reach its host', async (
   expect(await planned('http://other.example.com:8080/')).toBeUndefined()
 })
 
-test('seed T66: a contract names a host that the tool may reach, a header for credentials, and each of them once', async () => {
+test('a contract names a host that the tool may reach, a header for credentials, and each of them once', async () => {
   const put = (credentials: Credential[], change: Partial<ProcessToolSpec> = {}) =>
     desk.root('putTool', {
       params: { name: desk.name() },

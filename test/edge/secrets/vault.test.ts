@@ -137,8 +137,8 @@ test('V03 an agent that may not call the tool learns nothing of its secrets, be 
   const outsider = await desk.agent({ tools: [] })
   const { tool, name } = await wanting('nothing for outsiders')
   const never = `${desk.name()}-never`
-  for (const of of [tool, await desk.tool({ secrets: [never] })]) {
-    const body = { tool: of, args: {} }
+  for (const asked of [tool, await desk.tool({ secrets: [never] })]) {
+    const body = { tool: asked, args: {} }
     const [call, dry] = [
       await outsider.client('proposeCallInNewRun', { body }),
       await outsider.client('decide', { body }),

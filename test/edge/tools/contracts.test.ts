@@ -63,7 +63,7 @@ test('two at once make one version, or two, and never the same number twice', as
   expect(new Set(puts.map(({ digest }) => digest)).size).toBe(10)
 })
 
-test('P08 an approval asked for under one version does not run under the next', async () => {
+test('P08 G08 an approval asked for under one version does not run under the next', async () => {
   const name = await desk.tool({ capabilities: ['network'], executor: { argv: ['echo', 'as approved'] } })
   const call = await desk.asked(agent.client, name)
   await put(name, { capabilities: ['network'], executor: { argv: ['echo', 'something else'] } })
@@ -83,7 +83,7 @@ test('P08 an approval asked for a tool that was withdrawn is refused', async () 
   expect(granted(await approve(call.approval.id)).status).toBe('denied')
 })
 
-test('P08 a tool that changed after the approval and before the claim is not handed out', async () => {
+test('P08 G08 a tool that changed after the approval and before the claim is not handed out', async () => {
   const name = await desk.tool({ capabilities: ['network'] })
   const call = await desk.asked(agent.client, name)
   granted(await approve(call.approval.id))
@@ -199,7 +199,7 @@ test.each([
   ],
   ['a host of everything', { egress: { mode: 'strict' as const, hosts: ['*'] } }, 'invalid_request'],
   ['an unknown tier', { executor: { tiers: ['A' as 'B'] } }, 'invalid_request'],
-])('%s: a contract that can’t be kept is not registered', async (_name, change, code) => {
+])('G06 S47: %s: a contract that can’t be kept is not registered', async (_name, change, code) => {
   const answer = await desk.root('putTool', { params: { name: desk.name() }, body: toolSpec(change) })
   expect(answer).toMatchObject({ ok: false, error: { code } })
 })

@@ -160,7 +160,7 @@ test('S29 without `--remount-ro` and `--size`: the host’s memory is filled', a
   expect(bitten['/dev/shm']?.[0]).toBeGreaterThan(100)
 })
 
-test('one file ends at its limit, in a folder of the host too (seed N12)', async () => {
+test('one file ends at its limit, in a folder of the host too', async () => {
   const kept = arena.runFolder()
   const source = `
 import signal

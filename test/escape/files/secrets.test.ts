@@ -17,7 +17,7 @@ const MARK = '«secret token»'
 const given = (value: string, name = 'token') => ({ secrets: { [name]: value } })
 const utf8 = (latin1: string): string => Buffer.from(latin1, 'latin1').toString('utf8')
 
-test('seed T66: a secret is a file in memory, readable by the tool alone, changeable by nobody', async () => {
+test('a secret is a file in memory, readable by the tool alone, changeable by nobody', async () => {
   const value = canary()
   const seen = told(
     await arena.launch({
@@ -138,7 +138,7 @@ test('V01 a value is not in the output: plain, JSON, hexadecimal, URL, base64 at
   expect(seen.stdout.sha256).toBe(sha256) // of what left, so that nobody can try values against it
 })
 
-test('V01 a call that fails tells no value, neither in what it said nor in how it ended (seed T54)', async () => {
+test('V01 a call that fails tells no value, neither in what it said nor in how it ended', async () => {
   const value = canary()
   for (const script of [
     'cat /run/secrets/token >&2; exit 3',
@@ -174,7 +174,7 @@ test('V01 a name of a host that holds a value is not in the record of connection
   expect(seen.connections).toMatchObject([{ host: `${MARK}.example.org`, verdict: 'host_not_listed' }])
 })
 
-test('seed T66: tier B is handed no secret', async () => {
+test('tier B is handed no secret', async () => {
   const seen = await arena.launch({
     ...given(canary()),
     plan: planOf(['true'], { tier: 'B', secrets: ['token'] }),

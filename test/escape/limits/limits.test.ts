@@ -98,7 +98,7 @@ try:
     tell['wrote'] = 60
 except OSError as e: tell['wrote'] = errno.errorcode[e.errno]`
 
-  test('S29 what is written into memory counts as memory (seed N12)', async () => {
+  test('S29 what is written into memory counts as memory', async () => {
     const plan = planOf(attack(FILL), { limits: { memory_bytes: 40 * MiB } })
     expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'memory_cap' })
     expect(told(await without.launch({ plan }))).toEqual({ wrote: 60 })
@@ -141,7 +141,7 @@ tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in chil
 })
 
 describe('processes', () => {
-  test('S27 tier B counts the processes of each call, not those of the user (seed N12)', async () => {
+  test('S27 tier B counts the processes of each call, not those of the user', async () => {
     const plan = planOf(attack(forks(60)), { tier: 'B', limits: { pids: 16 } })
     expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
     expect(told(await without.launch({ plan }))).toEqual({ end: 'ok', forks: 60 })
@@ -363,7 +363,7 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(60)`
 
-  test('S36 a deadline ends all of a call at once, those of tier B too that fled and took off their mark (seed T51)', async () => {
+  test('S36 a deadline ends all of a call at once, those of tier B too that fled and took off their mark', async () => {
     const limits = { timeout_ms: 1_500 }
     const word = unique()
     const seen = await arena.launch({ plan: planOf(attack(FLED(word)), { tier: 'B', limits }) })
@@ -380,7 +380,7 @@ time.sleep(60)`
     await eventually('it is gone', () => processesWith(other).length === 0)
   })
 
-  test('S33 a grandchild that keeps the output open neither holds up the call nor outlives it (seed N8)', async () => {
+  test('S33 a grandchild that keeps the output open neither holds up the call nor outlives it', async () => {
     const word = unique()
     const seen = await arena.launch({
       plan: planOf(['sh', '-c', `setsid sleep 60.${word} & echo done`], { tier: 'B' }),
@@ -389,7 +389,7 @@ time.sleep(60)`
     expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(20_000)
   })
 
-  test('a program that fails at its start, or after its first words, ends its call and all that it started (seed T52)', async () => {
+  test('a program that fails at its start, or after its first words, ends its call and all that it started', async () => {
     for (const tier of TIERS) {
       for (const [say, out] of [
         ['', ''],

@@ -67,14 +67,14 @@ const curl = (url: string, ...more: string[]): string[] => [
 ]
 const keys = (): unknown[] => asked.map(({ headers }) => headers['x-api-key'])
 
-test('V04 exactly the bound host gets it; another host, another name of it and another port do not (seed N7)', async () => {
+test('V04 exactly the bound host gets it; another host, another name of it and another port do not', async () => {
   await launch(curl(`${at(bound)}/`))
   await launch(curl(`${at(bound).toUpperCase()}/`))
   for (const url of [at(other), at(bound, '127.0.0.1')]) await launch(curl(`${url}/`))
   expect(keys()).toEqual([KEY, KEY, undefined, undefined])
 })
 
-test('V04 a redirect leads to a request of its own, which has none (seed N5)', async () => {
+test('V04 a redirect leads to a request of its own, which has none', async () => {
   const seen = await launch(curl(`${at(bound)}/elsewhere`, '--location'))
   expect(asked.map(({ port }) => port)).toEqual([portOf(bound), portOf(other)])
   expect(keys()).toEqual([KEY, undefined])
@@ -84,7 +84,7 @@ test('V04 a redirect leads to a request of its own, which has none (seed N5)', a
   ])
 })
 
-test('seed T66: what the tool says in that header is not sent, however often and in whichever case; a format stands around the value', async () => {
+test('what the tool says in that header is not sent, however often and in whichever case; a format stands around the value', async () => {
   const format = { header: 'authorization', format: 'Bearer {}' }
   const own = ['-H', 'X-API-Key: mine', '-H', 'x-api-key: mine too', '-H', 'Authorization: Basic bWluZQ==']
   await launch(curl(`${at(bound)}/`, ...own), [credential(), credential(format)])

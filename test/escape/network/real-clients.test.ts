@@ -1,4 +1,4 @@
-// Promise: what the seeds' tests ask of egress holds for real programs in the real sandbox (T46–T48, T58–T61, T63, T64, N4–N6), and a call
+// Promise: the egress rules hold for real programs in the real sandbox, and a call
 // has as many connections and bytes as its plan says. The servers are the test's, on the host's loopback; nothing else is ever contacted.
 
 import { createServer, type Server } from 'node:http'
@@ -101,7 +101,7 @@ for authority in ${JSON.stringify(authorities)}:
         tell[authority] = s.recv(99).decode().split(' ')[1]`)
 
 describe('hosts', () => {
-  test('seed T46: a host that is not listed is refused, in whichever way a command line names it', async () => {
+  test('a host that is not listed is refused, in whichever way a command line names it', async () => {
     for (const [argv, host] of [
       [curl('http://unlisted.example/'), 'unlisted.example:80'],
       [curl('--connect-to', `::${there}`, `http://${here}/`), there],
@@ -116,7 +116,7 @@ describe('hosts', () => {
     expect(asked).toEqual([])
   })
 
-  test('seed T47: `example.com` and `.example.com` are not `evilexample.com`, when it is planned and when it is reached', async () => {
+  test('N07 `example.com` and `.example.com` are not `evilexample.com`, when it is planned and when it is reached', async () => {
     for (const pattern of ['example.com', '.example.com'])
       expect(covers(pattern, 'evilexample.com:443')).toBe(false)
     const seen = await run(CONNECTS(['evilexample.com:443', 'example.com.evil:443']), {
@@ -128,7 +128,7 @@ describe('hosts', () => {
     ])
   })
 
-  test('seed T48: what can’t be enforced is refused; tier C enforces a list, and says so', async () => {
+  test('what can’t be enforced is refused; tier C enforces a list, and says so', async () => {
     for (const hosts of [[], [here]]) {
       const plan = planOf(['true'], { tier: 'B', egress: { mode: 'strict', hosts } })
       expect((await arena.launch({ plan })).outcome).toMatchObject({
@@ -144,7 +144,7 @@ describe('hosts', () => {
     expect([seen.out, seen.enforcement, judged(seen)]).toEqual(['web', 'strict', [`${here} allowed`]])
   })
 
-  test('seed N4: a bare host, or one in the way of ssh, needs not be found in an argv to be held back', async () => {
+  test('a bare host, or one in the way of ssh, needs not be found in an argv to be held back', async () => {
     for (const argv of [
       curl('unlisted.example'),
       ['git', 'ls-remote', 'http://unlisted.example/it'],
@@ -184,14 +184,14 @@ describe('addresses', () => {
     '::1',
   ]
 
-  test('seed T58: addresses that are someone’s inside are refused, though they are listed', async () => {
+  test('addresses that are someone’s inside are refused, though they are listed', async () => {
     for (const address of [...inside, ...inside6]) expect(isPublic(address), address).toBe(false)
     const authorities = inside.map((address) => `${address}:80`)
     const seen = await run(CONNECTS(authorities), { hosts: authorities })
     expect(judged(seen)).toEqual(authorities.map((authority) => `${authority} address_refused`))
   })
 
-  test('seed T59: numbers in other spellings are the address that they mean', async () => {
+  test('N02 numbers in other spellings are the address that they mean', async () => {
     const spellings = ['2130706433', '0x7f000001', '0177.0.0.1', '127.1', '127.000.0.1']
     const seen = await run(CONNECTS(spellings.map((spelling) => `${spelling}:80`)), {
       hosts: ['127.0.0.1', ...spellings],
@@ -199,7 +199,7 @@ describe('addresses', () => {
     expect(judged(seen)).toEqual(spellings.map(() => '127.0.0.1:80 address_refused'))
   })
 
-  test('seed T60: one answer inside among public ones spoils the name', async () => {
+  test('N04 one answer inside among public ones spoils the name', async () => {
     const answers = async (): Promise<string[]> => ['93.184.215.14', '10.0.0.1']
     expect(await checkedAddresses({ host: 'mixed.example', port: 443 }, new Set(), answers)).toEqual({
       ok: false,
@@ -207,7 +207,7 @@ describe('addresses', () => {
     })
   })
 
-  test('seed N6: an IPv4 address inside of an IPv6 one is judged, or its range is refused', () => {
+  test('N03 an IPv4 address inside of an IPv6 one is judged, or its range is refused', () => {
     for (const address of [
       '64:ff9b::10.0.0.1',
       '64:ff9b::169.254.169.254',
@@ -221,7 +221,7 @@ describe('addresses', () => {
 })
 
 describe('requests', () => {
-  test('seed T61: redirects lead the tool nowhere that it could not have asked for; a loop ends with its connections', async () => {
+  test('N08 redirects lead the tool nowhere that it could not have asked for; a loop ends with its connections', async () => {
     for (const path of ['/inside', '/user']) {
       const seen = await run(curl('--location', `http://${here}${path}`))
       expect(failed(seen)).toBe(true)
@@ -234,7 +234,7 @@ describe('requests', () => {
     expect(judged(looping)).toEqual([...new Array<string>(10).fill(`${here} allowed`), `${here} cap`])
   })
 
-  test('seed N5: the proxy follows no redirect: credentials and body go to no other host', async () => {
+  test('the proxy follows no redirect: credentials and body go to no other host', async () => {
     const secret = ['--header', 'authorization: Bearer secret', '--data', 'body']
     const seen = await run(curl('--location', ...secret, `http://${here}/other`))
     expect([failed(seen), judged(seen), asked]).toEqual([
@@ -248,7 +248,7 @@ describe('requests', () => {
     expect([bitten.out, asked]).toEqual(['other', ['POST /taken Bearer secret']])
   })
 
-  test('seed T65: what is asked twice is asked of its host twice, and judged each time: no answer is kept for anybody', async () => {
+  test('what is asked twice is asked of its host twice, and judged each time: no answer is kept for anybody', async () => {
     for (const hosts of [[there], [there], [here]]) {
       const seen = await run(curl(`http://${there}/once`), { hosts })
       expect(failed(seen)).toBe(hosts[0] !== there)
@@ -256,7 +256,7 @@ describe('requests', () => {
     expect(asked).toEqual(['GET /once undefined', 'GET /once undefined'])
   })
 
-  test('seed T63: other schemes, and credentials in a URL, are not for the proxy', async () => {
+  test('other schemes, and credentials in a URL, are not for the proxy', async () => {
     expect(failed(await run(curl('file:///etc/shadow')))).toBe(true)
     const source = `
 import socket, urllib.parse, base64
@@ -275,7 +275,7 @@ for target in ('file:///etc/passwd', 'ftp://${here}/', 'https://${here}/', 'http
 describe('traffic', () => {
   const MiB = 1024 * 1024
 
-  test('N15 an endless body ends with the bytes of its plan, and the record says why (seed T64)', async () => {
+  test('N15 an endless body ends with the bytes of its plan, and the record says why', async () => {
     const seen = await run(curl('--output', '/dev/null', `http://${here}/endless`), {
       limits: { net_bytes: 4 * MiB },
     })

@@ -102,7 +102,7 @@ test.each(Object.entries(CASES))('the command of %s is the golden one', async (n
   await expect(written(commandOf(plan, place))).toMatchFileSnapshot(join(GOLDEN, `${name}.txt`))
 })
 
-test('seed T57: no profile has the host’s root, nor writes anything of the host but the run’s folder and the call’s own', () => {
+test('no profile has the host’s root, nor writes anything of the host but the run’s folder and the call’s own', () => {
   for (const [name, [plan, place]] of Object.entries(CASES)) {
     const options = commandOf(plan, place).bwrap?.options.toString().split('\0') ?? []
     const binds = options.flatMap((option, at) => (/bind/.test(option) ? [[option, options[at + 1]]] : []))

@@ -52,7 +52,7 @@ test('a plan that macOS or Windows can’t enforce is refused, never weakened', 
 })
 
 test.each(['cmd', 'CMD.EXE', 'C:\\Windows\\System32\\cmd.exe', 'run.bat', 'C:/tools/x.CMD'])(
-  'on Windows %s is refused, because it parses its arguments by its own rules (seed T55)',
+  'on Windows %s is refused, because it parses its arguments by its own rules',
   (program) => {
     const planned = onWindows(planOf([program, '/c', 'echo %PATH% ! " \r\n'], { tier: 'B' }), 'C:/w')
     expect(planned).toMatchObject({ ok: false, error: { code: 'invalid_input' } })

@@ -65,7 +65,7 @@ for path in glob.glob('/proc/*/environ'):
     try: tell[path] = open(path).read()
     except OSError: pass`
 
-  test('S22 environment of the worker, and of bubblewrap, is not readable inside (seed T49)', async () => {
+  test('S22 environment of the worker, and of bubblewrap, is not readable inside', async () => {
     const seen = await arena.launch({ plan: planOf(attack(ENVIRONMENTS)) })
     expect(JSON.stringify(told(seen))).not.toContain(SECRET)
     expect(told(seen)['/proc/1/environ']).toBe(undefined) // our init shows it to root alone
@@ -195,7 +195,7 @@ os.close(begins)
 os.read(begun, 1)`
 
 describe('what is left', () => {
-  test('S33 a daemon that left its session and ignores signals is gone with its call, and held it up no longer (seed N8)', async () => {
+  test('S33 a daemon that left its session and ignores signals is gone with its call, and held it up no longer', async () => {
     for (const tier of ['B', 'C'] as const) {
       const word = unique()
       const started = performance.now()
@@ -298,7 +298,7 @@ describe('what is left', () => {
     expect(readdirSync(root).filter((name) => name.startsWith('call-'))).toEqual([])
   })
 
-  test('S36 a deadline holds against whoever ignores SIGTERM, and all they started (seed T51)', async () => {
+  test('S36 a deadline holds against whoever ignores SIGTERM, and all they started', async () => {
     for (const tier of ['B', 'C'] as const) {
       const word = unique()
       const deaf = `${DAEMON(word, 60)}\nfor number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(number, signal.SIG_IGN)\ntime.sleep(60)`

@@ -339,7 +339,7 @@ tell['read'] = sys.stdin.read()`)
   })
 })
 
-describe('S48 a host that can’t (seed T56)', () => {
+describe('S48 a host that can’t', () => {
   const refuses = async (host: Arena, why: RegExp): Promise<void> => {
     const { tiers } = await host.facts()
     expect([tiers.C.ok, tiers.B.ok]).toEqual([false, true])
@@ -427,7 +427,7 @@ describe('S48 a host that can’t (seed T56)', () => {
     })
   })
 
-  test('the worker runs as root: everything is refused (seed N11)', async () => {
+  test('the worker runs as root: everything is refused', async () => {
     const host = await Arena.open({ host: { uid: 0 } })
     const { tiers, egress } = await host.facts()
     expect([tiers.B.ok, tiers.C.ok, egress.ok]).toEqual([false, false, false])

@@ -21,7 +21,7 @@ async function executed(argv: string[], limits: object = {}) {
   return { ...execution, planned: call.plan.limits }
 }
 
-test('the worker’s time is the call’s, where the plan has more (seed T53)', async () => {
+test('the worker’s time is the call’s, where the plan has more', async () => {
   const { outcome, limits, planned } = await executed(['sleep', '15'])
   expect([outcome, planned.timeout_ms]).toEqual([{ kind: 'timeout' }, 20_000])
   expect(limits).toEqual({ ...planned, ...CEILINGS })

@@ -1,4 +1,4 @@
-// The kinds of errors that the seeds name are stable codes of ours: each is brought about for real, on a real worker, and says what to do.
+// Each kind of error has a stable code: each is brought about for real, on a real worker, and says what to do.
 
 import { renameSync } from 'node:fs'
 import { join } from 'node:path'
@@ -134,7 +134,7 @@ test('disabled: a tier that the worker’s operator switched off', async () => {
   })
 })
 
-test('unsupported_platform: another system than Linux, whatever is installed there (seed T56)', async () => {
+test('unsupported_platform: another system than Linux, whatever is installed there', async () => {
   const host = await Arena.open({ host: { platform: 'darwin' } })
   for (const tier of ['B', 'C'] as const) {
     const { outcome, out } = await host.launch({ plan: planOf(['echo', 'ran'], { tier }) })

@@ -118,7 +118,7 @@ const REFUSED: readonly (readonly [string, Change])[] = [
   ],
 ]
 
-test.each(REFUSED)('%s: refused, and it can be said of the call', (_name, change) => {
+test.each(REFUSED)('P08 Q02 Q03 T01: %s: refused, and it can be said of the call', (_name, change) => {
   expect(judge(change)).toMatchObject({
     kind: 'mistrusted',
     grant: { facts: { call: call.call }, worker: WORKER },

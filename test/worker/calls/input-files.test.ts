@@ -125,7 +125,7 @@ test('a cancel while they are fetched is a cancel, not a failure of the worker',
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('seeds T32, N1: links that a call left in its run’s folder lead no file of a later one anywhere', {
+test('links that a call left in its run’s folder lead no file of a later one anywhere', {
   timeout: 60_000,
 }, async () => {
   const outside = join(lone.state.worker, 'outside')

@@ -49,7 +49,7 @@ test.each([
   ['G02 nested too deep', `{"lines":${'['.repeat(80)}${']'.repeat(80)}}`, /`json_too_deep`/],
   ['G04 an integer that would be rounded', '{"lines":9007199254740993}', /`json_unsafe_number`/],
   ['G05 bytes that are no text', Buffer.from([0x7b, 0xff, 0x7d]), /`json_bad_text`/],
-])('%s is no result', (_name, text, code) => {
+])('G01 G02 G03 G04 G05: %s is no result', (_name, text, code) => {
   expect(faultOf(text)).toMatch(code)
 })
 

@@ -36,7 +36,7 @@ test('what is missing or too old is named with the package that brings it', () =
   expect(told([], { kernel: '5.10.0-23-amd64' })).toContain('use 5.14 or newer')
 })
 
-test('a system or a machine that no sandbox is known for is told apart from a host that lacks something (seed T56)', () => {
+test('a system or a machine that no sandbox is known for is told apart from a host that lacks something', () => {
   for (const platform of ['darwin', 'win32', 'freebsd'] as const)
     expect(wrongPlatform({ platform, machine: 'x86_64' })).toContain(`runs on \`${platform}\``)
   expect(wrongPlatform({ platform: 'linux', machine: undefined })).toContain('use x86_64 or aarch64')

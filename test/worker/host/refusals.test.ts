@@ -46,23 +46,20 @@ test('as root it does not start, whatever the command', () => {
   expect(lone.edge.heard.map(({ route }) => route)).toEqual(['enroll'])
 })
 
-test.each(['darwin', 'win32'])(
-  'on %s it does not start: no sandbox is proven there (seed T56)',
-  (platform) => {
-    const pretend = `data:text/javascript,Object.defineProperty(process, 'platform', { value: '${platform}' })`
-    const args = ['--import', pretend, join(ROOT, 'worker/main.ts'), 'run', '--config', '/nonexistent']
-    const { status, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/node'), args, {
-      encoding: 'utf8',
-      timeout: 60_000,
-    })
-    expect([status, stderr]).toEqual([
-      1,
-      expect.stringMatching(
-        new RegExp(`runs on \`${platform}\`.*use a Linux worker \\(\`unsupported_platform\`\\)`),
-      ),
-    ])
-  },
-)
+test.each(['darwin', 'win32'])('on %s it does not start: no sandbox is proven there', (platform) => {
+  const pretend = `data:text/javascript,Object.defineProperty(process, 'platform', { value: '${platform}' })`
+  const args = ['--import', pretend, join(ROOT, 'worker/main.ts'), 'run', '--config', '/nonexistent']
+  const { status, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/node'), args, {
+    encoding: 'utf8',
+    timeout: 60_000,
+  })
+  expect([status, stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      new RegExp(`runs on \`${platform}\`.*use a Linux worker \\(\`unsupported_platform\`\\)`),
+    ),
+  ])
+})
 
 test('S48 with bubblewrap missing it does not start, and claims nothing', async () => {
   const claims = lone.edge.count('claim')

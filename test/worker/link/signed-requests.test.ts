@@ -81,7 +81,7 @@ const REFUSED: readonly (readonly [string, LoneWorker['edge']['bend']])[] = [
   ],
 ]
 
-test.each(REFUSED)('%s: nothing runs, and the edge is told so', async (_name, bend) => {
+test.each(REFUSED)('P08 Q03 T01: %s: nothing runs, and the edge is told so', async (_name, bend) => {
   lone.edge.bend = bend
   const call = await lone.call({ argv: ['echo', 'ran'] })
   const line = await lone.said('ended', { call: call.call })

@@ -52,7 +52,7 @@ const outcomeOf = async (call: Call) => (await attested(call)).outcome
 
 const FOREVER = w.loop(w.br(0))
 
-test('a skill runs in its isolate, and what ran, on how much fuel, is attested (seed T67)', async () => {
+test('a skill runs in its isolate, and what ran, on how much fuel, is attested', async () => {
   const tool = await enabled({})
   const call = await called(tool, { a: [1, 2], ü: '漢' })
   expect(call).toMatchObject({
@@ -122,7 +122,7 @@ describe('a skill that never ends, or wants too much', () => {
       'fuel_exhausted',
     ],
     [
-      'W05 a recursion without end is a trap (seed T69)',
+      'W05 a recursion without end is a trap',
       { run: [...w.get(0), ...w.get(0), ...w.get(0), ...w.get(0), ...w.call(0)] },
       'trap',
     ],
@@ -138,7 +138,7 @@ describe('a skill that never ends, or wants too much', () => {
       'fuel_exhausted',
     ],
     [
-      'W03 memory beyond its limit is not given, and a skill that goes on as if it were traps (seed T68)',
+      'W03 memory beyond its limit is not given, and a skill that goes on as if it were traps',
       {
         run: [
           ...w.i32(1_000),
@@ -164,7 +164,7 @@ describe('a skill that never ends, or wants too much', () => {
       { realloc: { ...w.REALLOC_SHAPE, body: w.i32(-16) } },
       'trap',
     ],
-  ])('%s', async (_, parts, kind) => {
+  ])('W01 W02 W03 W05 W07 W12: %s', async (_, parts, kind) => {
     const call = await called(await enabled(parts), { text: 'x'.repeat(100) })
     expect([await outcomeOf(call), call.state]).toMatchObject([{ kind }, 'failed'])
   })

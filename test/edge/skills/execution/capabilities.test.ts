@@ -166,7 +166,7 @@ describe('http', () => {
     ['N03 the metadata address in IPv6', { url: 'https://[::ffff:a9fe:a9fe]/' }, /is an IP address/],
     ['N04 a name inside of a network', { url: 'https://localhost./' }, /names no public host/],
     ['plain http', { url: `http://${HOST}/` }, /not `https`/],
-  ])('%s ends the call, and nobody is asked', async (_, what, why) => {
+  ])('N01 N02 N03 N04 N07: %s ends the call, and nobody is asked', async (_, what, why) => {
     const before = came.length
     const call = await asks(what)
     expect(call).toMatchObject({
@@ -191,7 +191,7 @@ describe('http', () => {
       /not the skill’s to set/,
     ],
     ['a GET with a body', { url: `https://${HOST}/`, body: 'x' }, /has no body/],
-  ])('%s is refused', async (_, what, why) => {
+  ])('N05 N06 N11: %s is refused', async (_, what, why) => {
     const before = came.length
     const call = await asks(what)
     expect(call.state).toBe('failed')

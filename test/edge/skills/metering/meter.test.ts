@@ -60,7 +60,7 @@ describe('nothing goes on for ever', () => {
       'two functions at each other’s tail',
       { functions: [{ body: w.returnCall(1), as: 'run' }, { body: w.returnCall(0) }] },
     ],
-  ])('%s', (_name, module) => {
+  ])('W01 W05: %s', (_name, module) => {
     const { exports, left } = open(module, 10_000n)
     expect(outcome(() => exports['run']?.())).toMatch(/no fuel|Maximum call stack/)
     expect(left()).toBeLessThan(10_000n)
@@ -217,7 +217,7 @@ describe('what a skill may not have is refused, and said', () => {
     ],
     ['a count of more than there is', { sections: [[3, [0xff, 0xff, 0xff, 0xff, 0x0f]]] }, /ends before/],
     ['a number that does not end', { sections: [[1, [0xff, 0xff, 0xff, 0xff, 0xff, 0x01]]] }, /too long/],
-  ])('%s', (_name, module, why) => {
+  ])('W03 W04: %s', (_name, module, why) => {
     const refused = meter(module instanceof Uint8Array ? module : w.wasm(module), ROOM)
     expect(refused).toMatchObject({ ok: false, error: { code: 'invalid_skill' } })
     expect(refused.ok ? '' : refused.error.detail).toMatch(why)

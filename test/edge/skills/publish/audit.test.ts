@@ -100,7 +100,7 @@ describe('a bill of materials', () => {
       /write a `purl` as `pkg:type\/name@version`/,
     ],
     ['with something else in its list', { components: ['left-pad'] }, '/sbom/components', /./],
-  ])('%s is refused (seed T73)', async (_, change, at, message) => {
+  ])('%s is refused', async (_, change, at, message) => {
     expect(faults(await put({}, { sbom: change }))).toEqual([[at, expect.stringMatching(message)]])
   })
 
@@ -183,7 +183,7 @@ describe('a provenance', () => {
       '/provenance/predicate/buildDefinition/buildType',
       /say how it was built/,
     ],
-  ])('%s is refused (seed T73)', async (_, change, at, message) => {
+  ])('%s is refused', async (_, change, at, message) => {
     expect(faults(await put({}, { provenance: change }))).toEqual([[at, expect.stringMatching(message)]])
   })
 
@@ -203,7 +203,7 @@ describe('a provenance', () => {
 })
 
 test.each(['component_sha256', 'sbom_sha256', 'provenance_sha256'] as const)(
-  'W14 a `%s` that is another one’s is refused (seed T73)',
+  'W14 a `%s` that is another one’s is refused',
   async (name) => {
     const payload = payloadOf(manifest(), plain)
     const integrity = { ...payload.manifest.integrity, [name]: sha256('another one') }
@@ -224,7 +224,7 @@ test('W14 a bill or a provenance that was changed after it was bound is refused,
 })
 
 describe('what is asked for', () => {
-  test('W11 and not declared is refused (seed T71)', async () => {
+  test('W11 and not declared is refused', async () => {
     const code = await component({ imports: [LOG, CLOCK], run: [w.UNREACHABLE] })
     expect(faults(await put({ capabilities: { log: true } }, {}, code))).toEqual([
       [
@@ -237,7 +237,7 @@ describe('what is asked for', () => {
     )
   })
 
-  test('and declared is given only as far as policy goes (seed T71)', async () => {
+  test('and declared is given only as far as policy goes', async () => {
     const http = { hosts: ['api.example.com:443'], methods: ['GET' as const] }
     const skill = granted(await put({ capabilities: { http, secrets: ['token'] } }))
     granted(
@@ -261,7 +261,7 @@ describe('what is asked for', () => {
     )
   })
 
-  test('W11 of a world that is not ours is refused, a file system above all (seed T77)', async () => {
+  test('W11 of a world that is not ours is refused, a file system above all', async () => {
     const wit =
       'package wasi:filesystem@0.2.0; interface types { stat: func() -> u32; } world skill { import types; export run: func(tool: string, input: string) -> result<string, string>; }'
     const imports = [{ from: 'wasi:filesystem/types@0.2.0', name: 'stat', params: [], results: [w.I32] }]
@@ -270,7 +270,7 @@ describe('what is asked for', () => {
     expect(answer.ok ? '' : answer.error.detail).toMatch(/wasi:filesystem\/types@0.2.0/)
   })
 
-  test('and more than `run` exported is refused (seed T77)', async () => {
+  test('and more than `run` exported is refused', async () => {
     const exports = Array.from({ length: 130 }, (_, i) => `export more-x${i}: func();`).join(' ')
     const others = Array.from({ length: 130 }, (_, i) => ({
       params: [],
@@ -285,7 +285,7 @@ describe('what is asked for', () => {
     )
   })
 
-  test('as a wildcard without saying so is refused (seed T74)', async () => {
+  test('as a wildcard without saying so is refused', async () => {
     const capabilities = {
       http: { hosts: ['api.example.com', '.example.org'], methods: ['GET' as const] },
       kv: [''],

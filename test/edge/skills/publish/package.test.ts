@@ -47,7 +47,7 @@ describe('a package is one signed text, and no archive', () => {
     expect(granted(await publish(signedText(canonical(payload())))).state).toBe('quarantined')
   })
 
-  test('W14 whatever byte of it is another one, it is refused (seed T73)', async () => {
+  test('W14 whatever byte of it is another one, it is refused', async () => {
     const packed = acme.pack(acme.manifest(desk.name()), plain)
     const bytes = Buffer.from(packed.payload, 'base64')
     const [signature] = packed.signatures
@@ -100,18 +100,18 @@ describe('a package is one signed text, and no archive', () => {
       'in its digests',
       () => withManifest({ integrity: { ...payload().manifest.integrity, more: '0'.repeat(64) } }),
     ],
-  ])('W15 a member that nobody knows, %s, is refused (seed T70)', async (_, value) => {
+  ])('W15 a member that nobody knows, %s, is refused', async (_, value) => {
     expect(refusal(await publish(acme.sign(value())))).toBe('422 invalid_skill')
   })
 
   test.each(['manifest', 'component', 'sbom', 'provenance'])(
-    'W15 one without its `%s` is refused (seed T73)',
+    'W15 one without its `%s` is refused',
     async (name) => {
       expect(refusal(await publish(acme.sign({ ...payload(), [name]: undefined })))).toBe('422 invalid_skill')
     },
   )
 
-  test('W15 what is in it twice is refused, at each level (seed T73)', async () => {
+  test('W15 what is in it twice is refused, at each level', async () => {
     const text = canonical(payload())
     for (const member of ['"component":', '"format":', '"description":', '"name":', '"sbom":']) {
       const twice = text.replace(member, `${member}"x",${member}`)
@@ -143,7 +143,7 @@ describe('a package is one signed text, and no archive', () => {
     )
   })
 
-  test('W15 what unpacks to more than it is, is deep or holds a thousand things is refused before it costs (seeds T73, T77)', async () => {
+  test('W15 what unpacks to more than it is, is deep or holds a thousand things is refused before it costs', async () => {
     const begun = performance.now()
     const deep = `${'['.repeat(60_000)}${']'.repeat(60_000)}`
     for (const text of [
@@ -209,13 +209,13 @@ describe('a package is one signed text, and no archive', () => {
     'é',
     'x'.repeat(65),
     '__proto__',
-  ])('W15 `%s` names no skill, no tool, no publisher and no version (seed T74)', async (name) => {
+  ])('W15 `%s` names no skill, no tool, no publisher and no version', async (name) => {
     const tools = [{ name, description: 'x', input_schema: { type: 'object' } }]
     for (const change of [{ id: name }, { version: name }, { publisher: name }, { tools }])
       expect(refusal(await publish(acme.sign(withManifest(change))))).toBe('422 invalid_skill')
   })
 
-  test('W15 a tool whose name is too long together with its skill’s, or that is named twice, is refused (seed T74)', async () => {
+  test('W15 a tool whose name is too long together with its skill’s, or that is named twice, is refused', async () => {
     const tool = (name: string) => ({ name, description: 'x', input_schema: { type: 'object' } })
     const put = (tools: unknown[]) => publish(acme.sign(withManifest({ tools })))
     expect(refusal(await put([tool('a'), tool('a')]))).toBe('422 invalid_skill')
@@ -237,14 +237,14 @@ describe('a package is one signed text, and no archive', () => {
     'A.example',
     'a..b',
     'a.example:0',
-  ])('W15 `%s` is no host (seed T72)', async (host) => {
+  ])('W15 `%s` is no host', async (host) => {
     const capabilities = { http: { hosts: [host], methods: ['GET'] } }
     expect(refusal(await publish(acme.sign(withManifest({ capabilities, wildcards: ['http'] }))))).toBe(
       '422 invalid_skill',
     )
   })
 
-  test('W15 no prefix of keys leads out of the skill’s own, and none is no prefix (seed T74)', async () => {
+  test('W15 no prefix of keys leads out of the skill’s own, and none is no prefix', async () => {
     for (const prefix of ['..', 'a/../b', '/a', ' ', 'a\u0000', 'x'.repeat(129)])
       expect(
         refusal(
@@ -259,7 +259,7 @@ describe('a package is one signed text, and no archive', () => {
     )
   })
 
-  test('nothing of a skill comes with a call: no module, no text of one, no other skill (seed T70)', async () => {
+  test('nothing of a skill comes with a call: no module, no text of one, no other skill', async () => {
     const agent = await desk.agent()
     const id = desk.name()
     granted(await publish(acme.pack(acme.manifest(id), plain)))

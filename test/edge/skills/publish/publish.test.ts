@@ -45,7 +45,7 @@ const ELEMENTS = `(elem (i32.const 0) func ${'0 '.repeat(10_000)})`
 const RUN = 'export run: func(tool: string, input: string) -> result<string, string>;'
 
 describe('who may publish, and what stays', () => {
-  test('a version is kept in quarantine, and nothing of it can be called until somebody else enables it (seed T78)', async () => {
+  test('a version is kept in quarantine, and nothing of it can be called until somebody else enables it', async () => {
     const id = desk.name()
     const skill = granted(await publish(acme.pack(acme.manifest(id), plain)))
     expect(skill).toMatchObject({
@@ -133,26 +133,26 @@ describe('who may publish, and what stays', () => {
 describe('what is no skill', () => {
   test.each<[string, Parts, string, RegExp]>([
     [
-      'W11 an import that no skill is given (seed T69)',
+      'W11 an import that no skill is given',
       { imports: [{ from: 'countersign:skill/disk@0.1.0', name: 'get', params: [w.I32, w.I32, w.I32] }] },
       worldOf(`interface disk { get: func(name: string) -> string; } world skill { import disk; ${RUN} }`),
       /it imports `countersign:skill\/disk@0.1.0`, which no skill is given$/,
     ],
     [
-      'W07 a capability under another type, which the host would lift without end (seed T69)',
+      'W07 a capability under another type, which the host would lift without end',
       { imports: [{ ...LOG, params: [w.I32, w.I32] }] },
       worldOf(`interface log { write: func(words: list<string>); } world skill { import log; ${RUN} }`),
       /its `countersign:skill\/log@0.1.0` is not that of/,
     ],
     [
-      'W07 a result of another type (seed T69)',
+      'W07 a result of another type',
       {},
       worldOf(
         'world skill { export run: func(tool: string, input: string) -> result<list<string>, string>; }',
       ),
       /does not export `run` alone/,
     ],
-    ['W07 no `run` at all (seed T69)', {}, worldOf('world skill { }'), /does not export `run` alone/],
+    ['W07 no `run` at all', {}, worldOf('world skill { }'), /does not export `run` alone/],
     [
       'W07 an error of another type, which the host would lift without end',
       {},
@@ -167,7 +167,9 @@ describe('what is no skill', () => {
       worldOf(`interface log { resource line; } world skill { import log; ${RUN} }`),
       /^422 invalid_skill/,
     ],
-  ])('%s', async (_, parts, wit, told) => expect(await why(await component(parts, wit))).toMatch(told))
+  ])('W07 W09 W11: %s', async (_, parts, wit, told) =>
+    expect(await why(await component(parts, wit))).toMatch(told),
+  )
 
   test.each([
     ['a function', '(export "other" (func $go))'],
@@ -201,7 +203,9 @@ describe('what is no skill', () => {
     ['W04 a table of ten million elements', { tables: [{ min: 10_000_000 }] }],
     ['W04 many tables', { tables: Array.from({ length: 100 }, () => ({ min: 10 })) }],
     ['W06 blocks inside each other, five thousand deep', { run: [...nested(5_000), w.UNREACHABLE] }],
-  ])('%s', async (_, parts) => expect(await why(await component(parts))).toMatch(/^422 invalid_skill/))
+  ])('W03 W04 W06: %s', async (_, parts) =>
+    expect(await why(await component(parts))).toMatch(/^422 invalid_skill/),
+  )
 
   test.each([
     [

@@ -50,7 +50,7 @@ const told = async (about: string): Promise<[string, Record<string, unknown>][]>
     .map(({ kind, body }) => [kind, body])
 
 describe('a key on the list', () => {
-  test('W14 counts for the name that it was put for, and for no other; another’s key is nobody else’s (seed T75)', async () => {
+  test('W14 counts for the name that it was put for, and for no other; another’s key is nobody else’s', async () => {
     const [acme, umbrella] = [await listed(), await listed()]
     const id = desk.name()
     const asUmbrella = { ...acme.manifest(id), publisher: umbrella.name }
@@ -128,7 +128,7 @@ describe('a key that is pinned on first use', () => {
     expect(granted(await publish(packed(acme, id, '1.1.0'))).pinned_by).toBeUndefined() // from then on it is on the list
   })
 
-  test('is the first and no other: not beside a key there is, or after one there was (seed T75)', async () => {
+  test('is the first and no other: not beside a key there is, or after one there was', async () => {
     const acme = stranger()
     granted(await publish(packed(acme, desk.name()), acme.signer.x))
     const other = again(acme)
@@ -250,7 +250,7 @@ describe('a key that is revoked', () => {
 })
 
 describe('two publishers', () => {
-  test('W15 of one skill: it is the first one’s (seed T76)', async () => {
+  test('W15 of one skill: it is the first one’s', async () => {
     const [acme, umbrella] = [await listed(), await listed()]
     const id = desk.name()
     granted(await publish(packed(acme, id)))
@@ -269,7 +269,7 @@ describe('two publishers', () => {
 })
 
 describe('who is to enable', () => {
-  test('is somebody else than who published it, the first time and when going back (seed T78)', async () => {
+  test('is somebody else than who published it, the first time and when going back', async () => {
     const acme = await listed()
     const id = desk.name()
     const own = { params: { id, version: '1.0.0' }, body: {} } as const

@@ -1,0 +1,112 @@
+// infra/check/text.ts and infra/check/plain-english.ts bite: each is given a small made-up tree that breaks a rule, and its lawful neighbour.
+
+import { describe, expect, test } from 'vitest'
+import { freeRelatives } from '../../infra/check/plain-english.ts'
+import { faultsIn } from '../../infra/check/text.ts'
+
+const ROOT = '/srv/somewhere/countersign'
+
+/** `rule file:line` of each fault, in the order of the tree. */
+const faults = (files: Record<string, string>, root = ROOT): string[] =>
+  faultsIn(new Map(Object.entries(files)), root).map(({ rule, file, line }) => `${rule} ${file}:${line}`)
+
+type Case = readonly [name: string, files: Record<string, string>, expected: readonly string[]]
+const holds = (cases: readonly Case[]) => {
+  test.each(cases)('%s', (_name, files, expected) => {
+    expect(faults(files)).toEqual(expected)
+  })
+}
+
+describe('places and names', () => {
+  const lines = (n: number) => 'export const a = 1\n'.repeat(n)
+  holds([
+    ['a file in an unknown top folder is refused', { 'scripts/a.ts': '' }, ['place scripts/a.ts:1']],
+    [
+      'a file in a folder that is no room is refused',
+      { 'edge/new-room/a.ts': '' },
+      ['place edge/new-room/a.ts:1'],
+    ],
+    [
+      'a file in a room passes',
+      { 'edge/run/store.ts': '', 'worker/sandbox/plan/argv.ts': '', 'test/a.test.ts': '' },
+      [],
+    ],
+    ['a file of 441 lines is refused', { 'edge/run/a.sql.ts': lines(441) }, ['length edge/run/a.sql.ts:441']],
+    ['a file of 440 lines passes', { 'edge/run/a.ts': lines(440) }, []],
+    ['a long document passes', { 'README.md': lines(441) }, []],
+    ['a long shell script is refused', { 'infra/a.sh': lines(441) }, ['length infra/a.sh:441']],
+    ['`utils` is refused as a name', { 'edge/run/utils.ts': '' }, ['name edge/run/utils.ts:1']],
+    [
+      '`helpers` is refused in a name',
+      { 'test/approval-helpers.ts': '' },
+      ['name test/approval-helpers.ts:1'],
+    ],
+    [
+      '`services` is refused as a folder',
+      { 'edge/run/services/a.ts': '' },
+      ['name edge/run/services/a.ts:1'],
+    ],
+    ['a barrel is refused', { 'edge/api/index.ts': '' }, ['name edge/api/index.ts:1']],
+    ['a systemd unit may be a service', { 'infra/countersign-worker.service': '' }, []],
+    [
+      'a folder with more than 25 source files is refused',
+      Object.fromEntries(Array.from({ length: 26 }, (_, n) => [`edge/run/a${n}.ts`, ''])),
+      ['crowd edge/run:1'],
+    ],
+    [
+      '25 source files pass',
+      Object.fromEntries(Array.from({ length: 25 }, (_, n) => [`edge/run/a${n}.ts`, ''])),
+      [],
+    ],
+  ])
+})
+
+describe('text that belongs to one machine', () => {
+  // Put together here, so that this file holds none of it.
+  const host = ['registry', 'example', 'org'].join('.')
+  holds([
+    [
+      'the host of a package registry is refused',
+      { 'README.md': `see\nhttps://${host}/a\n` },
+      ['registry-host README.md:2'],
+    ],
+    [
+      'the host of an image registry is refused',
+      { 'infra/Containerfile': `FROM ${['docker', 'io'].join('.')}/debian:12\n` },
+      ['registry-host infra/Containerfile:1'],
+    ],
+    [
+      'a lock file with hosts is refused',
+      { 'package-lock.json': `{"resolved": "${'https'}://x/a.tgz"}\n` },
+      ['registry-host package-lock.json:1'],
+    ],
+    ['the path of this checkout is refused', { 'README.md': `cd ${ROOT}\n` }, ['machine-path README.md:1']],
+    ['a path inside the sandbox passes', { 'README.md': 'cd /workspace\n' }, []],
+    ['the word registry passes', { 'README.md': 'the policy registry. Then\n' }, []],
+  ])
+
+  test('the neighbours of a checkout in a folder of its own are refused too', () => {
+    const files = { 'README.md': 'see /builds/notes.md\nnot host/builds/x\n' }
+    expect(faults(files, '/builds/countersign')).toEqual(['machine-path README.md:1'])
+    expect(faults(files, '/srv/countersign')).toEqual([])
+  })
+})
+
+test('comments of the product that begin with a free relative clause are counted', () => {
+  const text = [
+    '// Who sends it twice is told.',
+    ' * What it holds.',
+    '  /** Where it lies. */',
+    '// The worker sends it.',
+    "const a = '// Who '",
+  ].join('\n')
+  const tree = new Map([
+    ['edge/run/a.ts', text],
+    ['test/a.test.ts', text],
+  ])
+  expect(freeRelatives(tree).map((line) => line.split(' ', 1)[0])).toEqual([
+    'edge/run/a.ts:1',
+    'edge/run/a.ts:2',
+    'edge/run/a.ts:3',
+  ])
+})
