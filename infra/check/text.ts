@@ -48,7 +48,7 @@ export const isCode = (path: string): boolean =>
   /\.[cm]?[jt]sx?$/.test(path) && !path.endsWith('.d.ts') && !path.split('/').includes('assembly')
 
 const FOLDERS = ['edge', 'worker', 'cli', 'shared', 'policies', 'skills', 'migrations', 'infra', 'test', '.']
-const MAX_LINES = 520
+const MAX_LINES = 600
 const LIMITED = /\.(?:tsx?|[cm]?js|sh|py|css|html|c|h|capnp|tf|cedar|cedarschema|grit)$/
 /** Words that say what kind of thing a file is, not what it is about. */
 const EMPTY_WORDS = new Set(
