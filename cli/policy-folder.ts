@@ -53,7 +53,7 @@ export type CasesFile = { readonly path: string; readonly cases: SentCases }
 /** The files of cases at `path`: itself, or those in it. */
 export function readCases(path: string): Result<CasesFile[], Trouble> {
   if (statSync(path, { throwIfNoEntry: false }) === undefined)
-    return err(usage(`no cases in \`${path}\`: there is no such file or folder; policies/README.md says how they are written`))
+    return err(usage(`no cases in \`${path}\`: there is no such file or folder; docs/policies.md says how they are written`))
   const paths = isFile(path) ? ok([path]) : inFolder(path)
   if (!paths.ok) return paths
   const files: CasesFile[] = []
@@ -69,7 +69,7 @@ function inFolder(path: string): Result<string[], Trouble> {
   const names = namesIn(path, '.json')
   if (!names.ok) return names
   return names.value.length === 0
-    ? err(usage(`no cases in \`${path}\`: it holds no .json file; policies/README.md says how they are written`))
+    ? err(usage(`no cases in \`${path}\`: it holds no .json file; docs/policies.md says how they are written`))
     : ok(names.value.map((name) => join(path, name)))
 }
 
