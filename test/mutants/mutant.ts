@@ -1,7 +1,7 @@
 // The type of a mutant: one security line, the same line broken, and the tests that must fail. Only data; main.ts runs the mutants, and
 // test/surface/mutants.test.ts compares the list with the tree.
 
-/** What a mutant attacks, as SECURITY.md divides the boundaries. */
+/** What a mutant attacks, as docs/threat-model.md divides the boundaries. */
 export type Area =
   | 'json'
   | 'ids'
