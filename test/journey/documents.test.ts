@@ -71,7 +71,7 @@ describe('commands', () => {
   /** Where a document shows nothing of an answer, anything may come. */
   const leftOut = (step: Step): Step => (step.kind === 'command' && step.shown.length === 0 ? { ...step, shown: ['…'] } : step)
 
-  test.each(run)('every command of %s does what the document says', { timeout: 180_000 }, async (document) => {
+  test.each(run)('every command of %s does what the document says', { timeout: 300_000 }, async (document) => {
     const folder = mkdtempSync(join(tmpdir(), 'countersign-document-'))
     folders.push(folder)
     const state = dirname(stack.state.dev)
