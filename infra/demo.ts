@@ -215,7 +215,7 @@ function skill(place: Place): void {
   const tested = countersign(place, 'skill', 'test', 'hello')
   check(tested.code === 0 && /^2 passed$/m.test(tested.out), 'tests that pass')
   if (place.own) published(place)
-  else tell('to publish it in a stack that stays: skills/README.md')
+  else tell('to publish it in a stack that stays: docs/skills.md')
 }
 
 /** By one operator, and enabled by another. */

@@ -81,5 +81,5 @@ chmodSync(state.dir, 0o711)
 console.log(`Prepared in ${state.dir}. Next:
   cp infra/systemd/*.service /etc/systemd/system/ && systemctl daemon-reload
   systemctl enable --now countersign-redis countersign-edge
-  and enrol the worker as README.md says ("On a host of your own"); the keys of the first operator
+  and enrol the worker as docs/hosts.md says; the keys of the first operator
   and of the installation are in ${state.secrets} (\`operator\`, \`installation\`)`)

@@ -66,7 +66,7 @@ export function readCases(path: string): Result<CasesFile[], Trouble> {
   if (statSync(path, { throwIfNoEntry: false }) === undefined)
     return err(
       usage(
-        `no cases in \`${path}\`: there is no such file or folder; policies/README.md says how they are written`,
+        `no cases in \`${path}\`: there is no such file or folder; docs/policies.md says how they are written`,
       ),
     )
   const paths = isFile(path) ? ok([path]) : inFolder(path)
@@ -85,9 +85,7 @@ function inFolder(path: string): Result<string[], Trouble> {
   if (!names.ok) return names
   return names.value.length === 0
     ? err(
-        usage(
-          `no cases in \`${path}\`: it holds no .json file; policies/README.md says how they are written`,
-        ),
+        usage(`no cases in \`${path}\`: it holds no .json file; docs/policies.md says how they are written`),
       )
     : ok(names.value.map((name) => join(path, name)))
 }

@@ -84,7 +84,7 @@ function readTests(folder: string): Result<{ path: string; tests: Test[] }[], Tr
         .sort()
     : []
   if (names.length === 0)
-    return err(usage(`\`${dir}\` holds no .json file with tests; skills/README.md says how they are written`))
+    return err(usage(`\`${dir}\` holds no .json file with tests; docs/skills.md says how they are written`))
   const files: { path: string; tests: Test[] }[] = []
   for (const name of names) {
     const path = join(dir, name)

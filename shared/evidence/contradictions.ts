@@ -1,7 +1,7 @@
 // Compares a statement with the grant and the plan that it names. The edge does this before it countersigns, and every verifier does it
 // later. Pure. A table has a rule for each field, so a field without a rule doesn't compile.
 //
-// Nobody can check what only the executor knows (SECURITY.md, "Compromised worker"): how a program ended, what it wrote, the addresses and
+// Nobody can check what only the executor knows (docs/threat-model.md, "Evidence"): how a program ended, what it wrote, the addresses and
 // bytes of its connections, those that it leaves out, the digest of its command line, and times within the grant's.
 
 import { canonical, digestOf, sha256 } from '../bytes/json.ts'

@@ -1,4 +1,4 @@
-// Owns the installation of Countersign on a machine: the commands of the README, as a person would type them, in that order.
+// Owns the installation of Countersign on a machine: the commands of docs/hosts.md, as a person would type them, in that order.
 
 import { execFileSync } from 'node:child_process'
 import { readFileSync, realpathSync } from 'node:fs'
@@ -16,14 +16,14 @@ const HEADING = '## On a host of your own'
 /** The lines with a prompt in the first block behind the heading. What is not for a machine that has the checkout is left out. */
 export function documentedCommands(): string[] {
   const section =
-    readFileSync(join(ROOT, 'README.md'), 'utf8').split(`\n${HEADING}\n`)[1]?.split('\n## ')[0] ?? ''
-  const block = /```console\n(.*?)```/s.exec(section)?.[1] ?? ''
+    readFileSync(join(ROOT, 'docs/hosts.md'), 'utf8').split(`\n${HEADING}\n`)[1]?.split('\n## ')[0] ?? ''
+  const block = /```console not-run\n(.*?)```/s.exec(section)?.[1] ?? ''
   const commands = block.split('\n').flatMap((line) => (line.startsWith('$ ') ? [line.slice(2)] : []))
-  if (commands.length === 0) throw new Error(`README.md has no commands under \`${HEADING}\``)
+  if (commands.length === 0) throw new Error(`docs/hosts.md has no commands under \`${HEADING}\``)
   return commands.filter((command) => !command.startsWith('git clone '))
 }
 
-/** A machine that has what README.md presumes: the checkout, Node and npm. It is not booted yet. */
+/** A machine that has what docs/hosts.md presumes: the checkout, Node and npm. It is not booted yet. */
 export async function bareMachine(name: string): Promise<Machine> {
   const npm = dirname(dirname(realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())))
   return Machine.open({

@@ -1,4 +1,4 @@
-// Promise: on a fresh Debian 12, the commands of the README and the units of infra/systemd as they are shipped make a Countersign that
+// Promise: on a fresh Debian 12, the commands of docs/hosts.md and the units of infra/systemd as they are shipped make a Countersign that
 // serves, comes back after a crash and after a reboot, and stops in order. Each test needs the ones before it.
 
 import { readFileSync } from 'node:fs'
@@ -119,7 +119,7 @@ test('`doctor` finds no fault except the cgroups, which a shell lacks', async ()
     '--config',
     WORKER_JSON,
   ]
-  expect(readFileSync(join(ROOT, 'README.md'), 'utf8')).toContain(`$ ${asUser.join(' ')}\n`)
+  expect(readFileSync(join(ROOT, 'docs/hosts.md'), 'utf8')).toContain(`$ ${asUser.join(' ')}\n`)
   const { out } = await machine.run(asUser, { cwd: APP })
   expect(out.split('\n').filter((line) => line.startsWith('FAIL'))).toEqual([
     expect.stringMatching(/^FAIL +limits: /),
@@ -206,7 +206,7 @@ test('all units stop in order within their time, and start again', async () => {
 test('prepare-host, run again for an update, keeps keys and the operator’s settings', async () => {
   const path = join(machine.root, WORKER_JSON)
   const config = JSON.parse(readFileSync(path, 'utf8'))
-  expect(config).not.toHaveProperty('drain_ms') // the worker's own defaults hold, as the README says
+  expect(config).not.toHaveProperty('drain_ms') // the worker's own defaults hold, as docs/hosts.md says
   const chosen = { concurrency: 3, drain_ms: 15_000 }
   await machine.must(['tee', WORKER_JSON], { stdin: JSON.stringify({ ...config, ...chosen }) })
   const secrets = secretsOf(machine)

@@ -1,5 +1,5 @@
-// Promise: policies/README.md is true. Its files are written and its commands run in its order, in one shell, against a stack of its own;
-// what the page shows of the answers is what came.
+// Promise: docs/policies.md is true. Its files are written and its commands run in order, in one shell, against a stack of their own. The
+// answers that the page shows are the answers that come.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import { ROOT } from '../../infra/state.ts'
 import { follow, Shell, stepsOf } from '../support/doc-runner.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 
-const steps = stepsOf(readFileSync(join(ROOT, 'policies/README.md'), 'utf8'))
+const steps = stepsOf(readFileSync(join(ROOT, 'docs/policies.md'), 'utf8'))
 const folder = mkdtempSync(join(tmpdir(), 'countersign-page-'))
 const stack = await startTestStack()
 const shell = new Shell(folder, dirname(stack.state.dev))
@@ -19,7 +19,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-test('the rules of the page are those of the examples', () => {
+test('the rules in docs/policies.md are in the examples', () => {
   const examples = readdirSync(join(ROOT, 'policies/examples')).map((name) =>
     readFileSync(join(ROOT, 'policies/examples', name), 'utf8'),
   )
@@ -34,7 +34,7 @@ test('the rules of the page are those of the examples', () => {
     ).toBe(true)
 })
 
-test('the page says what happens', async () => {
+test('every command of docs/policies.md does what the page says', async () => {
   symlinkSync(join(ROOT, 'policies'), join(folder, 'policies'))
   await follow(steps, shell, folder)
 }, 180_000)

@@ -3,7 +3,7 @@
 
 import { findOnce, type Span } from '../support/find-in-source.ts'
 
-/** What a mutant attacks, as SECURITY.md divides the boundaries. */
+/** What a mutant attacks, as docs/threat-model.md divides the boundaries. */
 export type Area =
   | 'json'
   | 'ids'

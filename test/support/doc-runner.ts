@@ -1,5 +1,7 @@
-// A page whose commands are run: its files are written and its commands typed in its order, in one shell, and what it shows of the answers is
-// held against what came.
+// Runs the commands of a document: writes its files and types its commands in order, in one shell, and compares the answers that the
+// document shows with the answers that come.
+//
+// A block marked `console not-run` is left out. test/journey/documents.test.ts counts those.
 
 import { spawn } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -12,11 +14,19 @@ export type Step =
   | { readonly kind: 'file'; readonly name: string; readonly text: string }
   | { readonly kind: 'command'; readonly text: string; readonly shown: readonly string[] }
 
-const FENCE = /^```(\w+)(?: (\S+))?\n([\s\S]*?)^```$/gm
+const FENCE = /^ *```(\w+)(?: (\S+))?\n([\s\S]*?)^ *```$/gm
+/** The mark of a console block that no test can run. The document says why. */
+export const NOT_RUN = 'not-run'
 
 export function stepsOf(page: string): Step[] {
   return [...page.matchAll(FENCE)].flatMap(([, kind, name, text = '']): Step[] =>
-    kind === 'console' ? commandsIn(text) : name === undefined ? [] : [{ kind: 'file', name, text }],
+    kind === 'console'
+      ? name === NOT_RUN
+        ? []
+        : commandsIn(text)
+      : name === undefined
+        ? []
+        : [{ kind: 'file', name, text }],
   )
 }
 
@@ -29,14 +39,23 @@ const commandsIn = (text: string): Step[] =>
       return { kind: 'command', text: command, shown: shown.split('\n').filter((line) => line !== '') }
     })
 
-/** Ids on the page have a gap: `call_01M7A…_1`. The first time one is shown it stands for what came, and from then on for nothing else. */
+/**
+ * Ids in a document have a gap: `call_01M7A…_1`. The first answer that shows one sets its value for the rest of the document. The id of an
+ * approval that no answer has shown is that of the call with the same letters.
+ */
 const ID = /\b(?:call|apr|run)_[0-9A-Z]+…(?:_\d+)?/g
 
 class Ids {
   readonly #known = new Map<string, string>()
 
   filledIn(command: string): string {
-    return command.replace(ID, (id) => this.#known.get(id) ?? `${id} (never shown)`)
+    return command.replace(ID, (id) => this.#known.get(id) ?? this.#ofItsCall(id) ?? `${id} (never shown)`)
+  }
+
+  #ofItsCall(id: string): string | undefined {
+    return id.startsWith('apr_')
+      ? this.#known.get(id.replace('apr', 'call'))?.replace('call', 'apr')
+      : undefined
   }
 
   /** Whether the answer is as shown: `…` is any text within a line, and as a line of its own any lines. */
@@ -54,20 +73,27 @@ class Ids {
         })
         .join('')
     const pattern = shown.map((text) => (text === '…' ? '(?:.*\\n)*' : `${line(text)}\\n`)).join('')
-    const found = new RegExp(`^${pattern}$`).exec(answer.replace(/^\n+|(?<=\n)\n+/g, ''))
+    const lines = answer === '' || answer.endsWith('\n') ? answer : `${answer}\n` // curl prints a body as it is
+    const found = new RegExp(`^${pattern}$`).exec(lines.replace(/^\n+|(?<=\n)\n+/g, ''))
     for (const [i, id] of ids.entries())
       if (found?.[i + 1] !== undefined) this.#known.set(id, found[i + 1] ?? '')
     return found !== null
   }
 }
 
-/** One bash for the whole page, as one reader's terminal is. `npx countersign` is this tree's own. */
+/** The address in the documents, which a running stack replaces by its own. */
+const DOCUMENTED_URL = 'http://127.0.0.1:8787'
+
+/** One bash for the whole document, like one reader's terminal. `npx countersign` is the command line of this tree. */
 export class Shell {
   readonly #bash
   #heard = ''
   #wake: () => void = () => undefined
 
-  constructor(cwd: string, state: string) {
+  readonly #url: string
+
+  constructor(cwd: string, state: string, url = DOCUMENTED_URL) {
+    this.#url = url
     const env = {
       PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
       COUNTERSIGN_STATE: state,
@@ -88,7 +114,9 @@ export class Shell {
   async run(command: string): Promise<{ code: number; answer: string }> {
     this.#heard = ''
     const end = /\u0004 (\d+)\n$/
-    this.#bash.stdin.write(`${command} </dev/null\nprintf '\\004 %d\\n' $?\n`)
+    this.#bash.stdin.write(
+      `{ ${command.replaceAll(DOCUMENTED_URL, this.#url)}\n} </dev/null\nprintf '\\004 %d\\n' $?\n`,
+    )
     for (let found = end.exec(this.#heard); ; found = end.exec(this.#heard)) {
       if (found !== null) return { code: Number(found[1]), answer: this.#heard.slice(0, found.index) }
       if (this.#bash.exitCode !== null) throw new Error(`the shell ended: ${this.#heard}`)

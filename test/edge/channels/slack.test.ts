@@ -368,8 +368,8 @@ test('a channel writes to a conversation or to recipients; its errors are told b
   expect(toBob).toEqual({ ok: false, error: { again: false, why: 'the recipient is not in `users`' } })
 })
 
-test('the channels that README, infra/slack.md and the command line’s help put fit', () => {
-  const texts = ['README.md', 'infra/slack.md', 'cli/channels/channels.ts']
+test('the channel settings in the documents and in the command line’s help are valid', () => {
+  const texts = ['docs/approvals-and-channels.md', 'docs/slack.md', 'cli/channels/channels.ts']
     .map((path) => readFileSync(join(ROOT, path), 'utf8'))
     .join('\n')
   const written = [...texts.matchAll(/echo '(\{"kind"[\s\S]*?\})'\s/g)].map(([, json = '']) =>

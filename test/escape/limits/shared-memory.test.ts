@@ -1,4 +1,4 @@
-// Promise: where a call has no cgroup, SECURITY.md says which memory its limit counts and which it does not; where it has one, all of it counts.
+// Promise: where a call has no cgroup, docs/threat-model.md says which memory its limit counts and which it does not; where it has one, all of it counts.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Arena, attack, planOf, told } from '../arena/arena.ts'
@@ -50,7 +50,7 @@ describe('without cgroups', () => {
   })
 
   test.each(Object.entries(NOT_COUNTED))(
-    'D10 memory that is %s is not counted, as SECURITY.md says',
+    'D10 memory that is %s is not counted, as docs/threat-model.md says',
     async (_, way) => {
       expect(told(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ok' })
     },

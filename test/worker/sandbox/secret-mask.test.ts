@@ -1,5 +1,5 @@
 // Promise: whatever the pieces in which a stream comes, what leaves the veil is the same, and holds no value of a secret in any spelling
-// that SECURITY.md names (V01). What other programs wrote stands here as they wrote it.
+// that docs/keys-and-secrets.md names (V01). What other programs wrote stands here as they wrote it.
 
 import { expect, test } from 'vitest'
 import { Veil } from '../../../worker/sandbox/streams/secret-mask.ts'
