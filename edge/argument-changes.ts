@@ -6,9 +6,12 @@ import { canonical } from '../shared/json.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
-import type { ArgumentChange } from '../shared/wire.ts'
-import { cut, written } from './approvals.ts'
+import type { ArgumentChange, Revision } from '../shared/wire.ts'
+import { cut, type Unfolded, written } from './approvals.ts'
 import { HIDDEN, type Redaction } from './redaction.ts'
+
+/** The result that edited arguments would have, and in `whole` the full text of everything that it shortens. */
+export type Preview = { preview: Revision; whole: { changes: ArgumentChange[] | null; texts: Unfolded[] } }
 
 type Args = Record<string, unknown>
 const isObject = (value: unknown): value is Args => typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -10,8 +10,8 @@ import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Approval } from '../shared/wire.ts'
 import { unambiguous } from './approvals.ts'
+import type { Preview } from './argument-changes.ts'
 import { Changes, Facts, type Node, Nonce, NotDone, Page, Risk } from './page.tsx'
-import type { Preview } from './run-answers.ts'
 import { Wholes } from './unfolding.tsx'
 
 /** As much of a text as the page offers; one of more is changed at the command line. */

@@ -9,7 +9,7 @@ import { err, ok } from '../shared/result.ts'
 import type { Database } from './tables/open.ts'
 import { filesHeld, filesSums } from './tables/tenant.ts'
 
-/** Longer than a file stays: a run tells us again before, while it holds any (edge/run-files.ts). */
+/** Longer than a file stays: a run tells us again before, while it holds any (edge/run/file-uploads.ts). */
 const HEARD_MS = LIMITS.file_named_ms + 2 * LIMITS.file_unnamed_ms
 
 type Held = { readonly run: string; readonly agent: string; readonly bytes: number }

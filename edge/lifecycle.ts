@@ -15,7 +15,7 @@ import { ok } from '../shared/result.ts'
 import type { CallState, ToolRef } from '../shared/statement.ts'
 import type { Approval, Decision, Edit, Shadowed } from '../shared/wire.ts'
 import { due, ended, refuse } from './endings.ts'
-import { answered, claimedUnder } from './granted-under.ts'
+import { answered } from './granted-under.ts'
 import type { Used } from './usage.ts'
 
 /** `since_ms`: since when its giver is an operator. */
@@ -111,8 +111,19 @@ export type Event =
   | { kind: 'answered'; answer: Answered; decision: Decision }
   /** The same, to other arguments: `decision` is on those without an answer, `permitted` with this one. */
   | { kind: 'edited'; answer: Answered; revised: Revised; edit: Edit; permitted: Decision }
-  /** `process`: the worker's process that claimed; only this process may repeat the claim. */
-  | { kind: 'claimed'; worker: string; process?: string | null; deadline: number; grant: Envelope; decision: Decision }
+  /**
+   * `process`: the worker's process that claimed; only this process may repeat the claim. `decision` is the policy's of now,
+   * `onRecord` the decision that the grant names.
+   */
+  | {
+      kind: 'claimed'
+      worker: string
+      process?: string | null
+      deadline: number
+      grant: Envelope
+      decision: Decision
+      onRecord: Decision
+    }
   | {
       kind: 'settled'
       worker: string
@@ -301,7 +312,7 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
   return ok({
     status: {
       state: 'running',
-      decision: claimedUnder(status.decision, event.decision),
+      decision: event.onRecord,
       approval: status.approval,
       worker,
       process,

@@ -28,11 +28,11 @@ export type News = { heard: Heard; changed: boolean; pieces: LivePiece[]; end: L
 const NO_CALL = failure('not_found', 'no such call')
 
 export class LiveOutput {
-  readonly #store: RunStore
+  readonly #store: Pick<RunStore, 'outputFrom'>
   readonly #waiters = new Waiters<number>()
   readonly #followers = new Followers(LIMITS.streams_run)
 
-  constructor(store: RunStore) {
+  constructor(store: Pick<RunStore, 'outputFrom'>) {
     this.#store = store
   }
 

@@ -20,7 +20,12 @@ import { rehearseCall } from './call.ts'
 /** Two versions of the set and the calls, by number, that both are asked about; those that there is time for until `until`. */
 export type Script = { version: number; against: number; calls: readonly number[]; until: number }
 
-export async function rehearseRun(env: Env, store: RunStore, row: RunRow, script: Script): Promise<Result<Outcome[]>> {
+export async function rehearseRun(
+  env: Env,
+  store: Pick<RunStore, 'call' | 'everyCall'>,
+  row: RunRow,
+  script: Script,
+): Promise<Result<Outcome[]>> {
   const directory = withSupposedSecrets(await directoryOf(env, row.record.tenant))
   const inForce = await candidateOf(env, directory, script.against)
   if (!inForce.ok) return inForce
@@ -50,7 +55,7 @@ async function toolsThen(env: Env, directory: Loaded, calls: readonly CallRecord
 }
 
 /** What each call found used: as it was recorded with it, or counted again from the calls before it, where any of the sets reads it. */
-function counting(row: RunRow, store: RunStore, sets: readonly Loaded[]): (call: CallRecord) => Then['used'] {
+function counting(row: RunRow, store: Pick<RunStore, 'everyCall'>, sets: readonly Loaded[]): (call: CallRecord) => Then['used'] {
   const reads = sets.some(({ policies }) => isRead(policies.reads.context, ['budget']))
   let calls: CallRecord[] | undefined
   return ({ proposal }) => {

@@ -1,0 +1,156 @@
+// Judges one answer to an approval: may this operator give it, does it mean the call as it is now, and what does the policy of now
+// make of it. The result is one event of the call, which a transaction applies. It stores nothing.
+
+import type { Failure } from '../../shared/failures.ts'
+import { failure } from '../../shared/failures.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Answer, Approval, Decision } from '../../shared/wire.ts'
+import { isRevoked, written } from '../approvals.ts'
+import { assuranceOf, SUREST_WAY } from '../assurance.ts'
+import type { Loaded } from '../directory.ts'
+import type { Answered, CallRecord, Event } from '../lifecycle.ts'
+import { withAnswer } from '../lifecycle.ts'
+import { judgeAgain } from '../proposal.ts'
+import { type Revision, revise } from '../revision.ts'
+import type { RunRow } from '../run-record.ts'
+import { approvalView } from '../run-record.ts'
+import type { Snapshot } from '../snapshot.ts'
+import { mayStand } from '../standing.ts'
+import type { RunContext } from './context.ts'
+import type { UsageReservation } from './usage-ledger.ts'
+
+/** The operator who answers, and through which channel. */
+export type Responder = { readonly by: string; readonly channel: string }
+
+/** A stored call that has an approval, and all it takes to decide on it. */
+export type Question = {
+  readonly run: RunContext
+  readonly directory: Loaded
+  readonly row: RunRow
+  readonly record: CallRecord
+  readonly approval: Approval
+  readonly reservation: UsageReservation | null
+}
+/** The event that an answer makes, and the policy snapshot that it is kept with. */
+export type AnswerEvent = { readonly event: Event; readonly snapshot: Snapshot | null }
+
+const NO_APPROVAL = failure('not_found', 'no such approval')
+const REVOKED = failure('link_revoked', 'the link was taken back')
+const OUTDATED = failure('outdated', 'this is not the call that you were shown')
+const ONCE_ONLY = failure(
+  'once_only',
+  'policy does not let this yes stand for further calls, or not for so long: answer for this call alone, or for less time; nothing was recorded',
+)
+const STANDS_FOR_NONE = failure(
+  'once_only',
+  'the call brings files, or runs an interpreter in a folder that other calls can change, so its answer can’t cover other calls; nothing was recorded',
+)
+const SURER_ONLY = failure(
+  'surer_only',
+  'policy takes a yes to this call in the console or on the command line alone; nothing was recorded',
+)
+
+export function findApproval({ row, store }: RunContext, n: number): Result<{ row: RunRow; record: CallRecord; approval: Approval }> {
+  const record = store.call(n)
+  const approval = row === undefined || record === undefined ? undefined : approvalView(row.record, record)
+  return row === undefined || record === undefined || approval === undefined ? err(NO_APPROVAL) : ok({ row, record, approval })
+}
+
+/** A yes of this operator to this call alone. */
+export const yesOf = ({ by, channel }: Responder, since_ms: number): Answered => ({
+  by,
+  since_ms,
+  decision: 'approve',
+  channel,
+  scope: 'once',
+  reason: '',
+  at_ms: Date.now(),
+})
+
+/** The answer as it is recorded. Agents, journals and channels read the reason as it is recorded, so secrets are masked here. */
+export function answeredBy(directory: Loaded, responder: Responder, since_ms: number, answer: Answer): Answered {
+  const { decision, scope, ttl_s } = answer
+  const reason = written(String(directory.redaction.of(answer.reason)))
+  return { ...yesOf(responder, since_ms), decision, scope, reason, ...(ttl_s === undefined ? {} : { ttl_s }) }
+}
+
+/** The checks of an answer, in order. A call that waits for no answer refuses the event by its state. */
+export function judgeAnswer(question: Question, given: Answered, answer: Answer): Result<AnswerEvent> {
+  const { status } = question.record
+  if (status.state !== 'awaiting_approval')
+    return ok({ event: { kind: 'answered', answer: given, decision: status.decision }, snapshot: null })
+  const refusal = refusalOf(question, given, answer)
+  if (refusal !== undefined) return err(refusal)
+  return answer.arguments === undefined ? judgeYesOrNo(question, given) : judgeEdit(question, given, answer, answer.arguments)
+}
+
+function refusalOf({ record, approval }: Question, given: Answered, answer: Answer): Failure | undefined {
+  const { plan } = record.proposal
+  if (given.scope !== 'once' && plan !== null && !mayStand(plan)) return STANDS_FOR_NONE
+  if (given.channel === 'link' && isRevoked(approval, given.by)) return REVOKED
+  return meansThisCall(record, given, answer) ? undefined : OUTDATED
+}
+
+/** L3: an answer names the digest that it was given to. A yes has to, once an operator has changed the arguments. */
+function meansThisCall({ proposal, status }: CallRecord, { decision }: Answered, { digest }: Answer): boolean {
+  const isEdited = (status.approval?.edits ?? []).length > 0
+  return digest === undefined ? decision === 'deny' || !isEdited : digest === proposal.digest
+}
+
+function judgeYesOrNo(question: Question, given: Answered): Result<AnswerEvent> {
+  const { decision, snapshot } = decideWith(question, given)
+  const refusal = given.decision === 'approve' && decision.effect === 'deny' ? otherYesOf(question, given) : undefined
+  return refusal === undefined ? ok({ event: { kind: 'answered', answer: given, decision }, snapshot }) : err(refusal)
+}
+
+/** The policy of now on the call, with this answer besides those that it has. */
+function decideWith({ run, directory, row, record, reservation }: Question, answer: Answered) {
+  const answers = withAnswer(record.status.approval?.answers ?? [], answer)
+  return judgeAgain(directory, row, record, run.usage.decisionFacts(directory, row, record, answers, reservation))
+}
+
+/**
+ * Policy denies the call with this yes, which would end it. Where policy takes another yes of the same operator, for this call alone
+ * or from the console, this one is refused instead, and the refusal says which.
+ */
+function otherYesOf(question: Question, given: Answered): Failure | undefined {
+  const isTaken = (answer: Answered): boolean => decideWith(question, answer).decision.effect !== 'deny'
+  const once: Answered = { ...given, scope: 'once' }
+  if (given.scope !== 'once' && isTaken(once)) return ONCE_ONLY
+  if (assuranceOf(given.channel) === assuranceOf(SUREST_WAY)) return undefined
+  const surer: Answered = { ...given, channel: SUREST_WAY }
+  return isTaken(surer) || isTaken({ ...surer, scope: 'once' }) ? SURER_ONLY : undefined
+}
+
+type Arguments = Record<string, unknown>
+
+/** A yes to other arguments. Where policy denies those, the answer is refused and the question stays as it was. */
+function judgeEdit(question: Question, given: Answered, answer: Answer, args: Arguments): Result<AnswerEvent> {
+  const revised = reviseCall(question, given, args)
+  if (!revised.ok) return revised
+  const { permitted, revision } = revised.value
+  if (answer.becomes !== undefined && answer.becomes !== revision.proposal.digest) return err(OUTDATED)
+  const { snapshot, changes, more, ...rest } = revision
+  const { by, channel, at_ms } = given
+  const edit = { by, channel, at_ms, from: question.record.proposal.digest, changes, more }
+  return ok({ event: { kind: 'edited', answer: given, revised: rest, edit, permitted }, snapshot })
+}
+
+/** The call with other arguments, and what policy says of it with this answer. */
+export function reviseCall(
+  { run, directory, row, record, reservation }: Question,
+  given: Answered,
+  args: Arguments,
+): Result<{ revision: Revision; permitted: Decision }> {
+  const before = run.usage.decisionFacts(directory, row, record, [], reservation)
+  const revised = revise(directory, row, record, { args, channel: given.channel }, before)
+  if (!revised.ok) return revised
+  const { proposal, decision } = revised.value
+  const changed: CallRecord = { proposal, status: { ...record.status, decision } }
+  const facts = run.usage.decisionFacts(directory, row, changed, [given], reservation)
+  const { decision: permitted } = judgeAgain(directory, row, changed, facts)
+  return permitted.effect === 'deny'
+    ? err(failure('denied', `policy denies the changed call: ${permitted.reason}`))
+    : ok({ revision: revised.value, permitted })
+}

@@ -1,0 +1,75 @@
+// Uploads of files into a run, and their expiry: the tenant is asked for room before the bytes are taken, and learns when the run
+// holds fewer. The caller says who may put a file; the store keeps the bytes.
+
+import type { Failure } from '../../shared/failures.ts'
+import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import { tenantObject } from '../env.ts'
+import type { RunContext } from './context.ts'
+import type { RunTransaction } from './transaction.ts'
+
+export type StoredFile = { sha256: string; bytes: number }
+/** Why a file may not be put now; undefined where it may. */
+export type UploadCheck = () => Failure | undefined
+
+const UNREACHABLE = failure('unavailable', 'it could not be asked whether there is room for the file; try again')
+
+export class FileUploads {
+  #turn: Promise<unknown> = Promise.resolve()
+  /** When this object last reported to the tenant how much the run holds. */
+  #reportedAt = 0
+  #holdsLess = false
+
+  /** Uploads run one after the other, so that the total reported to the tenant is right. `refusal` is checked before and after that. */
+  put(run: RunContext, refusal: UploadCheck, digest: string, bytes: Uint8Array): Promise<Result<StoredFile>> {
+    const put = this.#turn.then(() => this.#put(run, refusal, digest, bytes))
+    this.#turn = put.catch(() => undefined)
+    return put
+  }
+
+  async #put(run: RunContext, refusal: UploadCheck, digest: string, bytes: Uint8Array): Promise<Result<StoredFile>> {
+    const refused = refusal()
+    if (refused !== undefined) return err(refused)
+    const { files } = run.store
+    const total = files.fits(digest, bytes)
+    if (!total.ok) return total
+    const room = await this.#reserve(run, total.value)
+    if (!room.ok) return room
+    const put = await run.transact((tx): Result<StoredFile> => {
+      const refusedNow = refusal()
+      return refusedNow === undefined ? ok(tx.putFile(digest, bytes)) : err(refusedNow)
+    })
+    const next = files.nextDue()
+    if (next !== null) run.arm(next)
+    if (!put.ok) await this.#reserve(run, files.held().bytes)
+    return put
+  }
+
+  /** Removes the files whose time is over. The tenant learns of it by `report`, after the commit. */
+  dropDue(tx: RunTransaction, now: number): void {
+    if (tx.dropFiles(now)) this.#holdsLess = true
+  }
+
+  /** Reports a smaller total, or repeats the present one: the tenant closes the account of a run that reports nothing. */
+  report(run: RunContext): Promise<void> {
+    const reported = this.#turn.then(async () => {
+      const { count, bytes } = run.store.files.held()
+      const isStale = count > 0 && this.#reportedAt + LIMITS.file_unnamed_ms < Date.now()
+      if ((this.#holdsLess || isStale) && (await this.#reserve(run, bytes)).ok) this.#holdsLess = false
+    })
+    this.#turn = reported.catch(() => undefined)
+    return reported
+  }
+
+  async #reserve(run: RunContext, bytes: number): Promise<Result<true>> {
+    if (run.row === undefined) throw new Error('this run does not exist')
+    const { tenant, id, agent } = run.row.record
+    const held = await tenantObject(run.env, tenant)
+      .holdFiles(id, agent, bytes)
+      .catch(() => err(UNREACHABLE))
+    if (held.ok) this.#reportedAt = Date.now()
+    return held
+  }
+}

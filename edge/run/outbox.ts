@@ -1,0 +1,166 @@
+// What a run sends to other objects: doorbells to the pool, approvals to the tenant's inbox and channels, ended calls to the tenant's
+// log. Approvals and log entries derive from what is stored and are delivered at least once; the receivers take each once. The alarm
+// repeats a delivery that fails.
+
+import { type Failure, failure } from '../../shared/failures.ts'
+import { callId, split } from '../../shared/ids.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import type { JournalEntry } from '../../shared/wire.ts'
+import { type Loaded, takeCall } from '../directory.ts'
+import type { Env } from '../env.ts'
+import { channelObject, logObject, poolObject, tenantObject } from '../env.ts'
+import type { CallRecord, Proposal } from '../lifecycle.ts'
+import type { Leaf } from '../log-object.ts'
+import { holderOf } from '../run-folder.ts'
+import type { RunRecord, RunRow } from '../run-record.ts'
+import { approvalView } from '../run-record.ts'
+import { PAGE, type RunStore } from '../run-store.ts'
+import type { RunContext } from './context.ts'
+import type { RunTransaction } from './transaction.ts'
+
+const LOG_DELAY_MS = 200
+const RETRY_MS = 2_000
+const FORWARD_EVERY_MS = 5_000
+const UNCOUNTED = failure('unavailable', 'the call could not be counted towards the quota of the tenant; propose it again')
+
+export const needsWorker = ({ plan }: Pick<Proposal, 'plan'>): boolean => plan !== null && plan.tier !== 'A'
+
+export const queueIsFull = (proposal: Proposal): Failure =>
+  failure(
+    'queue_full',
+    needsWorker(proposal) ? 'as many calls wait for this pool’s workers as may' : 'as many calls of skills wait for their turn as may',
+  )
+
+/** Whether there is room for one more call: in the pool's queue, and in the tenant's quota for today. */
+export type Room = { readonly full: boolean; readonly counted: Result<true> }
+
+/**
+ * A pool that can't be reached counts as having room, because the alarm sends its doorbell again. `repeated`: the call exists, so the
+ * request makes none and uses no quota.
+ */
+export async function roomFor(env: Env, { agents }: Loaded, run: RunRecord, repeated: boolean): Promise<Room> {
+  const { tenant, id, agent } = run
+  if (repeated) return { full: false, counted: ok(true) }
+  const pool = poolObject(env, tenant, agents.get(agent)?.spec.pool ?? 'default')
+  const [full, counted] = await Promise.all([
+    pool.full({ agent, run: id }).catch(() => false),
+    takeCall(env, tenant).catch(() => err(UNCOUNTED)), // L6
+  ])
+  return { full, counted }
+}
+
+export class Outbox {
+  readonly #store: Pick<RunStore, 'mirrored'>
+  /** When a call was last forwarded to a worker that can run it. */
+  readonly #forwardedAt = new Map<number, number>()
+  #logScheduled = false
+
+  constructor(store: Pick<RunStore, 'mirrored'>) {
+    this.#store = store
+  }
+
+  /** The alarm sends a lost doorbell again. */
+  ring(run: RunContext, { n, pool, plan }: Proposal, until: number, worker?: string): void {
+    const { record, folder } = rowOf(run)
+    const { tenant, agent, id } = record
+    const ring = { agent, run: id, call: callId(id, n), until, worker: holderOf(folder, plan) ?? worker ?? null }
+    void poolObject(run.env, tenant, pool).ring(ring).catch(ignore)
+  }
+
+  /**
+   * Sends the doorbell to one of these workers alone, because the pool's doorbell might wake the same worker again. At most every 5 s
+   * for one call: workers that have less than they have proven would pass it back and forth.
+   */
+  forward(tx: RunTransaction, record: CallRecord, workers: readonly string[], now: number): void {
+    const { n } = record.proposal
+    const worker = workers[Math.floor(Math.random() * workers.length)]
+    if (worker === undefined || now - (this.#forwardedAt.get(n) ?? 0) < FORWARD_EVERY_MS) return
+    this.#forwardedAt.set(n, now)
+    tx.ring(record, worker)
+  }
+
+  /** The call waits for no worker any more, so the pool may ring the agent's next one. If this gets lost, its slot frees in seconds. */
+  leave(run: RunContext, { n, pool }: Proposal): void {
+    const { tenant, agent, id } = rowOf(run).record
+    void poolObject(run.env, tenant, pool)
+      .left({ agent, run: id, call: callId(id, n) })
+      .catch(ignore)
+  }
+
+  /** Drops the doorbells for a worker that is gone; its other runs ring again. */
+  silence(run: RunContext, { pool }: Proposal, worker: string): void {
+    void poolObject(run.env, rowOf(run).record.tenant, pool).silence(worker).catch(ignore)
+  }
+
+  /** Delivers an approval at once, and the log in batches. The alarm stands behind both. */
+  deliverSoon(run: RunContext, approvals: boolean): void {
+    run.arm(Date.now() + RETRY_MS)
+    if (approvals) setTimeout(() => void this.#deliverApprovals(run), 0)
+    if (this.#logScheduled) return
+    this.#logScheduled = true
+    setTimeout(() => {
+      this.#logScheduled = false
+      void this.#deliverLog(run)
+    }, LOG_DELAY_MS)
+  }
+
+  async flush(run: RunContext): Promise<void> {
+    await this.#deliverApprovals(run)
+    await this.#deliverLog(run)
+  }
+
+  async #deliverApprovals(run: RunContext): Promise<void> {
+    const { record } = rowOf(run)
+    const calls = run.store.unmirrored()
+    if (calls.length === 0) return
+    try {
+      const approvals = calls.flatMap((call) => approvalView(record, call) ?? [])
+      await tenantObject(run.env, record.tenant).mirror(approvals)
+      await channelObject(run.env, record.tenant).mirror(record.tenant, approvals)
+      for (const call of calls) this.#store.mirrored(call)
+    } catch {
+      run.arm(Date.now() + RETRY_MS)
+    }
+  }
+
+  async #deliverLog(run: RunContext): Promise<void> {
+    const { record, logged } = rowOf(run)
+    const entries = run.store.journal(record.id, logged)
+    const last = entries.at(-1)?.seq
+    if (last === undefined) return
+    const leaves = entries.flatMap((entry) => leafOf(run, record, entry) ?? [])
+    try {
+      await logObject(run.env, record.tenant).append(record.id, leaves)
+    } catch {
+      return run.arm(Date.now() + RETRY_MS)
+    }
+    if (last <= rowOf(run).logged) return // another delivery was faster
+    run.noteLogged(last)
+    if (entries.length === PAGE) this.deliverSoon(run, false)
+  }
+}
+
+/** The end of a call as the log has it; undefined for any other entry. */
+function leafOf(run: RunContext, { agent }: RunRecord, { seq, call, hash, body, at_ms }: JournalEntry): Leaf | undefined {
+  const ended = call === null || body['attestation'] === undefined ? undefined : run.store.call(split(call).n)
+  if (call === null || ended === undefined) return undefined
+  const { proposal, status } = ended
+  return {
+    seq,
+    hash,
+    call,
+    agent,
+    tool: proposal.tool.name,
+    state: status.state,
+    at: at_ms,
+    took: at_ms - proposal.createdAt,
+    shadow: proposal.shadow ?? null,
+  }
+}
+
+function rowOf({ row }: RunContext): RunRow {
+  if (row === undefined) throw new Error('this run does not exist')
+  return row
+}
+
+const ignore = (): undefined => undefined

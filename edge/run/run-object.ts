@@ -1,0 +1,205 @@
+// One run: its calls, budget, approvals and journal. This class is the RPC surface; each method names the function that does the work.
+// Every change goes through `transact` of its context (L5). It never talks to Redis and knows nothing of HTTP.
+
+import { DurableObject } from 'cloudflare:workers'
+import type { Bundle } from '../../shared/bundle.ts'
+import type { Envelope } from '../../shared/dsse.ts'
+import { failure } from '../../shared/failures.ts'
+import type { HeldFile } from '../../shared/files.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import type { PolicySnapshot } from '../../shared/snapshot.ts'
+import type { CallState } from '../../shared/statement.ts'
+import type { Answer, Approval, Call, DryRun, Editable, JournalEntry, Run } from '../../shared/wire.ts'
+import type { Means } from '../../shared/worker-proof.ts'
+import type { Claim, Settlement } from '../../shared/worker-wire.ts'
+import type { Unfolded } from '../approvals.ts'
+import type { Preview } from '../argument-changes.ts'
+import { isDeleted } from '../directory.ts'
+import type { Env } from '../env.ts'
+import type { Canceller } from '../lifecycle.ts'
+import type { Heard, Listener, News } from '../live-output.ts'
+import type { Outcome } from '../rehearsal/call.ts'
+import { rehearseRun, type Script } from '../rehearsal/run.ts'
+import type { RunRecord } from '../run-record.ts'
+import { runView } from '../run-record.ts'
+import type { WorkerKey } from '../settlement.ts'
+import { eraseObject } from '../tables/open.ts'
+import type { Responder } from './approval-answers.ts'
+import * as approvals from './approval-reads.ts'
+import { answerApproval, revokeLinks } from './commands/answer.ts'
+import { cancelCall, cancelRun } from './commands/cancel.ts'
+import { type Claimant, claimForWorker } from './commands/claim.ts'
+import { handleDueCalls } from './commands/handle-due.ts'
+import { isSameRun, type ProposalInput, proposeCall } from './commands/propose.ts'
+import { settleForWorker } from './commands/settle.ts'
+import { RunContext } from './context.ts'
+import type { StoredFile } from './file-uploads.ts'
+import * as reads from './reads.ts'
+import * as workerCalls from './worker-calls.ts'
+
+const NO_RUN = failure('not_found', 'no such run')
+const CANCELLED = failure('run_cancelled', 'the run was cancelled')
+const OTHER_RUN = failure('idempotency_key_reused', 'the key made a run with other settings')
+
+export class RunObject extends DurableObject<Env> {
+  readonly #run = new RunContext(this.ctx, this.env)
+
+  // ── Agents and operators; `agent` is null where the caller may see every agent's ──
+
+  async create(record: RunRecord): Promise<Result<Run>> {
+    return this.#run.transact((tx) => {
+      const row = tx.createRun(record)
+      return isSameRun(row, record) ? ok(runView(row)) : err(OTHER_RUN)
+    })
+  }
+
+  async propose(input: ProposalInput): Promise<Result<Call>> {
+    return proposeCall(this.#run, input)
+  }
+
+  async cancel(agent: string | null, n: number, by: Canceller): Promise<Result<Call>> {
+    return cancelCall(this.#run, agent, n, by)
+  }
+
+  async cancelRun(agent: string | null, by: Canceller): Promise<Result<Run>> {
+    return cancelRun(this.#run, agent, by)
+  }
+
+  async putFile(agent: string, digest: string, bytes: Uint8Array): Promise<Result<StoredFile>> {
+    const refusal = () => {
+      const { row } = this.#run
+      return reads.mayRead(row, agent) ? (row.cancelled ? CANCELLED : undefined) : NO_RUN
+    }
+    return this.#run.uploads.put(this.#run, refusal, digest, bytes)
+  }
+
+  async listFiles(agent: string | null): Promise<Result<HeldFile[]>> {
+    return reads.listFiles(this.#run, agent)
+  }
+
+  async read(agent: string | null, n: number, waitMs: number): Promise<Result<Call>> {
+    return reads.readCall(this.#run, agent, n, waitMs)
+  }
+
+  async readRun(agent: string | null): Promise<Result<Run>> {
+    return reads.readRun(this.#run, agent)
+  }
+
+  async journal(agent: string | null, after: number, waitMs: number): Promise<Result<JournalEntry[]>> {
+    return reads.readJournal(this.#run, agent, after, waitMs)
+  }
+
+  async attestation(agent: string | null, n: number): Promise<Result<Bundle>> {
+    return reads.readAttestation(this.#run, agent, n)
+  }
+
+  async snapshot(agent: string | null, n: number): Promise<Result<PolicySnapshot>> {
+    return reads.readSnapshot(this.#run, agent, n)
+  }
+
+  async file(agent: string | null, n: number, digest: string): Promise<Result<{ path: string; bytes: Uint8Array }>> {
+    return reads.readFile(this.#run, agent, n, digest)
+  }
+
+  async explanation(agent: string | null, n: number): Promise<Result<DryRun>> {
+    return reads.explainCall(this.#run, agent, n)
+  }
+
+  /** News of a call for one subscriber; waits for some up to `ms`. */
+  async hear(agent: string | null, n: number, ...subscription: [Listener | null, Heard, number]): Promise<Result<News>> {
+    return this.#run.output.hear(() => reads.readableCall(this.#run, agent, n), ...subscription)
+  }
+
+  async unfollow(listener: Listener): Promise<void> {
+    this.#run.output.leave(listener)
+  }
+
+  // ── Approvals ──
+
+  async approval(n: number, reader?: Responder): Promise<Result<Approval>> {
+    return reader === undefined ? approvals.viewApproval(this.#run, n) : approvals.viewApprovalFor(this.#run, n, reader)
+  }
+
+  async unfolded(n: number): Promise<Result<Unfolded[]>> {
+    return approvals.readFullTexts(this.#run, n)
+  }
+
+  async editable(n: number): Promise<Result<Editable>> {
+    return approvals.readEditable(this.#run, n)
+  }
+
+  async preview(n: number, by: string, channel: string, args: Record<string, unknown>): Promise<Result<Preview>> {
+    return approvals.previewEdit(this.#run, n, { by, channel }, args)
+  }
+
+  /** `version`: of the directory that the caller was identified by in the same request. */
+  async answer(n: number, by: string, channel: string, answer: Answer, version?: number): Promise<Result<Approval>> {
+    return answerApproval(this.#run, n, { by, channel }, answer, version ?? null)
+  }
+
+  async revokeLinks(n: number, by: string, of: string | null): Promise<Result<Approval>> {
+    return revokeLinks(this.#run, n, by, of)
+  }
+
+  /** The session has ended these standing answers. */
+  async standingWithdrawn(ids: readonly string[]): Promise<void> {
+    for (const id of ids) this.#run.withdrawnAnswers.add(id)
+  }
+
+  // ── Workers ──
+
+  async claim(n: number, worker: Claimant, reported: Means): Promise<Result<Claim>> {
+    return claimForWorker(this.#run, n, worker, reported)
+  }
+
+  async settle(n: number, worker: WorkerKey, settlement: Settlement): Promise<Result<{ state: CallState; attestation: Envelope }>> {
+    return settleForWorker(this.#run, n, worker, settlement)
+  }
+
+  async inputPart(n: number, worker: string, digest: string, part: number): Promise<Result<{ data: string }>> {
+    return workerCalls.readInputPart(this.#run, n, worker, digest, part)
+  }
+
+  async putOutput(n: number, worker: string, digest: string, bytes: Uint8Array): Promise<Result<StoredFile>> {
+    return workerCalls.putOutputFile(this.#run, n, worker, digest, bytes)
+  }
+
+  async output(n: number, chunk: workerCalls.OutputChunk): Promise<Result<{ next: number; stop: boolean }>> {
+    return workerCalls.storeOutput(this.#run, n, chunk)
+  }
+
+  async renew(worker: string, running: ReadonlyArray<{ n: number; fence: number }>): Promise<number[]> {
+    return workerCalls.renewLeases(this.#run, worker, running)
+  }
+
+  // ── Other objects ──
+
+  /** For a session that counts: what became of the calls under these keys. */
+  async shares(keys: readonly string[]) {
+    return this.#run.usage.shares(keys)
+  }
+
+  /** What another policy set would have decided of these calls. It changes nothing. */
+  async rehearse(script: Script): Promise<Result<Outcome[]>> {
+    const { row, store } = this.#run
+    return row === undefined ? err(NO_RUN) : rehearseRun(this.env, store, row, script)
+  }
+
+  /** Part of deleting the tenant. Returns the session of the run, if the run existed. */
+  async erase(): Promise<Pick<RunRecord, 'agent' | 'session'> | null> {
+    const record = this.#run.row?.record
+    await eraseObject(this.ctx)
+    return record === undefined ? null : { agent: record.agent, session: record.session }
+  }
+
+  // ── Time ──
+
+  override async alarm(): Promise<void> {
+    const { row, outbox, uploads } = this.#run
+    this.#run.alarmRang()
+    if (row === undefined) return
+    if (await isDeleted(this.env, row.record.tenant)) return eraseObject(this.ctx)
+    await handleDueCalls(this.#run)
+    await Promise.all([outbox.flush(this.#run), uploads.report(this.#run)])
+  }
+}

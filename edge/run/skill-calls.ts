@@ -1,0 +1,168 @@
+// Runs calls of tier A. No worker takes them: the run claims the call itself, lets an isolate execute the skill, and settles the call
+// with a statement that the edge signs. The steps are the events that a worker's would be, so nothing runs without a grant or twice
+// (L1, L2). If this object dies in between, nobody knows how the call ended, and its lease ends it.
+
+import { seal } from '../../shared/dsse.ts'
+import { failure } from '../../shared/failures.ts'
+import { attestationId } from '../../shared/ids.ts'
+import { canonical, digestOf, sha256 } from '../../shared/json.ts'
+import { LIMITS, MAX_SKILL_LIMITS } from '../../shared/limits.ts'
+import type { Connection, Outcome, Plan, SkillPlan, StreamSummary } from '../../shared/plan.ts'
+import type { Result } from '../../shared/result.ts'
+import { err } from '../../shared/result.ts'
+import type { Grant, Statement } from '../../shared/statement.ts'
+import { EDGE_EXECUTOR, endingOf, ISOLATE, STATEMENT_TYPE, statementOf } from '../../shared/statement.ts'
+import { directoryOf } from '../directory.ts'
+import type { Env } from '../env.ts'
+import { channelObject, identityOf, outsideOf, skillObject } from '../env.ts'
+import { KnownValues } from '../known-values.ts'
+import type { CallRecord } from '../lifecycle.ts'
+import type { RunRow } from '../run-record.ts'
+import { placesOfSkills, turnsOfSkills } from '../skills/execution/scheduler.ts'
+import { HostSide } from '../skills/host.ts'
+import type { Kept } from '../skills/keeping.ts'
+import { disabled, type Performed, perform, unseen } from '../skills/perform.ts'
+import type { Caller } from '../skills/places.ts'
+import { endedAnyway, promised, told } from '../skills/promised.ts'
+import type { Turn } from '../skills/turns.ts'
+import { claimForSkill, type SkillClaim } from './commands/claim.ts'
+import { attest, heldBy } from './commands/settle.ts'
+import type { RunContext } from './context.ts'
+
+type Execution = Performed & { readonly connections: readonly Connection[] }
+
+/** No call holds its slot for longer: claimed, run and settled. */
+const SLOT_MS = MAX_SKILL_LIMITS.timeout_ms + LIMITS.settle_grace_ms
+
+const NO_CALL = failure('stale_fence', 'no such call')
+
+/** Whether one more call of such a plan may wait here. */
+export const hasRoomForSkill = (row: RunRow, plan: Plan | null): boolean => plan?.tier !== 'A' || !placesOfSkills.full(callerOf(row, plan))
+
+/** Who shares the slots with the others. */
+const callerOf = ({ record: { tenant, agent } }: RunRow, { executor: { skill } }: SkillPlan): Caller => [tenant, `agent ${agent}`, skill]
+
+export class SkillCalls {
+  readonly #running = new Map<number, AbortController>()
+
+  /** Ends a claimed call, whether it runs or waits for its turn. */
+  stop(n: number): void {
+    this.#running.get(n)?.abort()
+  }
+
+  /**
+   * Claims, executes and settles a granted call. A call runs once at a time. One that finds no room to wait, or fails before it is
+   * claimed, is started again by the alarm.
+   */
+  async start(run: RunContext, n: number): Promise<void> {
+    const plan = run.store.call(n)?.proposal.plan
+    if (run.row === undefined || this.#running.has(n) || plan?.tier !== 'A') return
+    const stopping = new AbortController()
+    this.#running.set(n, stopping)
+    try {
+      await placesOfSkills.takeOrLeave(callerOf(run.row, plan), SLOT_MS, () => carryOut(run, n, stopping.signal))
+    } finally {
+      this.#running.delete(n)
+    }
+  }
+}
+
+async function carryOut(run: RunContext, n: number, signal: AbortSignal): Promise<void> {
+  const claimed = await claimForSkill(run, n)
+  if (!claimed.ok) return
+  const claim = claimed.value
+  const inTurn = turnsOfSkills.takeWithin(endOf(claim) - Date.now(), (turn) => executeInTurn(run.env, claim, turn, signal))
+  const execution = await endedAnyway<Execution | undefined>(inTurn, unstarted)
+  await settle(run, claim, execution ?? unstarted({ kind: signal.aborted ? 'cancelled' : 'timeout' }))
+}
+
+const endOf = ({ grant, plan }: SkillClaim): number => grant.issued_at_ms + plan.limits.timeout_ms
+
+const unstarted = (outcome: Outcome): Execution => ({ ...unseen(outcome), connections: [] })
+
+/** The call may have waited for long: a skill that was disabled in the meantime does not start. */
+async function executeInTurn(env: Env, claim: SkillClaim, turn: Turn, signal: AbortSignal): Promise<Execution> {
+  if (signal.aborted) return unstarted({ kind: 'cancelled' })
+  const { skill, digest } = claim.plan.executor
+  const directory = await directoryOf(env, claim.grant.facts.tenant).catch(() => null)
+  if (directory === null) return unstarted({ kind: 'infra', detail: 'nobody could say whether the skill is still enabled' }) // L6
+  if (directory.skills.get(skill)?.digest !== digest) return unstarted(disabled(claim.plan, 'before its turn came'))
+  return execute(env, claim, turn, signal)
+}
+
+async function execute(env: Env, claim: SkillClaim, turn: Turn, signal: AbortSignal): Promise<Execution> {
+  const { plan, args, grant, skill, secrets } = claim
+  const host = new HostSide({ plan, secrets, ...outsideOf(env), turn, kept: storageOf(env, grant.facts, plan) })
+  const input = { input: canonical(args), now: grant.issued_at_ms, ends: endOf(claim), signal }
+  const { outcome, stdout, stderr, used } = await perform(env, grant.facts.tenant, skill, plan, input, host)
+  // V01: everything that the skill can choose is masked whole, and cut afterwards: a part of a secret is one too.
+  const known = new KnownValues(Object.values(secrets))
+  const mask = (text: string): string => String(known.hiddenIn(text, () => '«secret»'))
+  const output = Buffer.from(mask(stdout.toString()))
+  return {
+    outcome: told(promised(outcome, plan, output), mask), // the output schema is checked on the masked output, which is what is kept
+    stdout: output,
+    stderr: Buffer.from(mask(stderr.toString()).slice(0, LIMITS.skill_log_chars)),
+    used: { ...used, host_calls: { ...used.host_calls, ...host.calls } },
+    connections: host.connections.map((one) => ({ ...one, host: mask(one.host) })),
+  }
+}
+
+/** The storage of the skill in this tenant, and the channel for its notices, in this call's name. */
+function storageOf(env: Env, { tenant, agent, run, call }: Grant['facts'], { executor }: SkillPlan): Kept {
+  const { skill, version, tool } = executor
+  const from = { skill, version, tool, agent, run, call }
+  return {
+    storage: skillObject(env, tenant, skill),
+    post: (channel, number, text) => channelObject(env, tenant).notice(tenant, channel, number, { ...from, text }),
+  }
+}
+
+function settle(run: RunContext, claim: SkillClaim, execution: Execution): Promise<Result<CallRecord>> {
+  return run.transact((tx) => {
+    const record = run.store.call(claim.n)
+    if (tx.row === undefined || record === undefined) return err(NO_CALL)
+    const running = heldBy(record, claim.grant)
+    if (!running.ok) return running
+    const statement = describe(attestationId(tx.row.record.id, claim.n), claim, execution)
+    const envelope = seal(STATEMENT_TYPE, statement, identityOf(run.env).signer)
+    const { stdout, stderr } = execution
+    return attest(tx, record, running.value, { statement, envelope, output: { stdout, stderr } })
+  })
+}
+
+function describe(id: string, { grant, plan, skill }: SkillClaim, execution: Execution): Statement {
+  const { outcome, stdout, stderr, used, connections } = execution
+  return statementOf({
+    attestation_id: id,
+    ...endingOf(outcome),
+    facts: grant.facts,
+    grant: { sha256: digestOf(grant), worker: EDGE_EXECUTOR, fence: grant.fence, deadline_ms: grant.deadline_ms },
+    execution: {
+      outcome,
+      stdout: summaryOf(stdout),
+      stderr: summaryOf(stderr),
+      connections: [...connections],
+      executor: ISOLATE,
+      sandbox_enforcement: 'isolate',
+      profile_sha256: null,
+      argv_sha256: null,
+      limits: plan.limits,
+      skill: {
+        digest: skill.digest,
+        component_sha256: skill.component.sha256,
+        modules: skill.modules.map(({ name, sha256 }) => ({ name, sha256 })),
+        ...used,
+      },
+      started_at_ms: grant.issued_at_ms,
+      ended_at_ms: Date.now(),
+    },
+  })
+}
+
+const summaryOf = (bytes: Buffer): StreamSummary => ({
+  bytes: bytes.byteLength,
+  sha256: sha256(bytes),
+  kept: bytes.byteLength,
+  truncated: false,
+})
