@@ -8,6 +8,7 @@ import type { Result } from '../shared/result.ts'
 import { err } from '../shared/result.ts'
 import type { DeniedPart, DeniedPartSpec, RollBack, Skill, SkillManifest, SkillPackage } from '../shared/skills.ts'
 import type { JournalEntry } from '../shared/wire.ts'
+import type { Alarm } from './alarm.ts'
 import { DeniedParts } from './denied-part-store.ts'
 import type { Env } from './env.ts'
 import { logObject } from './env.ts'
@@ -35,14 +36,9 @@ export class SkillDesk extends RpcTarget {
   readonly #denied: DeniedParts
   readonly #env: Env
   readonly #tenant: string
-  readonly #arm: (at: number) => void
+  readonly #alarm: Alarm
 
-  constructor(
-    db: Database,
-    change: Change,
-    tools: ToolStore,
-    { env, tenant, arm }: { env: Env; tenant: string; arm: (at: number) => void },
-  ) {
+  constructor(db: Database, change: Change, tools: ToolStore, { env, tenant, alarm }: { env: Env; tenant: string; alarm: Alarm }) {
     super()
     this.#journal = new SkillJournal(db)
     this.#denied = new DeniedParts(db, change, this.#journal)
@@ -50,7 +46,7 @@ export class SkillDesk extends RpcTarget {
     this.#publishers = new PublisherStore(db, change, this.#journal)
     this.#env = env
     this.#tenant = tenant
-    this.#arm = arm
+    this.#alarm = alarm
   }
 
   // ── Versions ──
@@ -151,7 +147,7 @@ export class SkillDesk extends RpcTarget {
 
   /** The alarm is set in the same commit as what was done. */
   #told<T>(done: T): T {
-    this.#arm(Date.now() + LOG_DELAY_MS)
+    this.#alarm.arm(Date.now() + LOG_DELAY_MS)
     return done
   }
 
@@ -165,10 +161,10 @@ export class SkillDesk extends RpcTarget {
     try {
       await logObject(this.#env, this.#tenant).append(SKILLS, leaves)
     } catch {
-      return this.#arm(Date.now() + RETRY_MS)
+      return this.#alarm.arm(Date.now() + RETRY_MS)
     }
     this.#journal.logged(last)
-    if (this.#journal.unlogged().length > 0) this.#arm(Date.now() + LOG_DELAY_MS)
+    if (this.#journal.unlogged().length > 0) this.#alarm.arm(Date.now() + LOG_DELAY_MS)
   }
 
   // ── For the directory ──

@@ -16,7 +16,6 @@ import { Alarm } from './alarm.ts'
 import { ConsoleSessions } from './console-session-store.ts'
 import { atHand, type Directory, type Member, SUSPENDED } from './directory.ts'
 import { DEFAULT_TENANT, type Env, identityOf } from './env.ts'
-import { eraseOthers } from './erasure.ts'
 import { FileAccounts } from './file-account-store.ts'
 import { Followers, type Following } from './followers.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
@@ -30,7 +29,7 @@ import { Sealing } from './sealing.ts'
 import { SecretStore } from './secret-store.ts'
 import { SkillDesk } from './skill-desk.ts'
 import { StandingIndex } from './standing-index-store.ts'
-import { eraseObject, openDatabase } from './tables/open.ts'
+import { openDatabase } from './tables/open.ts'
 import { agents, meta, operators } from './tables/tenant.ts'
 import { TenancyDesk } from './tenancy-desk.ts'
 import { TenancyStore } from './tenancy-store.ts'
@@ -49,16 +48,12 @@ export class TenantObject extends DurableObject<Env> {
   readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
   readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
   readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))
-  readonly #tools = new ToolStore(
-    this.#db,
-    (write) => this.#change(write),
-    () => this.#directory,
-  )
+  readonly #tools = new ToolStore(this.#db, (write) => this.#change(write), this.#sets)
   readonly #alarm = new Alarm(this.ctx.storage, () => null)
   readonly #skills = new SkillDesk(this.#db, (write) => this.#change(write), this.#tools, {
     env: this.env,
     tenant: this.#tenant,
-    arm: (at) => this.#alarm.arm(at),
+    alarm: this.#alarm,
   })
   readonly #standing = new StandingIndex(this.#db)
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
@@ -67,10 +62,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #files = new FileAccounts(this.#db)
   readonly #followers = new Followers()
   readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
-  readonly #tenancyDesk = new TenancyDesk(this.#tenancy, {
-    streams: () => this.#followers.open(Date.now()),
-    erase: () => this.#erase(),
-  })
+  readonly #tenancyDesk = new TenancyDesk(this.#tenancy, this.#followers, { ctx: this.ctx, env: this.env, tenant: this.#tenant })
   readonly #gate: WorkerGate
   #directory: Directory
 
@@ -102,15 +94,6 @@ export class TenantObject extends DurableObject<Env> {
 
   get #tenant(): string {
     return this.ctx.id.name ?? DEFAULT_TENANT
-  }
-
-  /** Erases the tenant's other objects, then itself. Returns whether everything is erased; a large tenant takes several calls. */
-  async #erase(): Promise<boolean> {
-    if (this.#directory.state !== 'deleted') throw new Error('only a deleted tenant is erased')
-    if (!(await eraseOthers(this.env, this.#tenant, this.#tenancy.known()))) return false
-    atHand.delete(this.#tenant)
-    await eraseObject(this.ctx)
-    return true
   }
 
   // ── Reading ──
