@@ -22,7 +22,8 @@ import { type Link, openLink } from './link/client.ts'
 import { type Identity, makeHome, pins, readIdentity } from './link/identity.ts'
 import { type Proven, prove, signedProof, withEquipment } from './proof/proof.ts'
 import { Proving } from './proof/schedule.ts'
-import { openQueue, type Queue } from './queue/doorbells.ts'
+import { DoorbellIntake } from './queue/doorbell-intake.ts'
+import { type Doorbell, openQueue, type Queue } from './queue/doorbells.ts'
 import { PreparedStock } from './sandbox/warm-stock.ts'
 
 const SPOOL_WATCH_MS = 1_000
@@ -86,117 +87,143 @@ type Begun = {
   readonly stop: AbortSignal
 }
 
-/** What is away is waited for; only another edge than ours is refused. Ends when `stop` says so and all is drained. */
-async function work({
-  config,
-  identity,
-  spool,
-  left,
-  proven: first,
-  proveAgain,
-  log,
-  stop: asked,
-}: Begun): Promise<Result<void, Refusal>> {
-  const refusal = new AbortController()
-  const stop = AbortSignal.any([asked, refusal.signal])
+/** Waits for what is away, and refuses only an edge that is not ours. Ends when `stop` says so and what runs has ended. */
+async function work(begun: Begun): Promise<Result<void, Refusal>> {
+  const refused = new AbortController()
+  const stop = AbortSignal.any([begun.stop, refused.signal])
+  const parts = startParts(begun, stop)
+  const { link, settling, heartbeat } = parts
+  settling.adopt(begun.left) // results of an earlier process go before new calls
+  const edge = (await before(stop, heartbeat.first))
+    ? await isPinnedEdge(link, begun.identity, stop)
+    : ok(undefined)
+  if (!edge.ok) refused.abort()
+  if (!stop.aborted) await parts.proofs.send(parts.proving.proven)
+  const queue = (await before(stop, settling.offered())) ? await takeDoorbells(begun, parts, stop) : undefined
+  await before(stop, new Promise<void>(() => undefined))
+  await end(begun, parts, queue)
+  return edge
+}
+
+type Parts = ReturnType<typeof startParts>
+
+/** All that runs beside the calls: heartbeat, proving, streams, settlements, the watch over the spool. */
+function startParts({ config, identity, spool, proven, proveAgain, log }: Begun, stop: AbortSignal) {
   const link = openLink(config.edge_url, identity)
   const running = new Running()
   const settling = new Settling(link, spool, identity.signer, log)
-  const runFolders = openRunFolders(config, first, log)
-  const intake = new Intake()
-  let older = new AbortController()
-  const sayProof = async (): Promise<void> => {
-    older.abort() // what waits for the edge to be back must not come after this
-    older = new AbortController()
-    const signal = AbortSignal.any([stop, older.signal])
-    const body = { envelope: signedProof(proving.proven, identity, link.clock.now()) }
-    const said = await link.insist('prove', { body }, { patience_ms: LIMITS.proof_every_ms, signal })
-    if (!said.ok && !signal.aborted)
-      log.warn('the edge does not take this worker’s proof', {
-        code: said.error.code,
-        detail: said.error.detail,
+  const runFolders = openRunFolders(config, proven, log)
+  const streaming = new Streaming(link, log)
+  const intake = new DoorbellIntake()
+  const proofs = new ProofSender(link, identity, stop, log)
+  const changed = (now: Proven): void => {
+    intake.closeIf('unproven', now.tiers.length === 0)
+    log.say('proven anew', { tiers: now.tiers })
+    void proofs
+      .send(now)
+      .catch((bug) => log.warn('a proof was not told by a fault of ours', { ...faultOf(bug) }))
+  }
+  const proving = new Proving({ first: proven, prove: proveAgain, changed, log })
+  const processId = randomBytes(16).toString('base64url')
+  const heartbeat = startHeartbeat({ process: processId, link, running, settling, proving, intake, log })
+  const unwatch = [watchSpool(spool, intake, log), proveOnHangup(proving)]
+  return {
+    link,
+    process: processId,
+    running,
+    settling,
+    runFolders,
+    streaming,
+    intake,
+    proofs,
+    proving,
+    heartbeat,
+    unwatch,
+  }
+}
+
+/** An operator who has mended the host need not wait for the next try. Returns how to end it. */
+function proveOnHangup(proving: Proving): () => void {
+  const prove = (): void => proving.anew()
+  process.on('SIGHUP', prove)
+  return () => void process.off('SIGHUP', prove)
+}
+
+/** Sends what this worker has proven. A later proof takes the place of one that still waits for the edge. */
+class ProofSender {
+  readonly #link: Link
+  readonly #identity: Identity
+  readonly #stop: AbortSignal
+  readonly #log: Log
+  #earlier = new AbortController()
+
+  constructor(link: Link, identity: Identity, stop: AbortSignal, log: Log) {
+    this.#link = link
+    this.#identity = identity
+    this.#stop = stop
+    this.#log = log
+  }
+
+  async send(proven: Proven): Promise<void> {
+    this.#earlier.abort()
+    this.#earlier = new AbortController()
+    const signal = AbortSignal.any([this.#stop, this.#earlier.signal])
+    const body = { envelope: signedProof(proven, this.#identity, this.#link.clock.now()) }
+    const sent = await this.#link.insist('prove', { body }, { patience_ms: LIMITS.proof_every_ms, signal })
+    if (!sent.ok && !signal.aborted)
+      this.#log.warn('the edge does not take this worker’s proof', {
+        code: sent.error.code,
+        detail: sent.error.detail,
       })
   }
-  const changed = ({ tiers }: Proven): void => {
-    intake.close('unproven', tiers.length === 0)
-    log.say('proven anew', { tiers })
-    void sayProof().catch((bug) => log.warn('a proof was not told by a fault of ours', { ...faultOf(bug) }))
-  }
-  const proving = new Proving({ first, prove: proveAgain, changed, log })
-  const parts = {
-    identity,
-    process: randomBytes(16).toString('base64url'),
-    link,
-    spool,
-    settling,
-    running,
-    runFolders,
-    streaming: new Streaming(link, log),
-    proven: () => proving.proven,
-    log,
-  }
-  const station: Station = { ...parts, ceilings: config.limits, draining: stop }
-  const heartbeat = startHeartbeat({
-    ...parts,
-    tiers: () => proving.proven.tiers,
-    changed: (pulse) => {
-      if (pulse === 'well') settling.wake()
-      intake.close('unwelcome', pulse === 'unwelcome' || pulse === 'refused') // nobody would speak for what it claims
-    },
-    disowned: () => running.stopAll('disowned'), // a revoked worker does no more work
-  })
-  const anew = (): void => proving.anew()
-  process.on('SIGHUP', anew) // whoever mended the host need not wait
+}
+
+/** Closes the intake while the spool is full or can't be written. Returns how to end the watch. */
+function watchSpool(spool: Spool, intake: DoorbellIntake, log: Log): () => void {
   spool.watch((refused) => {
     if (refused === undefined) log.say('the spool can be written again')
     else
       log.warn('the spool can’t be written; running calls go on, and nothing new is taken until it can', {
         reason: refused,
       })
-    intake.close('spool unwritable', refused !== undefined)
+    intake.closeIf('spool unwritable', refused !== undefined)
   })
-  const watching = setInterval(() => {
-    intake.close('spool full', spool.full)
+  intake.closeIf('spool full', spool.full)
+  const timer = setInterval(() => {
+    intake.closeIf('spool full', spool.full)
     if (spool.refused) spool.prepare()
   }, SPOOL_WATCH_MS)
+  return () => clearInterval(timer)
+}
 
-  // What waits in the spool goes first; doorbells are heard once the edge has had it.
-  settling.adopt(left)
-  intake.close('spool full', spool.full)
-  let queue: Queue | undefined
-  const ours = (await before(stop, heartbeat.first))
-    ? await isPinnedEdge(link, identity, stop)
-    : ok(undefined)
-  if (!ours.ok) refusal.abort()
-  if (!stop.aborted) await sayProof()
-  if (await before(stop, settling.offered())) {
-    const { redis_url, tenant, pool, concurrency } = config
-    queue = openQueue({
-      redis_url,
-      tenant,
-      pool,
-      worker: identity.worker,
-      concurrency,
-      log,
-      ring: (doorbell) => execute(doorbell, station),
-    })
-    intake.govern(queue)
-    if (await before(stop, queue.listening))
-      log.say('ready', { worker: identity.worker, pool, tiers: proving.proven.tiers })
-  }
-  await before(stop, new Promise<void>(() => undefined))
+async function takeDoorbells(
+  { config, identity, spool, log }: Begun,
+  parts: Parts,
+  stop: AbortSignal,
+): Promise<Queue> {
+  const { redis_url, tenant, pool, concurrency } = config
+  const { proving, intake } = parts
+  const proven = () => proving.proven
+  const station: Station = { ...parts, identity, spool, log, proven, ceilings: config.limits, draining: stop }
+  const ring = (doorbell: Doorbell) => execute(doorbell, station)
+  const queue = openQueue({ redis_url, tenant, pool, worker: identity.worker, concurrency, log, ring })
+  intake.govern(queue)
+  if (await before(stop, queue.listening))
+    log.say('ready', { worker: identity.worker, pool, tiers: proving.proven.tiers })
+  return queue
+}
 
-  // Only what is in hand by now is waited for.
+/** Waits only for the calls that are in hand by now. */
+async function end({ config, log }: Begun, parts: Parts, queue: Queue | undefined): Promise<void> {
+  const { running, settling, heartbeat, runFolders, proving, link, unwatch } = parts
   await Promise.race([queue?.hush(), pause(LEAVE_REDIS_WITHIN_MS)])
   await drain(config.drain_ms, running, settling, log)
   await Promise.race([queue?.close(), pause(LEAVE_REDIS_WITHIN_MS)])
   await Promise.race([heartbeat.stop(), pause(LEAVE_EDGE_WITHIN_MS)])
   runFolders.close()
-  clearInterval(watching)
+  for (const stop of unwatch) stop()
   proving.stop()
-  process.off('SIGHUP', anew)
   link.close()
-  return ours
 }
 
 /** Excludes folders in which a sandbox of a dead worker was still running. */
@@ -231,27 +258,6 @@ async function drain(drain_ms: number, running: Running, settling: Settling, log
   await Promise.race([settling.flushed(), pause(FLUSH_WITHIN_MS)])
   settling.end()
   log.say('stopped', { running: running.size, waiting: settling.waiting })
-}
-
-/** Doorbells are taken while no reason stands against it. Those not taken stay in Redis, for another worker of the pool or for later. */
-class Intake {
-  readonly #reasons = new Set<string>()
-  #queue: Queue | undefined
-
-  govern(queue: Queue): void {
-    this.#queue = queue
-    if (this.#reasons.size > 0) queue.pause()
-  }
-
-  close(reason: string, stands: boolean): void {
-    const before = this.#reasons.size > 0
-    if (stands) this.#reasons.add(reason)
-    else this.#reasons.delete(reason)
-    const now = this.#reasons.size > 0
-    if (before === now) return
-    if (now) this.#queue?.pause()
-    else this.#queue?.resume()
-  }
 }
 
 /** What failed is named; each detail says how to mend it. */

@@ -1,5 +1,5 @@
-// The link page: GET and HEAD show, only POST decides (P01, P02). The token is checked against the approval as it is
-// stored; the answer is its approver's, and only while that operator still may answer (P09).
+// The link page: GET and HEAD show, only POST decides (P01, P02). The token is checked against the approval as it is stored; the
+// answer is its approver's, and only while that operator may answer (P09). Each request checks the link once.
 
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'
@@ -14,7 +14,7 @@ import { identityOf, runObject } from '../bindings.ts'
 import { authorize } from '../decision/decide.ts'
 import { directoryOf, SUSPENDED } from '../directory/directory.ts'
 import { fromOurPage } from '../http/form-origin.ts'
-import { readForm } from '../http/intake.ts'
+import { isSmall, readForm } from '../http/intake.ts'
 import { isTenant } from '../http/known-tenants.ts'
 import { fileAnswer } from '../http/response-headers.ts'
 import type { Node } from '../pages/approval-page.tsx'
@@ -46,28 +46,36 @@ const OUTDATED = failure(
   'outdated',
   'an operator has changed the arguments, so this link asks about something that is not to run any more',
 )
+const NOT_FROM_PAGE = failure(
+  'cross_origin',
+  'this answer did not come from the page itself; open the link and answer there',
+)
+const NO_ANSWER = failure(
+  'invalid_request',
+  'choose approve or deny, with a reason of at most 1000 characters',
+)
 const REVOKED = failure('link_revoked', 'this link was taken back; the question may still wait for an answer')
 
 export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApproval' | 'readLinkedFile'> = {
   async showApproval({ env, request, params }) {
-    const opened = await open(env, params.token)
+    const opened = await openLink(env, params.token, 'for its approver')
     if (!opened.ok) return ok(refused(opened.error))
-    const { approval, run } = opened.value
-    const text = textToChange(await run.editable(split(approval.id).n))
+    const { approval, run, n } = opened.value
+    const text = textToChange(await run.editable(n))
     return ok(
       live(
-        await shown(env, params.token, opened.value, text === null ? null : { text }, partIn(request.url)),
+        await pageOf(env, params.token, opened.value, text === null ? null : { text }, partIn(request.url)),
         approval,
       ),
     )
   },
 
-  /** What others answer, to whoever has the page open; it ends with the question, and with the link. */
+  /** Streams the answers of others to an open page. It ends with the question, and with the link. */
   async followApproval({ env, request, params }) {
-    const opened = await open(env, params.token)
+    const opened = await openLink(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
     const still = async () => {
-      const now = await open(env, params.token)
+      const now = await openLink(env, params.token)
       return now.ok && now.value.approval.status === 'pending' ? now.value.approval : null
     }
     const tell = async (approval: Approval) =>
@@ -87,78 +95,94 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
   },
 
   async readLinkedFile({ env, params }) {
-    const opened = await open(env, params.token)
+    const opened = await openLink(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
-    const { approval, run, mayRead } = opened.value
-    const file = mayRead
-      ? await broughtFile({ run, n: split(approval.id).n }, params.sha256)
-      : err(MAY_NOT_READ)
+    const { run, n, mayRead } = opened.value
+    const file = mayRead ? await broughtFile({ run, n }, params.sha256) : err(MAY_NOT_READ)
     return ok(file.ok ? fileAnswer(file.value) : refused(file.error))
   },
 
   async submitApproval({ env, request, params }) {
-    const opened = await open(env, params.token)
+    const read = await readFormBehind(env, request, params.token)
+    if (!read.ok) return ok(refused(read.error))
+    const opened = await openLink(env, params.token) // behind the body: an operator may be removed while it arrives
     if (!opened.ok) return ok(refused(opened.error))
-    const read = await readForm(request)
-    const still = await open(env, params.token) // who sends slowly may have been removed meanwhile
-    if (!still.ok) return ok(refused(still.error))
-    const { link, digest, approverKey, approval, mayRead, run } = still.value
-    if (!read.ok) return ok(refused(read.error, approval))
-    const form = read.value
-    const nonce = form?.get('nonce') ?? ''
-    const ours = fromOurPage(request, identityOf(env).publicUrl)
-    if (
-      form === undefined ||
-      !ours ||
-      !macHolds(identityOf(env).linkKey, 'form', link, { digest, approverKey }, nonce)
-    ) {
-      return ok(
-        refused(
-          failure(
-            'cross_origin',
-            'this answer did not come from the page itself; open the link and answer there',
-          ),
-        ),
-      )
-    }
-    const said = saidIn(form)
-    const offered = async () => textToChange(await run.editable(split(approval.id).n))
-    if (await asksForChange(form, said['decision'], offered))
-      return ok(await changing(env, params.token, still.value, form))
-    const changed = changedIn(form)
-    if (!changed.ok) return ok(refused(changed.error, approval))
-    const answer = Answer.safeParse({ ...said, ...changed.value, digest, reason: reasonIn(form) })
-    if (!answer.success)
-      return ok(
-        refused(
-          failure('invalid_request', 'choose approve or deny, with a reason of at most 1000 characters'),
-        ),
-      )
-    const answered = await run.answer(split(approval.id).n, link.approver, 'link', answer.data)
-    if (answered.ok) {
-      const now = answered.value
-      const events = now.digest === digest ? eventsOf(params.token) : null // a link is to what it was given for
-      const page = approvalPage({
-        approval: now,
-        events,
-        approver: link.approver,
-        nonce: null,
-        files: filesOf(params.token, mayRead),
-        now: Date.now(),
-      })
-      return ok(events === null ? html(page) : live(page, now))
-    }
-    if (answered.error.code === 'link_revoked') return ok(refused(answered.error))
-    const now = await run.approval(split(approval.id).n)
-    return ok(refused(answered.error, now.ok ? now.value : undefined))
+    const { value: form } = read
+    if (form === undefined || !isFromItsPage(env, request, opened.value, form))
+      return ok(refused(NOT_FROM_PAGE))
+    return ok(await answerForm(env, params.token, opened.value, form))
   },
 }
 
-/** The page with its form; with what somebody wrote there, where that can't be done. */
-async function shown(
+/**
+ * The form of a POST. Strangers make us hold little (G10): the link is checked before a body is read that is larger than a small one,
+ * or does not say how large it is.
+ */
+async function readFormBehind(
+  env: Env,
+  request: Request,
+  token: string,
+): Promise<Result<URLSearchParams | undefined>> {
+  const known = isSmall(request) ? ok(null) : await openLink(env, token)
+  return known.ok ? readForm(request) : known
+}
+
+/** Only the page of this link, for this digest and approver, has the nonce. */
+function isFromItsPage(
+  env: Env,
+  request: Request,
+  { link, digest, approverKey }: OpenLink,
+  form: URLSearchParams,
+): boolean {
+  const { publicUrl, linkKey } = identityOf(env)
+  return (
+    fromOurPage(request, publicUrl) &&
+    macHolds(linkKey, 'form', link, { digest, approverKey }, form.get('nonce') ?? '')
+  )
+}
+
+/** Answers, or shows the change that the form asks for. */
+async function answerForm(
   env: Env,
   token: string,
-  { link, digest, approverKey, approval, mayRead, run }: Opened,
+  opened: OpenLink,
+  form: URLSearchParams,
+): Promise<Response> {
+  const { link, digest, approval, run, n, version } = opened
+  const said = saidIn(form)
+  const offered = async () => textToChange(await run.editable(n))
+  if (await asksForChange(form, said['decision'], offered)) return showChange(env, token, opened, form)
+  const changed = changedIn(form)
+  if (!changed.ok) return refused(changed.error, approval)
+  const answer = Answer.safeParse({ ...said, ...changed.value, digest, reason: reasonIn(form) })
+  if (!answer.success) return refused(NO_ANSWER)
+  const answered = await run.answer(n, link.approver, 'link', answer.data, version)
+  if (answered.ok) return showAnswered(token, opened, answered.value)
+  if (answered.error.code === 'link_revoked') return refused(answered.error)
+  const now = await run.approval(n)
+  return refused(answered.error, now.ok ? now.value : undefined)
+}
+
+/** A page after an edit has no stream: the link is for the digest that it was made for. */
+function showAnswered(token: string, { link, digest, mayRead }: OpenLink, approval: Approval): Response {
+  const events = approval.digest === digest ? eventsOf(token) : null
+  const files = filesOf(token, mayRead)
+  const page = approvalPage({
+    approval,
+    events,
+    approver: link.approver,
+    nonce: null,
+    files,
+    now: Date.now(),
+  })
+  return events === null ? html(page) : live(page, approval)
+}
+
+/** The page with its form, and with the text of an edit that was refused. */
+async function pageOf(
+  env: Env,
+  token: string,
+  { link, digest, approverKey, approval, mayRead, run, n }: OpenLink,
   draft: Draft | null,
   part = 0,
 ): Promise<Node> {
@@ -170,30 +194,40 @@ async function shown(
     nonce,
     files: filesOf(token, mayRead),
     now: Date.now(),
-    whole: needsUnfolding(approval.prompt) ? await run.unfolded(split(approval.id).n) : ok([]),
+    whole: needsUnfolding(approval.prompt) ? await run.unfolded(n) : ok([]),
     part,
     change: draft === null ? '' : ChangeFields({ ...draft, over: 'link' }),
   })
 }
 
-/** The first step of a change: it shows, and records nothing. */
-async function changing(env: Env, token: string, opened: Opened, form: URLSearchParams): Promise<Response> {
-  const { link, digest, approverKey, approval, run } = opened
+/** The first step of an edit: it shows the change, and records nothing. */
+async function showChange(
+  env: Env,
+  token: string,
+  opened: OpenLink,
+  form: URLSearchParams,
+): Promise<Response> {
+  const { link, digest, approverKey, approval, run, n } = opened
   const text = form.get('arguments') ?? ''
   const args = argumentsIn(text)
-  const preview = args.ok ? await run.preview(split(approval.id).n, link.approver, 'link', args.value) : args
-  if (!preview.ok)
-    return withScript(
-      html(
-        await shown(env, token, opened, { text, refusal: preview.error }),
-        FAILURES[preview.error.code].status,
-      ),
-      PAGE_SCRIPT,
-    )
+  const preview = args.ok ? await run.preview(n, link.approver, 'link', args.value) : args
+  if (!preview.ok) return showRefusedChange(env, token, opened, { text, refusal: preview.error })
   const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest, approverKey })
   return html(
     changePage({ approval, approver: link.approver, nonce, text, reason: reasonIn(form), ...preview.value }),
   )
+}
+
+async function showRefusedChange(
+  env: Env,
+  token: string,
+  opened: OpenLink,
+  draft: Required<Draft>,
+): Promise<Response> {
+  const read = await opened.run.approval(opened.n, readerOf(opened.link))
+  const approval = read.ok ? read.value : opened.approval
+  const page = await pageOf(env, token, { ...opened, approval }, draft)
+  return withScript(html(page, FAILURES[draft.refusal.code].status), PAGE_SCRIPT)
 }
 
 const filesOf = (token: string, mayRead: boolean): string | null =>
@@ -203,50 +237,66 @@ const eventsOf = (token: string): string => `/approve/${token}/events`
 const live = (page: Node, { status }: Approval): Response =>
   status === 'pending' ? withScript(html(page), PAGE_SCRIPT) : html(page)
 
-/** `digest`: what the link is to. The approval is about that, or has ended. */
-type Opened = {
-  link: Link
-  digest: string
-  approverKey: string
-  approval: Approval
-  mayRead: boolean
-  run: ReturnType<typeof runObject>
+/** A link that holds. `digest` is the one that the link is for: the approval asks about it, or has ended. */
+type OpenLink = {
+  readonly link: Link
+  readonly digest: string
+  readonly approverKey: string
+  readonly approval: Approval
+  readonly mayRead: boolean
+  readonly run: ReturnType<typeof runObject>
+  readonly n: number
+  /** Of the directory that the link was checked with. */
+  readonly version: number
 }
 
-/** Nothing is shown to who may not answer by the policy of now (P09), or comes after the link has expired: it asks nothing any more. */
-async function open(env: Env, token: string): Promise<Result<Opened>> {
+/** The approver as the reader of the page. */
+const readerOf = ({ approver }: Link) => ({ by: approver, channel: 'link' })
+
+/**
+ * Checks a link, in order: its form, its run, its approver, its seal, the tenant, revocation, policy (P09), expiry, the digest. Each
+ * refusal tells no more than the caller has proven to know. `view`: the approval as it is stored, or with the effect that a yes of its
+ * approver would have now, which costs another decision.
+ */
+async function openLink(
+  env: Env,
+  token: string,
+  view: 'stored' | 'for its approver' = 'stored',
+): Promise<Result<OpenLink>> {
   const link = readLink(token)
   const { idKey, linkKey } = identityOf(env)
-  if (
-    link === undefined ||
-    !isRunOf(link.tenant, split(link.approval).run, idKey) ||
-    !(await isTenant(env, link.tenant))
-  )
+  const { run: runId, n } = split(link?.approval ?? '')
+  if (link === undefined || !isRunOf(link.tenant, runId, idKey) || !(await isTenant(env, link.tenant)))
     return err(INVALID)
-  const run = runObject(env, link.tenant, split(link.approval).run)
+  const run = runObject(env, link.tenant, runId)
   const [directory, approval] = await Promise.all([
     directoryOf(env, link.tenant),
-    run.approval(split(link.approval).n, { by: link.approver, channel: 'link' }),
+    view === 'stored' ? run.approval(n) : run.approval(n, readerOf(link)),
   ])
   const operator = directory.operators.get(link.approver)
   if (!approval.ok || operator === undefined) return err(INVALID)
   const { keyHash: approverKey } = operator
-  const holds = (digest: string) => macHolds(linkKey, 'link', link, { digest, approverKey }, link.mac)
   const { digest: now, edits = [], status } = approval.value
-  const digest = [now, ...edits.map(({ from }) => from)].find(holds)
+  const digests = [now, ...edits.map(({ from }) => from)]
+  const digest = digests.find((one) =>
+    macHolds(linkKey, 'link', link, { digest: one, approverKey }, link.mac),
+  )
   if (digest === undefined) return err(INVALID)
   if (directory.state === 'suspended') return err(SUSPENDED)
-  if (isRevoked(approval.value, link.approver)) return err(REVOKED) // whoever holds it now is told nothing of what it asked
+  if (isRevoked(approval.value, link.approver)) return err(REVOKED) // its holder is not told what it asked
   if (!authorize(directory, operator, 'approval.decide').allowed) return err(MAY_NOT)
   if (Date.now() >= link.expiresAt) return err(failure('approval_expired', pastIn(approval.value)))
   if (digest !== now && status === 'pending') return err(OUTDATED)
+  const mayRead = authorize(directory, operator, 'run.read').allowed
   return ok({
     link,
     digest,
     approverKey,
     approval: approval.value,
-    mayRead: authorize(directory, operator, 'run.read').allowed,
+    mayRead,
     run,
+    n,
+    version: directory.version,
   })
 }
 

@@ -59,7 +59,7 @@ export const workerRoutes: Verbs<
     const { worker, object, n } = place(env, caller, params.call)
     return object === undefined
       ? err(failure('stale_fence', 'no such call'))
-      : object.output(n, worker.id, fence, stream, offset, Buffer.from(data, 'base64'))
+      : object.output(n, { worker: worker.id, fence, stream, offset, data: Buffer.from(data, 'base64') })
   },
 
   async settle({ env, caller, body }) {

@@ -16,7 +16,7 @@ import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
 import type { Approval, Edit } from '../../shared/wire/approvals.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
-import { answered, claimedUnder } from './decision-of-record.ts'
+import { answered } from './decision-of-record.ts'
 import { due, ended, refuse } from './endings.ts'
 import type { Used } from './usage.ts'
 
@@ -128,7 +128,10 @@ export type Event =
   | { kind: 'answered'; answer: Answered; decision: Decision }
   /** The same, to other arguments: `decision` is on those without an answer, `permitted` with this one. */
   | { kind: 'edited'; answer: Answered; revised: Revised; edit: Edit; permitted: Decision }
-  /** `process`: the worker's process that claimed; only this process may repeat the claim. */
+  /**
+   * `process`: the worker's process that claimed; only this process may repeat the claim. `decision` is the policy's of now,
+   * `onRecord` the decision that the grant names.
+   */
   | {
       kind: 'claimed'
       worker: string
@@ -136,6 +139,7 @@ export type Event =
       deadline: number
       grant: Envelope
       decision: Decision
+      onRecord: Decision
     }
   | {
       kind: 'settled'
@@ -391,7 +395,7 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
   return ok({
     status: {
       state: 'running',
-      decision: claimedUnder(status.decision, event.decision),
+      decision: event.onRecord,
       approval: status.approval,
       worker,
       process,

@@ -24,7 +24,6 @@ import type { Used } from '../call/usage.ts'
 import type { AgentPrincipal, Loaded, LoadedTool } from '../directory/directory.ts'
 import type { Decided, Situation, Told } from './decide.ts'
 import { authorize, decide, decideAgain, isListed, longestStanding, notEnabled } from './decide.ts'
-import type { UsedBy } from './shadow.ts'
 import { shadowOf } from './shadow.ts'
 import type { Snapshot } from './snapshot.ts'
 import { snapshotOf } from './snapshot.ts'
@@ -34,14 +33,6 @@ export type Asked = {
   tool: string
   args: Record<string, unknown>
   files: readonly InputFile[]
-}
-
-/** As a caller proposes it; what its files are is looked up. */
-export type Propose = Omit<Asked, 'files'> & { files: readonly FileRef[] } & {
-  version: number
-  key: string | null
-  create: RunRecord | null
-  waitMs: number
 }
 
 /** `ask` may hold answers that stand from before; `permitted` is then what policy says with them. */
@@ -62,14 +53,14 @@ export type Prepared =
   | { kind: 'refused'; failure: Failure }
   | { kind: 'closed'; failure: Failure }
 
-/** What a decision has to know of the run: what was used, and how many approvals are pending. */
-type Around = { used: UsedBy; pending: () => number; now: number }
+/** What was used before the call, as the set in force and the shadow set can see it. */
+type UsedBefore = { used: Used | 'uncounted' | null; shadowUsed: Used | 'uncounted' | null; now: number }
 
 export function prepare(
   directory: Loaded,
   row: RunRow,
   { agent, tool: name, args, files }: Asked,
-  { used: usedBy, pending, now }: Around,
+  { used, shadowUsed, now }: UsedBefore,
 ): Prepared {
   const { record, folder } = row
   const { budget } = record
@@ -92,7 +83,6 @@ export function prepare(
   const argsText = canonical(args)
   const fit = fits(tool, args, argsText)
   if (!fit.ok) return refused(isListed(principal, name) ? fit.error : unknownTool(name))
-  const used = usedBy(directory)
   const folderMetSecret = hasMetSecret(folder)
   const situation = { agent: principal, tool, args, files, answers: [], run: record, folderMetSecret, now }
   const deciding = { ...situation, used: used === 'uncounted' ? null : used }
@@ -104,10 +94,9 @@ export function prepare(
   const counted = used === 'uncounted' ? uncounted(decided.value.decision) : decided.value.decision
   const decision =
     row.allowed >= budget.max_calls_per_run ? spent(counted, budget.max_calls_per_run) : counted
-  if (decision.effect === 'ask' && pending() >= LIMITS.pending_approvals_per_run)
-    return closed('too_many_pending', 'this run already waits for as many approvals as a run may')
   const n = row.calls + 1
-  const beside = directory.shadow === null ? null : shadowOf(directory.shadow, situation, usedBy, decision)
+  const beside =
+    directory.shadow === null ? null : shadowOf(directory.shadow, situation, shadowUsed, decision)
   const before = used === 'uncounted' || (used?.session ?? null) === null ? (beside?.used ?? used) : used // the fuller one
   const proposal = proposalOf(row, n, {
     args,

@@ -5,18 +5,17 @@ import { randomUUID } from 'node:crypto'
 import type { Shadowed } from '../../shared/evidence/journal.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
 import type { Used } from '../call/usage.ts'
-import type { Loaded, Shadow } from '../directory/directory.ts'
+import type { Shadow } from '../directory/directory.ts'
 import type { Situation } from './decide.ts'
 import { decide } from './decide.ts'
 
 type Asked = Omit<Situation, 'used'>
-export type UsedBy = (directory: Loaded) => Used | 'uncounted' | null
 
 /** Beside `decided`, which is what counts. `used` is what the shadow found used, for the record. */
 export function shadowOf(
   { version, since, directory }: Shadow,
   asked: Asked,
-  usedBy: UsedBy,
+  used: Used | 'uncounted' | null,
   decided: Decision,
 ): { shadow: Shadowed; used: Used | null } {
   const said = (to: Decision['effect'], code: string, policies: readonly string[]): Shadowed => ({
@@ -32,7 +31,6 @@ export function shadowOf(
   if (decided.code === 'budget_spent')
     return { shadow: said('deny', decided.code, decided.policies), used: null }
   try {
-    const used = usedBy(directory)
     if (used === 'uncounted') return { shadow: said('deny', 'policy_error', ['session.budget']), used: null }
     const would = decide(directory, { ...asked, used }, 'nobody')
     if (!would.ok) return { shadow: said('deny', would.error.code, []), used }

@@ -10,14 +10,18 @@ export class GroupCommit {
     this.#storage = storage
   }
 
-  /** Runs `work` soon, synchronously and alone. What it throws rolls back its own writes only; `undo` puts memory right. */
-  run<T>(work: () => T, undo: () => void = () => undefined): Promise<T> {
+  /**
+   * Runs `work` soon, synchronously and alone. An exception rolls back its writes and rejects. `committed` runs right after the
+   * writes of `work`, before any other work, and belongs to the same batch.
+   */
+  run<T>(work: () => T, committed: (value: T) => void = () => undefined): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#queue.push(() => {
         try {
-          resolve(this.#storage.transactionSync(work))
+          const value = this.#storage.transactionSync(work)
+          committed(value)
+          resolve(value)
         } catch (thrown) {
-          undo()
           reject(thrown as Error)
         }
       })

@@ -131,7 +131,7 @@ function outcomeOf(
   const counted = { run, session: countersOf(used.session, run), agent: asked } // session and agent have used what the run has
   const now = Date.parse(at)
   const row = { ...runOf(agent, request.run, run, now), folder: { worker: '', used: true, metSecret } }
-  const prepared = prepare(directory, row, request, { used: () => counted, pending: () => 0, now })
+  const prepared = prepare(directory, row, request, { used: counted, shadowUsed: counted, now })
   if (prepared.kind !== 'new') return refused(prepared.failure)
   const { proposal, ask } = prepared
   let { decision } = prepared

@@ -1,5 +1,5 @@
-// The files of a run: bytes under their digest, in parts that a row can hold. Each has its time: short while no call has named it, long
-// from when one last did. It judges nothing but room.
+// The files of a run: bytes under their digest, in parts that a row can hold. Each has its time:
+// short while no call has named it, long from when one last did. It judges nothing but room.
 
 import { and, asc, eq, sql } from 'drizzle-orm'
 import { sha256 } from '../../shared/bytes/json.ts'

@@ -1,86 +1,92 @@
-// Who puts files into a run, and when they go: the tenant is asked for room before any is taken, and told when there is less. What may be
-// put is for each door to say; the bytes are the store's.
+// Uploads of files into a run, and their expiry: the tenant is asked for room before the bytes are
+// taken, and learns when the run holds fewer. The caller says who may put a file; the store keeps
+// the bytes.
 
 import type { Failure } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Env } from '../bindings.ts'
 import { tenantObject } from '../bindings.ts'
-import type { RunAccess } from './approval-answers.ts'
-import type { RunStore } from './store.ts'
+import type { RunContext } from './context.ts'
+import type { RunTransaction } from './transaction.ts'
 
-type Put = Result<{ sha256: string; bytes: number }>
+export type StoredFile = { sha256: string; bytes: number }
+/** Why a file may not be put now; undefined where it may. */
+export type UploadCheck = () => Failure | undefined
 
-const UNASKED = failure('unavailable', 'it could not be asked whether there is room for the file; try again')
+const UNREACHABLE = failure(
+  'unavailable',
+  'it could not be asked whether there is room for the file; try again',
+)
 
-export class RunFiles {
-  readonly #env: Env
-  readonly #store: RunStore
-  readonly #run: RunAccess
-  readonly #arm: (due: number) => void
+export class FileUploads {
   #turn: Promise<unknown> = Promise.resolve()
-  /** When the tenant heard last what the run holds, in the life of this object. */
-  #toldAt = 0
-  #less = false
+  /** When this object last reported to the tenant how much the run holds. */
+  #reportedAt = 0
+  #holdsLess = false
 
-  constructor(env: Env, store: RunStore, run: RunAccess, arm: (due: number) => void) {
-    this.#env = env
-    this.#store = store
-    this.#run = run
-    this.#arm = arm
-  }
-
-  /** One after the other, so that what the tenant is told is what the run comes to. `refusal` is asked before and behind that. */
-  put(refusal: () => Failure | undefined, digest: string, bytes: Uint8Array): Promise<Put> {
-    const put = this.#turn.then(() => this.#put(refusal, digest, bytes))
+  /**
+   * Uploads run one after the other, so that the total reported to the tenant is right. `refusal`
+   * is checked before and after that.
+   */
+  put(run: RunContext, refusal: UploadCheck, digest: string, bytes: Uint8Array): Promise<Result<StoredFile>> {
+    const put = this.#turn.then(() => this.#put(run, refusal, digest, bytes))
     this.#turn = put.catch(() => undefined)
     return put
   }
 
-  async #put(refusal: () => Failure | undefined, digest: string, bytes: Uint8Array): Promise<Put> {
-    const first = refusal()
-    if (first !== undefined) return err(first)
-    const { files } = this.#store
-    const fits = files.fits(digest, bytes)
-    if (!fits.ok) return fits
-    const room = await this.#tell(fits.value)
+  async #put(
+    run: RunContext,
+    refusal: UploadCheck,
+    digest: string,
+    bytes: Uint8Array,
+  ): Promise<Result<StoredFile>> {
+    const refused = refusal()
+    if (refused !== undefined) return err(refused)
+    const { files } = run.store
+    const total = files.fits(digest, bytes)
+    if (!total.ok) return total
+    const room = await this.#reserve(run, total.value)
     if (!room.ok) return room
-    const put = await this.#run.commit((): Put => {
-      const still = refusal()
-      return still === undefined ? ok(files.put(digest, bytes, Date.now())) : err(still)
+    const put = await run.transact((tx): Result<StoredFile> => {
+      const refusedNow = refusal()
+      return refusedNow === undefined ? ok(tx.putFile(digest, bytes)) : err(refusedNow)
     })
     const next = files.nextDue()
-    if (next !== null) this.#arm(next)
-    if (!put.ok) await this.#tell(files.held().bytes)
+    if (next !== null) run.arm(next)
+    if (!put.ok) await this.#reserve(run, files.held().bytes)
     return put
   }
 
-  /** What has had its time goes: in a commit, behind which it is told. */
-  drop(now: number): void {
-    if (this.#store.files.dropDue(now)) this.#less = true
+  /**
+   * Removes the files whose time is over. The tenant learns of it by `report`, after the commit.
+   */
+  dropDue(tx: RunTransaction, now: number): void {
+    if (tx.dropFiles(now)) this.#holdsLess = true
   }
 
-  /** Less, or once more that there are some: an account of which nobody is heard closes by itself. */
-  tell(): Promise<void> {
-    const told = this.#turn.then(async () => {
-      const { count, bytes } = this.#store.files.held()
-      const again = count > 0 && this.#toldAt + LIMITS.file_unnamed_ms < Date.now()
-      if ((this.#less || again) && (await this.#tell(bytes)).ok) this.#less = false
+  /**
+   * Reports a smaller total, or repeats the present one: the tenant closes the account of a run
+   * that reports nothing.
+   */
+  report(run: RunContext): Promise<void> {
+    const reported = this.#turn.then(async () => {
+      const { count, bytes } = run.store.files.held()
+      const isStale = count > 0 && this.#reportedAt + LIMITS.file_unnamed_ms < Date.now()
+      if ((this.#holdsLess || isStale) && (await this.#reserve(run, bytes)).ok) this.#holdsLess = false
     })
-    this.#turn = told.catch(() => undefined)
-    return told
+    this.#turn = reported.catch(() => undefined)
+    return reported
   }
 
-  async #tell(bytes: number): Promise<Result<true>> {
-    const row = this.#run.row()
-    if (row === undefined) throw new Error('this run does not exist')
-    const { tenant, id, agent } = row.record
-    const told = await tenantObject(this.#env, tenant)
+  async #reserve(run: RunContext, bytes: number): Promise<Result<true>> {
+    if (run.row === undefined) throw new Error('this run does not exist')
+    const { tenant, id, agent } = run.row.record
+    const held = await tenantObject(run.env, tenant)
       .holdFiles(id, agent, bytes)
-      .catch(() => err(UNASKED))
-    if (told.ok) this.#toldAt = Date.now()
-    return told
+      .catch(() => err(UNREACHABLE))
+    if (held.ok) this.#reportedAt = Date.now()
+    return held
   }
 }

@@ -1,22 +1,27 @@
-// What a run owes others: approvals to the tenant's inbox and its channels, ends of calls to the tenant's log. Both are derived from what
-// is stored, delivered at least once, and taken at most once by the other side. What fails is tried again by the alarm.
+// What a run sends to other objects: doorbells to the pool, approvals to the tenant's inbox and
+// channels, ended calls to the tenant's log. Approvals and log entries derive from what is stored
+// and are delivered at least once; the receivers take each once. The alarm repeats a delivery that
+// fails.
 
+import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
 import { callId, split } from '../../shared/ids.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { channelObject, logObject, poolObject, tenantObject } from '../bindings.ts'
-import type { Proposal } from '../call/lifecycle.ts'
+import type { CallRecord, Proposal } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import { holderOf } from '../call/shared-folder.ts'
 import { type Loaded, takeCall } from '../directory/directory.ts'
 import type { Leaf } from '../log/log-object.ts'
-import type { RunStore } from './store.ts'
-import { PAGE } from './store.ts'
+import type { RunContext } from './context.ts'
+import { PAGE, type RunStore } from './store.ts'
+import type { RunTransaction } from './transaction.ts'
 import { approvalView } from './views.ts'
 
 const LOG_DELAY_MS = 200
 const RETRY_MS = 2_000
+const FORWARD_EVERY_MS = 5_000
 const UNCOUNTED = failure(
   'unavailable',
   'the call could not be counted towards the quota of the tenant; propose it again',
@@ -32,19 +37,23 @@ export const queueIsFull = (proposal: Proposal): Failure =>
       : 'as many calls of skills wait for their turn as may',
   )
 
-/** Whether there is room for one more call: in the pool's queue, and in the tenant's quota for today. */
+/**
+ * Whether there is room for one more call: in the pool's queue, and in the tenant's quota for
+ * today.
+ */
 export type Room = { readonly full: boolean; readonly counted: Result<true> }
 
 /**
- * Asked beside what a proposal waits for anyway. A pool that can't be asked is not full: what it is not told now it is told again.
- * `repeated`: the call exists, so the request makes none and uses up no quota.
+ * A pool that can't be reached counts as having room, because the alarm sends its doorbell again.
+ * `repeated`: the call exists, so the request makes none and uses no quota.
  */
 export async function roomFor(
   env: Env,
   { agents }: Loaded,
-  { tenant, id, agent }: RunRecord,
+  run: RunRecord,
   repeated: boolean,
 ): Promise<Room> {
+  const { tenant, id, agent } = run
   if (repeated) return { full: false, counted: ok(true) }
   const pool = poolObject(env, tenant, agents.get(agent)?.spec.pool ?? 'default')
   const [full, counted] = await Promise.all([
@@ -54,110 +63,132 @@ export async function roomFor(
   return { full, counted }
 }
 
-/**
- * The run's row as it is at this moment: awaiting others, it may have moved on. What is noted in it is stored with the next change of the
- * run; if that never comes, the log is told again and knows it.
- */
-export type RowAccess = { row: () => RunRow; note: (row: RunRow) => void; arm: (at: number) => void }
-
 export class Outbox {
-  readonly #env: Env
-  readonly #store: RunStore
-  readonly #run: RowAccess
-  #timer = false
+  readonly #store: Pick<RunStore, 'mirrored'>
+  /** When a call was last forwarded to a worker that can run it. */
+  readonly #forwardedAt = new Map<number, number>()
+  #logScheduled = false
 
-  constructor(env: Env, store: RunStore, run: RowAccess) {
-    this.#env = env
+  constructor(store: Pick<RunStore, 'mirrored'>) {
     this.#store = store
-    this.#run = run
   }
 
-  /** A lost ring is rung again by the alarm. */
-  ring({ n, pool, plan }: Proposal, until: number, one?: string): void {
-    const { record, folder } = this.#run.row()
+  /** The alarm sends a lost doorbell again. */
+  ring(run: RunContext, { n, pool, plan }: Proposal, until: number, worker?: string): void {
+    const { record, folder } = rowOf(run)
     const { tenant, agent, id } = record
-    const ring = { agent, run: id, call: callId(id, n), until, worker: holderOf(folder, plan) ?? one ?? null }
-    const told = poolObject(this.#env, tenant, pool).ring(ring)
-    told.catch(() => undefined)
+    const ring = {
+      agent,
+      run: id,
+      call: callId(id, n),
+      until,
+      worker: holderOf(folder, plan) ?? worker ?? null,
+    }
+    void poolObject(run.env, tenant, pool).ring(ring).catch(ignore)
   }
 
-  /** It waits for no worker any more: the next of its agent may be rung. Where this is lost, its doorbell holds a place for seconds. */
-  left({ n, pool }: Proposal): void {
-    const { tenant, agent, id } = this.#run.row().record
-    const told = poolObject(this.#env, tenant, pool).left({ agent, run: id, call: callId(id, n) })
-    told.catch(() => undefined)
+  /**
+   * Sends the doorbell to one of these workers alone, because the pool's doorbell might wake the
+   * same worker again. At most every 5 s for one call: workers that have less than they have proven
+   * would pass it back and forth.
+   */
+  forward(tx: RunTransaction, record: CallRecord, workers: readonly string[], now: number): void {
+    const { n } = record.proposal
+    const worker = workers[Math.floor(Math.random() * workers.length)]
+    if (worker === undefined || now - (this.#forwardedAt.get(n) ?? 0) < FORWARD_EVERY_MS) return
+    this.#forwardedAt.set(n, now)
+    tx.ring(record, worker)
   }
 
-  /** What was rung for the worker that had the folder of this run; its other runs ring again. */
-  silence({ pool }: Proposal, worker: string): void {
-    const silenced = poolObject(this.#env, this.#run.row().record.tenant, pool).silence(worker)
-    silenced.catch(() => undefined)
+  /**
+   * The call waits for no worker any more, so the pool may ring the agent's next one. If this gets
+   * lost, its slot frees in seconds.
+   */
+  leave(run: RunContext, { n, pool }: Proposal): void {
+    const { tenant, agent, id } = rowOf(run).record
+    void poolObject(run.env, tenant, pool)
+      .left({ agent, run: id, call: callId(id, n) })
+      .catch(ignore)
   }
 
-  /** Delivers soon: an approval at once, the log in batches. The alarm stands behind both. */
-  soon(mirror: boolean): void {
-    this.#run.arm(Date.now() + RETRY_MS)
-    if (mirror) setTimeout(() => void this.#mirror(), 0)
-    if (this.#timer) return
-    this.#timer = true
+  /** Drops the doorbells for a worker that is gone; its other runs ring again. */
+  silence(run: RunContext, { pool }: Proposal, worker: string): void {
+    void poolObject(run.env, rowOf(run).record.tenant, pool).silence(worker).catch(ignore)
+  }
+
+  /** Delivers an approval at once, and the log in batches. The alarm stands behind both. */
+  deliverSoon(run: RunContext, approvals: boolean): void {
+    run.arm(Date.now() + RETRY_MS)
+    if (approvals) setTimeout(() => void this.#deliverApprovals(run), 0)
+    if (this.#logScheduled) return
+    this.#logScheduled = true
     setTimeout(() => {
-      this.#timer = false
-      void this.#log()
+      this.#logScheduled = false
+      void this.#deliverLog(run)
     }, LOG_DELAY_MS)
   }
 
-  async flush(): Promise<void> {
-    await this.#mirror()
-    await this.#log()
+  async flush(run: RunContext): Promise<void> {
+    await this.#deliverApprovals(run)
+    await this.#deliverLog(run)
   }
 
-  async #mirror(): Promise<void> {
-    const { record } = this.#run.row()
-    const rows = this.#store.unmirrored()
-    if (rows.length === 0) return
+  async #deliverApprovals(run: RunContext): Promise<void> {
+    const { record } = rowOf(run)
+    const calls = run.store.unmirrored()
+    if (calls.length === 0) return
     try {
-      const approvals = rows.flatMap((row) => approvalView(record, row) ?? [])
-      await tenantObject(this.#env, record.tenant).mirror(approvals)
-      await channelObject(this.#env, record.tenant).mirror(record.tenant, approvals)
-      for (const row of rows) this.#store.mirrored(row)
+      const approvals = calls.flatMap((call) => approvalView(record, call) ?? [])
+      await tenantObject(run.env, record.tenant).mirror(approvals)
+      await channelObject(run.env, record.tenant).mirror(record.tenant, approvals)
+      for (const call of calls) this.#store.mirrored(call)
     } catch {
-      this.#run.arm(Date.now() + RETRY_MS)
+      run.arm(Date.now() + RETRY_MS)
     }
   }
 
-  async #log(): Promise<void> {
-    const { record, logged } = this.#run.row()
-    const entries = this.#store.journal(record.id, logged)
+  async #deliverLog(run: RunContext): Promise<void> {
+    const { record, logged } = rowOf(run)
+    const entries = run.store.journal(record.id, logged)
     const last = entries.at(-1)?.seq
     if (last === undefined) return
-    const leaves = entries.flatMap(({ seq, call, hash, body, at_ms }): Leaf[] => {
-      const ended =
-        call === null || body['attestation'] === undefined ? undefined : this.#store.call(split(call).n)
-      if (call === null || ended === undefined) return []
-      const { proposal, status } = ended
-      const took = at_ms - proposal.createdAt
-      return [
-        {
-          seq,
-          hash,
-          call,
-          agent: record.agent,
-          tool: proposal.tool.name,
-          state: status.state,
-          at: at_ms,
-          took,
-          shadow: proposal.shadow ?? null,
-        },
-      ]
-    })
+    const leaves = entries.flatMap((entry) => leafOf(run, record, entry) ?? [])
     try {
-      await logObject(this.#env, record.tenant).append(record.id, leaves)
+      await logObject(run.env, record.tenant).append(record.id, leaves)
     } catch {
-      return this.#run.arm(Date.now() + RETRY_MS)
+      return run.arm(Date.now() + RETRY_MS)
     }
-    const row = this.#run.row()
-    if (last <= row.logged) return // another delivery was faster
-    this.#run.note({ ...row, logged: last })
-    if (entries.length === PAGE) this.soon(false)
+    if (last <= rowOf(run).logged) return // another delivery was faster
+    run.noteLogged(last)
+    if (entries.length === PAGE) this.deliverSoon(run, false)
   }
 }
+
+/** The end of a call as the log has it; undefined for any other entry. */
+function leafOf(
+  run: RunContext,
+  { agent }: RunRecord,
+  { seq, call, hash, body, at_ms }: JournalEntry,
+): Leaf | undefined {
+  const ended = call === null || body['attestation'] === undefined ? undefined : run.store.call(split(call).n)
+  if (call === null || ended === undefined) return undefined
+  const { proposal, status } = ended
+  return {
+    seq,
+    hash,
+    call,
+    agent,
+    tool: proposal.tool.name,
+    state: status.state,
+    at: at_ms,
+    took: at_ms - proposal.createdAt,
+    shadow: proposal.shadow ?? null,
+  }
+}
+
+function rowOf({ row }: RunContext): RunRow {
+  if (row === undefined) throw new Error('this run does not exist')
+  return row
+}
+
+const ignore = (): undefined => undefined

@@ -1,5 +1,6 @@
-// Who follows the calls of a run while they go on, and what each is told next: where its call stands, what is stored of its output, a bounded
-// piece at a time, and its end. Nothing is kept for anybody but that they wait: who reads slowly asks later. It changes nothing stored.
+// Who follows the calls of a run while they go on, and what each is told next: where its call
+// stands, what is stored of its output, a bounded piece at a time, and its end. Nothing is kept for
+// anybody but that they wait: who reads slowly asks later. It changes nothing stored.
 
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -22,17 +23,19 @@ export type Heard = { attempt: number; stdout: number; stderr: number; state: Li
 /** `id` names the stream of one reader, `whose` those that are counted together. */
 export type Listener = { id: string; whose: string }
 export type LivePiece = { stream: Stream; offset: number; bytes: Uint8Array }
-/** What is new, in the order in which it is told; nothing of it where nothing was within the time. */
+/**
+ * What is new, in the order in which it is told; nothing of it where nothing was within the time.
+ */
 export type News = { heard: Heard; changed: boolean; pieces: LivePiece[]; end: LiveEnd | null }
 
 const NO_CALL = failure('not_found', 'no such call')
 
 export class LiveOutput {
-  readonly #store: RunStore
+  readonly #store: Pick<RunStore, 'outputFrom'>
   readonly #waiters = new Waiters<number>()
   readonly #followers = new Followers(LIMITS.streams_run)
 
-  constructor(store: RunStore) {
+  constructor(store: Pick<RunStore, 'outputFrom'>) {
     this.#store = store
   }
 
@@ -46,8 +49,8 @@ export class LiveOutput {
   }
 
   /**
-   * `look`: the call as it is, while whoever asks may read it. At once where there is something to tell, else within `ms`. Who looks once
-   * is no `listener`.
+   * `look`: the call as it is, while whoever asks may read it. At once where there is something to
+   * tell, else within `ms`. Who looks once is no `listener`.
    */
   async hear(
     look: () => CallRecord | undefined,

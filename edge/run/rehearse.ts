@@ -1,4 +1,5 @@
-// A rehearsal inside of a run: its calls stay where they are, and only what would have been decided leaves. It reads and changes nothing.
+// A rehearsal inside of a run: its calls stay where they are, and only what would have been decided
+// leaves. It reads and changes nothing.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
@@ -17,12 +18,15 @@ import type { Outcome, Then } from '../rehearsal/past-call.ts'
 import { rehearseCall } from '../rehearsal/past-call.ts'
 import type { RunStore } from './store.ts'
 
-/** Two versions of the set and the calls, by number, that both are asked about; those that there is time for until `until`. */
+/**
+ * Two versions of the set and the calls, by number, that both are asked about; those that there is
+ * time for until `until`.
+ */
 export type Script = { version: number; against: number; calls: readonly number[]; until: number }
 
 export async function rehearseRun(
   env: Env,
-  store: RunStore,
+  store: Pick<RunStore, 'call' | 'everyCall'>,
   row: RunRow,
   script: Script,
 ): Promise<Result<Outcome[]>> {
@@ -65,8 +69,15 @@ async function toolsThen(
   return new Map([...present, ...past.map(loadTool)].map((loaded) => [loaded.tool.digest, loaded]))
 }
 
-/** What each call found used: as it was recorded with it, or counted again from the calls before it, where any of the sets reads it. */
-function counting(row: RunRow, store: RunStore, sets: readonly Loaded[]): (call: CallRecord) => Then['used'] {
+/**
+ * What each call found used: as it was recorded with it, or counted again from the calls before it,
+ * where any of the sets reads it.
+ */
+function counting(
+  row: RunRow,
+  store: Pick<RunStore, 'everyCall'>,
+  sets: readonly Loaded[],
+): (call: CallRecord) => Then['used'] {
   const reads = sets.some(({ policies }) => isRead(policies.reads.context, ['budget']))
   let calls: CallRecord[] | undefined
   return ({ proposal }) => {

@@ -1,5 +1,6 @@
-// Run ids carry a check that only this edge can make: a guessed or foreign id is refused before an object is made for
-// it (G11). 6 bytes of time, 5 of chance (or of the idempotency key's digest), 5 of HMAC over tenant and the rest.
+// Run ids carry a check that only this edge can make: a guessed or foreign id is refused before an
+// object is made for it (G11). 6 bytes of time, 5 of chance (or of the idempotency key's digest), 5
+// of HMAC over tenant and the rest.
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { base32 } from '../../shared/ids.ts'
@@ -19,7 +20,10 @@ export function newRunId(tenant: string, key: Buffer, nowMs: number): string {
   return sealed(tenant, head, key)
 }
 
-/** The run that one idempotency key of one agent makes: the same key leads to the same object, without an index. */
+/**
+ * The run that one idempotency key of one agent makes: the same key leads to the same object,
+ * without an index.
+ */
 export function runIdFor(tenant: string, agent: string, idempotencyKey: string, key: Buffer): string {
   const seed = createHash('sha256')
     .update(JSON.stringify([tenant, agent, idempotencyKey]))

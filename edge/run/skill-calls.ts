@@ -1,38 +1,29 @@
-// How a call of tier A runs: the run itself claims it, for there is no worker to wait for, has the skill's isolate carry it out, and settles
-// it with a statement that the edge signs. Each step is the event that a worker's would be, so that nothing runs without a grant or twice
-// (L1, L2): where this object dies in between, nobody knows how it ended, and time says so.
+// Runs calls of tier A. No worker takes them: the run claims the call itself, lets an isolate
+// execute the skill, and settles the call with a statement that the edge signs. The steps are the
+// events that a worker's would be, so nothing runs without a grant or twice (L1, L2). If this
+// object dies in between, nobody knows how the call ended, and its lease ends it.
 
 import { canonical, digestOf, sha256 } from '../../shared/bytes/json.ts'
 import { seal } from '../../shared/evidence/dsse.ts'
-import type { Grant } from '../../shared/evidence/statement.ts'
+import type { Grant, Statement } from '../../shared/evidence/statement.ts'
 import {
   EDGE_EXECUTOR,
   endingOf,
   ISOLATE,
   STATEMENT_TYPE,
-  sealGrant,
   statementOf,
 } from '../../shared/evidence/statement.ts'
 import { failure } from '../../shared/failures.ts'
 import { attestationId } from '../../shared/ids.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from '../../shared/limits.ts'
-import {
-  type Connection,
-  type Outcome,
-  type Plan,
-  type SkillPlan,
-  type StreamSummary,
-  secretsOf,
-} from '../../shared/plan/plan.ts'
+import type { Connection, Outcome, Plan, SkillPlan, StreamSummary } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
-import { err, ok } from '../../shared/result.ts'
+import { err } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { channelObject, identityOf, outsideOf, skillObject } from '../bindings.ts'
-import { claimedUnder } from '../call/decision-of-record.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
-import { finishedOf } from '../call/settlement.ts'
+import type { RunRow } from '../call/run.ts'
 import { directoryOf } from '../directory/directory.ts'
-import type { EnabledSkill } from '../directory/enabled-skill.ts'
 import { KnownValues } from '../secrets/known-values.ts'
 import type { Caller } from '../skills/execution/concurrency-slots.ts'
 import type { Turn } from '../skills/execution/cpu-turns.ts'
@@ -41,239 +32,170 @@ import type { Kept } from '../skills/execution/host-storage.ts'
 import { endedAnyway, promised, told } from '../skills/execution/output-check.ts'
 import { disabled, type Performed, perform, unseen } from '../skills/execution/run-call.ts'
 import { placesOfSkills, turnsOfSkills } from '../skills/execution/scheduler.ts'
-import type { Answers, RunAccess } from './approval-answers.ts'
-import type { RunStore } from './store.ts'
-import { factsOf } from './views.ts'
+import { claimForSkill, type SkillClaim } from './commands/claim.ts'
+import { attest, heldBy } from './commands/settle.ts'
+import type { RunContext } from './context.ts'
 
-type Done = Performed & { readonly connections: readonly Connection[] }
-type Claimed = {
-  readonly n: number
-  readonly grant: Grant
-  readonly plan: SkillPlan
-  readonly args: Record<string, unknown>
-  readonly skill: EnabledSkill
-  readonly secrets: Readonly<Record<string, string>>
-}
+type Execution = Performed & { readonly connections: readonly Connection[] }
 
-/** Nobody's call has a place for so long: claimed, run and settled. */
-const PLACE_MS = MAX_SKILL_LIMITS.timeout_ms + LIMITS.settle_grace_ms
+/** No call holds its slot for longer: claimed, run and settled. */
+const SLOT_MS = MAX_SKILL_LIMITS.timeout_ms + LIMITS.settle_grace_ms
 
-const endOf = ({ grant, plan }: Claimed): number => grant.issued_at_ms + plan.limits.timeout_ms
+const NO_CALL = failure('stale_fence', 'no such call')
 
-const unbegun = (outcome: Outcome): Done => ({ ...unseen(outcome), connections: [] })
+/** Whether one more call of such a plan may wait here. */
+export const hasRoomForSkill = (row: RunRow, plan: Plan | null): boolean =>
+  plan?.tier !== 'A' || !placesOfSkills.full(callerOf(row, plan))
 
-export class SkillWork {
-  readonly #env: Env
-  readonly #store: RunStore
-  readonly #answers: Answers
-  readonly #run: RunAccess
-  readonly #busy = new Map<number, AbortController>()
+/** Who shares the slots with the others. */
+const callerOf = ({ record: { tenant, agent } }: RunRow, { executor: { skill } }: SkillPlan): Caller => [
+  tenant,
+  `agent ${agent}`,
+  skill,
+]
 
-  constructor(env: Env, store: RunStore, answers: Answers, run: RunAccess) {
-    this.#env = env
-    this.#store = store
-    this.#answers = answers
-    this.#run = run
-  }
+export class SkillCalls {
+  readonly #running = new Map<number, AbortController>()
 
-  /** Ends what is claimed, whether it runs or waits for its turn. */
+  /** Ends a claimed call, whether it runs or waits for its turn. */
   stop(n: number): void {
-    this.#busy.get(n)?.abort()
+    this.#running.get(n)?.abort()
   }
 
-  /** Whether one more call of such a plan may wait here. */
-  hasRoom(plan: Plan | null): boolean {
-    return plan?.tier !== 'A' || !placesOfSkills.full(this.#caller(plan))
-  }
-
-  /** Once at a time; what finds no room to wait, or fails before it is claimed, is begun again by the alarm. */
-  async carry(n: number): Promise<void> {
-    const plan = this.#store.call(n)?.proposal.plan
-    if (this.#busy.has(n) || plan?.tier !== 'A') return
+  /**
+   * Claims, executes and settles a granted call. A call runs once at a time. One that finds no room
+   * to wait, or fails before it is claimed, is started again by the alarm.
+   */
+  async start(run: RunContext, n: number): Promise<void> {
+    const plan = run.store.call(n)?.proposal.plan
+    if (run.row === undefined || this.#running.has(n) || plan?.tier !== 'A') return
     const stopping = new AbortController()
-    this.#busy.set(n, stopping)
+    this.#running.set(n, stopping)
     try {
-      await placesOfSkills.takeOrLeave(this.#caller(plan), PLACE_MS, async () => {
-        const claimed = await this.#claim(n)
-        if (!claimed.ok) return
-        const { signal } = stopping
-        const inTurn = turnsOfSkills.takeWithin(endOf(claimed.value) - Date.now(), (turn) =>
-          this.#inTurn(claimed.value, turn, signal),
-        )
-        await this.#settle(
-          claimed.value,
-          (await endedAnyway<Done | undefined>(inTurn, unbegun)) ??
-            unbegun({ kind: signal.aborted ? 'cancelled' : 'timeout' }),
-        )
-      })
+      await placesOfSkills.takeOrLeave(callerOf(run.row, plan), SLOT_MS, () =>
+        carryOut(run, n, stopping.signal),
+      )
     } finally {
-      this.#busy.delete(n)
+      this.#running.delete(n)
     }
-  }
-
-  /** Who shares places with the others. */
-  #caller({ executor: { skill } }: SkillPlan): Caller {
-    const { tenant, agent } = this.#run.row()?.record ?? { tenant: '', agent: '' }
-    return [tenant, `agent ${agent}`, skill]
-  }
-
-  async #claim(n: number): Promise<Result<Claimed>> {
-    const row = this.#run.row()
-    if (row === undefined) return err(failure('not_claimable', 'no such run'))
-    const directory = await directoryOf(this.#env, row.record.tenant)
-    const grounds = await this.#answers.grounds(directory, row, n)
-    if (!grounds.ok) return grounds
-    return this.#run.commit(() => {
-      const record = this.#store.call(n)
-      const plan = record?.proposal.plan
-      if (record === undefined || plan?.tier !== 'A' || record.status.state !== 'granted')
-        return err(failure('not_claimable', 'the call does not wait to be run here'))
-      const { proposal, status } = record
-      const { vault } = directory
-      const withheld = vault.withholds({
-        name: proposal.tool.name,
-        secrets: plan.secrets,
-        credentials: plan.credentials,
-      })
-      const secrets = withheld === undefined ? vault.values(secretsOf(plan)) : undefined
-      if (secrets === undefined)
-        return err(failure('not_claimable', withheld ?? 'a secret of the call is gone'))
-      const now = Date.now()
-      const decision = this.#answers.judgeClaim(directory, record, grounds.value)
-      const grant: Grant = {
-        facts: factsOf(row.record, {
-          proposal,
-          status: { ...status, decision: claimedUnder(status.decision, decision) },
-        }),
-        worker: EDGE_EXECUTOR,
-        fence: status.fence + 1,
-        issued_at_ms: now,
-        deadline_ms: now + plan.limits.timeout_ms + LIMITS.settle_grace_ms,
-      }
-      const envelope = sealGrant(grant, identityOf(this.#env).signer)
-      const claimed = {
-        kind: 'claimed' as const,
-        worker: EDGE_EXECUTOR,
-        deadline: grant.deadline_ms,
-        grant: envelope,
-        decision,
-      }
-      const done = this.#run.apply(record, claimed)
-      if (!done.ok) return done
-      const skill = directory.skills.get(plan.executor.skill)
-      return done.value.status.state === 'running' && skill !== undefined
-        ? ok({ n, grant, plan, args: proposal.args, skill, secrets })
-        : err(failure('not_claimable', 'policy does not allow the call any more'))
-    })
-  }
-
-  /** Who waited may have waited for long: what was disabled meanwhile does not begin. */
-  async #inTurn(claimed: Claimed, turn: Turn, signal: AbortSignal): Promise<Done> {
-    if (signal.aborted) return unbegun({ kind: 'cancelled' })
-    const { tenant } = claimed.grant.facts
-    const directory = await directoryOf(this.#env, tenant).catch(() => null)
-    const { skill, digest } = claimed.plan.executor
-    if (directory === null)
-      // L6
-      return unbegun({ kind: 'infra', detail: 'nobody could say whether the skill is still enabled' })
-    if (directory.skills.get(skill)?.digest === digest) return this.#perform(claimed, turn, signal)
-    return unbegun(disabled(claimed.plan, 'before its turn came'))
-  }
-
-  async #perform(claimed: Claimed, turn: Turn, signal: AbortSignal): Promise<Done> {
-    const { plan, args, grant, skill, secrets } = claimed
-    const host = new HostSide({
-      plan,
-      secrets,
-      ...outsideOf(this.#env),
-      turn,
-      kept: keptBy(this.#env, grant.facts, plan),
-    })
-    const asked = { input: canonical(args), now: grant.issued_at_ms, ends: endOf(claimed), signal }
-    const { outcome, stdout, stderr, used } = await perform(
-      this.#env,
-      grant.facts.tenant,
-      skill,
-      plan,
-      asked,
-      host,
-    )
-    // V01: all that is the skill's to say, and whole: part of a secret is one too. What is too long is cut after.
-    const known = new KnownValues(Object.values(secrets))
-    const veil = (text: string): string => String(known.hiddenIn(text, () => '«secret»'))
-    const output = Buffer.from(veil(stdout.toString()))
-    return {
-      outcome: told(promised(outcome, plan, output), veil), // what is promised is what is told
-      stdout: output,
-      stderr: Buffer.from(veil(stderr.toString()).slice(0, LIMITS.skill_log_chars)),
-      used: { ...used, host_calls: { ...used.host_calls, ...host.calls } },
-      connections: host.connections.map((one) => ({ ...one, host: veil(one.host) })),
-    }
-  }
-
-  #settle({ n, grant, plan, skill }: Claimed, done: Done): Promise<Result<CallRecord>> {
-    return this.#run.commit(() => {
-      const [row, record] = [this.#run.row(), this.#store.call(n)]
-      if (row === undefined || record === undefined) return err(failure('stale_fence', 'no such call'))
-      const { outcome, stdout, stderr, used, connections } = done
-      const ending = endingOf(outcome)
-      const statement = statementOf({
-        attestation_id: attestationId(row.record.id, n),
-        ...ending,
-        facts: grant.facts,
-        grant: {
-          sha256: digestOf(grant),
-          worker: grant.worker,
-          fence: grant.fence,
-          deadline_ms: grant.deadline_ms,
-        },
-        execution: {
-          outcome,
-          stdout: summaryOf(stdout),
-          stderr: summaryOf(stderr),
-          connections: [...connections],
-          executor: ISOLATE,
-          sandbox_enforcement: 'isolate',
-          profile_sha256: null,
-          argv_sha256: null,
-          limits: plan.limits,
-          skill: {
-            digest: skill.digest,
-            component_sha256: skill.component.sha256,
-            modules: skill.modules.map(({ name, sha256 }) => ({ name, sha256 })),
-            ...used,
-          },
-          started_at_ms: grant.issued_at_ms,
-          ended_at_ms: Date.now(),
-        },
-      })
-      const granted = record.status.state === 'running' ? record.status.grant : null
-      this.#store.saveAttestation(n, seal(STATEMENT_TYPE, statement, identityOf(this.#env).signer), granted)
-      this.#store.replaceOutput(n, { stdout, stderr })
-      return this.#run.apply(record, {
-        kind: 'settled',
-        worker: EDGE_EXECUTOR,
-        fence: grant.fence,
-        ...ending,
-        refused: outcome.kind === 'refused',
-        ...finishedOf(statement),
-      })
-    })
   }
 }
 
-/** Of the skill in this tenant, and in this call's name. */
-function keptBy(
+async function carryOut(run: RunContext, n: number, signal: AbortSignal): Promise<void> {
+  const claimed = await claimForSkill(run, n)
+  if (!claimed.ok) return
+  const claim = claimed.value
+  const inTurn = turnsOfSkills.takeWithin(endOf(claim) - Date.now(), (turn) =>
+    executeInTurn(run.env, claim, turn, signal),
+  )
+  const execution = await endedAnyway<Execution | undefined>(inTurn, unstarted)
+  await settle(run, claim, execution ?? unstarted({ kind: signal.aborted ? 'cancelled' : 'timeout' }))
+}
+
+const endOf = ({ grant, plan }: SkillClaim): number => grant.issued_at_ms + plan.limits.timeout_ms
+
+const unstarted = (outcome: Outcome): Execution => ({ ...unseen(outcome), connections: [] })
+
+/** The call may have waited for long: a skill that was disabled in the meantime does not start. */
+async function executeInTurn(
   env: Env,
-  { tenant, agent, run, call }: Grant['facts'],
-  { executor: { skill, version, tool } }: SkillPlan,
-): Kept {
+  claim: SkillClaim,
+  turn: Turn,
+  signal: AbortSignal,
+): Promise<Execution> {
+  if (signal.aborted) return unstarted({ kind: 'cancelled' })
+  const { skill, digest } = claim.plan.executor
+  const directory = await directoryOf(env, claim.grant.facts.tenant).catch(() => null)
+  if (directory === null)
+    return unstarted({ kind: 'infra', detail: 'nobody could say whether the skill is still enabled' }) // L6
+  if (directory.skills.get(skill)?.digest !== digest)
+    return unstarted(disabled(claim.plan, 'before its turn came'))
+  return execute(env, claim, turn, signal)
+}
+
+async function execute(env: Env, claim: SkillClaim, turn: Turn, signal: AbortSignal): Promise<Execution> {
+  const { plan, args, grant, skill, secrets } = claim
+  const host = new HostSide({
+    plan,
+    secrets,
+    ...outsideOf(env),
+    turn,
+    kept: storageOf(env, grant.facts, plan),
+  })
+  const input = { input: canonical(args), now: grant.issued_at_ms, ends: endOf(claim), signal }
+  const { outcome, stdout, stderr, used } = await perform(env, grant.facts.tenant, skill, plan, input, host)
+  // V01: everything that the skill can choose is masked whole, and cut afterwards: a part of a
+  // secret is one too.
+  const known = new KnownValues(Object.values(secrets))
+  const mask = (text: string): string => String(known.hiddenIn(text, () => '«secret»'))
+  const output = Buffer.from(mask(stdout.toString()))
+  return {
+    outcome: told(promised(outcome, plan, output), mask), // the output schema is checked on the masked output, which is what is kept
+    stdout: output,
+    stderr: Buffer.from(mask(stderr.toString()).slice(0, LIMITS.skill_log_chars)),
+    used: { ...used, host_calls: { ...used.host_calls, ...host.calls } },
+    connections: host.connections.map((one) => ({ ...one, host: mask(one.host) })),
+  }
+}
+
+/**
+ * The storage of the skill in this tenant, and the channel for its notices, in this call's name.
+ */
+function storageOf(env: Env, { tenant, agent, run, call }: Grant['facts'], { executor }: SkillPlan): Kept {
+  const { skill, version, tool } = executor
   const from = { skill, version, tool, agent, run, call }
   return {
     storage: skillObject(env, tenant, skill),
     post: (channel, number, text) =>
       channelObject(env, tenant).notice(tenant, channel, number, { ...from, text }),
   }
+}
+
+function settle(run: RunContext, claim: SkillClaim, execution: Execution): Promise<Result<CallRecord>> {
+  return run.transact((tx) => {
+    const record = run.store.call(claim.n)
+    if (tx.row === undefined || record === undefined) return err(NO_CALL)
+    const running = heldBy(record, claim.grant)
+    if (!running.ok) return running
+    const statement = describe(attestationId(tx.row.record.id, claim.n), claim, execution)
+    const envelope = seal(STATEMENT_TYPE, statement, identityOf(run.env).signer)
+    const { stdout, stderr } = execution
+    return attest(tx, record, running.value, { statement, envelope, output: { stdout, stderr } })
+  })
+}
+
+function describe(id: string, { grant, plan, skill }: SkillClaim, execution: Execution): Statement {
+  const { outcome, stdout, stderr, used, connections } = execution
+  return statementOf({
+    attestation_id: id,
+    ...endingOf(outcome),
+    facts: grant.facts,
+    grant: {
+      sha256: digestOf(grant),
+      worker: EDGE_EXECUTOR,
+      fence: grant.fence,
+      deadline_ms: grant.deadline_ms,
+    },
+    execution: {
+      outcome,
+      stdout: summaryOf(stdout),
+      stderr: summaryOf(stderr),
+      connections: [...connections],
+      executor: ISOLATE,
+      sandbox_enforcement: 'isolate',
+      profile_sha256: null,
+      argv_sha256: null,
+      limits: plan.limits,
+      skill: {
+        digest: skill.digest,
+        component_sha256: skill.component.sha256,
+        modules: skill.modules.map(({ name, sha256 }) => ({ name, sha256 })),
+        ...used,
+      },
+      started_at_ms: grant.issued_at_ms,
+      ended_at_ms: Date.now(),
+    },
+  })
 }
 
 const summaryOf = (bytes: Buffer): StreamSummary => ({

@@ -1,4 +1,5 @@
-// What a RunObject keeps, and how it is read and written: prepared once per object, used on every call.
+// What a RunObject keeps, and how it is read and written: prepared once per object, used on every
+// call.
 
 import { and, asc, desc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm'
 import migrations from '../../migrations/run/migrations.js'
@@ -19,7 +20,10 @@ export const PAGE = 500
 
 const p = sql.placeholder
 
-/** Every statement that a call's way needs, prepared once. drizzle's types know no placeholders in `set`: hence `never`. */
+/**
+ * Every statement that a call's way needs, prepared once. drizzle's types know no placeholders in
+ * `set`: hence `never`.
+ */
 function callStatements(db: Database) {
   return {
     run: db.select().from(run).prepare(),

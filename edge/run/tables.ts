@@ -27,7 +27,10 @@ export const calls = sqliteTable(
   {
     n: integer().primaryKey(),
     state: text().notNull(),
-    /** When time changes this call's state, if it does: an approval's expiry, a claim's window, a lease. */
+    /**
+     * When time changes this call's state, if it does: an approval's expiry, a claim's window, a
+     * lease.
+     */
     dueAt: integer('due_at'),
     /** The idempotency key that made it, if any. */
     key: text(),
@@ -60,7 +63,10 @@ export const attestations = sqliteTable('attestations', {
   grant: text(),
 })
 
-/** Files that calls of the run bring and leave. `at`: when it was last put or, once a call has `named` it, named. */
+/**
+ * Files that calls of the run bring and leave. `at`: when it was last put or, once a call has
+ * `named` it, named.
+ */
 export const files = sqliteTable('files', {
   sha256: text().primaryKey(),
   bytes: integer().notNull(),

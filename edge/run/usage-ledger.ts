@@ -1,5 +1,5 @@
-// What a run and its session have used, as the policies in force can see it. It counts only where they read it, in memory; what is stored
-// are the calls themselves. It decides nothing.
+// What a run, its session and its agent have used, as the policies in force can see it. It counts
+// only where a policy reads it, and in memory: the stored calls are the record. It decides nothing.
 
 import { ulid } from '../../shared/ids.ts'
 import type { Env } from '../bindings.ts'
@@ -13,13 +13,14 @@ import type { Asked, Knowing } from '../decision/proposal.ts'
 import { spentBy } from '../decision/proposal.ts'
 import type { Loaded } from '../directory/directory.ts'
 import { isRead } from '../policy/attribute-reads.ts'
-import type { RunStore } from './store.ts'
+import type { RunReads } from './context.ts'
 
 /**
- * A place in the counts that policy reads, taken before the decision that it is for. `null` is what nobody reads, or could not be
- * had. `asks`: it counts among the agent's questions.
+ * A place in the counts of session and agent, taken before the decision that it is for. A count is
+ * null where no policy reads it, or where it could not be had. `asks`: the place counts among the
+ * agent's questions.
  */
-export type Booked = {
+export type UsageReservation = {
   place: string
   key: string
   session: Counters | null
@@ -27,160 +28,184 @@ export type Booked = {
   asks: boolean
   at: number
 }
-/** What the session gives away again after longer (session-object.ts) must not be decided by. */
-const BOOKED_MS = 10_000
+/**
+ * No decision uses a reservation after this; the session gives the place to others later than that
+ * (session-object.ts).
+ */
+const RESERVATION_MS = 10_000
 
 export const readsSession = ({ policies }: Loaded): boolean =>
   isRead(policies.reads.context, ['budget', 'session'])
 export const readsAgent = ({ policies }: Loaded): boolean =>
   isRead(policies.reads.context, ['budget', 'agent'])
-/** A set that only shadows must see what it would see in force. */
-const inSomeSet = (reads: (directory: Loaded) => boolean, directory: Loaded): boolean =>
+/** A shadow set has to see the same counts as a set in force. */
+const readsInSomeSet = (reads: (directory: Loaded) => boolean, directory: Loaded): boolean =>
   reads(directory) || (directory.shadow !== null && reads(directory.shadow.directory))
 
-/** A call that is known by its number alone; no agent can send this as its key. */
-const KEY_OF = /^§#([0-9]+)$/
+/** The key of a call that has none; no agent can send it as an idempotency key. */
+const KEY_OF_CALL = /^§#([0-9]+)$/
 const keyOfCall = (n: number): string => `§#${n}`
-const callOfKey = (key: string): number | undefined => (KEY_OF.test(key) ? Number(key.slice(2)) : undefined)
+const callOfKey = (key: string): number | undefined =>
+  KEY_OF_CALL.test(key) ? Number(key.slice(2)) : undefined
 
-export class Ledger {
+type ProposedUse = Omit<Asked, 'files'> & { key: string | null }
+type Totals = { ended: Map<string, Share>; live: Map<number, CallRecord> }
+
+export class UsageLedger {
   readonly #env: Env
-  readonly #store: RunStore
-  /** Undefined until policy reads it: then what has ended is summed by tool, and what lives is looked at anew. */
-  #counted: { ended: Map<string, Share>; live: Map<number, CallRecord> } | undefined
+  readonly #store: RunReads
+  /**
+   * Undefined until a policy reads it. Ended calls are summed by tool; live calls are counted again
+   * each time.
+   */
+  #totals: Totals | undefined
 
-  constructor(env: Env, store: RunStore) {
+  constructor(env: Env, store: RunReads) {
     this.#env = env
     this.#store = store
   }
 
-  /** Takes a place in each count that policy reads, for what is proposed. */
-  async book(
+  /**
+   * Takes a place for a proposal in each count that a policy reads; null where none is read, or no
+   * new call can come of it.
+   */
+  async reserve(
     directory: Loaded,
     run: RunRecord,
-    { key, tool: name, args }: Omit<Asked, 'files'> & { key: string | null },
-  ): Promise<Booked | null> {
+    { key, tool: name, args }: ProposedUse,
+  ): Promise<UsageReservation | null> {
     const tool = directory.tools.get(name)
-    const [session, agent] = [inSomeSet(readsSession, directory), inSomeSet(readsAgent, directory)]
-    if (!(session || agent) || tool === undefined || !tool.check(args).ok) return null // what does not fit is refused, and takes no place
+    const [session, agent] = [readsInSomeSet(readsSession, directory), readsInSomeSet(readsAgent, directory)]
+    if (!(session || agent) || tool === undefined || !tool.check(args).ok) return null // arguments that do not fit are refused
     if (key !== null && this.#store.callByKey(key) !== undefined) return null
-    return this.#place(run, key, session ? { tool: name, spent: spentBy(tool, args) } : null, agent)
+    return this.#reserve(run, key, session ? { tool: name, spent: spentBy(tool, args) } : null, agent)
   }
 
-  /** Places of one key are one call. */
-  async #place(
+  /** Places with one key are one call. */
+  async #reserve(
     run: RunRecord,
     key: string | null,
     call: { tool: string; spent: number } | null,
     agent: boolean,
-  ): Promise<Booked> {
+  ): Promise<UsageReservation> {
     const at = Date.now()
     const place = ulid(at)
-    const booked = { place, key: key ?? `§${place}`, at, asks: false }
-    const nothing = () => null // L6: who can't be asked has not said yes
+    const reservation = { place, key: key ?? `§${place}`, at, asks: false }
+    const uncounted = () => null // L6: a count that could not be had allows nothing
     const [counted, asked] = await Promise.all([
       call === null
         ? null
         : sessionObject(this.#env, run)
-            .book({ place, run: run.id, key: booked.key, ...call })
-            .catch(nothing),
-      agent ? agentQuestions(this.#env, run).asked().catch(nothing) : null,
+            .book({ place, run: run.id, key: reservation.key, ...call })
+            .catch(uncounted),
+      agent ? agentQuestions(this.#env, run).asked().catch(uncounted) : null,
     ])
-    return { ...booked, session: counted, agent: asked }
+    return { ...reservation, session: counted, agent: asked }
   }
 
   /**
-   * It would ask people: from here on it counts as a question, one after the other, and is to be decided by the number that it got.
-   * A proposal that is made twice at the same moment counts twice for its hour.
+   * The call would ask people, so from here on it counts as a question of its agent, one after the
+   * other, and is decided by the number that it gets. A proposal that is sent twice at the same
+   * moment counts twice for its hour. Where no policy reads that number, the reservation returns as
+   * it is.
    */
-  async asking(run: RunRecord, booked: Booked | null): Promise<Booked | null> {
-    if (booked === null || booked.agent === null) return booked
+  async reserveQuestion(
+    run: RunRecord,
+    reservation: UsageReservation | null,
+  ): Promise<UsageReservation | null> {
+    if (reservation === null || reservation.agent === null) return reservation
     const agent = await agentQuestions(this.#env, run)
-      .mayAsk(booked.place)
+      .mayAsk(reservation.place)
       .catch(() => null)
-    return { ...booked, agent, asks: true }
+    return { ...reservation, agent, asks: true }
   }
 
-  /** The same for a call that is known already: when it was proposed, nobody counted. */
-  async bookCall(directory: Loaded, run: RunRecord, n: number): Promise<Booked | null> {
+  /** The same for a stored call that was not counted when it was proposed. */
+  async reserveForCall(directory: Loaded, run: RunRecord, n: number): Promise<UsageReservation | null> {
     const record = this.#store.call(n)
     if (record === undefined || hasEnded(record.status)) return null
     const { before, tool, spent = 0 } = record.proposal
     const session = readsSession(directory) && before?.session == null
     const agent = readsAgent(directory) && before?.agent == null
     if (!(session || agent)) return null
-    return this.#place(run, keyOfCall(n), session ? { tool: tool.name, spent } : null, agent)
+    return this.#reserve(run, keyOfCall(n), session ? { tool: tool.name, spent } : null, agent)
   }
 
-  /** What became of a place: nothing, or this call. Unsaid, a session gives it away later, and an agent's counts for its hour. */
-  async settled(run: RunRecord, { place, session, asks }: Booked, record: CallRecord | null): Promise<void> {
-    const told: Promise<void>[] = []
-    if (record === null && session !== null) told.push(sessionObject(this.#env, run).release(place))
+  /**
+   * Gives back the places that the call does not need; `record` is null where no call came of the
+   * proposal. Where this gets lost, a session frees the place later, and an agent's counts for its
+   * hour.
+   */
+  async release(
+    run: RunRecord,
+    { place, session, asks }: UsageReservation,
+    record: CallRecord | null,
+  ): Promise<void> {
+    const released: Promise<void>[] = []
+    if (record === null && session !== null) released.push(sessionObject(this.#env, run).release(place))
     if (asks && (record === null || shareOf(record, 0).asks === 0))
-      told.push(agentQuestions(this.#env, run).asksNobody(place))
-    await Promise.allSettled(told)
+      released.push(agentQuestions(this.#env, run).asksNobody(place))
+    await Promise.allSettled(released)
   }
 
-  /** What it takes to decide a call that is known. */
-  knowing(
+  /** What policy needs besides the directory to decide a stored call again, with these answers. */
+  decisionFacts(
     directory: Loaded,
     row: RunRow,
     record: CallRecord,
     answers: readonly Answered[],
-    booked: Booked | null,
+    reservation: UsageReservation | null,
   ): Knowing {
-    return {
-      answers,
-      used: this.used(directory, row, record.proposal.tool.name, booked, record),
-      now: Date.now(),
-    }
+    const used = this.usedBefore(directory, row, record.proposal.tool.name, reservation, record)
+    return { answers, used, now: Date.now() }
   }
 
-  /** What was used before this call, or `null` where nobody reads it. A refusal where session or agent should be counted, and are not. */
-  used(
+  /**
+   * The use before this call: null where no policy of the set reads it, `uncounted` where one reads
+   * a count of session or agent that could not be had.
+   */
+  usedBefore(
     { policies }: Loaded,
     row: RunRow,
     tool: string,
-    booked: Booked | null,
-    known?: CallRecord,
+    reservation: UsageReservation | null,
+    record?: CallRecord,
   ): Used | 'uncounted' | null {
     if (!isRead(policies.reads.context, ['budget'])) return null
-    const before = known?.proposal.before
-    const fresh = booked !== null && Date.now() - booked.at < BOOKED_MS ? booked : null
+    const before = record?.proposal.before
+    const fresh = reservation !== null && Date.now() - reservation.at < RESERVATION_MS ? reservation : null
     const [session, agent] = [
       before?.session ?? fresh?.session ?? null,
       before?.agent ?? fresh?.agent ?? null,
     ]
     if (session === null && isRead(policies.reads.context, ['budget', 'session'])) return 'uncounted'
     if (agent === null && isRead(policies.reads.context, ['budget', 'agent'])) return 'uncounted'
-    return { run: before?.run ?? this.#run(row, tool, known), session, agent }
+    return { run: before?.run ?? this.#usedByRun(row, tool, record), session, agent }
   }
 
-  #run(row: RunRow, tool: string, known: CallRecord | undefined): Counters {
+  #usedByRun(row: RunRow, tool: string, known: CallRecord | undefined): Counters {
     const now = Date.now()
     const { ended, live } = this.#count()
     const shares = [...live.values()]
       .filter(({ proposal }) => proposal.n !== known?.proposal.n)
       .map((record) => shareOf(record, now))
-    // Refused proposals are no calls, and yet they were denied: the run's own row knows.
-    return {
-      ...countersOf([...ended.values(), ...shares], tool),
-      calls: row.allowed - (known === undefined ? 0 : 1),
-      denied: row.denied,
-    }
+    // A refused proposal makes no call and still counts as denied: only the run's row has that
+    // number.
+    const calls = row.allowed - (known === undefined ? 0 : 1)
+    return { ...countersOf([...ended.values(), ...shares], tool), calls, denied: row.denied }
   }
 
-  #count() {
-    if (this.#counted !== undefined) return this.#counted
-    this.#counted = { ended: new Map(), live: new Map() }
-    for (const record of this.#store.everyCall()) this.note(record)
-    return this.#counted
+  #count(): Totals {
+    if (this.#totals !== undefined) return this.#totals
+    this.#totals = { ended: new Map(), live: new Map() }
+    for (const record of this.#store.everyCall()) this.count(record)
+    return this.#totals
   }
 
-  /** Each new state of a call. A call ends once (L4), so it is summed once. */
-  note(record: CallRecord): void {
-    if (this.#counted === undefined) return
-    const { ended, live } = this.#counted
+  /** Takes note of a committed change. A call ends once (L4), so it is summed once. */
+  count(record: CallRecord): void {
+    if (this.#totals === undefined) return
+    const { ended, live } = this.#totals
     if (!hasEnded(record.status)) {
       live.set(record.proposal.n, record)
       return
@@ -191,12 +216,7 @@ export class Ledger {
     ended.set(share.tool, before === undefined ? share : sum(before, share))
   }
 
-  /** What was noted may not have been stored: count again. */
-  forget(): void {
-    this.#counted = undefined
-  }
-
-  /** For the session: what has become of the calls under these keys; `null` where there is none. */
+  /** For the session: what became of the calls under these keys; null where there is none. */
   shares(keys: readonly string[]): Array<{ share: Share; ended: boolean } | null> {
     const now = Date.now()
     return keys.map((key) => {

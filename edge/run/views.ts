@@ -1,4 +1,5 @@
-// Views of a stored run and its calls: for the wire, for the journal, and as the facts of statements. Pure; it decides nothing.
+// Views of a stored run and its calls: for the wire, for the journal, and as the facts of
+// statements. Pure; it decides nothing.
 
 import { digestOf } from '../../shared/bytes/json.ts'
 import type { ApprovalFacts, Facts } from '../../shared/evidence/statement.ts'
@@ -141,7 +142,10 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
   }
 }
 
-/** What the journal says of a call beside the event itself: when it is new, what it is; when it has ended, what was attested. */
+/**
+ * What the journal says of a call beside the event itself: when it is new, what it is; when it has
+ * ended, what was attested.
+ */
 export function journalled({ proposal, status }: CallRecord, isNew: boolean): Record<string, unknown> {
   const { tool, digest, argsSha256, shadow } = proposal
   return {
@@ -153,7 +157,9 @@ export function journalled({ proposal, status }: CallRecord, isNew: boolean): Re
   }
 }
 
-/** What the edge vouches for about a call: the part of every statement that no worker can choose. */
+/**
+ * What the edge vouches for about a call: the part of every statement that no worker can choose.
+ */
 export function factsOf(run: RunRecord, { proposal, status }: CallRecord): Facts {
   const { plan, tool, digest, argsSha256, planSha256 } = proposal
   const { effect, policies, policy_set, snapshot } = status.decision

@@ -1,4 +1,5 @@
-// Until when the worker of each running call is taken to be there. In memory: after a restart each call has a lease anew. It ends no call.
+// Until when the worker of each running call is taken to be there. In memory: after a restart each
+// call has a lease anew. It ends no call.
 
 import { LIMITS } from '../../shared/limits.ts'
 
@@ -6,7 +7,10 @@ export class Leases {
   readonly #until = new Map<number, number>()
   #listening = Date.now()
 
-  /** Speaking for a call keeps it until its grant's deadline and no longer: what has not settled by then never will. */
+  /**
+   * Speaking for a call keeps it until its grant's deadline and no longer: what has not settled by
+   * then never will.
+   */
   hold(n: number, deadline: number): void {
     this.#until.set(n, Math.min(Date.now() + LIMITS.lease_ms, deadline))
   }

@@ -2,18 +2,26 @@
 
 import { RpcTarget } from 'cloudflare:workers'
 import type { TenantUse } from '../../shared/wire/tenants.ts'
+import type { Env } from '../bindings.ts'
+import { atHand } from '../directory/directory.ts'
+import { eraseObject } from '../platform/database.ts'
+import type { Followers } from '../platform/stream-slots.ts'
+import { eraseOthers } from './erasure.ts'
 import type { Order, TenancyStore } from './tenancy-store.ts'
 
-type Tenant = { readonly streams: () => number; readonly erase: () => Promise<boolean> }
+/** The tenant's object, as far as its erasure needs it. */
+type TenantHome = { readonly ctx: DurableObjectState; readonly env: Env; readonly tenant: string }
 
 export class TenancyDesk extends RpcTarget {
   readonly #store: TenancyStore
-  readonly #tenant: Tenant
+  readonly #followers: Followers
+  readonly #home: TenantHome
 
-  constructor(store: TenancyStore, tenant: Tenant) {
+  constructor(store: TenancyStore, followers: Followers, home: TenantHome) {
     super()
     this.#store = store
-    this.#tenant = tenant
+    this.#followers = followers
+    this.#home = home
   }
 
   async govern(order: Order): Promise<void> {
@@ -21,11 +29,19 @@ export class TenancyDesk extends RpcTarget {
   }
 
   async use(): Promise<TenantUse> {
-    return this.#store.use(Date.now(), this.#tenant.streams())
+    return this.#store.use(Date.now(), this.#followers.open(Date.now()))
   }
 
-  /** Erases a deleted tenant. Returns `false` if there is more to remove, so call it again. */
+  /**
+   * Erases the other objects of a deleted tenant, then the tenant's own. Returns `false` if there is more to remove: a large tenant
+   * takes several calls.
+   */
   async erase(): Promise<boolean> {
-    return this.#tenant.erase()
+    const { ctx, env, tenant } = this.#home
+    if (this.#store.state() !== 'deleted') throw new Error('only a deleted tenant is erased')
+    if (!(await eraseOthers(env, tenant, this.#store.known()))) return false
+    atHand.delete(tenant)
+    await eraseObject(ctx)
+    return true
   }
 }

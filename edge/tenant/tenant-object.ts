@@ -18,7 +18,7 @@ import { DEFAULT_TENANT, type Env, identityOf } from '../bindings.ts'
 import { atHand, SUSPENDED } from '../directory/directory.ts'
 import type { Directory, Member } from '../directory/gatekeeper.ts'
 import { Alarm } from '../platform/alarm.ts'
-import { eraseObject, openDatabase } from '../platform/database.ts'
+import { openDatabase } from '../platform/database.ts'
 import { Followers, type Following } from '../platform/stream-slots.ts'
 import { DEFAULTS } from '../policy/built-in.ts'
 import { checkPolicies } from '../policy/check.ts'
@@ -27,7 +27,6 @@ import { Sealing } from '../secrets/sealing.ts'
 import type { EnrolledWorker, Speaker } from '../workers/request-freshness.ts'
 import { WORKER_IN_USE, WorkerGate } from '../workers/request-freshness.ts'
 import { ConsoleSessions } from './console-session-store.ts'
-import { eraseOthers } from './erasure.ts'
 import { FileAccounts } from './file-quota-store.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
 import { TenancyDesk } from './installation-requests.ts'
@@ -52,16 +51,12 @@ export class TenantObject extends DurableObject<Env> {
   readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
   readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
   readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))
-  readonly #tools = new ToolStore(
-    this.#db,
-    (write) => this.#change(write),
-    () => this.#directory,
-  )
+  readonly #tools = new ToolStore(this.#db, (write) => this.#change(write), this.#sets)
   readonly #alarm = new Alarm(this.ctx.storage, () => null)
   readonly #skills = new SkillDesk(this.#db, (write) => this.#change(write), this.#tools, {
     env: this.env,
     tenant: this.#tenant,
-    arm: (at) => this.#alarm.arm(at),
+    alarm: this.#alarm,
   })
   readonly #standing = new StandingIndex(this.#db)
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
@@ -70,9 +65,10 @@ export class TenantObject extends DurableObject<Env> {
   readonly #files = new FileAccounts(this.#db)
   readonly #followers = new Followers()
   readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
-  readonly #tenancyDesk = new TenancyDesk(this.#tenancy, {
-    streams: () => this.#followers.open(Date.now()),
-    erase: () => this.#erase(),
+  readonly #tenancyDesk = new TenancyDesk(this.#tenancy, this.#followers, {
+    ctx: this.ctx,
+    env: this.env,
+    tenant: this.#tenant,
   })
   readonly #gate: WorkerGate
   #directory: Directory
@@ -105,15 +101,6 @@ export class TenantObject extends DurableObject<Env> {
 
   get #tenant(): string {
     return this.ctx.id.name ?? DEFAULT_TENANT
-  }
-
-  /** Erases the tenant's other objects, then itself. Returns whether everything is erased; a large tenant takes several calls. */
-  async #erase(): Promise<boolean> {
-    if (this.#directory.state !== 'deleted') throw new Error('only a deleted tenant is erased')
-    if (!(await eraseOthers(this.env, this.#tenant, this.#tenancy.known()))) return false
-    atHand.delete(this.#tenant)
-    await eraseObject(this.ctx)
-    return true
   }
 
   // ── Reading ──

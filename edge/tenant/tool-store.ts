@@ -9,10 +9,10 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { SkillManifest } from '../../shared/wire/skills.ts'
 import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
-import type { Directory } from '../directory/gatekeeper.ts'
 import type { Change, Database } from '../platform/database.ts'
 import { checkToolChange } from '../policy/check.ts'
 import { specOf } from '../skills/publish/tool-contract.ts'
+import type { PolicyStore } from './policy-store.ts'
 import { tools } from './tables.ts'
 
 type Row = { name: string; version: number; digest: string; spec: ToolSpec }
@@ -20,12 +20,12 @@ type Row = { name: string; version: number; digest: string; spec: ToolSpec }
 export class ToolStore {
   readonly #db: Database
   readonly #change: Change
-  readonly #present: () => Directory
+  readonly #policies: Pick<PolicyStore, 'active'>
 
-  constructor(db: Database, change: Change, present: () => Directory) {
+  constructor(db: Database, change: Change, policies: Pick<PolicyStore, 'active'>) {
     this.#db = db
     this.#change = change
-    this.#present = present
+    this.#policies = policies
   }
 
   active(): Tool[] {
@@ -79,16 +79,17 @@ export class ToolStore {
     const long = [...wanted.keys()].find((name) => name.length > 64)
     if (long !== undefined)
       return err(failure('skill_conflict', `the name \`${long}\` is longer than 64 characters`))
-    const had = this.#present().tools.filter((tool) => ownerOf(tool) === manifest.id)
+    const present = this.active()
+    const had = present.filter((tool) => ownerOf(tool) === manifest.id)
     const room = this.#room(wanted.size - had.length)
     if (!room.ok) return room
     const gone = had.filter(({ name }) => !wanted.has(name))
     for (const [name, spec] of wanted) {
-      const fits = this.#fits(name, { name, ...spec })
+      const fits = this.#fits(name, { name, ...spec }, present)
       if (!fits.ok) return fits
     }
     for (const { name } of gone) {
-      const fits = this.#fits(name, null)
+      const fits = this.#fits(name, null, present)
       if (!fits.ok) return fits
     }
     this.#change(() => {
@@ -101,18 +102,26 @@ export class ToolStore {
   }
 
   #active(name: string): Tool | undefined {
-    return this.#present().tools.find((tool) => tool.name === name)
+    const row = this.#db
+      .select()
+      .from(tools)
+      .where(and(eq(tools.name, name), eq(tools.active, true)))
+      .get()
+    return row === undefined ? undefined : toolOf(row)
   }
 
   #room(more: number): Result<true> {
-    return this.#present().tools.length + more > LIMITS.tools
+    return this.active().length + more > LIMITS.tools
       ? err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
       : ok(true)
   }
 
-  #fits(name: string, tool: (ToolSpec & { name: string }) | null): Result<true> {
-    const { policies, tools: present } = this.#present()
-    return checkToolChange(policies.texts, present, name, tool)
+  #fits(
+    name: string,
+    tool: (ToolSpec & { name: string }) | null,
+    present: readonly Tool[] = this.active(),
+  ): Result<true> {
+    return checkToolChange(this.#policies.active().texts, present, name, tool)
   }
 
   #write(name: string, spec: ToolSpec, by: string): Tool {

@@ -3,10 +3,11 @@
 
 import type { Code } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Tier } from '../../shared/plan/plan.ts'
 import type { Problem } from '../../shared/routes/client.ts'
 import type { Log } from '../host/log.ts'
 import { type Link, unreachable } from '../link/client.ts'
+import type { Proving } from '../proof/schedule.ts'
+import type { DoorbellIntake } from '../queue/doorbell-intake.ts'
 import type { Running } from './in-flight.ts'
 import type { Settling } from './settlements.ts'
 
@@ -34,11 +35,9 @@ type Parts = {
   readonly link: Link
   readonly running: Running
   readonly settling: Settling
-  readonly tiers: () => readonly Tier[]
+  readonly proving: Pick<Proving, 'proven'>
+  readonly intake: DoorbellIntake
   readonly log: Log
-  readonly changed: (pulse: Pulse) => void
-  /** The edge has not known us for the length of a lease, so it takes no result of what runs here. Told again while that stands. */
-  readonly disowned: () => void
 }
 
 export function startHeartbeat(parts: Parts): Heartbeat {
@@ -54,7 +53,8 @@ export function startHeartbeat(parts: Parts): Heartbeat {
     if (now === pulse) return
     tell(parts.log, pulse, now, problem)
     pulse = now
-    parts.changed(now)
+    if (now === 'well') parts.settling.wake()
+    parts.intake.closeIf('unwelcome', now === 'unwelcome' || now === 'refused')
   }
 
   const beat = async (): Promise<void> => {
@@ -67,7 +67,7 @@ export function startHeartbeat(parts: Parts): Heartbeat {
     if (now !== 'away') unknownFor = now === 'unwelcome' ? unknownFor + 1 : 0 // no answer is no word that we are known
     if (now === 'unwelcome' && unknownFor === DISOWNED_AFTER)
       parts.log.warn('the edge has not known this worker for the length of a lease; what runs is ended')
-    if (unknownFor >= DISOWNED_AFTER) parts.disowned()
+    if (unknownFor >= DISOWNED_AFTER) parts.running.stopAll('disowned') // the edge takes no result of what runs here
     if (!answer.ok) return feel(now, answer.error)
     const stop = new Set(answer.value.stop)
     for (const { call, fence } of spokenFor) if (stop.has(call)) parts.running.stop(call, fence, 'cancelled')
@@ -88,7 +88,7 @@ export function startHeartbeat(parts: Parts): Heartbeat {
     clearInterval(timer)
     await last // one that arrived after the announcement would take the worker again
     await parts.link.ask('heartbeat', {
-      body: { tiers: [...parts.tiers()], running: [], process: parts.process, leaving: true },
+      body: { tiers: [...parts.proving.proven.tiers], running: [], process: parts.process, leaving: true },
     })
   }
   return { first, stop }
@@ -100,11 +100,11 @@ function pulseAt(problem: Problem): Pulse {
 }
 
 async function ask(
-  { link, tiers, process }: Parts,
+  { link, proving, process }: Parts,
   running: { call: string; fence: number }[],
 ): ReturnType<typeof link.ask<'heartbeat'>> {
   const asked = link.clock.mark()
-  const answer = await link.ask('heartbeat', { body: { tiers: [...tiers()], running, process } })
+  const answer = await link.ask('heartbeat', { body: { tiers: [...proving.proven.tiers], running, process } })
   if (answer.ok) link.clock.learn(answer.value.now_ms, asked)
   return answer
 }

@@ -20,6 +20,7 @@ import { logObject } from '../../bindings.ts'
 import type { EnabledSkill } from '../../directory/enabled-skill.ts'
 import type { ListedKeys } from '../../directory/gatekeeper.ts'
 import { SKILLS } from '../../log/log-object.ts'
+import type { Alarm } from '../../platform/alarm.ts'
 import type { Change, Database } from '../../platform/database.ts'
 import type { CodeFile } from '../../skills/execution/isolate.ts'
 import type { ToolStore } from '../tool-store.ts'
@@ -43,13 +44,13 @@ export class SkillDesk extends RpcTarget {
   readonly #denied: DeniedParts
   readonly #env: Env
   readonly #tenant: string
-  readonly #arm: (at: number) => void
+  readonly #alarm: Alarm
 
   constructor(
     db: Database,
     change: Change,
     tools: ToolStore,
-    { env, tenant, arm }: { env: Env; tenant: string; arm: (at: number) => void },
+    { env, tenant, alarm }: { env: Env; tenant: string; alarm: Alarm },
   ) {
     super()
     this.#journal = new SkillJournal(db)
@@ -58,7 +59,7 @@ export class SkillDesk extends RpcTarget {
     this.#publishers = new PublisherStore(db, change, this.#journal)
     this.#env = env
     this.#tenant = tenant
-    this.#arm = arm
+    this.#alarm = alarm
   }
 
   // ── Versions ──
@@ -165,7 +166,7 @@ export class SkillDesk extends RpcTarget {
 
   /** The alarm is set in the same commit as what was done. */
   #told<T>(done: T): T {
-    this.#arm(Date.now() + LOG_DELAY_MS)
+    this.#alarm.arm(Date.now() + LOG_DELAY_MS)
     return done
   }
 
@@ -179,10 +180,10 @@ export class SkillDesk extends RpcTarget {
     try {
       await logObject(this.#env, this.#tenant).append(SKILLS, leaves)
     } catch {
-      return this.#arm(Date.now() + RETRY_MS)
+      return this.#alarm.arm(Date.now() + RETRY_MS)
     }
     this.#journal.logged(last)
-    if (this.#journal.unlogged().length > 0) this.#arm(Date.now() + LOG_DELAY_MS)
+    if (this.#journal.unlogged().length > 0) this.#alarm.arm(Date.now() + LOG_DELAY_MS)
   }
 
   // ── For the directory ──

@@ -87,6 +87,7 @@ export const claimed = (worker: string, policy: Decision['effect'] = 'allow'): E
   deadline: T0 + 90_000,
   grant: envelope,
   decision: decision(policy),
+  onRecord: decision(policy),
 })
 
 export const settled = (worker: string, fence: number, state: Settled['state'] = 'succeeded'): Settled => ({

@@ -1,0 +1,309 @@
+// Claims a granted call for its executor: a worker, or the edge itself for a call of a skill. Both
+// claims are the same: policy decides once more, the edge signs a grant, and one event moves the
+// call to `running`. Each function reads as the list of checks that a claim passes.
+
+import type { Envelope } from '../../../shared/evidence/dsse.ts'
+import type { Grant } from '../../../shared/evidence/statement.ts'
+import { EDGE_EXECUTOR, sealGrant } from '../../../shared/evidence/statement.ts'
+import { type Means, narrowed, unmet } from '../../../shared/evidence/worker-proof.ts'
+import { failure } from '../../../shared/failures.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import { type Plan, type ProcessPlan, type SkillPlan, secretsOf } from '../../../shared/plan/plan.ts'
+import type { Result } from '../../../shared/result.ts'
+import { err, ok } from '../../../shared/result.ts'
+import type { Claim } from '../../../shared/wire/workers.ts'
+import { identityOf, sessionObject } from '../../bindings.ts'
+import { claimedUnder } from '../../call/decision-of-record.ts'
+import type { Answered, CallRecord, Proposal } from '../../call/lifecycle.ts'
+import type { RunRow } from '../../call/run.ts'
+import type { WorkerKey } from '../../call/settlement.ts'
+import { holderOf, sharesFolder } from '../../call/shared-folder.ts'
+import { judgeAgain } from '../../decision/proposal.ts'
+import { directoryOf, type Loaded } from '../../directory/directory.ts'
+import type { EnabledSkill } from '../../directory/enabled-skill.ts'
+import { meansNow } from '../../workers/eligibility.ts'
+import type { EnrolledWorker } from '../../workers/request-freshness.ts'
+import type { RunContext } from '../context.ts'
+import type { RunTransaction } from '../transaction.ts'
+import type { UsageReservation } from '../usage-ledger.ts'
+import { factsOf } from '../views.ts'
+
+/** `process`: the worker's process that claims. */
+export type Claimant = WorkerKey & Pick<EnrolledWorker, 'pool' | 'tiers' | 'proven' | 'process'>
+
+/** A claimed call of a skill, and all that its isolate needs. */
+export type SkillClaim = {
+  readonly n: number
+  readonly grant: Grant
+  readonly plan: SkillPlan
+  readonly args: Record<string, unknown>
+  readonly skill: EnabledSkill
+  readonly secrets: Readonly<Record<string, string>>
+}
+
+const NO_CALL = failure('not_claimable', 'no such call')
+const NOT_IN_POOL = failure('not_claimable', 'no such call in your pool')
+const NOT_WAITING = failure('not_claimable', 'the call does not wait to be run here')
+const FOLDER_ELSEWHERE = failure('not_claimable', 'the folder of its run is on another worker')
+const NOT_ALLOWED = failure('not_claimable', 'policy does not allow the call any more')
+const SECRET_GONE = failure(
+  'not_claimable',
+  'the tool of the call may not have a secret that it needs any more',
+)
+const SESSION_UNREACHABLE = failure(
+  'unavailable',
+  'the session could not say whether the approval still stands',
+)
+
+/**
+ * Claims a call of tier B or C for a worker of its pool. `reported`: what the worker has at this
+ * moment, which may be less than it has proven. A worker whose answer got lost receives the same
+ * grant again.
+ */
+export async function claimForWorker(
+  run: RunContext,
+  n: number,
+  worker: Claimant,
+  reported: Means,
+): Promise<Result<Claim>> {
+  const facts = await lookUpClaim(run, n)
+  if (!facts.ok) return facts
+  const { directory } = facts.value
+  return run.transact((tx) => {
+    const waiting = callForPool(run, n, worker.pool)
+    if (!waiting.ok) return waiting
+    const { record, plan } = waiting.value
+    const repeated = repeatedGrant(run, record, worker)
+    if (repeated !== undefined) return handOver(directory, record.proposal, plan, repeated)
+    const folder = checkFolder(tx, record, worker)
+    if (!folder.ok) return folder
+    const means = checkMeans(run, tx, record, plan, { directory, worker, reported })
+    if (!means.ok) return means
+    const executor = {
+      worker: worker.id,
+      process: worker.process,
+      time_ms: timeFor(plan),
+      proven: provenFor(plan, means.value),
+    }
+    const granted = claimCall(run, tx, facts.value, record, executor)
+    if (!granted.ok) return granted
+    run.leases.forget(n) // it holds reports for an earlier fence
+    return handOver(directory, record.proposal, plan, granted.value.envelope)
+  })
+}
+
+/** Claims a call of tier A for the edge, which runs it in an isolate. */
+export async function claimForSkill(run: RunContext, n: number): Promise<Result<SkillClaim>> {
+  const facts = await lookUpClaim(run, n)
+  if (!facts.ok) return facts
+  const { directory } = facts.value
+  return run.transact((tx) => {
+    const record = run.store.call(n)
+    const plan = record?.proposal.plan
+    if (record === undefined || plan?.tier !== 'A' || record.status.state !== 'granted')
+      return err(NOT_WAITING)
+    const secrets = secretsFor(directory, record.proposal, plan)
+    if (secrets === undefined) return err(SECRET_GONE)
+    const time_ms = plan.limits.timeout_ms + LIMITS.settle_grace_ms
+    const granted = claimCall(run, tx, facts.value, record, { worker: EDGE_EXECUTOR, process: null, time_ms })
+    if (!granted.ok) return granted
+    const skill = directory.skills.get(plan.executor.skill)
+    if (skill === undefined) return err(NOT_ALLOWED)
+    return ok({ n, grant: granted.value.grant, plan, args: record.proposal.args, skill, secrets })
+  })
+}
+
+/**
+ * What other objects know of the call: the directory, its reservation in the session's counts, the
+ * standing answers still in force.
+ */
+type ClaimFacts = {
+  readonly directory: Loaded
+  readonly reservation: UsageReservation | null
+  readonly standing: readonly string[]
+}
+
+async function lookUpClaim(run: RunContext, n: number): Promise<Result<ClaimFacts>> {
+  const { row } = run
+  if (row === undefined) return err(NO_CALL)
+  const directory = await directoryOf(run.env, row.record.tenant)
+  const reservation = await run.usage.reserveForCall(directory, row.record, n)
+  const standing = await standingInForce(run, row, n)
+  return standing === null ? err(SESSION_UNREACHABLE) : ok({ directory, reservation, standing }) // L6
+}
+
+/**
+ * Of the standing answers behind the call, those that its session still keeps; null where the
+ * session can't be reached.
+ */
+async function standingInForce(
+  run: RunContext,
+  { record }: RunRow,
+  n: number,
+): Promise<readonly string[] | null> {
+  const status = run.store.call(n)?.status
+  const ids = status?.approval?.answers.flatMap(({ standing }) => standing ?? []) ?? []
+  if (status?.state !== 'granted' || ids.length === 0) return []
+  return sessionObject(run.env, record)
+    .stands(ids)
+    .catch(() => null)
+}
+
+/** `time_ms`: from the claim to the deadline of the grant. */
+type Executor = {
+  readonly worker: string
+  readonly process: string | null
+  readonly time_ms: number
+  readonly proven?: NonNullable<Grant['proven']>
+}
+
+/**
+ * The claim itself: the policy of now on the call as it is stored, a grant under that decision, and
+ * the event. The decision of record is made once, for the grant and for the call. Where policy does
+ * not allow the call any more, the event ends it.
+ */
+function claimCall(
+  run: RunContext,
+  tx: RunTransaction,
+  { directory, reservation, standing }: ClaimFacts,
+  record: CallRecord,
+  { worker, process, time_ms, proven }: Executor,
+): Result<{ grant: Grant; envelope: Envelope }> {
+  const { row } = tx
+  if (row === undefined) return err(NO_CALL)
+  const { proposal, status } = record
+  const now = Date.now()
+  const answers = (status.approval?.answers ?? []).filter((answer) => isInForce(run, answer, standing))
+  const facts = run.usage.decisionFacts(directory, row, record, answers, reservation)
+  const { decision, snapshot } = judgeAgain(directory, row, record, facts) // L1
+  const onRecord = claimedUnder(status.decision, decision)
+  const grant: Grant = {
+    facts: factsOf(row.record, { proposal, status: { ...status, decision: onRecord } }),
+    worker,
+    fence: status.state === 'granted' ? status.fence + 1 : 1,
+    issued_at_ms: now,
+    deadline_ms: now + time_ms,
+    ...(proven === undefined ? {} : { proven }),
+    ...(sharesFolder(proposal.plan)
+      ? { folder: row.folder?.used === true ? ('kept' as const) : ('new' as const) }
+      : {}),
+  }
+  const envelope = sealGrant(grant, identityOf(run.env).signer)
+  const claimed = tx.apply(record, {
+    kind: 'claimed',
+    worker,
+    process,
+    deadline: grant.deadline_ms,
+    grant: envelope,
+    decision,
+    onRecord,
+  })
+  if (!claimed.ok) return claimed
+  if (snapshot !== null) tx.keepSnapshot(snapshot)
+  return claimed.value.status.state === 'running' ? ok({ grant, envelope }) : err(NOT_ALLOWED)
+}
+
+/** Nothing runs under a standing answer that its session ended: policy decides without it. */
+const isInForce = (
+  { withdrawnAnswers }: RunContext,
+  { standing }: Answered,
+  inForce: readonly string[],
+): boolean => standing === undefined || (inForce.includes(standing) && !withdrawnAnswers.has(standing))
+
+/** A call of tier B or C in this pool. The edge runs tier A itself. */
+function callForPool(
+  run: RunContext,
+  n: number,
+  pool: string,
+): Result<{ record: CallRecord; plan: ProcessPlan }> {
+  const record = run.store.call(n)
+  const plan = record?.proposal.plan ?? null
+  if (record === undefined || plan === null || plan.tier === 'A' || record.proposal.pool !== pool)
+    return err(NOT_IN_POOL)
+  return ok({ record, plan })
+}
+
+/**
+ * The grant of an earlier claim by the same process, whose answer got lost. A process that has
+ * reported on the call has the answer, and another process of the same worker never claimed the
+ * call (L2, D6).
+ */
+function repeatedGrant(
+  run: RunContext,
+  { proposal: { n }, status }: CallRecord,
+  { id, process }: Claimant,
+): Envelope | undefined {
+  if (status.state !== 'running' || status.worker !== id || status.cancelRequested) return undefined
+  if (process === null || status.process !== process) return undefined
+  if (Date.now() - status.claimedAt > LIMITS.claim_again_ms) return undefined
+  const hasReported =
+    run.leases.isHeld(n) || run.store.outputEnd(n, 'stdout') + run.store.outputEnd(n, 'stderr') > 0
+  return hasReported ? undefined : status.grant
+}
+
+/** Where the calls of the run share a folder, only the worker that has it may claim them. */
+function checkFolder(tx: RunTransaction, record: CallRecord, { id }: Claimant): Result<true> {
+  const holder = holderOf(tx.row?.folder ?? null, record.proposal.plan)
+  if (holder === null || holder === id) return ok(true)
+  tx.ring(record) // its doorbell went to the whole pool before the run had a folder
+  return err(FOLDER_ELSEWHERE)
+}
+
+type Ability = { readonly directory: Loaded; readonly worker: Claimant; readonly reported: Means }
+
+/**
+ * The call waits for a worker that has proven all it needs (L8, K04), and its doorbell is forwarded
+ * to one.
+ */
+function checkMeans(
+  run: RunContext,
+  tx: RunTransaction,
+  record: CallRecord,
+  plan: ProcessPlan,
+  { directory, worker, reported }: Ability,
+): Result<Means> {
+  const now = Date.now()
+  const means = narrowed(meansNow(worker, now), reported)
+  const lacking = unmet(plan, means)
+  if (lacking.length === 0) return ok(means)
+  const able = [...directory.workers.values()].filter(
+    ({ row }) =>
+      row.pool === worker.pool && row.id !== worker.id && unmet(plan, meansNow(row, now)).length === 0,
+  )
+  run.outbox.forward(
+    tx,
+    record,
+    able.map(({ row }) => row.id),
+    now,
+  )
+  return err(
+    failure('sandbox_unavailable', `the call needs what is not proven on the worker: ${lacking.join(', ')}`),
+  )
+}
+
+/** What the worker has proven of its sandbox, and so what its statement may claim later. */
+function provenFor({ profile }: ProcessPlan, { cgroups, profiles }: Means): NonNullable<Grant['proven']> {
+  const own = profiles.find(({ name }) => name === profile)
+  return { cgroups, ...(own === undefined ? {} : { profile_sha256: own.sha256 }) }
+}
+
+/** For files, execution and settlement. */
+const timeFor = ({ files, outputs, limits }: ProcessPlan): number =>
+  (files === undefined && outputs === undefined ? 0 : LIMITS.files_ms) +
+  limits.timeout_ms +
+  LIMITS.settle_grace_ms
+
+/**
+ * Secrets leave the edge here alone, in an answer that is stored nowhere, and only while the tool
+ * may have them (L7).
+ */
+function handOver(directory: Loaded, proposal: Proposal, plan: ProcessPlan, grant: Envelope): Result<Claim> {
+  const secrets = secretsFor(directory, proposal, plan)
+  if (secrets === undefined) return err(SECRET_GONE)
+  return ok({ grant, plan, args: proposal.args, facts_digest: proposal.digest, secrets })
+}
+
+function secretsFor({ vault }: Loaded, { tool }: Proposal, plan: Plan): Record<string, string> | undefined {
+  const withheld = vault.withholds({ name: tool.name, secrets: plan.secrets, credentials: plan.credentials })
+  return withheld === undefined ? vault.values(secretsOf(plan)) : undefined
+}

@@ -1,0 +1,105 @@
+// Handles the calls whose time has come: approvals that expire, calls that nobody claimed, leases
+// that ran out. The lifecycle judges whether time changes a call (L9); a call that it leaves as it
+// is gets its doorbell again.
+
+import { ok } from '../../../shared/result.ts'
+import { tenantObject } from '../../bindings.ts'
+import { dueAt } from '../../call/due-at.ts'
+import type { CallRecord, Event, Proposal } from '../../call/lifecycle.ts'
+import type { RunRow } from '../../call/run.ts'
+import { folderGone, holderOf, sharesFolder } from '../../call/shared-folder.ts'
+import { directoryOf } from '../../directory/directory.ts'
+import { unclaimable } from '../../workers/eligibility.ts'
+import type { EnrolledWorker } from '../../workers/request-freshness.ts'
+import type { RunContext } from '../context.ts'
+import type { RunTransaction } from '../transaction.ts'
+
+/**
+ * What other objects know of the workers that calls wait for; a fact is missing where no call
+ * depends on it, or where the object can't be reached.
+ */
+type WorkerFacts = { readonly folderGone?: string | undefined; readonly workers?: readonly EnrolledWorker[] }
+type LostFolder = { readonly proposal: Proposal; readonly worker: string }
+
+export async function handleDueCalls(run: RunContext): Promise<void> {
+  const facts = await lookUpWorkers(run)
+  const handled = await run.transact((tx) => {
+    const now = Date.now()
+    const lost = run.store.due(now).flatMap((record) => handleDueCall(run, tx, record, facts, now) ?? [])
+    run.uploads.dropDue(tx, now)
+    const next = run.store.nextDue()
+    if (next !== null) tx.wakeAt(next)
+    return ok(lost)
+  })
+  if (!handled.ok) return
+  for (const { proposal, worker } of handled.value) run.outbox.silence(run, proposal, worker)
+}
+
+/** Returns the lost folder where the call ended because of it. */
+function handleDueCall(
+  run: RunContext,
+  tx: RunTransaction,
+  record: CallRecord,
+  facts: WorkerFacts,
+  now: number,
+): LostFolder | undefined {
+  const { proposal, status } = record
+  const holder = holderOf(tx.row?.folder ?? null, proposal.plan)
+  const event = dueEvent(run, record, holder, facts, now)
+  if (tx.apply(record, event).ok)
+    return event.folderGone === undefined || holder === null ? undefined : { proposal, worker: holder }
+  tx.ring(record)
+  tx.lookAgainAt(record, dueAt(status, now, event.leaseUntil))
+  return undefined
+}
+
+function dueEvent(
+  run: RunContext,
+  { proposal: { n, plan, pool } }: CallRecord,
+  holder: string | null,
+  { folderGone, workers }: WorkerFacts,
+  now: number,
+): Extract<Event, { kind: 'due' }> {
+  const ofPool = workers?.filter((worker) => worker.pool === pool)
+  const reason = plan === null || ofPool === undefined ? undefined : unclaimable(plan, ofPool, now)
+  return {
+    kind: 'due',
+    leaseUntil: run.leases.until(n),
+    ...(holder === null || folderGone === undefined ? {} : { folderGone }),
+    ...(reason === undefined ? {} : { unclaimable: reason }),
+  }
+}
+
+/** Asks only where a call waits whose end may depend on the answer. */
+async function lookUpWorkers(run: RunContext): Promise<WorkerFacts> {
+  const { row } = run
+  if (row === undefined) return {}
+  const now = Date.now()
+  const waiting = run.store.due(now).filter(({ status }) => status.state === 'granted')
+  const lapses = waiting.some(({ status }) => status.state === 'granted' && now >= status.until)
+  const [heardAt, directory] = await Promise.all([
+    lastHeartbeat(run, row, waiting, now),
+    lapses ? directoryOf(run.env, row.record.tenant).catch(() => undefined) : undefined,
+  ])
+  return {
+    folderGone: folderGone(heardAt, now),
+    ...(directory === undefined ? {} : { workers: [...directory.workers.values()].map(({ row }) => row) }),
+  }
+}
+
+/**
+ * When the worker that has the run's folder last reported: now, where no call waits for that folder
+ * or nobody knows.
+ */
+async function lastHeartbeat(
+  run: RunContext,
+  { folder, record }: RunRow,
+  waiting: readonly CallRecord[],
+  now: number,
+) {
+  const waits = waiting.find(({ proposal }) => sharesFolder(proposal.plan))
+  if (folder === null || waits === undefined) return now
+  return tenantObject(run.env, record.tenant)
+    .heardOf(folder.worker, waits.proposal.pool)
+    .catch(() => now)
+}

@@ -1,0 +1,241 @@
+// Proposes a call: look up what other objects know, decide, store. A call is decided once. Only if
+// policy would ask people does a second stage follow, with what the first could not know: the
+// standing answers of the session, and the place among the agent's questions.
+
+import { failure } from '../../../shared/failures.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import type { FileRef, InputFile } from '../../../shared/plan/call-files.ts'
+import type { Result } from '../../../shared/result.ts'
+import { err, ok } from '../../../shared/result.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
+import { type CallRecord, hasEnded } from '../../call/lifecycle.ts'
+import type { RunRecord, RunRow } from '../../call/run.ts'
+import type { Used } from '../../call/usage.ts'
+import { type Asked, type NewCall, type Prepared, prepare, sameAgain } from '../../decision/proposal.ts'
+import { directoryAt, type Loaded } from '../../directory/directory.ts'
+import type { RunContext } from '../context.ts'
+import { needsWorker, queueIsFull, type Room, roomFor } from '../outbox.ts'
+import { readCall, viewCall } from '../reads.ts'
+import { hasRoomForSkill } from '../skill-calls.ts'
+import {
+  applyStandingAnswers,
+  findStandingAnswers,
+  type StandingAnswers,
+  standingKey,
+} from '../standing-answers.ts'
+import type { RunTransaction } from '../transaction.ts'
+import type { UsageReservation } from '../usage-ledger.ts'
+
+/** A proposal as its caller sends it: files are references to what was put into the run. */
+export type ProposalInput = Omit<Asked, 'files'> & { files: readonly FileRef[] } & {
+  version: number
+  key: string | null
+  /** The run to create, where the proposal brings its own. */
+  create: RunRecord | null
+  waitMs: number
+}
+
+const NO_RUN = failure('not_found', 'no such run')
+const OTHER_RUN = failure('idempotency_key_reused', 'the key made a run with other settings')
+const TOO_MANY_PENDING = failure(
+  'too_many_pending',
+  'this run already waits for as many approvals as a run may',
+)
+
+/** Answers when the call has ended, or after `waitMs`. */
+export async function proposeCall(run: RunContext, input: ProposalInput): Promise<Result<Call>> {
+  const record = run.row?.record ?? input.create
+  if (record?.agent !== input.agent) return err(NO_RUN)
+  const facts = await lookUpProposal(run, record, input)
+  const first = await run.transact((tx) => commitProposal(run, tx, input, facts))
+  if (!first.ok) return finish(run, record, input, facts, first)
+  if (first.value.kind === 'call') return finish(run, record, input, facts, ok(first.value.call))
+  const asking = await lookUpQuestion(run, record, facts, first.value)
+  const second = await run.transact((tx) => commitProposal(run, tx, input, asking))
+  return finish(run, record, input, asking, second.ok ? storedCall(second.value) : second)
+}
+
+/** What other objects know of a proposal. `asking` is there in the second stage alone. */
+type ProposalFacts = {
+  readonly directory: Loaded
+  readonly reservation: UsageReservation | null
+  readonly room: Room
+  readonly asking: { readonly standing: StandingAnswers; readonly undecided: UndecidedCall } | null
+}
+/**
+ * A call that policy asks about, and to which standing answers may apply. It holds the row that it
+ * was decided from.
+ */
+type UndecidedCall = {
+  readonly kind: 'undecided'
+  readonly key: string
+  readonly call: NewCall
+  readonly row: RunRow
+  readonly reservation: UsageReservation | null
+}
+type Outcome = { readonly kind: 'call'; readonly call: CallRecord } | UndecidedCall
+
+async function lookUpProposal(
+  run: RunContext,
+  record: RunRecord,
+  input: ProposalInput,
+): Promise<ProposalFacts> {
+  const directory = await directoryAt(run.env, record.tenant, input.version)
+  const isRepeated = input.key !== null && run.store.callByKey(input.key) !== undefined
+  const [reservation, room] = await Promise.all([
+    run.usage.reserve(directory, record, input),
+    roomFor(run.env, directory, record, isRepeated),
+  ])
+  return { directory, reservation, room, asking: null }
+}
+
+async function lookUpQuestion(
+  run: RunContext,
+  record: RunRecord,
+  facts: ProposalFacts,
+  undecided: UndecidedCall,
+): Promise<ProposalFacts> {
+  const [reservation, standing] = await Promise.all([
+    run.usage.reserveQuestion(record, facts.reservation),
+    findStandingAnswers(run.env, record, undecided.key),
+  ])
+  return { ...facts, reservation, asking: { standing, undecided } }
+}
+
+/** The checks of a proposal, in order. Nothing is stored of a call that is still undecided. */
+function commitProposal(
+  run: RunContext,
+  tx: RunTransaction,
+  input: ProposalInput,
+  facts: ProposalFacts,
+): Result<Outcome> {
+  const { directory, reservation, room } = facts
+  const opened = openRun(tx, input)
+  if (!opened.ok) return opened
+  const row = opened.value
+  const earlier = input.key === null ? undefined : run.store.callByKey(input.key)
+  if (earlier !== undefined) return storedAs(sameAgain(directory, earlier, input))
+  if (!room.counted.ok) return room.counted
+  const files = run.store.files.sized(input.files)
+  if (!files.ok) return files
+  const uses = usesOf(run, row, input, facts)
+  const decided = decideProposal(row, { ...input, files: files.value }, uses, facts, run.withdrawnAnswers)
+  if (decided.kind === 'refused') tx.countRefusal()
+  if (decided.kind === 'refused' || decided.kind === 'closed') return err(decided.failure)
+  const { decision } = decided.call
+  if (decision.effect === 'ask' && run.store.pendingApprovals() >= LIMITS.pending_approvals_per_run)
+    return err(TOO_MANY_PENDING)
+  if (decided.kind === 'undecided') return ok({ ...decided, row, reservation })
+  const waits = checkRoom(row, decided.call, room)
+  if (!waits.ok) return waits
+  return storedAs(storeCall(tx, decided.call, files.value, input.key ?? reservation?.key ?? null))
+}
+
+/** The caller's own run, which this creates where the proposal brings one. */
+function openRun(tx: RunTransaction, { agent, create }: ProposalInput): Result<RunRow> {
+  const row = create === null ? tx.row : tx.createRun(create)
+  if (create !== null && !isSameRun(row, create)) return err(OTHER_RUN)
+  return row?.record.agent === agent ? ok(row) : err(NO_RUN)
+}
+
+export const isSameRun = (row: RunRow | undefined, { fingerprint, agent }: RunRecord): boolean =>
+  row?.record.fingerprint === fingerprint && row.record.agent === agent
+
+/** What was used before the call, as the set in force and the shadow set can see it. */
+type Uses = { readonly used: Used | 'uncounted' | null; readonly shadowUsed: Used | 'uncounted' | null }
+
+function usesOf(
+  run: RunContext,
+  row: RunRow,
+  { tool }: ProposalInput,
+  { directory, reservation }: ProposalFacts,
+): Uses {
+  const usedIn = (seen: Loaded) => run.usage.usedBefore(seen, row, tool, reservation)
+  return {
+    used: usedIn(directory),
+    shadowUsed: directory.shadow === null ? null : usedIn(directory.shadow.directory),
+  }
+}
+
+type ProposalDecision =
+  | Exclude<Prepared, { kind: 'new' }>
+  | { kind: 'new'; call: NewCall }
+  | { kind: 'undecided'; key: string; call: NewCall }
+
+/** Pure. In the second stage the first decision counts, unless its inputs have changed since. */
+function decideProposal(
+  row: RunRow,
+  request: Asked,
+  { used, shadowUsed }: Uses,
+  { directory, reservation, asking }: ProposalFacts,
+  withdrawn: ReadonlySet<string>,
+): ProposalDecision {
+  const isCurrent = asking !== null && hasSameInputs(asking.undecided, row, reservation)
+  const prepared: Prepared = isCurrent
+    ? { kind: 'new', ...asking.undecided.call }
+    : prepare(directory, row, request, { used, shadowUsed, now: Date.now() })
+  if (prepared.kind !== 'new') return prepared
+  const { kind, ...call } = prepared
+  const key = standingKey(row.record, call)
+  if (key === null) return { kind, call }
+  if (asking === null) return { kind: 'undecided', key, call }
+  const answers = asking.standing.key === key ? asking.standing.answers : []
+  return { kind, call: applyStandingAnswers(directory, row, call, used, answers, withdrawn) }
+}
+
+/**
+ * Nothing happened in the run since (each event has a journal entry, each refusal is counted), and
+ * the counts are the same ones.
+ */
+const hasSameInputs = (
+  undecided: UndecidedCall,
+  { seq, denied }: RunRow,
+  reservation: UsageReservation | null,
+): boolean =>
+  undecided.row.seq === seq && undecided.row.denied === denied && undecided.reservation === reservation
+
+/** Checked before anybody is asked. A denied call waits for nothing. */
+function checkRoom(row: RunRow, { proposal, decision }: NewCall, { full }: Room): Result<true> {
+  const hasRoom = needsWorker(proposal) ? !full : hasRoomForSkill(row, proposal.plan)
+  return hasRoom || decision.effect === 'deny' ? ok(true) : err(queueIsFull(proposal))
+}
+
+function storeCall(
+  tx: RunTransaction,
+  { proposal, decision, ask, snapshot, permitted }: NewCall,
+  files: readonly InputFile[],
+  key: string | null,
+): Result<CallRecord> {
+  tx.keepSnapshot(snapshot)
+  tx.nameFiles(files)
+  tx.countCall(proposal.n, decision.effect === 'deny')
+  return tx.apply(
+    proposal,
+    { kind: 'proposed', decision, ask, ...(permitted === undefined ? {} : { permitted }) },
+    key,
+  )
+}
+
+const storedAs = (stored: Result<CallRecord>): Result<Outcome> =>
+  stored.ok ? ok({ kind: 'call', call: stored.value }) : stored
+
+function storedCall(outcome: Outcome): Result<CallRecord> {
+  if (outcome.kind === 'undecided')
+    throw new Error('a call is undecided though its standing answers are known')
+  return ok(outcome.call)
+}
+
+/** Gives back what the call does not use of its reservation, and reads the call. */
+async function finish(
+  run: RunContext,
+  record: RunRecord,
+  input: ProposalInput,
+  { reservation }: ProposalFacts,
+  stored: Result<CallRecord>,
+): Promise<Result<Call>> {
+  if (reservation !== null)
+    run.waitUntil(run.usage.release(record, reservation, stored.ok ? stored.value : null))
+  if (!stored.ok) return stored
+  if (hasEnded(stored.value.status)) return ok(viewCall(run, stored.value))
+  return readCall(run, input.agent, stored.value.proposal.n, input.waitMs)
+}

@@ -1,0 +1,121 @@
+// Settles a running call with a signed statement of its end. A worker's statement is checked
+// against the grant and countersigned; a skill's is the edge's own. `attest` stores either, in the
+// transaction that ends the call (L5).
+
+import { canonical } from '../../../shared/bytes/json.ts'
+import type { Envelope } from '../../../shared/evidence/dsse.ts'
+import { countersign } from '../../../shared/evidence/dsse.ts'
+import type { CallState, Statement } from '../../../shared/evidence/statement.ts'
+import { endingOf } from '../../../shared/evidence/statement.ts'
+import { failure } from '../../../shared/failures.ts'
+import type { OutputFiles } from '../../../shared/plan/call-files.ts'
+import type { Result } from '../../../shared/result.ts'
+import { err, ok } from '../../../shared/result.ts'
+import type { Settlement } from '../../../shared/wire/workers.ts'
+import { identityOf } from '../../bindings.ts'
+import type { CallRecord, Running } from '../../call/lifecycle.ts'
+import { hasEnded } from '../../call/lifecycle.ts'
+import type { Kept } from '../../call/run.ts'
+import type { WorkerKey } from '../../call/settlement.ts'
+import { checkSettlement, finishedOf } from '../../call/settlement.ts'
+import type { RunContext } from '../context.ts'
+import type { RunTransaction } from '../transaction.ts'
+
+type Settled = { readonly state: CallState; readonly attestation: Envelope }
+/** Who runs a call, and under which claim of it. */
+type Holder = { readonly worker: string; readonly fence: number }
+/** A signed statement, and the output that it names. */
+type SignedEnding = { readonly statement: Statement; readonly envelope: Envelope; readonly output: Kept }
+
+const NO_CALL = failure('stale_fence', 'no such call')
+const OTHER_FILES = failure('attestation_invalid', 'the files are not those that were put')
+
+/** A settlement that arrives again receives its first answer. */
+export async function settleForWorker(
+  run: RunContext,
+  n: number,
+  worker: WorkerKey,
+  settlement: Settlement,
+): Promise<Result<Settled>> {
+  return run.transact((tx): Result<Settled> => {
+    const record = run.store.call(n)
+    if (record === undefined) return err(NO_CALL)
+    const earlier = earlierSettlement(run, record, settlement)
+    if (earlier !== undefined) return ok(earlier)
+    const running = heldBy(record, { worker: worker.id, fence: settlement.fence })
+    if (!running.ok) return running
+    const expected = { worker, grant: running.value.grant, plan: record.proposal.plan, now_ms: Date.now() }
+    const checked = checkSettlement(settlement, expected)
+    if (!checked.ok) return checked
+    const { statement, kept: output, ending } = checked.value
+    const files = nameOutputFiles(run, tx, record, statement.predicate.execution.files)
+    if (!files.ok) return files
+    const envelope = countersign(settlement.envelope, identityOf(run.env).signer)
+    const done = attest(tx, record, running.value, { statement, envelope, output })
+    return done.ok ? ok({ state: ending.state, attestation: envelope }) : done
+  })
+}
+
+/**
+ * Ends the call with a signed statement, whoever executed it. Its output takes the place of what
+ * was streamed.
+ */
+export function attest(
+  tx: RunTransaction,
+  record: CallRecord,
+  { worker, fence, grant }: Running,
+  { statement, envelope, output }: SignedEnding,
+): Result<CallRecord> {
+  const { n } = record.proposal
+  const { outcome } = statement.predicate.execution
+  if (outcome === null) throw new Error('a statement of an execution has no outcome')
+  tx.saveAttestation(n, envelope, grant)
+  tx.replaceOutput(n, output)
+  const refused = outcome.kind === 'refused'
+  return tx.apply(record, {
+    kind: 'settled',
+    worker,
+    fence,
+    ...endingOf(outcome),
+    refused,
+    ...finishedOf(statement),
+  })
+}
+
+/** The call, if it still runs under this claim. */
+export function heldBy({ status }: CallRecord, { worker, fence }: Holder): Result<Running> {
+  return status.state === 'running' && status.worker === worker && status.fence === fence
+    ? ok(status)
+    : err(failure('stale_fence', `the call is ${status.state}`))
+}
+
+export const keepsOutputFiles = ({ proposal: { plan } }: CallRecord): boolean =>
+  plan !== null && plan.tier !== 'A' && plan.outputs === true
+
+/** The first answer to the same settlement, which the worker did not receive. */
+function earlierSettlement(
+  run: RunContext,
+  { proposal, status }: CallRecord,
+  { envelope }: Settlement,
+): Settled | undefined {
+  const stored = run.store.attestation(proposal.n)
+  if (!hasEnded(status) || stored?.envelope.payload !== envelope.payload) return undefined
+  return { state: status.state, attestation: stored.envelope }
+}
+
+/**
+ * The plan lets the call keep files, and each file that the statement names was put, byte for byte.
+ */
+function nameOutputFiles(
+  run: RunContext,
+  tx: RunTransaction,
+  record: CallRecord,
+  named: OutputFiles | undefined,
+): Result<true> {
+  if (named === undefined) return ok(true)
+  const stored = run.store.files.sized(named.files)
+  if (!keepsOutputFiles(record) || !stored.ok || canonical(stored.value) !== canonical(named.files))
+    return err(OTHER_FILES)
+  tx.nameFiles(named.files)
+  return ok(true)
+}

@@ -1,0 +1,113 @@
+// What a run shows to those who may read it: calls, journal, attestations, snapshots, files. It
+// changes nothing.
+
+import { BUNDLE_FORMAT, type Bundle } from '../../shared/evidence/bundle.ts'
+import type { JournalEntry } from '../../shared/evidence/journal.ts'
+import type { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
+import { failure } from '../../shared/failures.ts'
+import type { HeldFile } from '../../shared/plan/call-files.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Call, DryRun } from '../../shared/wire/calls.ts'
+import type { Run } from '../../shared/wire/runs.ts'
+import { identityOf } from '../bindings.ts'
+import type { CallRecord } from '../call/lifecycle.ts'
+import { hasEnded } from '../call/lifecycle.ts'
+import type { RunRow } from '../call/run.ts'
+import { decideAnew, digestInput } from '../decision/proposal.ts'
+import { directoryOf } from '../directory/directory.ts'
+import type { RunContext } from './context.ts'
+import { callView, filesOf, runView } from './views.ts'
+
+const NO_RUN = failure('not_found', 'no such run')
+const NO_CALL = failure('not_found', 'no such call')
+const NO_FILE = failure('not_found', 'no such file of this call')
+const NO_BYTES = failure('not_found', 'the file has had its time; the call names its digest')
+const NO_ATTESTATION = failure('not_found', 'no attestation yet: the call has not ended')
+const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
+
+/** `agent` is null where the caller may see every agent's runs. */
+export const mayRead = (row: RunRow | undefined, agent: string | null): row is RunRow =>
+  row !== undefined && (agent === null || agent === row.record.agent)
+
+export const readableCall = (run: RunContext, agent: string | null, n: number): CallRecord | undefined =>
+  mayRead(run.row, agent) ? run.store.call(n) : undefined
+
+export function viewCall(run: RunContext, record: CallRecord): Call {
+  if (run.row === undefined) throw new Error('this run does not exist')
+  const hasOutput = hasEnded(record.status) && record.status.finished !== null
+  const output = hasOutput ? run.store.output(record.proposal.n) : null
+  return callView(run.row.record, record, output, identityOf(run.env).publicUrl)
+}
+
+/** Waits up to `waitMs` for the end of the call. */
+export async function readCall(
+  run: RunContext,
+  agent: string | null,
+  n: number,
+  waitMs: number,
+): Promise<Result<Call>> {
+  const record = readableCall(run, agent, n)
+  if (record === undefined) return err(NO_CALL)
+  if (hasEnded(record.status) || waitMs <= 0) return ok(viewCall(run, record))
+  await run.waiters.wait(n, waitMs)
+  return readCall(run, agent, n, 0)
+}
+
+export const readRun = ({ row }: RunContext, agent: string | null): Result<Run> =>
+  mayRead(row, agent) ? ok(runView(row)) : err(NO_RUN)
+
+export const listFiles = ({ row, store }: RunContext, agent: string | null): Result<HeldFile[]> =>
+  mayRead(row, agent) ? ok(store.files.list()) : err(NO_RUN)
+
+/** The entries after `after`. Where there are none yet, waits up to `waitMs` for the next one. */
+export async function readJournal(
+  run: RunContext,
+  agent: string | null,
+  after: number,
+  waitMs: number,
+): Promise<Result<JournalEntry[]>> {
+  if (!mayRead(run.row, agent)) return err(NO_RUN)
+  const { record, seq } = run.row
+  if (seq <= after) await run.waiters.wait('journal', waitMs)
+  return ok(run.store.journal(record.id, after, agent === null))
+}
+
+export function readAttestation(run: RunContext, agent: string | null, n: number): Result<Bundle> {
+  const record = readableCall(run, agent, n)
+  if (run.row === undefined || record === undefined) return err(NO_CALL)
+  const { tool, args, plan } = record.proposal
+  const stored = run.store.attestation(n)
+  if (stored === undefined) return err(NO_ATTESTATION)
+  return ok({ format: BUNDLE_FORMAT, ...stored, call: digestInput(run.row.record, n, tool, args, plan) })
+}
+
+export function readSnapshot(run: RunContext, agent: string | null, n: number): Result<PolicySnapshot> {
+  const record = readableCall(run, agent, n)
+  if (record === undefined) return err(NO_CALL)
+  const text = run.store.snapshot(record.status.decision.snapshot)
+  return text === undefined ? err(NO_SNAPSHOT) : ok(JSON.parse(text) as PolicySnapshot) // written by `keepSnapshot`
+}
+
+export function readFile(
+  run: RunContext,
+  agent: string | null,
+  n: number,
+  digest: string,
+): Result<{ path: string; bytes: Uint8Array }> {
+  const record = readableCall(run, agent, n)
+  const named = record === undefined ? undefined : filesOf(record).find(({ sha256 }) => sha256 === digest)
+  if (named === undefined) return err(NO_FILE)
+  const bytes = run.store.files.whole(digest)
+  return bytes === undefined ? err(NO_BYTES) : ok({ path: named.path, bytes })
+}
+
+/** What would be decided of the call if it were proposed now, with the answers that it has. */
+export async function explainCall(run: RunContext, agent: string | null, n: number): Promise<Result<DryRun>> {
+  const record = readableCall(run, agent, n)
+  if (run.row === undefined || record === undefined) return err(NO_CALL)
+  const directory = await directoryOf(run.env, run.row.record.tenant)
+  const answers = record.status.approval?.answers ?? []
+  const facts = run.usage.decisionFacts(directory, run.row, record, answers, null)
+  return decideAnew(directory, run.row, record, facts, agent === null ? 'operator' : 'agent')
+}

@@ -1,0 +1,94 @@
+// Standing answers as a run uses them: which of them apply to a new call, and the standing answer
+// that an answer becomes. A session keeps them; policy decides what they are worth.
+
+import { failure } from '../../shared/failures.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import { keyOf, mayStand, standingOf } from '../approvals/standing.ts'
+import { type Env, sessionObject } from '../bindings.ts'
+import type { Answered, CallRecord } from '../call/lifecycle.ts'
+import type { RunRecord, RunRow } from '../call/run.ts'
+import type { Used } from '../call/usage.ts'
+import { stillCounts } from '../decision/decide.ts'
+import type { NewCall } from '../decision/proposal.ts'
+import { judgeAgain } from '../decision/proposal.ts'
+import type { Loaded } from '../directory/directory.ts'
+
+/** The standing answers found under the key of a call. */
+export type StandingAnswers = { readonly key: string; readonly answers: readonly Answered[] }
+
+const SESSION_UNREACHABLE = failure('unavailable', 'the session could not be reached')
+
+/**
+ * The key under which an answer could stand for this call; null where policy asks nobody, or
+ * nothing may stand for such a call.
+ */
+export function standingKey(run: RunRecord, { proposal, decision, ask }: NewCall): string | null {
+  const { plan } = proposal
+  if (decision.effect !== 'ask' || ask === null || plan === null || !mayStand(plan)) return null
+  return keyOf(run, proposal, plan, decision.policy_set)
+}
+
+/** A session that can't be reached has no answers, so people are asked (L6). */
+export async function findStandingAnswers(env: Env, run: RunRecord, key: string): Promise<StandingAnswers> {
+  const answers = await sessionObject(env, run)
+    .said(key, run.id)
+    .catch(() => [])
+  return { key, answers }
+}
+
+/**
+ * The call with the standing answers that apply to it. Only answers of people who may still give
+ * one count, and only as policy takes them: a yes that policy does not let stand for this call is
+ * ignored, and people are asked.
+ */
+export function applyStandingAnswers(
+  directory: Loaded,
+  row: RunRow,
+  call: NewCall,
+  used: Used | 'uncounted' | null,
+  found: readonly Answered[],
+  withdrawn: ReadonlySet<string>,
+): NewCall {
+  const { proposal, decision, ask } = call
+  const answers = found.filter(
+    (answer) => stillCounts(directory, answer) && !withdrawn.has(answer.standing ?? ''),
+  )
+  if (ask === null || answers.length === 0) return call
+  const no = answers.find(({ decision }) => decision === 'deny')
+  if (no !== undefined) return { ...call, ask: { ...ask, answers: [no] } }
+  const record: CallRecord = { proposal, status: { state: 'awaiting_approval', decision, approval: ask } }
+  const { decision: permitted } = judgeAgain(directory, row, record, {
+    answers,
+    used,
+    now: proposal.createdAt,
+  })
+  if (permitted.effect === 'deny') return call
+  const ids = answers.map(({ standing }) => `\`${standing}\``).join(', ') // an agent reads it: only the journal names the operators
+  const reason =
+    permitted.effect === 'allow' ? `${decision.reason}; approved by what stands: ${ids}` : decision.reason
+  return { ...call, decision: { ...decision, reason }, ask: { ...ask, answers }, permitted }
+}
+
+/**
+ * Keeps a standing answer in the session. An answer that came too late, or that policy overruled,
+ * does not stand. `policySet` is the one that the answer was given under.
+ */
+export async function keepStandingAnswer(
+  env: Env,
+  run: RunRecord,
+  record: CallRecord,
+  answer: Answered,
+  policySet: string,
+): Promise<Result<true>> {
+  const wasTaken =
+    answer.decision === 'deny' ? record.status.state === 'rejected' : record.status.state !== 'denied'
+  const standing = wasTaken ? standingOf(run, record, answer, policySet) : null
+  if (standing === null) return ok(true)
+  const kept = await sessionObject(env, run)
+    .stand(standing)
+    .catch(() => err(SESSION_UNREACHABLE))
+  if (kept.ok) return kept
+  const recorded = 'your answer to this call is recorded, and stands for no other'
+  return err(failure(kept.error.code, `${recorded}: ${kept.error.detail}`))
+}
