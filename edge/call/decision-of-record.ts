@@ -1,9 +1,9 @@
-// What a call was granted under, once policy has been asked again: what its record, its grant and its attestation say of the decision.
-// Pure; it decides nothing.
+// The decision of record: the decision that a call's record, grant and attestation name after
+// policy was evaluated again. Pure.
 
 import type { Decision } from '../../shared/wire/calls.ts'
 
-/** An answered question names who asked and who, with the answers, permits. */
+/** After approval: the policies that asked, and those that permit the call with the answers. */
 export const answered = ({ explanation: _, ...asked }: Decision, permitted: Decision): Decision => ({
   ...asked,
   policies: [...new Set([...asked.policies, ...permitted.policies])],
@@ -11,6 +11,9 @@ export const answered = ({ explanation: _, ...asked }: Decision, permitted: Deci
   snapshot: permitted.snapshot,
 })
 
-/** What a claim is granted under: of a question the answers stay, and all else is the policy of now. */
+/**
+ * At a claim: for an approved call, the approval and the present policy together; otherwise the
+ * present decision.
+ */
 export const claimedUnder = (before: Decision, now: Decision): Decision =>
   before.effect === 'ask' ? answered(before, now) : now

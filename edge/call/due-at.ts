@@ -1,18 +1,19 @@
-// When time may next change a call, or it is to be looked at: what the run's alarm is set by. Pure. Whether its time has come is the
-// lifecycle's to judge.
+// The next time at which a call must be checked; the run sets its alarm by it. Pure. Whether a
+// deadline has passed is decided by the lifecycle.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Status } from './lifecycle.ts'
 
 /**
- * How often a call that waits for a worker, or for its worker's word, is looked at. A granted one may have lost its doorbell. A running one
- * keeps its object in memory, where its lease is: objects are evicted after 10 s of rest, and a lease forgotten is a lease begun anew.
+ * How often a granted or running call is checked. The doorbell of a granted call may be lost. The
+ * lease of a running call is in its object's memory, and an object that is idle for 10 s is
+ * evicted: that would restart the lease.
  */
 const WATCH_MS = 5_000
-/** The longer a call has waited for a worker, the longer until its doorbell is rung again. */
+/** Pauses between doorbells grow with the time that a call has waited. */
 const restOf = (waited: number): number => Math.min(Math.max(waited, WATCH_MS), 60_000)
 
-/** When time may next change this call, or it is to be looked at. */
+/** The time of the next check; null if time can't change the call. */
 export function dueAt(status: Status, now: number, leaseUntil = 0): number | null {
   switch (status.state) {
     case 'awaiting_approval':

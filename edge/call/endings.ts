@@ -1,4 +1,5 @@
-// Part of the lifecycle: what a call's end is, and the ends and turns that time alone brings. Pure; only `step` calls it.
+// Part of the lifecycle: what a call's end is, and the ends and turns that time alone brings. Pure;
+// only `step` calls it.
 
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -28,7 +29,10 @@ export const ended = (
   ...('claimedAt' in from ? { took: Math.max(0, at - from.claimedAt) } : {}),
 })
 
-/** A skill runs at the edge itself, and waits for a place there: whoever reads of it looks for no worker. */
+/**
+ * A skill runs at the edge itself, and waits for a place there: whoever reads of it looks for no
+ * worker.
+ */
 const wordsOf = ({ plan }: Proposal): { readonly unclaimed: string; readonly lost: string } =>
   plan?.tier === 'A'
     ? {

@@ -1,5 +1,6 @@
-// A call's life: one union of states, one pure function from (record, event) to what is next. It owns every change of
-// state and performs none of the effects it returns. No other code sets `state`.
+// A call's life: one union of states, one pure function from (record, event) to what is next. It
+// owns every change of state and performs none of the effects it returns. No other code sets
+// `state`.
 //
 //   proposed ─▶ denied
 //            ─▶ awaiting_approval ─▶ granted | rejected | expired | cancelled
@@ -36,8 +37,8 @@ export type AskRecord = Readonly<{
 }>
 
 /**
- * Everything fixed when the call is proposed: the digest covers it (L3). An operator who changes the arguments makes another one in its
- * place, while it is asked about.
+ * Everything fixed when the call is proposed: the digest covers it (L3). An operator who changes
+ * the arguments makes another one in its place, while it is asked about.
  */
 export type Proposal = Readonly<{
   n: number
@@ -56,7 +57,10 @@ export type Proposal = Readonly<{
   spent?: number
   /** A secret may have lain in the folder that calls of the run share. */
   folderMetSecret?: true
-  /** What run and session had used before, where policy read it: later calls don't make this one look late. */
+  /**
+   * What run and session had used before, where policy read it: later calls don't make this one
+   * look late.
+   */
   before?: Used
   /** What a set that is not in force would have decided: told to operators alone. */
   shadow?: Shadowed
@@ -122,15 +126,24 @@ export type CallRecord = { proposal: Proposal; status: Status }
 export type Canceller = { readonly kind: 'agent' | 'operator'; readonly name: string }
 
 export type Event =
-  /** `ask` may hold answers that stand from before; `permitted` is what policy says with them, where that is an allow. */
+  /**
+   * `ask` may hold answers that stand from before; `permitted` is what policy says with them, where
+   * that is an allow.
+   */
   | { kind: 'proposed'; decision: Decision; ask: AskRecord | null; permitted?: Decision }
-  /** A human answered; `decision` is the current policy's, asked again with the answers there now are. */
+  /**
+   * A human answered; `decision` is the current policy's, asked again with the answers there now
+   * are.
+   */
   | { kind: 'answered'; answer: Answered; decision: Decision }
-  /** The same, to other arguments: `decision` is on those without an answer, `permitted` with this one. */
+  /**
+   * The same, to other arguments: `decision` is on those without an answer, `permitted` with this
+   * one.
+   */
   | { kind: 'edited'; answer: Answered; revised: Revised; edit: Edit; permitted: Decision }
   /**
-   * `process`: the worker's process that claimed; only this process may repeat the claim. `decision` is the policy's of now,
-   * `onRecord` the decision that the grant names.
+   * `process`: the worker's process that claimed; only this process may repeat the claim.
+   * `decision` is the policy's of now, `onRecord` the decision that the grant names.
    */
   | {
       kind: 'claimed'
@@ -156,8 +169,8 @@ export type Event =
   /** Of one operator, or of all: the question stays. */
   | { kind: 'links_revoked'; by: string; of: string | null }
   /**
-   * Time has come: expiry, lapse, lost lease. Whether it has is judged here, by the edge's clock (L9); `folderGone`: why the run's
-   * folder is; `unclaimable`: why no worker could claim it.
+   * Time has come: expiry, lapse, lost lease. Whether it has is judged here, by the edge's clock
+   * (L9); `folderGone`: why the run's folder is; `unclaimable`: why no worker could claim it.
    */
   | { kind: 'due'; leaseUntil?: number; folderGone?: string; unclaimable?: string }
 
@@ -321,7 +334,10 @@ function revokeLinks(status: Status, { by, of }: Extract<Event, { kind: 'links_r
   return ok({ status: { ...status, approval }, effects: ['mirror', 'notify'], journal })
 }
 
-/** L3: what was said before was said to something else, and counts no more. What was asked about before never ran, and never can. */
+/**
+ * L3: what was said before was said to something else, and counts no more. What was asked about
+ * before never ran, and never can.
+ */
 function edit(
   { status, proposal: before }: CallRecord,
   event: Extract<Event, { kind: 'edited' }>,
@@ -378,7 +394,8 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
   if (status.state !== 'granted') return refuse('not_claimable', `the call is ${status.state}`)
   if (now >= status.until) return refuse('not_claimable', 'the call waited too long')
   if (event.decision.effect !== 'allow') {
-    // L1: the policy of now, with the approvals there are; where it asks for one that was not given, nothing runs.
+    // L1: the policy of now, with the approvals there are; where it asks for one that was not
+    // given, nothing runs.
     const next = ended('cancelled', { decision: event.decision, approval: status.approval }, now, {
       error: 'denied',
       detail: event.decision.reason,

@@ -9,7 +9,10 @@ export type RunRecord = {
   id: string
   tenant: string
   agent: string
-  /** When the agent was created. An agent that is created again under the same name is another agent. */
+  /**
+   * When the agent was created. An agent that is created again under the same name is another
+   * agent.
+   */
   agentSince: number
   session: string
   channel: string | null

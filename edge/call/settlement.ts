@@ -1,5 +1,5 @@
-// Whether a worker's settlement is what its grant describes. Pure; reads as a checklist. The edge countersigns nothing
-// that has not passed here.
+// Whether a worker's settlement is what its grant describes. Pure; reads as a checklist. The edge
+// countersigns nothing that has not passed here.
 
 import { canonical, digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { faultIn } from '../../shared/evidence/bundle.ts'
@@ -92,7 +92,9 @@ function fits(summary: StreamSummary | null, kept: Buffer): boolean {
 const grantIn = (envelope: Envelope): Grant =>
   JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Grant
 
-/** The edge's own statement about a call that nobody executed, or whose execution nobody saw end. */
+/**
+ * The edge's own statement about a call that nobody executed, or whose execution nobody saw end.
+ */
 export function edgeStatement(
   id: string,
   facts: Facts,

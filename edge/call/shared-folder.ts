@@ -1,13 +1,14 @@
-// Where the folder is that the calls of a run share (`workspace: run`): on the worker that claimed the first of them, and there alone.
-// Pure. Whether that worker is still there is asked by the run's work; what is gone is an event of the call.
+// The folder that the calls of a run share (`workspace: run`). It is on the worker that claimed the
+// first of them. Pure.
 
 import { LIMITS } from '../../shared/limits.ts'
 import { type Plan, secretsOf } from '../../shared/plan/plan.ts'
 import type { CallRecord, Event } from './lifecycle.ts'
 
 /**
- * `used`: a call may have left files in it, so an empty folder is not the same one. `metSecret`: the claim of a call in it handed over a
- * secret; absent where an earlier version kept no record of that.
+ * `used`: a call may have left files in it, so an empty folder is not the same one. `metSecret`:
+ * the claim of a call in it handed over a secret; absent where an earlier version kept no record of
+ * that.
  */
 export type RunFolder = { readonly worker: string; readonly used: boolean; readonly metSecret?: boolean }
 
@@ -19,20 +20,21 @@ export const hasMetSecret = (folder: RunFolder | null): boolean =>
   folder !== null && folder.metSecret !== false
 
 /**
- * Why a plan is refused, whatever policy says: later calls can read what a tool leaves in the folder of its run, and the mask over their
- * output does not cover values that they were not given (D5). A credential stays with the proxy, so a plan may have one there.
+ * Why a plan is refused, whatever policy says: later calls can read what a tool leaves in the
+ * folder of its run, and the mask over their output does not cover values that they were not given
+ * (D5). A credential stays with the proxy, so a plan may have one there.
  */
 export const sharedSecret = (plan: Plan): string | undefined =>
   sharesFolder(plan) && plan.secrets.length > 0 ? SHARED_SECRET : undefined
 export const SHARED_SECRET =
   'a tool that receives secrets can’t share the folder of its run, where later calls could read them: let the proxy add the value to requests (`credentials`), or give each call its own folder (`"workspace": "call"`)'
 
-/** What time makes of a running call: nobody knows what it did. */
-const UNSEEN: ReadonlySet<string> = new Set(['indeterminate', 'granted'])
+/** The states of a call whose worker was lost: nobody knows what it wrote. */
+const UNKNOWN_EFFECTS: ReadonlySet<string> = new Set(['indeterminate', 'granted'])
 
 /**
- * What is known of the folder once this has happened to a call that was claimed, or is now. Where no call has left anything in it, and
- * none of those `live` is in it, it is nowhere: the next one may go to another worker, this one may not do for the run.
+ * The folder's state after an event of a claimed call. A folder that is unused and that no `live`
+ * call is in is dropped (null), so that the next call may go to another worker.
  */
 export function folderAfter(
   folder: RunFolder | null,
@@ -46,7 +48,7 @@ export function folderAfter(
     return { ...(folder ?? { worker: event.worker, used: false }), metSecret }
   }
   if (folder === null || folder.used) return folder
-  if (event.kind === 'due' && UNSEEN.has(status.state)) return { ...folder, used: true }
+  if (event.kind === 'due' && UNKNOWN_EFFECTS.has(status.state)) return { ...folder, used: true }
   if (event.kind !== 'settled') return folder
   if (!event.refused) return { ...folder, used: true }
   return live().some(isIn) ? folder : null
@@ -55,15 +57,20 @@ export function folderAfter(
 const isIn = ({ proposal, status }: CallRecord): boolean =>
   sharesFolder(proposal.plan) && status.state === 'running'
 
-/** The one worker that may claim a call; null where any of its pool may. */
+/** The only worker that may claim a call; null if any worker of its pool may. */
 export const holderOf = (folder: RunFolder | null, plan: Plan | null): string | null =>
   sharesFolder(plan) && folder !== null ? folder.worker : null
 
-/** Why the folder is gone, in words for whoever reads the call. `heard`: when its worker last spoke; null where it is none of the pool. */
-export function folderGone(heard: number | null, now: number): string | undefined {
-  const silent = now - (heard ?? 0)
+/**
+ * Why the folder is lost; undefined if it is not. `seenAt`: the worker's last heartbeat; null if it
+ * left the pool.
+ */
+export function folderGone(seenAt: number | null, now: number): string | undefined {
+  const silent = now - (seenAt ?? 0)
   if (silent < LIMITS.folder_silence_ms) return undefined
   const why =
-    heard === null ? 'works for this pool no more' : `has been silent for ${Math.floor(silent / 1000)} s`
-  return `the worker that has the folder of this run ${why}; what calls left there is lost, so make a new run`
+    seenAt === null
+      ? 'no longer serves this pool'
+      : `has sent no heartbeat for ${Math.floor(silent / 1000)} s`
+  return `the worker with this run's folder ${why}, so its files are lost; create a new run`
 }

@@ -1,29 +1,33 @@
-// What calls use up, and the sums of it that policies see. Pure; it keeps nothing, and knows of a call only what counts.
+// Usage of calls (count, denials, time, amounts spent, approvals asked), and the sums that policies
+// read. Pure.
 
 import type { CallRecord } from './lifecycle.ts'
 
-/** What one call, or all calls of one tool, stand for. */
-export type Share = {
+/** The usage of one call, or of all calls of one tool. */
+export type Usage = {
   tool: string
   calls: number
   denied: number
-  /** Of what has ended; of what runs, until now. */
+  /** Execution time. For a running call, the time until now. */
   time_ms: number
   spent: number
-  /** That people were asked about, whatever they said. */
+  /** Calls that people were asked about, whatever they answered. */
   asks: number
 }
-/** `tool`: of the tool that the decision is about. */
+/** Sums over calls. `tool`: over the calls of the tool that the decision is about. */
 export type Counters = {
   calls: number
   denied: number
   time_ms: number
   asks: number
-  tool: Omit<Share, 'tool'>
+  tool: Omit<Usage, 'tool'>
 }
-/** Of an agent, whatever its runs and sessions: how often it had people asked within the hour. */
+/**
+ * How often people were asked about calls of an agent within the hour, over all its runs and
+ * sessions.
+ */
 export type AgentUse = { asks_hour: number }
-/** Before the call that is decided; a session and an agent only where policy reads them. */
+/** Usage before the call that is decided. Session and agent are null unless a policy reads them. */
 export type Used = { run: Counters; session: Counters | null; agent: AgentUse | null }
 
 export const NOTHING: Counters = {
@@ -34,10 +38,10 @@ export const NOTHING: Counters = {
   tool: { calls: 0, denied: 0, time_ms: 0, spent: 0, asks: 0 },
 }
 
-/** Beyond what is exact a sum stands still: a cap stays reached. */
+/** A sum stops at the largest exact integer, so that a cap stays reached. */
 const plus = (a: number, b: number): number => Math.min(a + b, Number.MAX_SAFE_INTEGER)
 
-export const sum = (a: Share, b: Share): Share => ({
+export const sum = (a: Usage, b: Usage): Usage => ({
   tool: a.tool,
   calls: plus(a.calls, b.calls),
   denied: plus(a.denied, b.denied),
@@ -46,22 +50,25 @@ export const sum = (a: Share, b: Share): Share => ({
   asks: plus(a.asks, b.asks),
 })
 
-export function countersOf(shares: Iterable<Share>, tool: string): Counters {
-  let all: Share = { tool: '', ...NOTHING.tool }
-  let own: Share = { tool, ...NOTHING.tool }
-  for (const share of shares) {
-    all = sum(all, share)
-    if (share.tool === tool) own = sum(own, share)
+export function countersOf(usages: Iterable<Usage>, tool: string): Counters {
+  let all: Usage = { tool: '', ...NOTHING.tool }
+  let own: Usage = { tool, ...NOTHING.tool }
+  for (const usage of usages) {
+    all = sum(all, usage)
+    if (usage.tool === tool) own = sum(own, usage)
   }
   const { tool: _, ...counted } = own
   return { calls: all.calls, denied: all.denied, time_ms: all.time_ms, asks: all.asks, tool: counted }
 }
 
-/** Endings of calls that nothing was spent for. */
+/** Final states of calls that spent nothing. */
 const UNRUN: ReadonlySet<string> = new Set(['denied', 'rejected', 'expired', 'cancelled', 'lapsed'])
 
-/** What one call stands for now. One that policy let in, or put to humans, is a call, whatever became of it. */
-export function shareOf({ proposal, status }: CallRecord, now: number): Share {
+/**
+ * The usage of one call now. It counts as a call if policy allowed it or asked people, whatever
+ * happened then.
+ */
+export function usageOf({ proposal, status }: CallRecord, now: number): Usage {
   const denied = status.state === 'denied' && status.approval === null ? 1 : 0
   const ran = status.state === 'running' ? now - status.claimedAt : 'took' in status ? (status.took ?? 0) : 0
   return {
@@ -74,32 +81,35 @@ export function shareOf({ proposal, status }: CallRecord, now: number): Share {
   }
 }
 
-/** Nobody was asked: what stood was enough, or a denial. */
+/** Standing answers were enough to allow or deny the call, so nobody was asked. */
 const settledByStanding = ({ answers, enough }: NonNullable<CallRecord['status']['approval']>): boolean =>
   answers.every(({ standing }) => standing !== undefined) &&
   (enough === true || answers.some(({ decision }) => decision === 'deny'))
 
-/** What one call stood for at a moment after it was proposed, told from what became of it. */
-function shareAt(record: CallRecord, at: number): Share {
+/** The usage of one call at an earlier time, reconstructed from its present record. */
+function usageAt(record: CallRecord, at: number): Usage {
   const { proposal, status } = record
-  const share = shareOf(record, at)
-  if (!('at' in status) || status.at <= at) return share
+  const usage = usageOf(record, at)
+  if (!('at' in status) || status.at <= at) return usage
   const began = status.at - (status.took ?? 0)
   return {
-    ...share,
+    ...usage,
     time_ms: status.took === undefined ? 0 : Math.max(0, at - began),
     spent: proposal.spent ?? 0,
   }
 }
 
-/** What a run had used before its call `n`, told from its calls. Proposals that were refused made no call, and are not known any more. */
+/**
+ * The usage of a run before its call `n`, computed from its calls. Refused proposals made no call,
+ * so they are missing.
+ */
 export function usedBefore(
   calls: readonly CallRecord[],
   { n, tool, createdAt }: CallRecord['proposal'],
 ): Counters {
   const before = calls.filter(({ proposal }) => proposal.n < n)
   return countersOf(
-    before.map((call) => shareAt(call, createdAt)),
+    before.map((call) => usageAt(call, createdAt)),
     tool.name,
   )
 }

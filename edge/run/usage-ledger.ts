@@ -7,8 +7,8 @@ import { agentQuestions, sessionObject } from '../bindings.ts'
 import type { Answered, CallRecord } from '../call/lifecycle.ts'
 import { hasEnded } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
-import type { AgentUse, Counters, Share, Used } from '../call/usage.ts'
-import { countersOf, shareOf, sum } from '../call/usage.ts'
+import type { AgentUse, Counters, Usage, Used } from '../call/usage.ts'
+import { countersOf, sum, usageOf } from '../call/usage.ts'
 import type { Asked, Knowing } from '../decision/proposal.ts'
 import { spentBy } from '../decision/proposal.ts'
 import type { Loaded } from '../directory/directory.ts'
@@ -49,7 +49,7 @@ const callOfKey = (key: string): number | undefined =>
   KEY_OF_CALL.test(key) ? Number(key.slice(2)) : undefined
 
 type ProposedUse = Omit<Asked, 'files'> & { key: string | null }
-type Totals = { ended: Map<string, Share>; live: Map<number, CallRecord> }
+type Totals = { ended: Map<string, Usage>; live: Map<number, CallRecord> }
 
 export class UsageLedger {
   readonly #env: Env
@@ -143,7 +143,7 @@ export class UsageLedger {
   ): Promise<void> {
     const released: Promise<void>[] = []
     if (record === null && session !== null) released.push(sessionObject(this.#env, run).release(place))
-    if (asks && (record === null || shareOf(record, 0).asks === 0))
+    if (asks && (record === null || usageOf(record, 0).asks === 0))
       released.push(agentQuestions(this.#env, run).asksNobody(place))
     await Promise.allSettled(released)
   }
@@ -188,7 +188,7 @@ export class UsageLedger {
     const { ended, live } = this.#count()
     const shares = [...live.values()]
       .filter(({ proposal }) => proposal.n !== known?.proposal.n)
-      .map((record) => shareOf(record, now))
+      .map((record) => usageOf(record, now))
     // A refused proposal makes no call and still counts as denied: only the run's row has that
     // number.
     const calls = row.allowed - (known === undefined ? 0 : 1)
@@ -211,18 +211,18 @@ export class UsageLedger {
       return
     }
     live.delete(record.proposal.n)
-    const share = shareOf(record, 0)
+    const share = usageOf(record, 0)
     const before = ended.get(share.tool)
     ended.set(share.tool, before === undefined ? share : sum(before, share))
   }
 
   /** For the session: what became of the calls under these keys; null where there is none. */
-  shares(keys: readonly string[]): Array<{ share: Share; ended: boolean } | null> {
+  shares(keys: readonly string[]): Array<{ share: Usage; ended: boolean } | null> {
     const now = Date.now()
     return keys.map((key) => {
       const n = callOfKey(key)
       const record = n === undefined ? this.#store.callByKey(key) : this.#store.call(n)
-      return record === undefined ? null : { share: shareOf(record, now), ended: hasEnded(record.status) }
+      return record === undefined ? null : { share: usageOf(record, now), ended: hasEnded(record.status) }
     })
   }
 }

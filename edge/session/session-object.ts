@@ -11,7 +11,7 @@ import type { Kept } from '../approvals/standing.ts'
 import type { Env } from '../bindings.ts'
 import { runObject, tenantObject } from '../bindings.ts'
 import type { Answered } from '../call/lifecycle.ts'
-import type { AgentUse, Counters, Share } from '../call/usage.ts'
+import type { AgentUse, Counters, Usage } from '../call/usage.ts'
 import { countersOf, sum } from '../call/usage.ts'
 import { eraseObject, openDatabase } from '../platform/database.ts'
 import { inGoodTime } from '../platform/deadline.ts'
@@ -27,7 +27,7 @@ const ANSWER_MS = 5_000
 const HOUR_MS = 3_600_000
 
 type Row = typeof open.$inferSelect
-type Shares = Array<{ share: Share; ended: boolean } | null>
+type Shares = Array<{ share: Usage; ended: boolean } | null>
 
 export class SessionObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
@@ -147,7 +147,7 @@ export class SessionObject extends DurableObject<Env> {
     const asked = await Promise.all(
       [...Map.groupBy(rows, ({ run }) => run)].map(([run, those]) => this.#ask(run, those)),
     )
-    const live: Share[] = []
+    const live: Usage[] = []
     this.ctx.storage.transactionSync(() => {
       for (const { row, found } of asked.flat()) {
         if (row.run === own?.run && row.key === own.key) continue
@@ -162,7 +162,7 @@ export class SessionObject extends DurableObject<Env> {
   }
 
   /** What has ended is summed once, with the end of its places. */
-  #close({ run, key }: Row, share: Share | undefined): void {
+  #close({ run, key }: Row, share: Usage | undefined): void {
     const gone = this.#db
       .delete(open)
       .where(and(eq(open.run, run), eq(open.key, key)))
