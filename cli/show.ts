@@ -2,7 +2,7 @@
 
 import type { Output as Answered } from '../shared/client.ts'
 import { broughtBy, type Plan } from '../shared/plan.ts'
-import { ISOLATE } from '../shared/statement.ts'
+import { EDGE_EXECUTOR, ISOLATE } from '../shared/statement.ts'
 import type { Approval, Call, Decision, Edit } from '../shared/wire.ts'
 import { standingInWords } from './standing.ts'
 import type { Paint } from './text.ts'
@@ -19,10 +19,14 @@ const brushFor = (state: string, paint: Paint) => (state === 'succeeded' ? paint
 const decided = ({ effect, policies, reason }: Decision): string =>
   `${effect}${policies.length === 0 ? '' : ` by ${policies.join(', ')}`}${reason === '' ? '' : `: ${reason}`}`
 
+/** Where a call runs that was asked to stop, and until when. */
+export const cancelling = ({ worker }: NonNullable<Call['running']>): string =>
+  worker === EDGE_EXECUTOR ? 'it runs at the edge, which is stopping it' : `it runs on worker ${worker} until its next heartbeat`
+
 const counted = (files: number): string => `${files} ${files === 1 ? 'file' : 'files'}`
 
 export function showCall(call: Call, paint: Paint): string {
-  const { id, tool, state, decision, approval, result, attestation } = call
+  const { id, tool, state, decision, approval, running, result, attestation } = call
   const took =
     call.ended_at_ms === undefined
       ? ''
@@ -37,6 +41,7 @@ export function showCall(call: Call, paint: Paint): string {
     ])
     if (state === 'awaiting_approval') rows.push(['', `an operator answers: countersign approvals approve ${approval.id}`])
   }
+  if (running?.cancel_requested === true) rows.push(['cancelling', cancelling(running)])
   if (call.edited !== undefined) rows.push(['changed', `an operator changed the arguments; what was proposed was ${call.edited.from}`])
   if (result?.error !== undefined)
     rows.push(['error', `${result.error.code}${result.error.detail === '' ? '' : `: ${result.error.detail}`}`])

@@ -3,7 +3,7 @@
 //
 //   proposed ─▶ denied
 //            ─▶ awaiting_approval ─▶ granted | rejected | expired | cancelled
-//            ─▶ granted ─▶ running ─▶ succeeded | failed | timed_out | indeterminate
+//            ─▶ granted ─▶ running ─▶ succeeded | failed | timed_out | cancelled | indeterminate
 //                       ─▶ lapsed | cancelled
 
 import type { Envelope } from '../shared/dsse.ts'
@@ -117,7 +117,7 @@ export type Event =
       kind: 'settled'
       worker: string
       fence: number
-      state: 'succeeded' | 'failed' | 'timed_out'
+      state: 'succeeded' | 'failed' | 'timed_out' | 'cancelled'
       error: string | null
       /** It was refused before anything of it began. */
       refused: boolean
@@ -145,6 +145,8 @@ export type Step = {
 
 const LIVE: ReadonlySet<CallState> = new Set(['awaiting_approval', 'granted', 'running'])
 export const hasEnded = (status: Status): status is Extract<Status, Ended> => !LIVE.has(status.state)
+/** Whether an ended call was claimed before it ended: a cancelled call may have run or not. */
+export const wasClaimed = (status: Status): boolean => 'took' in status && status.took !== undefined
 
 /** Applies one event. A refusal changes nothing and names what is (L4). */
 export function step(record: CallRecord | Proposal, event: Event, now: number): Result<Step> {
@@ -321,6 +323,7 @@ function settle(status: Status, event: Extract<Event, { kind: 'settled' }>, now:
   if (status.state !== 'running' || status.worker !== event.worker || status.fence !== event.fence)
     return refuse('stale_fence', `the call is ${status.state}`)
   const { state, error, finished, attestation } = event
+  if (state === 'cancelled' && !status.cancelRequested) return refuse('attestation_invalid', NOT_CANCELLED)
   const next = ended(state, status, now, { error, fence: status.fence, cancelRequested: status.cancelRequested })
   return ok({
     status: { ...next, finished, attestation } as Status, // `ended` made an ended status; the union can't say so
@@ -332,9 +335,13 @@ function settle(status: Status, event: Extract<Event, { kind: 'settled' }>, now:
   })
 }
 
+/** Why a report of `cancelled` is refused, in the words of the worker's operator. */
+export const NOT_CANCELLED = 'the statement says that the call was cancelled, but nobody asked the edge to cancel it'
+
 function cancel(status: Status, by: Canceller, now: number): Result<Step> {
   if (status.state === 'running') {
-    if (status.cancelRequested) return refuse('conflict', 'its end was asked for before; the worker is told with its next word')
+    if (status.cancelRequested)
+      return refuse('conflict', 'the call is already being cancelled; its worker learns of it at its next heartbeat')
     return ok({ status: { ...status, cancelRequested: true }, effects: ['notify'], journal: { kind: 'cancel_requested', body: { by } } })
   }
   const next = ended('cancelled', status as Live, now, { error: 'cancelled' }) // neither running nor ended: a live status

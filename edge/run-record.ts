@@ -95,6 +95,9 @@ export function callView(run: RunRecord, { proposal, status }: CallRecord, kept:
     ...(proposal.plan === null ? {} : { plan: proposal.plan }),
     ...(proposal.asked === undefined ? {} : { edited: { arguments: proposal.args, from: proposal.asked.digest } }),
     created_at_ms: proposal.createdAt,
+    ...(status.state === 'running'
+      ? { running: { worker: status.worker, since_ms: status.claimedAt, cancel_requested: status.cancelRequested } }
+      : {}),
     ...(hasEnded(status) ? { ended_at_ms: status.at, result: resultOf(status, kept) } : {}),
     ...(hasEnded(status) && status.attestation !== null ? { attestation: status.attestation } : {}),
   }

@@ -221,7 +221,8 @@ export class Work {
       if (status.state !== 'running' || status.worker !== worker.id || status.fence !== settlement.fence)
         return err(failure('stale_fence', `the call is ${status.state}`))
       const { plan } = record.proposal
-      const checked = checkSettlement(settlement, { worker, grant: status.grant, plan, now_ms: Date.now() })
+      const { grant, cancelRequested } = status
+      const checked = checkSettlement(settlement, { worker, grant, plan, cancelRequested, now_ms: Date.now() })
       if (!checked.ok) return checked
       const { statement, kept, ending } = checked.value
       const { execution } = statement.predicate

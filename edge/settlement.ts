@@ -13,16 +13,25 @@ import { err, ok } from '../shared/result.ts'
 import type { Facts, Grant } from '../shared/statement.ts'
 import { EDGE_EXECUTOR, endingOf, ISOLATE, STATEMENT_TYPE, Statement, statementOf } from '../shared/statement.ts'
 import type { Settlement } from '../shared/worker-wire.ts'
-import type { Attested, EndState, Finished } from './lifecycle.ts'
+import { type Attested, type EndState, type Finished, NOT_CANCELLED } from './lifecycle.ts'
 import type { Kept } from './run-record.ts'
 
 export type WorkerKey = { id: string; kid: string; x: string }
 export type Settling = { statement: Statement; kept: Kept; ending: ReturnType<typeof endingOf> }
 
 /** The edge’s own record of the call that a worker settles. */
-export type Expected = { readonly worker: WorkerKey; readonly grant: Envelope; readonly plan: Plan | null; readonly now_ms: number }
+export type Expected = {
+  readonly worker: WorkerKey
+  readonly grant: Envelope
+  readonly plan: Plan | null
+  readonly cancelRequested: boolean
+  readonly now_ms: number
+}
 
-export function checkSettlement({ envelope, output }: Settlement, { worker, grant: granted, plan, now_ms }: Expected): Result<Settling> {
+export function checkSettlement(
+  { envelope, output }: Settlement,
+  { worker, grant: granted, plan, cancelRequested, now_ms }: Expected,
+): Result<Settling> {
   const refuse = (detail: string, at?: readonly string[]) =>
     err(
       failure(
@@ -43,6 +52,7 @@ export function checkSettlement({ envelope, output }: Settlement, { worker, gran
   const { execution } = statement.predicate
   if (execution.outcome === null || execution.executor === EDGE_EXECUTOR || execution.executor === ISOLATE)
     return refuse('a worker has to name its own sandbox and an outcome', ['/predicate/execution/executor', '/predicate/execution/outcome'])
+  if (execution.outcome.kind === 'cancelled' && !cancelRequested) return refuse(NOT_CANCELLED, ['/predicate/execution/outcome'])
   const found = contradictions(statement, { grant: grantIn(granted), plan, now_ms })
   const [first] = found
   if (first !== undefined) {

@@ -1,6 +1,6 @@
 // What calls use up, and the sums of it that policies see. Pure; it keeps nothing, and knows of a call only what counts.
 
-import type { CallRecord } from './lifecycle.ts'
+import { type CallRecord, wasClaimed } from './lifecycle.ts'
 
 /** What one call, or all calls of one tool, stand for. */
 export type Share = {
@@ -45,7 +45,7 @@ export function countersOf(shares: Iterable<Share>, tool: string): Counters {
   return { calls: all.calls, denied: all.denied, time_ms: all.time_ms, asks: all.asks, tool: counted }
 }
 
-/** Endings of calls that nothing was spent for. */
+/** Endings of calls that spent nothing, unless a worker had claimed them. */
 const UNRUN: ReadonlySet<string> = new Set(['denied', 'rejected', 'expired', 'cancelled', 'lapsed'])
 
 /** What one call stands for now. One that policy let in, or put to humans, is a call, whatever became of it. */
@@ -57,7 +57,7 @@ export function shareOf({ proposal, status }: CallRecord, now: number): Share {
     calls: 1 - denied,
     denied,
     time_ms: Math.max(0, ran),
-    spent: UNRUN.has(status.state) ? 0 : (proposal.spent ?? 0),
+    spent: UNRUN.has(status.state) && !wasClaimed(status) ? 0 : (proposal.spent ?? 0),
     asks: status.approval === null || settledByStanding(status.approval) ? 0 : 1,
   }
 }

@@ -115,7 +115,7 @@ export const FAILURES = {
   capability_denied: caller(200, 'declare the capability in the manifest and publish anew; the call was not granted it'),
   spawn_failed: caller(200, 'name a program that is in the sandbox and executable; stderr says which is not'),
   runtime_failure: caller(200, 'read stderr and `outcome`: the program itself failed, or a signal ended it'),
-  cancelled: caller(200, 'nothing; it was cancelled on request'),
+  cancelled: caller(200, 'nothing to do: somebody asked to cancel it; if it had begun, its output up to then is kept'),
   sandbox_unavailable: us(200, 'run `countersign-worker doctor` on the host'),
   sandbox_failed: us(200, 'try again; if it stays, run `countersign-worker doctor` on the host, or report `detail` where a skill failed'),
   worker_lost: us(200, 'check what the tool did before trying again: its outcome is unknown'),

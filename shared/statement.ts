@@ -197,7 +197,7 @@ const NOT_STARTED: readonly number[] = [126, 127]
 const QUOTA_SIGNALS: readonly string[] = ['SIGXCPU', 'SIGXFSZ']
 
 /** How an outcome ends a call. `indeterminate` is not here: only the edge says it, when nobody saw the end. */
-export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 'timed_out'; error: Code | null } {
+export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 'timed_out' | 'cancelled'; error: Code | null } {
   switch (outcome.kind) {
     case 'exit':
       if (outcome.code === 0) return { state: 'succeeded', error: null }
@@ -220,8 +220,9 @@ export function endingOf(outcome: Outcome): { state: 'succeeded' | 'failed' | 't
     case 'skill_error':
     case 'capability_denied':
     case 'invalid_output':
-    case 'cancelled':
       return { state: 'failed', error: outcome.kind }
+    case 'cancelled':
+      return { state: 'cancelled', error: 'cancelled' }
     case 'refused':
       return { state: 'failed', error: outcome.code }
     case 'infra':

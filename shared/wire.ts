@@ -197,6 +197,8 @@ export const Call = z.strictObject({
   decision: Decision,
   approval: z.strictObject({ id: ApprovalId, status: z.string(), expires_at: Time, page: z.string() }).optional(),
   plan: Plan.optional(),
+  /** While it runs: on which worker (`edge` runs skills), since when, and whether somebody asked to cancel it. */
+  running: z.strictObject({ worker: z.string(), since_ms: Time, cancel_requested: z.boolean() }).optional(),
   /** An operator changed the arguments before saying yes: these run, and `digest` is theirs; `from` is that of what was proposed. */
   edited: z.strictObject({ arguments: z.record(z.string(), z.unknown()), from: Sha256 }).optional(),
   result: CallResult.optional(),

@@ -5,7 +5,7 @@ import type { RehearsedEffect } from '../../shared/routes/rehearsal.ts'
 import type { Decision } from '../../shared/wire.ts'
 import { decide, decideAgain } from '../decide.ts'
 import type { AgentPrincipal, Loaded, LoadedTool } from '../directory.ts'
-import type { Answered, CallRecord, Status } from '../lifecycle.ts'
+import { type Answered, type CallRecord, type Status, wasClaimed } from '../lifecycle.ts'
 import { isRead } from '../policy-reads.ts'
 import type { RunRecord } from '../run-record.ts'
 import type { Used } from '../usage.ts'
@@ -49,11 +49,13 @@ function recorded(status: Status): RehearsedEffect {
   return ask(yesOf(status).length === 0 || (status.state !== 'awaiting_approval' && status.state !== 'expired'))
 }
 
-/** Endings after which nobody can tell whether the answers that there were sufficed: a no, a withdrawal, another policy. */
+/** Endings that do not show whether the answers sufficed: a no, a cancel, another policy. A call that was claimed had enough of them. */
 const UNTOLD: ReadonlySet<string> = new Set(['rejected', 'cancelled', 'denied'])
 
-const yesOf = ({ approval, state }: Status): readonly Answered[] =>
-  approval === null || UNTOLD.has(state) ? [] : approval.answers.filter(({ decision }) => decision === 'approve')
+const yesOf = (status: Status): readonly Answered[] =>
+  status.approval === null || (UNTOLD.has(status.state) && !wasClaimed(status))
+    ? []
+    : status.approval.answers.filter(({ decision }) => decision === 'approve')
 
 type Said = { effect: RehearsedEffect; decision: Decision } | { not: Unrehearsable }
 

@@ -169,7 +169,10 @@ function byEdge(bundle: Bundle, to: Changes): Told {
   if (grant === null) throw new Error('nothing was granted')
   const output = { stdout: Buffer.from('4\n').toString('base64'), stderr: '' }
   const worker = { id: WORKER_ID, kid: kidOf(WORKER.x), x: WORKER.x }
-  const checked = checkSettlement({ fence: 1, envelope, output }, { worker, grant, plan: call.plan, now_ms: NOW + 1_000 })
+  const checked = checkSettlement(
+    { fence: 1, envelope, output },
+    { worker, grant, plan: call.plan, cancelRequested: true, now_ms: NOW + 1_000 },
+  )
   return checked.ok ? { ok: true, at: [] } : { ok: false, at: (checked.error.errors ?? []).map(({ at }) => at) }
 }
 

@@ -130,7 +130,7 @@ test('killed while a call talks: who follows comes again and hears the rest, not
   await follow(() => false)
   expect(Date.now() - asked).toBeLessThan(10_000)
   expect(events.map(told)).toContainEqual({ event: 'state', state: 'running', attempt: 1, cancel_requested: true })
-  expect(events.map(told).at(-1)).toMatchObject({ event: 'end', state: 'failed', error: { code: 'cancelled' } })
+  expect(events.map(told).at(-1)).toMatchObject({ event: 'end', state: 'cancelled', error: { code: 'cancelled' } })
   const { result } = await hurt.read(call)
   expect([joined(events, 'stdout').toString(), joined(events, 'stderr').toString()]).toEqual([result?.output, result?.stderr])
   const lines = result?.output.split('\n').slice(0, -1) ?? []

@@ -85,7 +85,7 @@ export const settled = (worker: string, fence: number, state: Settled['state'] =
   worker,
   fence,
   state,
-  error: state === 'succeeded' ? null : 'runtime_failure',
+  error: state === 'succeeded' ? null : state === 'cancelled' ? 'cancelled' : 'runtime_failure',
   refused: false,
   finished: { exit_code: 0, truncated: false, detail: '' },
   attestation: { id: `att_${RUN.slice(4)}_1`, execution_sha256: SHA, executor: 'peer', sandbox_enforcement: 'none' },

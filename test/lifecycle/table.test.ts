@@ -27,6 +27,7 @@ const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
   settled: [settled('w1', 1), T0],
   'settled as failed': [settled('w1', 1, 'failed'), T0],
   'settled as timed out': [settled('w1', 1, 'timed_out'), T0],
+  'settled as cancelled': [settled('w1', 1, 'cancelled'), T0],
   'settled after the lease': [settled('w1', 1), FAR],
   'settled by another': [settled('w2', 1), T0],
   'settled under an old fence': [settled('w1', 0), T0],
@@ -117,6 +118,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
     settled: 'succeeded · notify · succeeded',
     'settled as failed': 'failed · notify · failed',
     'settled as timed out': 'timed_out · notify · timed_out',
+    'settled as cancelled': 'attestation_invalid',
     'settled after the lease': 'succeeded · notify · succeeded',
     'settled by another': 'stale_fence',
     'settled under an old fence': 'stale_fence',
@@ -152,6 +154,17 @@ test.each(STATES)('L4 %s: each event leads where the table says, or is refused',
   expect(record.status.state).toBe(state)
   const seen = Object.fromEntries(Object.entries(EVENTS).map(([name, [event, now]]) => [name, outcome(record, event, now)]))
   expect(seen).toEqual(Object.fromEntries(Object.keys(EVENTS).map((name) => [name, expected(state, name)])))
+})
+
+test('a running call that someone asked to cancel ends cancelled, or as it would have ended without the request', () => {
+  const cancel: Event = { kind: 'cancel', by: { kind: 'agent', name: 'a' } }
+  const record = frozen({ proposal: proposal(), status: after(proposal(), ...WAYS.running, [cancel, T0]) })
+  const seen = Object.fromEntries(Object.entries(EVENTS).map(([name, [event, now]]) => [name, outcome(record, event, now)]))
+  expect(seen).toEqual({
+    ...EXPECTED.running,
+    cancel: 'conflict',
+    'settled as cancelled': 'cancelled · notify · cancelled',
+  })
 })
 
 test('what is not stored yet takes a proposal and nothing else', () => {

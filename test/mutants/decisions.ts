@@ -40,6 +40,7 @@ export const DECISIONS: readonly Held[] = [
         "expiresAt && false) return refuse('approval_expired', 'not enough people answered in time')\n  if (\n",
         'An approval is answered after it has expired.',
       ],
+      ["state === 'cancelled' && !status.cancelRequested", 'false', 'A worker ends a call as cancelled, though nobody asked to cancel it.'],
       [
         'const fence = status.fence + 1',
         'const fence = Math.max(1, status.fence)',

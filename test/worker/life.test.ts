@@ -157,7 +157,7 @@ test('a cancelled call hears of it from the next heartbeat, and is dead before t
   const beats = lone.edge.count('heartbeat')
   const { statement } = await lone.settled(call)
   expect(lone.edge.count('heartbeat') - beats).toBeLessThanOrEqual(1)
-  expect(statement.predicate).toMatchObject({ state: 'failed', error: 'cancelled', execution: { outcome: { kind: 'cancelled' } } })
+  expect(statement.predicate).toMatchObject({ state: 'cancelled', error: 'cancelled', execution: { outcome: { kind: 'cancelled' } } })
 })
 
 test('a cancelled call that talks hears of it at once', async () => {
