@@ -1,9 +1,11 @@
 // The edge as commands see it: input checked before it is sent, answers checked when they come, and every failure one `Trouble`.
 
+import type { z } from 'zod'
 import type { RouteName } from '../shared/api.ts'
 import { ROUTES } from '../shared/api.ts'
 import type { Input, Output, Problem } from '../shared/client.ts'
 import { bearer, client } from '../shared/client.ts'
+import { inOneLine, readAs } from '../shared/field-errors.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Route } from '../shared/routes/route.ts'
@@ -45,9 +47,9 @@ export function connect({ url, key }: Config): Api {
 
 function faultIn(route: Route, input: { params?: unknown; query?: unknown; body?: unknown }): string | undefined {
   for (const part of ['params', 'query', 'body'] as const) {
-    const read = route[part]?.safeParse(input[part] ?? (part === 'body' ? undefined : {}))
-    const [issue] = read?.error?.issues ?? []
-    if (issue !== undefined) return `\`${issue.path.join('.') || part}\`: ${issue.message}`
+    const schema: z.ZodType | undefined = route[part]
+    const read = schema === undefined ? undefined : readAs(schema, input[part] ?? (part === 'body' ? undefined : {}))
+    if (read?.ok === false) return inOneLine(read.error.slice(0, 1))
   }
   return undefined
 }

@@ -1,15 +1,14 @@
 // Whether a call's arguments fit the tool's schema, which has passed schemas.ts.
 
 import { failure } from '../shared/failures.ts'
-import { schemaCheck } from '../shared/fits-schema.ts'
+import { NOT_ALLOWED, schemaCheck } from '../shared/fits-schema.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Schema } from './schemas.ts'
 
 export type ArgumentCheck = (args: Record<string, unknown>) => Result<Record<string, unknown>>
 
-/** What stands where the schema lets nothing stand is said in the words of who calls, not of who wrote the schema. */
-const plain = (error: string): string => (error === 'False boolean schema.' ? 'is not an argument of the tool' : error)
+const plain = (message: string): string => (message === NOT_ALLOWED ? 'is not an argument of the tool' : message)
 
 /** Compiled once per tool version. */
 export function argumentCheck(schema: Schema): ArgumentCheck {

@@ -3,6 +3,7 @@
 
 import type { z } from 'zod'
 import { failure } from '../shared/failures.ts'
+import { readAs } from '../shared/field-errors.ts'
 import { readSignatureInput, signatureHolds } from '../shared/http-signature.ts'
 import { parseKey } from '../shared/ids.ts'
 import type { Json } from '../shared/json.ts'
@@ -126,17 +127,15 @@ export async function readForm(request: Request, lists?: readonly string[]): Pro
 
 /** `schema` applied; what does not fit is named by place. */
 export function shaped(schema: z.ZodType, value: Json | Record<string, string>, part: string): Result<unknown> {
-  const read = schema.safeParse(value)
-  if (read.success) return ok(read.data)
-  const errors = read.error.issues.slice(0, 16).map(({ path, message }) => ({ at: `/${path.map(String).join('/')}`, message }))
-  return err(failure('invalid_request', `the ${part} does not fit`, errors))
+  const read = readAs(schema, value)
+  return read.ok ? read : err(failure('invalid_request', `the ${part} is not as this route expects it`, read.error))
 }
 
 /** Ids in a path are matched before anything is looked up; what does not match does not exist. */
 export function parseParams(route: Route, params: Record<string, string>): Result<unknown> {
   if (route.params === undefined) return ok({})
   const read = route.params.safeParse(params)
-  return read.success ? ok(read.data) : err(failure('not_found', 'no such thing; check the id'))
+  return read.success ? ok(read.data) : err(failure('not_found', 'an id or a name in the path is not written as those are'))
 }
 
 /**

@@ -7,11 +7,12 @@
 //                       ─▶ lapsed | cancelled
 
 import type { Envelope } from '../shared/dsse.ts'
+import { type Failure, failure } from '../shared/failures.ts'
 import type { InputFile, OutputFiles } from '../shared/files.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Plan } from '../shared/plan.ts'
 import type { Result } from '../shared/result.ts'
-import { ok } from '../shared/result.ts'
+import { err, ok } from '../shared/result.ts'
 import type { CallState, ToolRef } from '../shared/statement.ts'
 import type { Approval, Decision, Edit, Shadowed } from '../shared/wire.ts'
 import { due, ended, refuse } from './endings.ts'
@@ -148,14 +149,21 @@ export const hasEnded = (status: Status): status is Extract<Status, Ended> => !L
 /** Whether an ended call was claimed before it ended: a cancelled call may have run or not. */
 export const wasClaimed = (status: Status): boolean => 'took' in status && status.took !== undefined
 
+/** Why an approval that does not wait for answers takes none. */
+export function whyNotAsked({ state, approval }: Status): Failure {
+  if (state === 'expired') return failure('approval_expired', 'not enough people answered in time')
+  if (state === 'cancelled' && approval?.enough !== true)
+    return failure('approval_cancelled', 'the call was cancelled before enough people had answered')
+  return failure('already_answered', `the call is ${state}`)
+}
+
 /** Applies one event. A refusal changes nothing and names what is (L4). */
 export function step(record: CallRecord | Proposal, event: Event, now: number): Result<Step> {
   if (!('status' in record)) return event.kind === 'proposed' ? ok(propose(event, now)) : refuse('conflict', 'the call is not stored yet')
   const { status, proposal } = record
   if (hasEnded(status)) {
     const answers = event.kind === 'answered' || event.kind === 'edited'
-    if (answers && status.state === 'expired') return refuse('approval_expired', 'not enough people answered in time')
-    return refuse(answers ? 'already_answered' : 'already_ended', `the call has ended: ${status.state}`)
+    return answers ? err(whyNotAsked(status)) : refuse('already_ended', `the call has ended: ${status.state}`)
   }
   switch (event.kind) {
     case 'proposed':
@@ -219,7 +227,7 @@ const granted = (decision: Decision, approval: AskRecord | null, now: number): S
 })
 
 function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'answered' }>, now: number): Result<Step> {
-  if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
+  if (status.state !== 'awaiting_approval') return err(whyNotAsked(status))
   if (now >= status.approval.expiresAt) return refuse('approval_expired', 'not enough people answered in time')
   if (
     status.approval.answers.some(({ by, since_ms, standing }) => by === answer.by && since_ms === answer.since_ms && standing === undefined)
@@ -245,7 +253,7 @@ function answer(status: Status, { answer, decision }: Extract<Event, { kind: 'an
 }
 
 function revokeLinks(status: Status, { by, of }: Extract<Event, { kind: 'links_revoked' }>): Result<Step> {
-  if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
+  if (status.state !== 'awaiting_approval') return err(whyNotAsked(status))
   const { linksRevoked = [] } = status.approval
   const all = of === null || linksRevoked === 'all'
   const approval = { ...status.approval, linksRevoked: all ? ('all' as const) : [...new Set([...linksRevoked, of])] }
@@ -255,7 +263,7 @@ function revokeLinks(status: Status, { by, of }: Extract<Event, { kind: 'links_r
 
 /** L3: what was said before was said to something else, and counts no more. What was asked about before never ran, and never can. */
 function edit({ status, proposal: before }: CallRecord, event: Extract<Event, { kind: 'edited' }>, now: number): Result<Step> {
-  if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
+  if (status.state !== 'awaiting_approval') return err(whyNotAsked(status))
   if (now >= status.approval.expiresAt) return refuse('approval_expired', 'not enough people answered in time')
   const { answer, edit, permitted } = event
   const { decision, prompt, proposal } = event.revised

@@ -3,9 +3,8 @@
 import { z } from 'zod'
 import { ROUTES } from '../shared/api.ts'
 import type { Code } from '../shared/failures.ts'
-import { FAILURES } from '../shared/failures.ts'
+import { entryOf, FAILURES } from '../shared/failures.ts'
 import type { Caller, Route } from '../shared/routes/route.ts'
-import { isForNow } from './problem.ts'
 
 type Schema = Record<string, unknown>
 
@@ -167,7 +166,9 @@ function problems({ failures, callers, body, action }: Route): Schema {
         status,
         {
           description: names.join(', '),
-          ...(isForNow(status) ? { headers: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } } } : {}),
+          ...(names.some((code) => entryOf(code).after_s !== undefined)
+            ? { headers: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } } }
+            : {}),
           content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
         },
       ]),

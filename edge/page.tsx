@@ -3,7 +3,7 @@
 
 import { raw } from 'hono/html'
 import type { Failure } from '../shared/failures.ts'
-import { FAILURES } from '../shared/failures.ts'
+import { adviceOf } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
@@ -359,15 +359,15 @@ export function Changes({ changes, more }: Pick<Edit, 'changes' | 'more'>) {
 }
 
 /** What was not done, why, and what to do now. */
-export function NotDone({ title, role, failure: { code, detail } }: { title: string; role: 'status' | 'alert'; failure: Failure }) {
+export function NotDone({ title, role, failure }: { title: string; role: 'status' | 'alert'; failure: Failure }) {
   return (
     <section class="outcome denied" role={role}>
       <h1>{title}</h1>
       <p>
-        <Prose text={detail} />.
+        <Prose text={failure.detail} />.
       </p>
       <p>
-        <strong>What to do:</strong> <Prose text={FAILURES[code].todo} />.
+        <strong>What to do:</strong> <Prose text={adviceOf(failure)} />.
       </p>
     </section>
   )

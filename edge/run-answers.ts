@@ -16,7 +16,7 @@ import { directoryOf } from './directory.ts'
 import type { Env } from './env.ts'
 import { sessionObject } from './env.ts'
 import type { Answered, CallRecord, Event } from './lifecycle.ts'
-import { withAnswer } from './lifecycle.ts'
+import { whyNotAsked, withAnswer } from './lifecycle.ts'
 import type { NewCall } from './proposal.ts'
 import { byHumans, decideAnew, judgeAgain } from './proposal.ts'
 import type { Redaction } from './redaction.ts'
@@ -211,7 +211,7 @@ export class Answers {
     if (giver === undefined) return err(NO_OPERATOR)
     const record = this.#store.call(n)
     if (record === undefined || record.status.approval === null) return err(NO_APPROVAL)
-    if (record.status.state !== 'awaiting_approval') return err(failure('already_answered', `the call is ${record.status.state}`))
+    if (record.status.state !== 'awaiting_approval') return err(whyNotAsked(record.status))
     const given: Answered = { by, since_ms: giver.since, decision: 'approve', channel, scope: 'once', reason: '', at_ms: Date.now() }
     const changed = this.#revised(directory, row, record, null, given, args)
     if (!changed.ok) return changed

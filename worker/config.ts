@@ -6,6 +6,7 @@ import { isIPv4 } from 'node:net'
 import { availableParallelism } from 'node:os'
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
+import { inOneLine, readAs } from '../shared/field-errors.ts'
 import { PATTERNS } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { Limits, Tier } from '../shared/plan.ts'
@@ -107,10 +108,8 @@ export function readConfig(path: string, environment: Environment = process.env)
     return err(`the configuration \`${path}\` is not JSON; mend it`)
   }
   if (typeof file !== 'object' || file === null) return err(`the configuration \`${path}\` is not a JSON object; mend it`)
-  const read = Config.safeParse({ ...file, ...overrides(environment) })
-  if (read.success) return ok(read.data)
-  const faults = read.error.issues.map(({ path: at, message }) => `\`${at.join('.') || '(the whole)'}\`: ${message}`)
-  return err(`the configuration \`${path}\` can't be used: ${faults.join('; ')}`)
+  const read = readAs(Config, { ...file, ...overrides(environment) })
+  return read.ok ? read : err(`the configuration \`${path}\` can't be used; ${inOneLine(read.error)}`)
 }
 
 /** What the environment sets wins over the file. A number that is none is left as it came, for the schema to name. */

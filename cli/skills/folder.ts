@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { parse as parseToml, TomlError } from 'smol-toml'
 import { z } from 'zod'
 import type { FieldError } from '../../shared/failures.ts'
+import { readAs } from '../../shared/field-errors.ts'
 import { BODY, parseJson, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
@@ -75,15 +76,12 @@ function readManifest(path: string, bytes: Uint8Array): Result<UnboundManifest, 
   if (dated !== undefined) return refused(path, [{ at: place(text, dated), message: 'a date is no JSON; write it as a text' }])
   const strict = parseJson(Buffer.from(JSON.stringify(value)), BODY)
   if (!strict.ok) return err(trouble('invalid_manifest', `\`${path}\`: ${strict.error.detail}`))
-  const read = UnboundManifest.safeParse(strict.value)
-  if (read.success) return ok(read.data)
-  const errors = read.error.issues.flatMap((issue): FieldError[] => {
-    const at = issue.path.map(String)
-    return issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => ({ at: place(text, [...at, key]), message: 'there is no such field' }))
-      : [{ at: place(text, at), message: issue.message }]
-  })
-  return refused(path, errors)
+  const read = readAs(UnboundManifest, strict.value)
+  if (read.ok) return read
+  return refused(
+    path,
+    read.error.map(({ at, message }) => ({ at: place(text, at.split('/').slice(1)), message })),
+  )
 }
 
 const refused = (path: string, errors: readonly FieldError[]) =>

@@ -3,6 +3,7 @@
 
 import { kidOf, signedByExactly } from '../../shared/dsse.ts'
 import { failure } from '../../shared/failures.ts'
+import { readAs } from '../../shared/field-errors.ts'
 import { BODY, canonical, parseJson, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
@@ -32,12 +33,9 @@ export function open(packed: SkillPackage, publishers: Publishers, pin: string |
   const bytes = Buffer.from(packed.payload, 'base64')
   const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
   if (!parsed.ok) return refused(`the payload is not JSON: ${parsed.error.detail}`)
-  const read = SkillPayload.safeParse(parsed.value)
-  if (!read.success) {
-    const errors = read.error.issues.slice(0, 16).map(({ path, message }) => ({ at: `/${path.map(String).join('/')}`, message }))
-    return err(failure('invalid_skill', 'the manifest does not fit', errors))
-  }
-  const { manifest, component } = read.data
+  const read = readAs(SkillPayload, parsed.value)
+  if (!read.ok) return err(failure('invalid_skill', 'the manifest is not as it must be', read.error))
+  const { manifest, component } = read.value
   const [signature] = packed.signatures
   const keys = publishers.get(manifest.publisher) ?? (pin === null ? [] : [pin])
   const key = keys.find((x) => kidOf(x) === signature?.keyid)
@@ -49,7 +47,7 @@ export function open(packed: SkillPackage, publishers: Publishers, pin: string |
     return refused(`the manifest is longer than ${LIMITS.skill_manifest_bytes} characters; say less in descriptions and schemas`)
   const code = Buffer.from(component, 'base64')
   if (code.toString('base64') !== component) return refused('the component is not base64 in its one spelling')
-  const contents = checkContents(read.data, code)
+  const contents = checkContents(read.value, code)
   return contents.ok
     ? ok({ manifest, component: code, contents: contents.value, payload: bytes, digest: sha256(bytes), key, sig: signature.sig })
     : contents

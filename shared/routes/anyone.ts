@@ -71,7 +71,7 @@ export const ANYONE = routes({
     summary: 'The answer given on that page',
     status: 200,
     result: z.string(),
-    failures: ['link_invalid', 'link_revoked', 'approval_expired', 'already_answered', 'cross_origin', 'forbidden'],
+    failures: ['link_invalid', 'link_revoked', 'approval_expired', 'approval_cancelled', 'already_answered', 'cross_origin', 'forbidden'],
   },
   followApproval: {
     method: 'GET',

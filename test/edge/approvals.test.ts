@@ -223,7 +223,7 @@ test('P11 yes, no, cancel and expiry at the same moment, eighty times: one wins,
         'approval_requested expired → expired, expired',
       ]).toContain(told)
       expect(ended.attestation?.executor).toBe('edge')
-      expect(refusal(await answer(call.approval.id, 'approve'))).toMatch(/^4(09 already_answered|10 approval_expired)$/)
+      expect(refusal(await answer(call.approval.id, 'approve'))).toMatch(/^4(09 already_answered|10 approval_(expired|cancelled))$/)
     }
   }
   expect(seen.size).toBeGreaterThan(1)

@@ -33,7 +33,7 @@ test('a call that waits for a human is cancelled; its approval is gone from the 
     result: { ok: false, error: { code: 'cancelled' } },
   })
   expect(refusal(await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }))).toBe(
-    '409 already_answered',
+    '410 approval_cancelled',
   )
   expect((await fetch(link)).status).toBe(200)
   await eventually('the inbox knows', async () =>

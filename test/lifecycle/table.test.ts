@@ -137,7 +137,7 @@ const EXPECTED: Readonly<Record<'awaiting_approval' | 'granted' | 'running', Rea
 function expected(state: State, event: string): string {
   if (state === 'awaiting_approval' || state === 'granted' || state === 'running') return EXPECTED[state][event] ?? 'not in the table'
   if (!['answered', 'edited'].includes(EVENTS[event]?.[0].kind ?? '')) return 'already_ended' // L4
-  return state === 'expired' ? 'approval_expired' : 'already_answered'
+  return state === 'expired' ? 'approval_expired' : state === 'cancelled' ? 'approval_cancelled' : 'already_answered'
 }
 
 const recordIn = (state: State): CallRecord => frozen({ proposal: proposal(), status: after(proposal(), ...WAYS[state]) })
