@@ -1,9 +1,9 @@
 // What a request gets that no route takes, or that its route does not take as it is: JSON for programs, a page for people in a browser.
 
 import { ROUTES } from '../shared/api.ts'
-import { entryOf, type Failure, failure } from '../shared/failures.ts'
+import { adviceOf, entryOf, type Failure, failure } from '../shared/failures.ts'
 import type { Caller, Route } from '../shared/routes/route.ts'
-import { html, NotDone, Page } from './page.tsx'
+import { html, Page, Prose } from './page.tsx'
 import { problem } from './problem.ts'
 
 /** A browser says that it takes pages. Below `/v1/` there are none. */
@@ -18,22 +18,27 @@ export function refusal(request: Request, why: Failure, headers: Record<string, 
 }
 
 function RefusalPage({ failure: why }: { failure: Failure }) {
+  const title = TITLES[why.code] ?? 'That was not done'
   return (
-    <Page title={TITLES[why.code] ?? 'Not done'}>
-      <NotDone title={TITLES[why.code] ?? 'That was not done'} role="status" failure={why} />
-      <p>
-        <a class="back" href="/console">
-          Open the console
-        </a>
-      </p>
-      <p>
-        <a class="back" href="/docs">
-          Read the documentation of the API
-        </a>
-      </p>
+    <Page title={title} sheet={LINK}>
+      <section class="outcome pending" role="status">
+        <h1>{title}</h1>
+        <p>
+          <Prose text={why.detail} />.
+        </p>
+        <p>
+          <strong>What to do:</strong> <Prose text={adviceOf(why)} />.
+        </p>
+      </section>
+      <a class="back" href="/console">
+        Open the console
+      </a>
     </Page>
   )
 }
+
+/** As large as a thumb. */
+const LINK = '.back{display:inline-flex;align-items:center;min-height:2.75rem}'
 
 const TITLES: Partial<Record<Failure['code'], string>> = { not_found: 'No such page', method_not_allowed: 'No such page' }
 

@@ -84,7 +84,11 @@ test('D2 T02 keys of small order or in another spelling can’t be enrolled, giv
     const put = await desk.root('putPublisher', { params: { name: publisher }, body: { keys: [x] } })
     expect([name, refusal(put)]).toEqual([name, '400 invalid_request'])
     const pinned = await desk.root('publishSkill', { query: { pin: x }, body: UNREAD })
-    expect([name, refusal(pinned), pinned.ok || pinned.error.detail]).toEqual([name, '400 invalid_request', 'the query is not as this route expects it'])
+    expect([name, refusal(pinned), pinned.ok || pinned.error.detail]).toEqual([
+      name,
+      '400 invalid_request',
+      'the query is not as this route expects it',
+    ])
   }
   const sound = newSigner().x
   granted(await desk.root('putPublisher', { params: { name: publisher }, body: { keys: [sound] } }))
