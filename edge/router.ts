@@ -46,6 +46,7 @@ import {
 import { problem } from './http/problem.ts'
 import { headersOf } from './http/response-headers.ts'
 import { governs } from './installation/installation.ts'
+import { refusal, unrouted, wrongKey } from './pages/unrouted.tsx'
 import { logError } from './platform/error-log.ts'
 
 const VERBS: Verbs<RouteName> = {
@@ -79,7 +80,7 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
     const { raw } = context.req
     const incoming = await admit(route, raw, context.req.param(), context.env)
     const done = incoming.ok ? await verb({ env: context.env, request: raw, ...incoming.value }) : incoming
-    if (!done.ok) return problem(done.error)
+    if (!done.ok) return route.media === 'text/html' ? refusal(raw, done.error) : problem(done.error)
     if (done.value instanceof Response) return done.value
     return new Response(JSON.stringify(done.value), {
       status: route.status,
@@ -159,8 +160,7 @@ async function identify(
   if (!identified.ok) return identified
   const { principal, directory } = identified.value
   if (directory.state === 'suspended' && action === 'worker.claim') return err(SUSPENDED) // running calls may finish
-  if (!callers.includes(KINDS[principal.kind]))
-    return err(failure('forbidden', `this route is for ${callers.join(' or ')}s`))
+  if (!callers.includes(KINDS[principal.kind])) return err(wrongKey(KINDS[principal.kind], callers))
   // Where the table names no action, the decision is the verb's own work: a proposed call.
   const may = action === null ? ok(true) : permitted(directory, principal, action)
   return may.ok ? identified : may
@@ -180,17 +180,12 @@ const knock = (
     ? claimant(request, env)
     : identify(route, request, new Uint8Array(), env, pathParams)
 
-app.notFound((context) => {
-  const allowed = Object.values(ROUTES as Record<string, Route>).filter(({ path }) =>
-    new RegExp(`^${path.replace(/\./g, '\\.').replace(/\{\w+\}/g, '[^/]+')}$`).test(context.req.path),
-  )
-  if (allowed.length === 0) return problem(failure('not_found', 'no such route; see /docs'))
-  const methods = allowed.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
-  return problem(failure('method_not_allowed', `use ${methods}`), { allow: methods })
-})
+app.notFound((context) => unrouted(context.req.raw))
 
-app.onError((error) => {
+app.onError((error, context) => {
   const instance = crypto.randomUUID()
   logError(instance, error)
-  return problem(failure('internal', `something of ours broke: ${instance}`), { 'x-instance': instance })
+  return refusal(context.req.raw, failure('internal', `something of ours broke: ${instance}`), {
+    'x-instance': instance,
+  })
 })

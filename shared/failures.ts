@@ -6,11 +6,24 @@ type Entry = {
   readonly fault: 'caller' | 'policy' | 'us'
   readonly retry: boolean
   readonly todo: string
+  /** Refused for now: when to try again. */
+  readonly after_s?: number
+  /** It is also how a call ends, which is no refusal: the call is answered as usual and names the code in its result. */
+  readonly ends?: true
 }
 
 const caller = (status: number, todo: string): Entry => ({ status, fault: 'caller', retry: false, todo })
 const policy = (status: number, todo: string): Entry => ({ status, fault: 'policy', retry: false, todo })
 const us = (status: number, todo: string): Entry => ({ status, fault: 'us', retry: true, todo })
+/** Tells how a call ended; the request that asks about the call succeeds. */
+const ending = (fault: Entry['fault'], todo: string): Entry => ({ status: 200, fault, retry: false, todo })
+const forNow = (status: 429 | 503, fault: Entry['fault'], after_s: number, todo: string): Entry => ({
+  status,
+  fault,
+  retry: true,
+  after_s,
+  todo,
+})
 
 export const FAILURES = {
   // Input
@@ -28,8 +41,8 @@ export const FAILURES = {
   json_forbidden_key: caller(400, 'rename the member; `__proto__` and its kin are refused'),
   json_bad_text: caller(400, 'send valid UTF-8 without U+0000 or lone surrogates'),
   unsupported_media_type: caller(415, 'send `content-type: application/json`'),
-  invalid_request: caller(400, 'mend the fields that `errors` names'),
-  invalid_arguments: caller(422, 'mend what `detail` and `errors` name; `GET /v1/tools` shows the schema'),
+  invalid_request: caller(400, 'correct the fields that `errors` names'),
+  invalid_arguments: caller(422, 'correct what `detail` and `errors` name; `GET /v1/tools` shows the schema'),
   invalid_schema: caller(
     422,
     'use a plain JSON Schema 2020-12 without patterns, remote references or unknown formats',
@@ -70,13 +83,8 @@ export const FAILURES = {
     'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant',
   ),
   signed_out: caller(401, 'sign in with an operator key'),
-  too_many_tries: { status: 429, fault: 'caller', retry: true, todo: 'wait a minute, then try again' },
-  too_many_streams: {
-    status: 429,
-    fault: 'caller',
-    retry: true,
-    todo: 'close pages that you have open, or streams, then try again',
-  },
+  too_many_tries: forNow(429, 'caller', 60, 'wait a minute, then try again'),
+  too_many_streams: forNow(429, 'caller', 5, 'close pages that you have open, or streams, then try again'),
   bad_signature: caller(401, 'sign the request as an enrolled worker; run `countersign-worker doctor`'),
   slack_refused: caller(
     401,
@@ -88,10 +96,13 @@ export const FAILURES = {
   forbidden: policy(403, 'ask an operator for a policy that permits this action'),
   cross_origin: caller(403, 'answer from the page itself'),
   tenant_suspended: policy(403, 'ask the operator of the installation to resume the tenant'),
-  not_found: caller(404, 'check the id; it may belong to another tenant'),
+  not_found: caller(
+    404,
+    'check the id; ids of another tenant, or of something that was removed, are not found',
+  ),
   method_not_allowed: caller(405, 'use a method that the `allow` header lists'),
   // The life of a call
-  denied: policy(403, 'read `decision.reason`; ask an operator if it should be allowed'),
+  denied: { ...policy(403, 'read `decision.reason`; ask an operator if it should be allowed'), ends: true },
   already_ended: caller(409, 'read the call; it has ended and stays as it is'),
   already_claimed: caller(409, 'drop it; another worker has it'),
   already_answered: caller(409, 'read the approval; it has been answered'),
@@ -111,7 +122,8 @@ export const FAILURES = {
     409,
     'look at the approval again and answer with its `digest`; an operator has changed the arguments',
   ),
-  approval_expired: caller(410, 'have the agent propose the call again'),
+  approval_expired: { ...caller(410, 'have the agent propose the call again'), ends: true },
+  approval_cancelled: caller(410, 'nothing to do: the call was cancelled, so it will not run'),
   link_invalid: caller(401, 'open the link from the message again, unchanged'),
   link_revoked: caller(
     410,
@@ -119,19 +131,26 @@ export const FAILURES = {
   ),
   run_ended: caller(409, 'make a new run'),
   run_cancelled: caller(409, 'make a new run'),
-  too_many_pending: policy(429, 'wait until an operator has answered the pending approvals'),
-  queue_full: us(
+  too_many_pending: forNow(
+    429,
+    'policy',
+    30,
+    'try again after an operator has answered one of the approvals that this run waits for',
+  ),
+  queue_full: forNow(
     503,
+    'us',
+    1,
     'propose it again after `retry-after`; if it stays, start more workers in the pool, or have fewer calls of skills at once',
   ),
-  budget_spent: policy(403, 'make a new run, or ask an operator for a larger budget'),
-  policy_error: policy(403, 'ask an operator to mend the policy that errs'),
-  egress_denied: policy(403, 'name only hosts that the tool lists'),
-  secret_in_run_folder: policy(
-    403,
+  budget_spent: ending('policy', 'make a new run, or ask an operator for a larger budget'),
+  policy_error: ending('policy', 'ask an operator to mend the policy that errs'),
+  egress_denied: ending('policy', 'name only hosts that the tool lists'),
+  secret_in_run_folder: ending(
+    'policy',
     'register the tool with `"workspace": "call"`, or have its proxy add the value (`credentials`)',
   ),
-  workspace_scope_denied: policy(403, 'name a folder inside the workspace: relative, without `..`'),
+  workspace_scope_denied: ending('policy', 'name a folder inside the workspace: relative, without `..`'),
   attestation_invalid: caller(
     422,
     'settle with the statement that the grant describes, signed by the claiming worker',
@@ -179,7 +198,10 @@ export const FAILURES = {
   ),
   spawn_failed: caller(200, 'name a program that is in the sandbox and executable; stderr says which is not'),
   runtime_failure: caller(200, 'read stderr and `outcome`: the program itself failed, or a signal ended it'),
-  cancelled: caller(200, 'nothing; it was cancelled on request'),
+  cancelled: caller(
+    200,
+    'nothing to do: somebody asked to cancel it; if it had begun, its output up to then is kept',
+  ),
   sandbox_unavailable: us(200, 'run `countersign-worker doctor` on the host'),
   sandbox_failed: us(
     200,
@@ -194,22 +216,27 @@ export const FAILURES = {
   },
   never_claimed: us(200, 'propose it again; where it needs a worker, first check that one of its pool runs'),
   // Us
-  unavailable: us(503, 'try again shortly'),
+  unavailable: forNow(503, 'us', 1, 'try again shortly'),
   internal: us(500, 'report it with the `instance` of this answer'),
 } as const satisfies Record<string, Entry>
 
 export type Code = keyof typeof FAILURES
+export const entryOf = (code: Code): Entry => FAILURES[code]
 
 /** One refusal. `detail` is a sentence for the one who must mend it; it never holds a secret or another tenant's name. */
 export type Failure = {
   readonly code: Code
   readonly detail: string
   readonly errors?: readonly FieldError[]
+  /** What to do in this very case, where the advice of the code is too general. */
+  readonly todo?: string
   /** What nonces of workers' signatures have to begin with. */
   readonly epoch?: string
 }
 /** `hint`: what was probably meant, where that can be told. */
 export type FieldError = { readonly at: string; readonly message: string; readonly hint?: string }
+
+export const adviceOf = ({ code, todo }: Failure): string => todo ?? FAILURES[code].todo
 
 export const failure = (code: Code, detail: string, errors?: readonly FieldError[]): Failure =>
   errors === undefined ? { code, detail } : { code, detail, errors }

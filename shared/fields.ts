@@ -21,4 +21,4 @@ export const Opaque = z
   .string()
   .min(1)
   .max(128)
-  .regex(/^[\x21-\x7e]+$/)
+  .regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without spaces')

@@ -10,6 +10,7 @@ import { PATTERNS } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { Limits, Tier } from '../shared/plan/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
+import { inOneLine, readAs } from '../shared/schema/field-errors.ts'
 import { readAuthorities } from './sandbox/network/trusted-cas.ts'
 import { faultOf, OwnProfiles } from './sandbox/plan/operator-profiles.ts'
 
@@ -119,12 +120,8 @@ export function readConfig(path: string, environment: Environment = process.env)
   }
   if (typeof file !== 'object' || file === null)
     return err(`the configuration \`${path}\` is not a JSON object; mend it`)
-  const read = Config.safeParse({ ...file, ...overrides(environment) })
-  if (read.success) return ok(read.data)
-  const faults = read.error.issues.map(
-    ({ path: at, message }) => `\`${at.join('.') || '(the whole)'}\`: ${message}`,
-  )
-  return err(`the configuration \`${path}\` can't be used: ${faults.join('; ')}`)
+  const read = readAs(Config, { ...file, ...overrides(environment) })
+  return read.ok ? read : err(`the configuration \`${path}\` can't be used; ${inOneLine(read.error)}`)
 }
 
 /** What the environment sets wins over the file. A number that is none is left as it came, for the schema to name. */

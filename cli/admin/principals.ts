@@ -81,6 +81,12 @@ const putAgent = command({
     }
     const said = { ...lists, pool: flags.pool }
     const given = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined))
+    if (!('tools' in read.value) && given['tools'] === undefined)
+      return err(
+        usage(
+          "`--tools` is missing: list the tools that the agent may call (`--tools text.stats,http.fetch`), or allow all (`--tools '*'`)",
+        ),
+      )
     const spec = fitting(AgentSpec, { ...read.value, ...given }, 'the agent')
     if (!spec.ok) return spec
     const put = await api('putAgent', { params: { name }, body: spec.value })

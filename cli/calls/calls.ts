@@ -13,7 +13,7 @@ import type { Paint } from '../shell/terminal-text.ts'
 import { columns, inline, json, listing, time } from '../shell/terminal-text.ts'
 import { FILE_FLAG, namesOf, putFiles, readFiles } from './call-files.ts'
 import { followed, followOne } from './follow.ts'
-import { rawOutput, showCall, went } from './render.ts'
+import { cancelling, rawOutput, showCall, went } from './render.ts'
 
 const WAIT = { value: 'S', what: `seconds to wait for its end (at most ${LIMITS.wait_s})` } as const
 const RAW = { what: 'only what the program printed, byte for byte; not to a terminal' } as const
@@ -102,17 +102,36 @@ const showOne = command({
   },
 })
 
+const cancelled = (call: Call, paint: Paint) =>
+  ok({
+    ok: call.state === 'cancelled' || call.running !== undefined,
+    json: call,
+    text: showCall(call, paint),
+  })
+
 const cancelOne = command({
   words: ['calls', 'cancel'],
   args: CALL,
-  flags: {},
-  does: 'Cancel a call; a running process is killed',
+  flags: {
+    wait: { ...WAIT, what: `${WAIT.what}; ${DEFAULT_WAIT_S} if you say nothing, and 0 to return at once` },
+  },
+  does: 'Cancel a call; if it runs, its worker stops it at its next heartbeat',
   key: 'either',
-  async run({ args, api, paint }) {
+  exits: '0 it is cancelled, or is being stopped; 1 it ended otherwise first',
+  async run({ args, flags, api, paint, live }) {
     const params = whole(args.CALL)
     if (!params.ok) return params
-    const read = await api('cancelCall', { params: params.value })
-    return read.ok ? ok({ ok: true, json: read.value, text: showCall(read.value, paint) }) : read
+    const wait = readWait(flags.wait, DEFAULT_WAIT_S)
+    if (!wait.ok) return wait
+    const asked = await api('cancelCall', { params: params.value })
+    if (!asked.ok) return asked
+    const { running } = asked.value
+    if (running === undefined || wait.value === 0) return cancelled(asked.value, paint)
+    const { note, until } = live()
+    note(`cancelling; ${cancelling(running)}`)
+    const ended = await api('readCall', { params: params.value, wait: wait.value, signal: until })
+    if (!ended.ok && !until.aborted) return ended
+    return cancelled(ended.ok ? ended.value : asked.value, paint)
   },
 })
 

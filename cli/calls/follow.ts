@@ -78,7 +78,9 @@ class Telling {
     if (state === 'awaiting_approval') return `${this.#paint.warn(state)}\n`
     if (state === 'granted' && attempt > 0)
       return `${this.#flush()}${this.#paint.warn('its worker was lost; it is run again from its beginning')}\n`
-    return state === 'running' && cancel_requested ? `${this.#paint.warn('its end was asked for')}\n` : ''
+    return state === 'running' && cancel_requested
+      ? `${this.#paint.warn('cancelling: it runs until its worker stops it')}\n`
+      : ''
   }
 
   /** A line that its program writes over, as progress often is, is a line: none waits for the last of them, and none is lost. */

@@ -1,6 +1,6 @@
 // Renders calls and decisions as text. What others wrote is on its own line or behind a bar, with control characters escaped.
 
-import { ISOLATE } from '../../shared/evidence/statement.ts'
+import { EDGE_EXECUTOR, ISOLATE } from '../../shared/evidence/statement.ts'
 import { broughtBy, type Plan } from '../../shared/plan/plan.ts'
 import type { Output as Answered } from '../../shared/routes/client.ts'
 import type { Call, Decision } from '../../shared/wire/calls.ts'
@@ -19,8 +19,14 @@ const brushFor = (state: string, paint: Paint) =>
 const decided = ({ effect, policies, reason }: Decision): string =>
   `${effect}${policies.length === 0 ? '' : ` by ${policies.join(', ')}`}${reason === '' ? '' : `: ${reason}`}`
 
+/** Where a call runs that was asked to stop, and until when. */
+export const cancelling = ({ worker }: NonNullable<Call['running']>): string =>
+  worker === EDGE_EXECUTOR
+    ? 'it runs at the edge, which is stopping it'
+    : `it runs on worker ${worker} until its next heartbeat`
+
 export function showCall(call: Call, paint: Paint): string {
-  const { id, tool, state, decision, approval, result, attestation } = call
+  const { id, tool, state, decision, approval, running, result, attestation } = call
   const took =
     call.ended_at_ms === undefined
       ? ''
@@ -36,6 +42,7 @@ export function showCall(call: Call, paint: Paint): string {
     if (state === 'awaiting_approval')
       rows.push(['', `an operator answers: countersign approvals approve ${approval.id}`])
   }
+  if (running?.cancel_requested === true) rows.push(['cancelling', cancelling(running)])
   if (call.edited !== undefined)
     rows.push(['changed', `an operator changed the arguments; what was proposed was ${call.edited.from}`])
   if (result?.error !== undefined)

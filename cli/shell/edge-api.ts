@@ -1,5 +1,6 @@
 // The edge as commands see it: input checked before it is sent, answers checked when they come, and every failure one `Trouble`.
 
+import type { z } from 'zod'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { RouteName } from '../../shared/routes/all.ts'
@@ -7,6 +8,7 @@ import { ROUTES } from '../../shared/routes/all.ts'
 import type { Input, Output, Problem } from '../../shared/routes/client.ts'
 import { bearer, client } from '../../shared/routes/client.ts'
 import type { Route } from '../../shared/routes/route.ts'
+import { inOneLine, readAs } from '../../shared/schema/field-errors.ts'
 import type { Trouble } from './command.ts'
 import { trouble, usage } from './command.ts'
 import type { Config } from './config.ts'
@@ -52,9 +54,10 @@ function faultIn(
   input: { params?: unknown; query?: unknown; body?: unknown },
 ): string | undefined {
   for (const part of ['params', 'query', 'body'] as const) {
-    const read = route[part]?.safeParse(input[part] ?? (part === 'body' ? undefined : {}))
-    const [issue] = read?.error?.issues ?? []
-    if (issue !== undefined) return `\`${issue.path.join('.') || part}\`: ${issue.message}`
+    const schema: z.ZodType | undefined = route[part]
+    const read =
+      schema === undefined ? undefined : readAs(schema, input[part] ?? (part === 'body' ? undefined : {}))
+    if (read?.ok === false) return inOneLine(read.error.slice(0, 1))
   }
   return undefined
 }

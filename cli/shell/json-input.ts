@@ -1,12 +1,14 @@
 // What people write as JSON, in files or on the command line: specifications of operators, arguments of calls. Read strictly, and held
 // against the wire's own schemas before they are sent. And the ids of calls, which hold their run.
 
+import type { z } from 'zod'
 import type { Json } from '../../shared/bytes/json.ts'
 import { parseJson } from '../../shared/bytes/json.ts'
 import { PATTERNS, split } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
+import { inOneLine, readAs } from '../../shared/schema/field-errors.ts'
 import type { Trouble } from './command.ts'
 import { usage } from './command.ts'
 import { readBytes, readJson } from './files.ts'
@@ -20,22 +22,9 @@ export function readRecord(path: string): Result<Record<string, Json>, Trouble> 
     : err(usage(`\`${path}\` is to hold one JSON object`))
 }
 
-type Parses<T> = {
-  safeParse: (
-    value: unknown,
-  ) =>
-    | { success: true; data: T }
-    | { success: false; error: { issues: readonly { path: PropertyKey[]; message: string }[] } }
-}
-export function fitting<T>(schema: Parses<T>, value: unknown, of: string): Result<T, Trouble> {
-  const read = schema.safeParse(value)
-  if (read.success) return ok(read.data)
-  const [issue] = read.error.issues
-  return err(
-    usage(
-      `${of} does not fit: \`${issue?.path.join('.') || '(the whole)'}\`: ${issue?.message ?? 'unknown'}`,
-    ),
-  )
+export function fitting<T>(schema: z.ZodType<T>, value: unknown, of: string): Result<T, Trouble> {
+  const read = readAs(schema, value)
+  return read.ok ? read : err(usage(`${of} can’t be used; ${inOneLine(read.error.slice(0, 1))}`))
 }
 
 export const CALL_EXITS = '0 it succeeded, or has not ended yet; 1 it was denied, failed or ended otherwise'

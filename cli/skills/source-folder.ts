@@ -9,6 +9,7 @@ import type { FieldError } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
+import { readAs } from '../../shared/schema/field-errors.ts'
 import { UnboundManifest } from '../../shared/wire/skills.ts'
 import type { Trouble } from '../shell/command.ts'
 import { trouble, usage } from '../shell/command.ts'
@@ -88,15 +89,12 @@ function readManifest(path: string, bytes: Uint8Array): Result<UnboundManifest, 
     return refused(path, [{ at: place(text, dated), message: 'a date is no JSON; write it as a text' }])
   const strict = parseJson(Buffer.from(JSON.stringify(value)), BODY)
   if (!strict.ok) return err(trouble('invalid_manifest', `\`${path}\`: ${strict.error.detail}`))
-  const read = UnboundManifest.safeParse(strict.value)
-  if (read.success) return ok(read.data)
-  const errors = read.error.issues.flatMap((issue): FieldError[] => {
-    const at = issue.path.map(String)
-    return issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => ({ at: place(text, [...at, key]), message: 'there is no such field' }))
-      : [{ at: place(text, at), message: issue.message }]
-  })
-  return refused(path, errors)
+  const read = readAs(UnboundManifest, strict.value)
+  if (read.ok) return read
+  return refused(
+    path,
+    read.error.map(({ at, message }) => ({ at: place(text, at.split('/').slice(1)), message })),
+  )
 }
 
 const refused = (path: string, errors: readonly FieldError[]) =>

@@ -336,6 +336,7 @@ const STATUS: Partial<Record<Failure['code'], number>> = {
   once_only: 403,
   surer_only: 403,
   approval_expired: 410,
+  approval_cancelled: 410,
   invalid_request: 400,
   too_many_streams: 429,
 }

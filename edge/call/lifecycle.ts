@@ -4,17 +4,18 @@
 //
 //   proposed ─▶ denied
 //            ─▶ awaiting_approval ─▶ granted | rejected | expired | cancelled
-//            ─▶ granted ─▶ running ─▶ succeeded | failed | timed_out | indeterminate
+//            ─▶ granted ─▶ running ─▶ succeeded | failed | timed_out | cancelled | indeterminate
 //                       ─▶ lapsed | cancelled
 
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { Shadowed } from '../../shared/evidence/journal.ts'
 import type { CallState, ToolRef } from '../../shared/evidence/statement.ts'
+import { type Failure, failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { InputFile, OutputFiles } from '../../shared/plan/call-files.ts'
 import type { Plan } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
-import { ok } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
 import type { Approval, Edit } from '../../shared/wire/approvals.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
 import { answered } from './decision-of-record.ts'
@@ -158,7 +159,7 @@ export type Event =
       kind: 'settled'
       worker: string
       fence: number
-      state: 'succeeded' | 'failed' | 'timed_out'
+      state: 'succeeded' | 'failed' | 'timed_out' | 'cancelled'
       error: string | null
       /** It was refused before anything of it began. */
       refused: boolean
@@ -186,6 +187,16 @@ export type Step = {
 
 const LIVE: ReadonlySet<CallState> = new Set(['awaiting_approval', 'granted', 'running'])
 export const hasEnded = (status: Status): status is Extract<Status, Ended> => !LIVE.has(status.state)
+/** Whether an ended call was claimed before it ended: a cancelled call may have run or not. */
+export const wasClaimed = (status: Status): boolean => 'took' in status && status.took !== undefined
+
+/** Why an approval that does not wait for answers takes none. */
+export function whyNotAsked({ state, approval }: Status): Failure {
+  if (state === 'expired') return failure('approval_expired', 'not enough people answered in time')
+  if (state === 'cancelled' && approval?.enough !== true)
+    return failure('approval_cancelled', 'the call was cancelled before enough people had answered')
+  return failure('already_answered', `the call is ${state}`)
+}
 
 /** Applies one event. A refusal changes nothing and names what is (L4). */
 export function step(record: CallRecord | Proposal, event: Event, now: number): Result<Step> {
@@ -196,9 +207,7 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
   const { status, proposal } = record
   if (hasEnded(status)) {
     const answers = event.kind === 'answered' || event.kind === 'edited'
-    if (answers && status.state === 'expired')
-      return refuse('approval_expired', 'not enough people answered in time')
-    return refuse(answers ? 'already_answered' : 'already_ended', `the call has ended: ${status.state}`)
+    return answers ? err(whyNotAsked(status)) : refuse('already_ended', `the call has ended: ${status.state}`)
   }
   switch (event.kind) {
     case 'proposed':
@@ -284,7 +293,7 @@ function answer(
   { answer, decision }: Extract<Event, { kind: 'answered' }>,
   now: number,
 ): Result<Step> {
-  if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
+  if (status.state !== 'awaiting_approval') return err(whyNotAsked(status))
   if (now >= status.approval.expiresAt)
     return refuse('approval_expired', 'not enough people answered in time')
   if (
@@ -323,7 +332,7 @@ function answer(
 }
 
 function revokeLinks(status: Status, { by, of }: Extract<Event, { kind: 'links_revoked' }>): Result<Step> {
-  if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
+  if (status.state !== 'awaiting_approval') return err(whyNotAsked(status))
   const { linksRevoked = [] } = status.approval
   const all = of === null || linksRevoked === 'all'
   const approval = {
@@ -343,7 +352,7 @@ function edit(
   event: Extract<Event, { kind: 'edited' }>,
   now: number,
 ): Result<Step> {
-  if (status.state !== 'awaiting_approval') return refuse('already_answered', `the call is ${status.state}`)
+  if (status.state !== 'awaiting_approval') return err(whyNotAsked(status))
   if (now >= status.approval.expiresAt)
     return refuse('approval_expired', 'not enough people answered in time')
   const { answer, edit, permitted } = event
@@ -432,6 +441,7 @@ function settle(status: Status, event: Extract<Event, { kind: 'settled' }>, now:
   if (status.state !== 'running' || status.worker !== event.worker || status.fence !== event.fence)
     return refuse('stale_fence', `the call is ${status.state}`)
   const { state, error, finished, attestation } = event
+  if (state === 'cancelled' && !status.cancelRequested) return refuse('attestation_invalid', NOT_CANCELLED)
   const next = ended(state, status, now, {
     error,
     fence: status.fence,
@@ -452,10 +462,17 @@ function settle(status: Status, event: Extract<Event, { kind: 'settled' }>, now:
   })
 }
 
+/** Why a report of `cancelled` is refused, in the words of the worker's operator. */
+export const NOT_CANCELLED =
+  'the statement says that the call was cancelled, but nobody asked the edge to cancel it'
+
 function cancel(status: Status, by: Canceller, now: number): Result<Step> {
   if (status.state === 'running') {
     if (status.cancelRequested)
-      return refuse('conflict', 'its end was asked for before; the worker is told with its next word')
+      return refuse(
+        'conflict',
+        'the call is already being cancelled; its worker learns of it at its next heartbeat',
+      )
     return ok({
       status: { ...status, cancelRequested: true },
       effects: ['notify'],

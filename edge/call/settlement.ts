@@ -20,7 +20,7 @@ import type { Plan, StreamSummary } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Settlement } from '../../shared/wire/workers.ts'
-import type { Attested, EndState, Finished } from './lifecycle.ts'
+import { type Attested, type EndState, type Finished, NOT_CANCELLED } from './lifecycle.ts'
 import type { Kept } from './run.ts'
 
 export type WorkerKey = { id: string; kid: string; x: string }
@@ -31,12 +31,13 @@ export type Expected = {
   readonly worker: WorkerKey
   readonly grant: Envelope
   readonly plan: Plan | null
+  readonly cancelRequested: boolean
   readonly now_ms: number
 }
 
 export function checkSettlement(
   { envelope, output }: Settlement,
-  { worker, grant: granted, plan, now_ms }: Expected,
+  { worker, grant: granted, plan, cancelRequested, now_ms }: Expected,
 ): Result<Settling> {
   const refuse = (detail: string, at?: readonly string[]) =>
     err(
@@ -62,6 +63,8 @@ export function checkSettlement(
       '/predicate/execution/executor',
       '/predicate/execution/outcome',
     ])
+  if (execution.outcome.kind === 'cancelled' && !cancelRequested)
+    return refuse(NOT_CANCELLED, ['/predicate/execution/outcome'])
   const found = contradictions(statement, { grant: grantIn(granted), plan, now_ms })
   const [first] = found
   if (first !== undefined) {

@@ -1,7 +1,7 @@
 // Usage of calls (count, denials, time, amounts spent, approvals asked), and the sums that policies
 // read. Pure.
 
-import type { CallRecord } from './lifecycle.ts'
+import { type CallRecord, wasClaimed } from './lifecycle.ts'
 
 /** The usage of one call, or of all calls of one tool. */
 export type Usage = {
@@ -61,7 +61,7 @@ export function countersOf(usages: Iterable<Usage>, tool: string): Counters {
   return { calls: all.calls, denied: all.denied, time_ms: all.time_ms, asks: all.asks, tool: counted }
 }
 
-/** Final states of calls that spent nothing. */
+/** Final states of calls that spent nothing, unless a worker had claimed them. */
 const UNRUN: ReadonlySet<string> = new Set(['denied', 'rejected', 'expired', 'cancelled', 'lapsed'])
 
 /**
@@ -76,7 +76,7 @@ export function usageOf({ proposal, status }: CallRecord, now: number): Usage {
     calls: 1 - denied,
     denied,
     time_ms: Math.max(0, ran),
-    spent: UNRUN.has(status.state) ? 0 : (proposal.spent ?? 0),
+    spent: UNRUN.has(status.state) && !wasClaimed(status) ? 0 : (proposal.spent ?? 0),
     asks: status.approval === null || settledByStanding(status.approval) ? 0 : 1,
   }
 }

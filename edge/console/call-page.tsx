@@ -28,9 +28,9 @@ const WORDS: Record<CallState, string> = {
 }
 
 export const inWords = ({ state, cancel_requested }: LiveState): string =>
-  state === 'running' && cancel_requested ? 'running; its end was asked for' : WORDS[state]
+  state === 'running' && cancel_requested ? 'cancelling: it runs until its worker stops it' : WORDS[state]
 
-/** Nobody needs to ask for its end any more. */
+/** Nobody needs to cancel it any more. */
 export const isLeaving = ({ state, cancel_requested }: LiveState): boolean =>
   cancel_requested || !OPEN.has(state)
 const OPEN: ReadonlySet<CallState> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])

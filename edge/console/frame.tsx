@@ -2,7 +2,7 @@
 
 import { raw } from 'hono/html'
 import type { Failure } from '../../shared/failures.ts'
-import { FAILURES } from '../../shared/failures.ts'
+import { adviceOf } from '../../shared/failures.ts'
 import { NotDone, Page, Prose } from '../pages/approval-page.tsx'
 import type { Session } from './session.ts'
 import { consoleStyle } from './style.ts'
@@ -98,9 +98,10 @@ export function signInPage(back: string, refused?: Failure) {
   )
 }
 
-function Refusal({ failure: { code, detail } }: { failure: Failure }) {
+function Refusal({ failure }: { failure: Failure }) {
+  const { code, detail } = failure
   const todo =
-    code === 'unauthenticated' ? 'check the key; it may have been replaced or revoked' : FAILURES[code].todo
+    code === 'unauthenticated' ? 'check the key; it may have been replaced or revoked' : adviceOf(failure)
   return (
     <p class="alert" role="alert">
       <Prose text={detail} />. <Prose text={todo} />.

@@ -159,8 +159,10 @@ export function askAbout(
 }
 
 /** Also of a tool that is none of the agent's: what it takes is not told. */
-export const unknownTool = (name: string): Failure =>
-  failure('not_found', `no tool \`${name}\` is registered for you; GET /v1/tools lists yours`)
+export const unknownTool = (name: string): Failure => ({
+  ...failure('not_found', `no tool \`${name}\` is registered for you`),
+  todo: '`GET /v1/tools` lists the tools that this agent may call',
+})
 
 const namesOf = (files: readonly FileRef[] = []): string =>
   canonical(files.map(({ path, sha256 }) => [path, sha256]))

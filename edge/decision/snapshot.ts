@@ -26,7 +26,7 @@ function contentOf(
     budget,
     tool: { name: tool.name, version: tool.version, digest: tool.digest },
     process_runner: processRunner(tool, budget),
-    wasm_runtime: tool.executor.kind === 'skill' ? wasmRuntime(tool) : null,
+    wasm_runtime: wasmRuntime(tool),
   }
 }
 
@@ -48,15 +48,19 @@ function processRunner(tool: Tool, budget: Budget): PolicySnapshot['process_runn
   }
 }
 
-const wasmRuntime = ({ limits }: Tool): PolicySnapshot['wasm_runtime'] => ({
-  fuel: limits.fuel ?? DEFAULT_SKILL_LIMITS.fuel,
-  memory_bytes: limits.memory_bytes ?? DEFAULT_SKILL_LIMITS.memory_bytes,
-  table_elements: DEFAULT_SKILL_LIMITS.table_elements,
-  instances: LIMITS.skill_modules,
-  allowed_hosts: [],
-  allowed_secrets: [],
-  allowed_prefixes: [],
-})
+function wasmRuntime(tool: Tool): PolicySnapshot['wasm_runtime'] {
+  const { executor, limits } = tool
+  if (executor.kind !== 'skill') return null
+  return {
+    fuel: limits.fuel ?? DEFAULT_SKILL_LIMITS.fuel,
+    memory_bytes: limits.memory_bytes ?? DEFAULT_SKILL_LIMITS.memory_bytes,
+    table_elements: DEFAULT_SKILL_LIMITS.table_elements,
+    instances: LIMITS.skill_modules,
+    allowed_hosts: tool.egress.hosts,
+    allowed_secrets: secretsOf(tool),
+    allowed_prefixes: executor.kv ?? [],
+  }
+}
 
 /** By the run's budget, which lives as long as the run's record in memory. */
 const made = new WeakMap<Budget, Map<string, Snapshot>>()

@@ -11,6 +11,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Route } from '../../shared/routes/route.ts'
+import { readAs } from '../../shared/schema/field-errors.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf } from '../bindings.ts'
 import type { AgentPrincipal, Loaded, Principal } from '../directory/directory.ts'
@@ -167,19 +168,19 @@ export function shaped(
   value: Json | Record<string, string>,
   part: string,
 ): Result<unknown> {
-  const read = schema.safeParse(value)
-  if (read.success) return ok(read.data)
-  const errors = read.error.issues
-    .slice(0, 16)
-    .map(({ path, message }) => ({ at: `/${path.map(String).join('/')}`, message }))
-  return err(failure('invalid_request', `the ${part} does not fit`, errors))
+  const read = readAs(schema, value)
+  return read.ok
+    ? read
+    : err(failure('invalid_request', `the ${part} is not as this route expects it`, read.error))
 }
 
 /** Ids in a path are matched before anything is looked up; what does not match does not exist. */
 export function parseParams(route: Route, params: Record<string, string>): Result<unknown> {
   if (route.params === undefined) return ok({})
   const read = route.params.safeParse(params)
-  return read.success ? ok(read.data) : err(failure('not_found', 'no such thing; check the id'))
+  return read.success
+    ? ok(read.data)
+    : err(failure('not_found', 'an id or a name in the path is not written as those are'))
 }
 
 /**

@@ -2,10 +2,9 @@
 
 import { z } from 'zod'
 import type { Code } from '../../shared/failures.ts'
-import { FAILURES } from '../../shared/failures.ts'
+import { entryOf, FAILURES } from '../../shared/failures.ts'
 import { ROUTES } from '../../shared/routes/all.ts'
 import type { Caller, Route } from '../../shared/routes/route.ts'
-import { isForNow } from './problem.ts'
 
 type Schema = Record<string, unknown>
 
@@ -200,7 +199,7 @@ function problems({ failures, callers, body, action }: Route): Schema {
         status,
         {
           description: names.join(', '),
-          ...(isForNow(status)
+          ...(names.some((code) => entryOf(code).after_s !== undefined)
             ? { headers: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } } }
             : {}),
           content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },

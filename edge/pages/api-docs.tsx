@@ -1,6 +1,6 @@
 // /docs: the API for people, from the same table as everything else.
 
-import { FAILURES } from '../../shared/failures.ts'
+import { type Code, entryOf, FAILURES } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { ROUTES } from '../../shared/routes/all.ts'
 import type { Caller, Route } from '../../shared/routes/route.ts'
@@ -15,6 +15,13 @@ const WHO: Record<Caller, string> = {
   slack: 'Slack: its signature over the body',
   installation: 'The operator of the installation: `authorization: Bearer <installation key>`',
   anyone: 'Anyone',
+}
+
+/** A call that was denied or failed is no failed request: it is answered as any other call. */
+function answeredWith(code: Code): string {
+  const { status, ends } = entryOf(code)
+  if (status === 200) return 'end of a call'
+  return ends === true ? `${status}, or end of a call` : String(status)
 }
 
 export function docsPage() {
@@ -57,16 +64,21 @@ export function docsPage() {
         </section>
       ))}
       <h2>Failures</h2>
+      <p>
+        A code with a status comes in <code>application/problem+json</code>. “End of a call” is no failed
+        request: the call is answered with 200, with its <code>state</code>, and the code stands in{' '}
+        <code>result.error</code>, or in <code>decision.code</code> where policy or the tool denied the call.
+      </p>
       <table>
         <tbody>
-          {Object.entries(FAILURES).map(([code, { status, todo }]) => (
+          {(Object.keys(FAILURES) as Code[]).map((code) => (
             <tr>
               <td>
                 <code>{code}</code>
               </td>
-              <td>{status === 200 ? 'ending' : status}</td>
+              <td>{answeredWith(code)}</td>
               <td>
-                <Prose text={todo} />
+                <Prose text={FAILURES[code].todo} />
               </td>
             </tr>
           ))}

@@ -3,7 +3,7 @@
 
 import { raw } from 'hono/html'
 import type { Failure } from '../../shared/failures.ts'
-import { FAILURES } from '../../shared/failures.ts'
+import { adviceOf } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
@@ -372,7 +372,7 @@ export function Changes({ changes, more }: Pick<Edit, 'changes' | 'more'>) {
 export function NotDone({
   title,
   role,
-  failure: { code, detail },
+  failure,
 }: {
   title: string
   role: 'status' | 'alert'
@@ -382,10 +382,10 @@ export function NotDone({
     <section class="outcome denied" role={role}>
       <h1>{title}</h1>
       <p>
-        <Prose text={detail} />.
+        <Prose text={failure.detail} />.
       </p>
       <p>
-        <strong>What to do:</strong> <Prose text={FAILURES[code].todo} />.
+        <strong>What to do:</strong> <Prose text={adviceOf(failure)} />.
       </p>
     </section>
   )

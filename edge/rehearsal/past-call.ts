@@ -3,7 +3,7 @@
 
 import type { RehearsedEffect } from '../../shared/routes/rehearsals.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
-import type { Answered, CallRecord, Status } from '../call/lifecycle.ts'
+import { type Answered, type CallRecord, type Status, wasClaimed } from '../call/lifecycle.ts'
 import type { RunRecord } from '../call/run.ts'
 import type { Used } from '../call/usage.ts'
 import { decide, decideAgain } from '../decision/decide.ts'
@@ -64,13 +64,13 @@ function recorded(status: Status): RehearsedEffect {
   )
 }
 
-/** Endings after which nobody can tell whether the answers that there were sufficed: a no, a withdrawal, another policy. */
+/** Endings that do not show whether the answers sufficed: a no, a cancel, another policy. A call that was claimed had enough of them. */
 const UNTOLD: ReadonlySet<string> = new Set(['rejected', 'cancelled', 'denied'])
 
-const yesOf = ({ approval, state }: Status): readonly Answered[] =>
-  approval === null || UNTOLD.has(state)
+const yesOf = (status: Status): readonly Answered[] =>
+  status.approval === null || (UNTOLD.has(status.state) && !wasClaimed(status))
     ? []
-    : approval.answers.filter(({ decision }) => decision === 'approve')
+    : status.approval.answers.filter(({ decision }) => decision === 'approve')
 
 type Said = { effect: RehearsedEffect; decision: Decision } | { not: Unrehearsable }
 

@@ -61,6 +61,15 @@ export function callView(
       ? {}
       : { edited: { arguments: proposal.args, from: proposal.asked.digest } }),
     created_at_ms: proposal.createdAt,
+    ...(status.state === 'running'
+      ? {
+          running: {
+            worker: status.worker,
+            since_ms: status.claimedAt,
+            cancel_requested: status.cancelRequested,
+          },
+        }
+      : {}),
     ...(hasEnded(status) ? { ended_at_ms: status.at, result: resultOf(status, kept) } : {}),
     ...(hasEnded(status) && status.attestation !== null ? { attestation: status.attestation } : {}),
   }

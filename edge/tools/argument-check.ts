@@ -3,14 +3,13 @@
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { schemaCheck } from '../../shared/schema/validate.ts'
+import { NOT_ALLOWED, schemaCheck } from '../../shared/schema/validate.ts'
 import type { Schema } from './schema-rules.ts'
 
 export type ArgumentCheck = (args: Record<string, unknown>) => Result<Record<string, unknown>>
 
-/** What stands where the schema lets nothing stand is said in the words of who calls, not of who wrote the schema. */
-const plain = (error: string): string =>
-  error === 'False boolean schema.' ? 'is not an argument of the tool' : error
+const plain = (message: string): string =>
+  message === NOT_ALLOWED ? 'is not an argument of the tool' : message
 
 /** Compiled once per tool version. */
 export function argumentCheck(schema: Schema): ArgumentCheck {

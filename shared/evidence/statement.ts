@@ -234,7 +234,7 @@ const QUOTA_SIGNALS: readonly string[] = ['SIGXCPU', 'SIGXFSZ']
 
 /** How an outcome ends a call. `indeterminate` is not here: only the edge says it, when nobody saw the end. */
 export function endingOf(outcome: Outcome): {
-  state: 'succeeded' | 'failed' | 'timed_out'
+  state: 'succeeded' | 'failed' | 'timed_out' | 'cancelled'
   error: Code | null
 } {
   switch (outcome.kind) {
@@ -265,8 +265,9 @@ export function endingOf(outcome: Outcome): {
     case 'skill_error':
     case 'capability_denied':
     case 'invalid_output':
-    case 'cancelled':
       return { state: 'failed', error: outcome.kind }
+    case 'cancelled':
+      return { state: 'cancelled', error: 'cancelled' }
     case 'refused':
       return { state: 'failed', error: outcome.code }
     case 'infra':

@@ -46,6 +46,7 @@ export const HostPattern = z
   .max(260)
   .regex(
     /^\.?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*(?::[1-9][0-9]{0,4})?$/,
+    'is not a host: write `api.example.com`, `api.example.com:8443` or `.example.com`, in lower case, without `https://` and without a path',
   )
 
 /** One host and one port. */
@@ -70,7 +71,10 @@ export const Credential = z.strictObject({
   format: z
     .string()
     .max(128)
-    .regex(/^[\x20-\x7a|~]*\{\}[\x20-\x7a|~]*$/)
+    .regex(
+      /^[\x20-\x7a|~]*\{\}[\x20-\x7a|~]*$/,
+      'must be plain text with one `{}`, which stands for the value: `Bearer {}`',
+    )
     .optional(),
   /** Over TLS, and then only there: the proxy ends it for this host, by an authority of this call that no other sandbox knows. */
   tls: z.literal('intercept').optional(),
@@ -88,7 +92,12 @@ export const Credentials = z
 const NUL_FREE = /^[^\0]*$/
 export const ArgvItem = z.string().max(LIMITS.argv_item_bytes).regex(NUL_FREE, 'NUL is not allowed')
 export const Argv = z.array(ArgvItem).min(1).max(LIMITS.argv_items)
-export const EnvName = z.string().regex(/^[A-Z_][A-Z0-9_]{0,63}$/)
+export const EnvName = z
+  .string()
+  .regex(
+    /^[A-Z_][A-Z0-9_]{0,63}$/,
+    'must be the name of a variable: 1 to 64 of `A-Z`, `0-9` and `_`, not beginning with a digit',
+  )
 
 /** Where the process's standard input comes from: nothing, all arguments as canonical JSON, or the text of one argument. */
 export const Stdin = z.union([
@@ -140,7 +149,10 @@ export type HttpMethod = z.infer<typeof HttpMethod>
 export const KeyPrefix = z
   .string()
   .max(128)
-  .regex(/^(?:[A-Za-z0-9][A-Za-z0-9_./-]*)?$/)
+  .regex(
+    /^(?:[A-Za-z0-9][A-Za-z0-9_./-]*)?$/,
+    'must be the beginning of keys: `A-Z`, `a-z`, `0-9`, `_`, `.`, `/` and `-`',
+  )
   .refine((prefix) => !prefix.includes('..'), 'holds `..`')
 export const SkillVersion = z
   .string()

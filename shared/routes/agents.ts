@@ -187,7 +187,8 @@ export const AGENTS = routes({
     callers: ['agent', 'operator'],
     action: 'run.cancel',
     params: call,
-    summary: 'Cancel a call; a running process is killed',
+    summary:
+      'Cancel a call: one that waits ends at once, one that runs is stopped by its worker at its next heartbeat',
     status: 200,
     result: Call,
     failures: ['not_found', 'already_ended'],

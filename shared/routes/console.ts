@@ -77,7 +77,14 @@ export const CONSOLE = routes({
     summary: 'The answer given on that page',
     status: 200,
     result: z.string(),
-    failures: ['signed_out', 'cross_origin', 'not_found', 'already_answered', 'approval_expired'],
+    failures: [
+      'signed_out',
+      'cross_origin',
+      'not_found',
+      'already_answered',
+      'approval_expired',
+      'approval_cancelled',
+    ],
   },
   consoleFile: {
     method: 'GET',

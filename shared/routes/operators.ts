@@ -95,6 +95,7 @@ export const OPERATORS = routes({
       'not_found',
       'already_answered',
       'approval_expired',
+      'approval_cancelled',
       'once_only',
       'outdated',
       'invalid_arguments',
@@ -129,6 +130,8 @@ export const OPERATORS = routes({
     failures: [
       'not_found',
       'already_answered',
+      'approval_expired',
+      'approval_cancelled',
       'invalid_arguments',
       'denied',
       'edit_too_wide',

@@ -79,6 +79,7 @@ export const ANYONE = routes({
       'link_invalid',
       'link_revoked',
       'approval_expired',
+      'approval_cancelled',
       'already_answered',
       'cross_origin',
       'forbidden',

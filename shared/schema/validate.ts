@@ -1,9 +1,10 @@
 // Owns whether a value fits a tool's schema: its arguments at the edge, its result on the worker. Both sides must say the same of the same
 // value. Which schemas a tool may bring is edge/tools/schema-rules.ts; here each check is bounded, whoever's the value is, and never throws.
 
-import { dereference, validate } from '@cfworker/json-schema'
+import { dereference, type OutputUnit, validate } from '@cfworker/json-schema'
 import type { FieldError } from '../failures.ts'
 import { LIMITS } from '../limits.ts'
+import { kindsInWords } from './field-errors.ts'
 import { effortOf } from './validation-cost.ts'
 
 /** Where the value does not fit, a few of the places; none where it does. */
@@ -33,15 +34,101 @@ export function schemaCheck(schema: Readonly<Record<string, unknown>>): SchemaCh
         needed > LIMITS.schema_effort_telling,
       )
       if (valid) return []
-      return errors.slice(-ERRORS_MAX).map(({ instanceLocation, error }) => ({
-        at: cut(instanceLocation.slice(1)) || '/',
-        message: cut(error),
-      }))
+      return leaves(errors).slice(0, ERRORS_MAX).map(inWords)
     } catch (thrown) {
       if (thrown instanceof RangeError) return [TOO_MUCH] // the library hands on all that is wrong as arguments, and these have an end
       throw thrown
     }
   }
+}
+
+/** The library names each place above a fault too, where nothing else is wrong. */
+const ABOVE: ReadonlySet<string> = new Set([
+  '$ref',
+  'allOf',
+  'properties',
+  'additionalProperties',
+  'unevaluatedProperties',
+  'items',
+  'prefixItems',
+  'additionalItems',
+  'unevaluatedItems',
+  'dependentSchemas',
+  'propertyNames',
+  'if',
+])
+function leaves(errors: readonly OutputUnit[]): readonly OutputUnit[] {
+  const found = errors.filter(({ keyword }) => !ABOVE.has(keyword))
+  return found.length === 0 ? errors : found
+}
+
+/** What is at fault in the words of whoever sent the value; the library's own text is read here alone. */
+function inWords({ instanceLocation, keyword, error }: OutputUnit): FieldError {
+  const at = instanceLocation.slice(1)
+  if (keyword === 'required')
+    return { at: cut(`${at}/${between(error, 'property "', '".')}`), message: 'is missing' }
+  return { at: cut(at) || '/', message: cut(message(keyword, error)) }
+}
+
+function message(keyword: string, error: string): string {
+  const [, bound = ''] = /(-?[0-9.e+]+)\)?\.$/.exec(error) ?? []
+  switch (keyword) {
+    case 'false':
+      return NOT_ALLOWED
+    case 'type':
+      return kindsInWords(between(error, 'Expected "', '".').split('", "'), between(error, 'type "', '" is'))
+    case 'enum':
+      return `must be one of ${between(error, 'any of ', '.')}`
+    case 'const':
+      return `must be ${between(error, 'match ', '.')}`
+    case 'minLength':
+      return `must have at least ${bound} characters`
+    case 'maxLength':
+      return `must have at most ${bound} characters`
+    case 'minItems':
+      return `must have at least ${bound} entries`
+    case 'maxItems':
+      return `must have at most ${bound} entries`
+    case 'minimum':
+      return `must be at least ${bound}`
+    case 'maximum':
+      return `must be at most ${bound}`
+    case 'exclusiveMinimum':
+      return `must be more than ${bound}`
+    case 'exclusiveMaximum':
+      return `must be less than ${bound}`
+    case 'multipleOf':
+      return `must be a multiple of ${bound}`
+    case 'format':
+      return `must be written as \`${between(error, 'format "', '".')}\``
+    case 'dependentRequired':
+      return `needs \`${between(error, 'have "', '".')}\` beside it`
+    case 'minProperties':
+      return `must have at least ${between(error, 'least ', ' prop')} fields`
+    case 'maxProperties':
+      return `must have at most ${between(error, 'least ', ' prop')} fields`
+    default:
+      return PLAIN[keyword] ?? 'does not fit the schema'
+  }
+}
+
+const PLAIN: Readonly<Record<string, string>> = {
+  uniqueItems: 'has the same entry twice',
+  anyOf: 'has none of the forms that the schema allows',
+  oneOf: 'must have exactly one of the forms that the schema allows',
+  not: 'has a form that the schema forbids',
+  contains: 'has no entry of the form that the schema asks for',
+  minContains: 'has too few entries of the form that the schema asks for',
+  maxContains: 'has too many entries of the form that the schema asks for',
+}
+
+/** Where the schema lets nothing stand. */
+export const NOT_ALLOWED = 'is not allowed here'
+
+/** To the last `end`: names of members may hold it. */
+function between(text: string, start: string, end: string): string {
+  const from = text.indexOf(start) + start.length
+  return text.slice(from, text.lastIndexOf(end))
 }
 
 /** Values of the schema and names of members stand in it, and may be as long as either. */

@@ -6,7 +6,9 @@ import { Name, Time } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 
 /** A key by its digest, as envelopes name it. */
-export const Kid = z.string().regex(/^ed25519:[0-9a-f]{16}$/)
+export const Kid = z
+  .string()
+  .regex(/^ed25519:[0-9a-f]{16}$/, 'must be the id of a key, such as `ed25519:0123456789abcdef`')
 
 /** `pinned`: taken with the first package that it signed, not put by somebody who was told it. */
 const PublisherKey = z.strictObject({ kid: Kid, x: PublicKey, pinned: z.boolean(), by: Name, at_ms: Time })

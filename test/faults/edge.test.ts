@@ -155,7 +155,7 @@ test('killed while a call talks: who follows comes again and hears the rest, not
   })
   expect(events.map(told).at(-1)).toMatchObject({
     event: 'end',
-    state: 'failed',
+    state: 'cancelled',
     error: { code: 'cancelled' },
   })
   const { result } = await hurt.read(call)

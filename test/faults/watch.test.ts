@@ -110,8 +110,8 @@ test('a call is proposed and followed: its lines as it writes them, each once, o
   for (const one of [text, json]) expect(await one.ended()).toEqual({ code: 1, whole: true })
   const told = text.lines.filter((line) => line.startsWith('  │ '))
   expect(told).toEqual(told.map((_, i) => `  │ line ${i}`))
-  expect(text.lines).toContain('its end was asked for')
-  expect(text.lines.find((line) => line.startsWith('failed'))).toContain(id)
+  expect(text.lines).toContain('cancelling: it runs until its worker stops it')
+  expect(text.lines.find((line) => line.startsWith('cancelled'))).toContain(id)
   const events = json.lines.map(
     (line) => JSON.parse(line) as { event: string; data?: string; error?: unknown; state?: string },
   )
@@ -119,6 +119,6 @@ test('a call is proposed and followed: its lines as it writes them, each once, o
   expect(output).toBe(told.map((line) => `${line.slice(4)}\n`).join(''))
   expect(events.slice(-2)).toMatchObject([
     { event: 'end', error: { code: 'cancelled' } },
-    { event: 'call', id, state: 'failed' },
+    { event: 'call', id, state: 'cancelled' },
   ])
 })

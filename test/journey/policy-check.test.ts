@@ -224,6 +224,6 @@ test('a case that says more than a case can is refused by its place', async () =
   write('odd.json', JSON.stringify({ ...CASES, cases: [{ ...wrong, expects: {} }] }))
   expect(await policy(['test', 'tested', 'odd.json'])).toMatchObject({
     code: 2,
-    err: expect.stringMatching(/`odd.json` does not fit: `cases\.0`.*expects/),
+    err: expect.stringMatching(/`odd.json` can’t be used; `cases\.0\.expects`: is not a known field/),
   })
 })

@@ -61,6 +61,11 @@ export const DECISIONS: readonly Held[] = [
         'An approval is answered after it has expired.',
       ],
       [
+        "state === 'cancelled' && !status.cancelRequested",
+        'false',
+        'A worker ends a call as cancelled, though nobody asked to cancel it.',
+      ],
+      [
         'const fence = status.fence + 1',
         'const fence = Math.max(1, status.fence)',
         'Two executions of a call have the same fence, so the lost one may settle.',

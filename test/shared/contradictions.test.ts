@@ -209,7 +209,7 @@ function byEdge(bundle: Bundle, to: Changes): Told {
   const worker = { id: WORKER_ID, kid: kidOf(WORKER.x), x: WORKER.x }
   const checked = checkSettlement(
     { fence: 1, envelope, output },
-    { worker, grant, plan: call.plan, now_ms: NOW + 1_000 },
+    { worker, grant, plan: call.plan, cancelRequested: true, now_ms: NOW + 1_000 },
   )
   return checked.ok
     ? { ok: true, at: [] }

@@ -44,7 +44,8 @@ export async function settleForWorker(
     if (earlier !== undefined) return ok(earlier)
     const running = heldBy(record, { worker: worker.id, fence: settlement.fence })
     if (!running.ok) return running
-    const expected = { worker, grant: running.value.grant, plan: record.proposal.plan, now_ms: Date.now() }
+    const { grant, cancelRequested } = running.value
+    const expected = { worker, grant, plan: record.proposal.plan, cancelRequested, now_ms: Date.now() }
     const checked = checkSettlement(settlement, expected)
     if (!checked.ok) return checked
     const { statement, kept: output, ending } = checked.value

@@ -7,6 +7,7 @@ import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
+import { readAs } from '../../../shared/schema/field-errors.ts'
 import {
   SKILL_TYPE,
   type SkillContents,
@@ -42,14 +43,9 @@ export function open(
   const bytes = Buffer.from(packed.payload, 'base64')
   const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
   if (!parsed.ok) return refused(`the payload is not JSON: ${parsed.error.detail}`)
-  const read = SkillPayload.safeParse(parsed.value)
-  if (!read.success) {
-    const errors = read.error.issues
-      .slice(0, 16)
-      .map(({ path, message }) => ({ at: `/${path.map(String).join('/')}`, message }))
-    return err(failure('invalid_skill', 'the manifest does not fit', errors))
-  }
-  const { manifest, component } = read.data
+  const read = readAs(SkillPayload, parsed.value)
+  if (!read.ok) return err(failure('invalid_skill', 'the manifest is not as it must be', read.error))
+  const { manifest, component } = read.value
   const [signature] = packed.signatures
   const keys = publishers.get(manifest.publisher) ?? (pin === null ? [] : [pin])
   const key = keys.find((x) => kidOf(x) === signature?.keyid)
@@ -69,7 +65,7 @@ export function open(
     )
   const code = Buffer.from(component, 'base64')
   if (code.toString('base64') !== component) return refused('the component is not base64 in its one spelling')
-  const contents = checkContents(read.data, code)
+  const contents = checkContents(read.value, code)
   return contents.ok
     ? ok({
         manifest,

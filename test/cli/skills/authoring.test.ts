@@ -113,7 +113,7 @@ describe('skill.toml', () => {
     [
       'a field that there is not',
       (toml) => toml.replace('log = true', 'logs = true'),
-      /skill\.toml:\d+: capabilities\.logs: there is no such field/,
+      /skill\.toml:\d+: capabilities\.logs: is not a known field/,
     ],
     [
       'a field deep within',

@@ -95,7 +95,7 @@ export const settled = (worker: string, fence: number, state: Settled['state'] =
   worker,
   fence,
   state,
-  error: state === 'succeeded' ? null : 'runtime_failure',
+  error: state === 'succeeded' ? null : state === 'cancelled' ? 'cancelled' : 'runtime_failure',
   refused: false,
   finished: { exit_code: 0, truncated: false, detail: '' },
   attestation: {

@@ -31,7 +31,7 @@ function walk(seed: number): { proposal: Proposal; taken: Taken[] } {
       () => answered(pick(['ann', 'bob', 'cy']), pick(['approve', 'approve', 'deny']), pick(EFFECTS)),
       () => edited(pick(['ann', 'bob']), pick(EFFECTS), current, pick(['1', '2', '3']).repeat(64)),
       () => claimed(pick(WORKERS), pick(['allow', 'allow', ...EFFECTS])),
-      () => settled(worker, fence, pick(['succeeded', 'failed', 'timed_out'])),
+      () => settled(worker, fence, pick(['succeeded', 'failed', 'timed_out', 'cancelled'])),
       () => ({ kind: 'cancel', by: { kind: 'agent', name: 'a' } }),
       () => ({ kind: 'links_revoked', by: 'ann', of: pick([null, 'ann', 'bob']) }),
       () => ({ kind: 'due', ...(random() < 0.5 ? { leaseUntil: now + Math.floor(random() * 30_000) } : {}) }),
@@ -184,6 +184,21 @@ test('L3 what was shown stays as it was; answers are only added, one a person', 
       expect(new Set(is.answers.map(({ by }) => by)).size, say).toBe(is.answers.length)
     }
   })
+})
+
+test('a call that ran ends cancelled only after someone asked to cancel it', () => {
+  let count = 0
+  each(({ taken }, say) => {
+    for (const [i, { before, step }] of taken.entries()) {
+      if (before?.state !== 'running' || step.status.state !== 'cancelled') continue
+      count += 1
+      expect(
+        taken.slice(0, i).some(({ event }) => event.kind === 'cancel'),
+        say,
+      ).toBe(true)
+    }
+  })
+  expect(count).toBeGreaterThan(0)
 })
 
 test('L4 an ended call has no further transition', () => {

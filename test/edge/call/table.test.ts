@@ -41,6 +41,7 @@ const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
   settled: [settled('w1', 1), T0],
   'settled as failed': [settled('w1', 1, 'failed'), T0],
   'settled as timed out': [settled('w1', 1, 'timed_out'), T0],
+  'settled as cancelled': [settled('w1', 1, 'cancelled'), T0],
   'settled after the lease': [settled('w1', 1), FAR],
   'settled by another': [settled('w2', 1), T0],
   'settled under an old fence': [settled('w1', 0), T0],
@@ -133,6 +134,7 @@ const EXPECTED: Readonly<
     settled: 'succeeded · notify · succeeded',
     'settled as failed': 'failed · notify · failed',
     'settled as timed out': 'timed_out · notify · timed_out',
+    'settled as cancelled': 'attestation_invalid',
     'settled after the lease': 'succeeded · notify · succeeded',
     'settled by another': 'stale_fence',
     'settled under an old fence': 'stale_fence',
@@ -152,7 +154,11 @@ function expected(state: State, event: string): string {
   if (state === 'awaiting_approval' || state === 'granted' || state === 'running')
     return EXPECTED[state][event] ?? 'not in the table'
   if (!['answered', 'edited'].includes(EVENTS[event]?.[0].kind ?? '')) return 'already_ended' // L4
-  return state === 'expired' ? 'approval_expired' : 'already_answered'
+  return state === 'expired'
+    ? 'approval_expired'
+    : state === 'cancelled'
+      ? 'approval_cancelled'
+      : 'already_answered'
 }
 
 const recordIn = (state: State): CallRecord =>
@@ -172,6 +178,19 @@ test.each(STATES)('L4 %s: each event leads where the table says, or is refused',
     Object.entries(EVENTS).map(([name, [event, now]]) => [name, outcome(record, event, now)]),
   )
   expect(seen).toEqual(Object.fromEntries(Object.keys(EVENTS).map((name) => [name, expected(state, name)])))
+})
+
+test('a running call that someone asked to cancel ends cancelled, or as it would have ended without the request', () => {
+  const cancel: Event = { kind: 'cancel', by: { kind: 'agent', name: 'a' } }
+  const record = frozen({ proposal: proposal(), status: after(proposal(), ...WAYS.running, [cancel, T0]) })
+  const seen = Object.fromEntries(
+    Object.entries(EVENTS).map(([name, [event, now]]) => [name, outcome(record, event, now)]),
+  )
+  expect(seen).toEqual({
+    ...EXPECTED.running,
+    cancel: 'conflict',
+    'settled as cancelled': 'cancelled · notify · cancelled',
+  })
 })
 
 test('what is not stored yet takes a proposal and nothing else', () => {

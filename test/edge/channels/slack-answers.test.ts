@@ -161,7 +161,7 @@ test('a press answers at once; pressed twice, or sent again, it is one answer, a
   ])
   for (const { status, body, took } of both) expect([status, body, took < 3_000]).toEqual([200, null, true])
   await replaced(call, 'Denied by ann through slack')
-  await told('the call has ended: rejected')
+  await told('the call is rejected')
   expect((await interact(hurt.stack.url, deny, { at })).status).toBe(200)
   expect(await approvalOf(call)).toMatchObject({
     status: 'denied',
@@ -321,7 +321,7 @@ test('cancelled or expired, the message says so; a press that comes after is tol
   await replaced(cancelled.call, 'Cancelled before it was decided')
   slack.messages.push({ ...cancelled.first, ts: '1.9', blocks: (late['message'] as Posted).blocks }) // a copy that we know nothing of
   await interact(hurt.stack.url, { ...late, response_url: 'https://hooks.slack.com/actions/1.9' })
-  await told('the call has ended: cancelled')
+  await told('the call was cancelled before enough people had answered')
   await replaced(cancelled.call, 'Cancelled before it was decided')
   const tool = await desk.tool({ sensitive: true, approval_ttl_s: 3 })
   const expired = await asked(1, async () =>

@@ -56,7 +56,7 @@ test('a call goes on in the page: output and progress as they come, over a strea
   await progress.getByText('50 %').waitFor()
   expect(await output.textContent()).toBe(`${SHOWN}second <b>line</b>\n`)
   granted(await agent.client('cancelCall', { params: { run, call: id } }))
-  await page.getByText('running; its end was asked for').waitFor()
+  await page.getByText('cancelling: it runs until its worker stops it').waitFor()
   expect(await page.getByRole('button', { name: 'Cancel this call' }).count()).toBe(0)
   await peer.settle(claim, {
     outcome: { kind: 'cancelled' },
@@ -64,9 +64,9 @@ test('a call goes on in the page: output and progress as they come, over a strea
     stderr: '50 %\n',
   })
   await page.getByText('It has ended').waitFor()
-  expect([await state.textContent(), await page.title()]).toEqual(['failed', `${tool} · Countersign`])
+  expect([await state.textContent(), await page.title()]).toEqual(['cancelled', `${tool} · Countersign`])
   await page.getByRole('link', { name: 'Look at how' }).click()
-  await page.getByText('cancelled', { exact: true }).waitFor()
+  await page.locator('code', { hasText: /^cancelled$/ }).waitFor()
   expect(await output.textContent()).toBe(`${SHOWN}second <b>line</b>\n`)
   expect(await page.locator('main script').count()).toBe(0) // an ended call is followed by nobody
 })
@@ -86,10 +86,10 @@ test('without JavaScript: what there is, what follows behind a link, and a butto
   }
   expect(shown).toBe(lines)
   await page.getByRole('button', { name: 'Cancel this call' }).click()
-  await page.getByText('running; its end was asked for').waitFor()
+  await page.getByText('cancelling: it runs until its worker stops it').waitFor()
   await peer.settle(claim, { outcome: { kind: 'cancelled' } })
   await page.reload()
-  await page.getByText('failed', { exact: true }).waitFor()
+  await page.getByText('cancelled', { exact: true }).first().waitFor()
   expect(await page.getByRole('button', { name: 'Cancel this call' }).count()).toBe(0)
 })
 

@@ -79,6 +79,7 @@ describe.each([
     await page.getByText('1 of 1 denied').waitFor()
     expect(await barriers(page)).toEqual([])
     await visit('/console/approvals/apr_0')
+    await visit('/console/nowhere')
   })
 
   test(`a link’s page shuts nobody out, in the ${colorScheme}`, async () => {

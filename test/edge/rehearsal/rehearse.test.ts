@@ -376,3 +376,15 @@ test('admins and auditors may; approvers and agents may not', async () => {
     await ask(ann.client),
   ]).toEqual(['told', 'told', '403 forbidden', '403 forbidden'])
 })
+
+test('a call that was approved, and cancelled while it ran, is decided again with its answer, as any call that ran', async () => {
+  granted(await root('putPolicies', { body: { policies: BASE } }))
+  const stopped = await propose(ann, 'asking')
+  await answer(stopped, 'approve')
+  const claim = granted(await peer.claim(stopped.id))
+  granted(await ann.client('cancelCall', { params: { run: stopped.run, call: stopped.id } }))
+  granted(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
+  await logged([stopped])
+  const told = await rehearse(await candidate(forbid('two', 'asking', 'context.approval.count < 2')))
+  expect(flipsOf(told)).toContainEqual([stopped.id, 'ask ask ask_more'])
+})

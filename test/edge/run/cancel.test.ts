@@ -3,8 +3,9 @@
 import { expect, test } from 'vitest'
 import { verifyBundle } from '../../../shared/evidence/bundle.ts'
 import type { Client } from '../../../shared/routes/client.ts'
+import { countersign } from '../../support/countersign.ts'
 import { Desk, granted, refusal } from '../../support/fixtures.ts'
-import { sharedStack } from '../../support/stack/stack.ts'
+import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 import { eventually } from '../../support/worker/lone-worker.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
@@ -14,6 +15,8 @@ const agent = await desk.agent()
 const tool = await desk.tool()
 const sensitive = await desk.tool({ capabilities: ['network'] })
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+
+const CLI = { COUNTERSIGN_STATE: sharedState() }
 
 const propose = async (name = tool) =>
   granted(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))
@@ -36,7 +39,7 @@ test('a call that waits for a human is cancelled; its approval is gone from the 
     refusal(
       await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
     ),
-  ).toBe('409 already_answered')
+  ).toBe('410 approval_cancelled')
   expect((await fetch(link)).status).toBe(200)
   await eventually('the inbox knows', async () =>
     granted(await desk.root('listApprovals', { query: { status: 'ended' } })).items.find(
@@ -53,10 +56,19 @@ test('a call that waits for a worker is cancelled, and no worker gets it any mor
   expect(await kinds(call)).toEqual(['allowed', 'cancelled'])
 })
 
-test('a running call is not ended by a cancel, but by its worker, which hears of it', async () => {
+test('a running call goes on until its worker, which learns of the cancel at its next heartbeat, stops it and reports it cancelled', async () => {
   const call = await propose()
   const claim = granted(await peer.claim(call.id))
-  for (let again = 0; again < 3; again++) expect(granted(await cancel(call)).state).toBe('running')
+  expect((await read(call)).running).toEqual({
+    worker: peer.id,
+    since_ms: expect.any(Number),
+    cancel_requested: false,
+  })
+  for (let again = 0; again < 3; again++)
+    expect(granted(await cancel(call))).toMatchObject({
+      state: 'running',
+      running: { worker: peer.id, cancel_requested: true },
+    })
   const running = [{ call: call.id, fence: 1 }]
   expect(granted(await peer.client('heartbeat', { body: { tiers: ['B', 'C'], running } })).stop).toEqual([
     call.id,
@@ -65,10 +77,45 @@ test('a running call is not ended by a cancel, but by its worker, which hears of
   expect(granted(await peer.client('output', { params: { call: call.id }, body })).stop).toBe(true)
   granted(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
   expect(await read(call)).toMatchObject({
-    state: 'failed',
+    state: 'cancelled',
     result: { ok: false, error: { code: 'cancelled' } },
   })
-  expect(await kinds(call)).toEqual(['allowed', 'claimed', 'cancel_requested', 'failed'])
+  expect(await kinds(call)).toEqual(['allowed', 'claimed', 'cancel_requested', 'cancelled'])
+})
+
+test('`calls cancel` says that the call still runs, and where; it waits until the worker has stopped it, and prints the end', async () => {
+  const atOnce = await propose()
+  expect(await countersign(['calls', 'cancel', atOnce.id], { env: CLI })).toMatchObject({
+    code: 0,
+    err: '',
+    out: expect.stringMatching(/^cancelled {2}/),
+  })
+
+  const call = await propose()
+  const claim = granted(await peer.claim(call.id))
+  const waiting = countersign(['calls', 'cancel', call.id], { env: CLI })
+  await eventually(
+    'it is asked to stop',
+    async () => (await read(call)).running?.cancel_requested === true,
+    20_000,
+  )
+  granted(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
+  expect(await waiting).toMatchObject({
+    code: 0,
+    err: `countersign: cancelling; it runs on worker ${peer.id} until its next heartbeat\n`,
+    out: expect.stringMatching(/^cancelled {2}/),
+  })
+})
+
+test('`calls cancel --wait 0` returns at once; what ended otherwise before its worker could stop it is exit code 1', async () => {
+  const call = await propose()
+  const claim = granted(await peer.claim(call.id))
+  const told = await countersign(['calls', 'cancel', call.id, '--wait', '0'], { env: CLI })
+  expect(told).toMatchObject({ code: 0, err: '', out: expect.stringMatching(/^running {2}/) })
+  expect(told.out).toContain(`cancelling  it runs on worker ${peer.id} until its next heartbeat`)
+  const waiting = countersign(['calls', 'cancel', call.id], { env: CLI })
+  granted(await peer.settle(claim))
+  expect(await waiting).toMatchObject({ code: 1 })
 })
 
 test('the journal says who cancelled', async () => {
@@ -168,7 +215,48 @@ test('L2 cancel against claim, fifty times: cancelled and never claimed, or clai
   }
 })
 
-test('L5 a cancelled call has an attestation that says that nothing ran', async () => {
+test('L5 a call that was cancelled while it ran is attested by its worker: state, outcome and what it wrote until then', async () => {
+  const call = await propose()
+  const claim = granted(await peer.claim(call.id))
+  granted(await cancel(call))
+  granted(await peer.settle(claim, { outcome: { kind: 'cancelled' }, stdout: 'half of it' }))
+  const ended = await read(call)
+  expect(ended).toMatchObject({
+    state: 'cancelled',
+    result: { ok: false, output: 'half of it', error: { code: 'cancelled' } },
+  })
+  expect(ended.running).toBeUndefined()
+  const keys = granted(await desk.root('keys', { query: {} }))
+  const verdict = verifyBundle(
+    granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } })),
+    keys,
+  )
+  expect(verdict).toMatchObject({
+    ok: true,
+    statement: {
+      predicate: {
+        state: 'cancelled',
+        error: 'cancelled',
+        grant: { worker: peer.id },
+        execution: { outcome: { kind: 'cancelled' }, stdout: { bytes: 10 } },
+      },
+    },
+  })
+})
+
+test('a worker that reports cancelled, though nobody asked to cancel the call, is refused', async () => {
+  const call = await propose()
+  const claim = granted(await peer.claim(call.id))
+  expect(refusal(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))).toBe(
+    '422 attestation_invalid',
+  )
+  expect((await read(call)).state).toBe('running')
+  granted(await cancel(call))
+  granted(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
+  expect((await read(call)).state).toBe('cancelled')
+})
+
+test('L5 a call that was cancelled before it ran has an attestation that says that nothing ran', async () => {
   const call = await propose()
   granted(await cancel(call))
   const verdict = verifyBundle(

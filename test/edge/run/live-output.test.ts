@@ -64,11 +64,11 @@ test('what a call writes is heard before its end, progress apart from output; a 
     { event: 'stdout', offset: 0, encoding: 'utf-8', data: 'line 1\n' },
     { event: 'stderr', offset: 0, encoding: 'utf-8', data: '50 %\n' },
     { event: 'state', state: 'running', attempt: 1, cancel_requested: true },
-    { event: 'state', state: 'failed', attempt: 1, cancel_requested: true },
+    { event: 'state', state: 'cancelled', attempt: 1, cancel_requested: true },
     { event: 'stdout', offset: 7, encoding: 'utf-8', data: 'line 2\n' },
     expect.objectContaining({
       event: 'end',
-      state: 'failed',
+      state: 'cancelled',
       ok: false,
       truncated: false,
       error: expect.objectContaining({ code: 'cancelled' }),

@@ -310,11 +310,13 @@ test('every outcome ends a call the way it must, with an attestation that anyone
     [{ kind: 'memory_cap' }, 'failed', 'quota_exceeded'],
     [{ kind: 'cpu_cap' }, 'failed', 'quota_exceeded'],
     [{ kind: 'workspace_cap' }, 'failed', 'quota_exceeded'],
-    [{ kind: 'cancelled' }, 'failed', 'cancelled'],
+    [{ kind: 'cancelled' }, 'cancelled', 'cancelled'],
     [{ kind: 'refused', code: 'sandbox_unavailable', detail: 'no userns' }, 'failed', 'sandbox_unavailable'],
     [{ kind: 'infra', detail: 'bwrap broke' }, 'failed', 'sandbox_failed'],
   ] as const) {
     const { call, claim } = await running()
+    if (outcome.kind === 'cancelled')
+      granted(await agent.client('cancelCall', { params: { run: call.run, call: call.id } }))
     granted(await peer.settle(claim, { ...SEEN, outcome }))
     const ended = await read(call)
     expect(ended).toMatchObject({

@@ -124,6 +124,21 @@ test('what is spent is summed; what is denied or cancelled spends nothing; a too
   }
 })
 
+test('a call that was cancelled while it ran has spent what it was granted', async () => {
+  const tool = await desk.tool(PAYING)
+  const cap = 'context.args has amount && context.budget.session.tool.spent + context.args.amount > 1000'
+  await capped(tool, cap, async () => {
+    const session = desk.name()
+    const { run, id } = await inNewRun(tool, session, { amount: 600 })
+    const claim = granted(await peer.claim(id))
+    granted(await agent.client('cancelCall', { params: { run, call: id } }))
+    granted(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
+    expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe('cancelled')
+    expect((await inNewRun(tool, session, { amount: 500 })).state).toBe('denied')
+    expect((await inNewRun(tool, session, { amount: 400 })).state).toBe('granted')
+  })
+})
+
 test('a call that waited for a human is judged by what was used before it, not by what came after', async () => {
   const tool = await desk.tool({ capabilities: ['network'] })
   await capped(tool, 'context.budget.session.calls >= 2 || context.budget.run.calls >= 2', async () => {

@@ -12,7 +12,7 @@ test('arguments that do not fit the schema are named by place; the value is not 
   })
   expect(check({ n: 1, list: ['abc'] })).toEqual({ ok: true, value: { n: 1, list: ['abc'] } })
   for (const [args, at] of [
-    [{}, '/'],
+    [{}, '/n'],
     [{ n: 'hunter2' }, '/n'],
     [{ n: 1, list: ['hunter2'] }, '/list/0'],
     [{ n: 1, more: 'hunter2' }, '/more'],

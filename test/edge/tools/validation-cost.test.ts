@@ -102,7 +102,7 @@ test('what is as large as values are, and not hostile, is held against its schem
   const [first] = schemaCheck(over(rows))({
     a: [...times(4_999, () => named(8)), { ...named(8), field3: -1 }],
   }).slice(-1)
-  expect(first).toEqual({ at: '/a/4999/field3', message: expect.stringContaining('less than 0') })
+  expect(first).toEqual({ at: '/a/4999/field3', message: 'must be at least 0' })
 })
 
 test('of little, all that is wrong is told, and each thing shortly', () => {
@@ -112,10 +112,8 @@ test('of little, all that is wrong is told, and each thing shortly', () => {
     required: ['c'],
   })
   const faults = check({ a: 5, b: 6 })
-  expect(faults.map(({ at }) => at)).toEqual(expect.arrayContaining(['/', '/a', '/b']))
-  expect(faults.find(({ at }) => at === '/a')?.message).toMatch(
-    /^Instance does not match any of \["a0","a1".*…$/,
-  )
+  expect(faults.map(({ at }) => at)).toEqual(expect.arrayContaining(['/c', '/a', '/b']))
+  expect(faults.find(({ at }) => at === '/a')?.message).toMatch(/^must be one of \["a0","a1".*…$/)
   const all = [
     ...faults,
     ...schemaCheck({ additionalProperties: { const: 'é'.repeat(5_000) } })({ ['n'.repeat(5_000)]: 0 }),

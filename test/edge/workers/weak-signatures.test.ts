@@ -113,7 +113,7 @@ test('D2 T02 keys of small order or in another spelling can’t be enrolled, giv
     expect([name, refusal(pinned), pinned.ok || pinned.error.detail]).toEqual([
       name,
       '400 invalid_request',
-      'the query does not fit',
+      'the query is not as this route expects it',
     ])
   }
   const sound = newSigner().x

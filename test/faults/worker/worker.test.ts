@@ -155,7 +155,7 @@ test('a cancel reaches the running process within 5 s, and the worker attests th
   )
   await eventually('the process is gone', () => processesWith(stays).length === 0, 5_000)
   const ended = await hurt.ended(call, 5_000 - (Date.now() - at))
-  expect(ended).toMatchObject({ state: 'failed', result: { ok: false, error: { code: 'cancelled' } } })
+  expect(ended).toMatchObject({ state: 'cancelled', result: { ok: false, error: { code: 'cancelled' } } })
   const { predicate } = await attested(hurt, ended)
   expect(predicate.execution.outcome).toEqual({ kind: 'cancelled' })
   expect(predicate.execution.executor).not.toBe('edge')
@@ -174,17 +174,16 @@ test('P11 cancels that race with claims: each call has one end, and no process o
   }
   const ended = await Promise.all(Array.from({ length: LAST + 1 }, (_, n) => race(n)))
   await eventually('no process is left', () => processesWith(stays).length === 0, 1_000)
+  const executions = new Set<boolean>()
   for (const call of ended) {
-    expect([call.state, call.result?.error?.code]).toEqual([
-      call.state === 'cancelled' ? 'cancelled' : 'failed',
-      'cancelled',
-    ])
+    expect([call.state, call.result?.error?.code]).toEqual(['cancelled', 'cancelled'])
     const { predicate } = await attested(hurt, call)
-    expect(predicate.execution.executor === 'edge').toBe(call.state === 'cancelled')
-    expect(hurt.marks(call.run).length).toBeLessThanOrEqual(call.state === 'cancelled' ? 0 : 1)
+    const claimed = predicate.execution.executor !== 'edge'
+    executions.add(claimed)
+    expect(hurt.marks(call.run).length).toBeLessThanOrEqual(claimed ? 1 : 0)
     expect(await endsOf(call)).toHaveLength(1)
   }
-  expect(new Set(ended.map(({ state }) => state)).size).toBe(2) // both happened
+  expect(executions.size).toBe(2) // both happened
 })
 
 async function dieTogether(): Promise<{ call: Call; back: number; told: string }> {

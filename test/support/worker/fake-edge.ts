@@ -447,12 +447,8 @@ export class FakeEdge {
       return problem('stale_fence', 'the call has moved on')
     }
     const worker = { ...this.worker, kid: kidOf(this.worker.x) }
-    const checked = checkSettlement(settlement, {
-      worker,
-      grant: call.grant,
-      plan: call.plan,
-      now_ms: this.now(),
-    })
+    const { grant, plan, cancelled: cancelRequested } = call
+    const checked = checkSettlement(settlement, { worker, grant, plan, cancelRequested, now_ms: this.now() })
     if (!checked.ok) return problem(checked.error.code, checked.error.detail)
     const { statement, kept, ending } = checked.value
     const envelope = countersign(settlement.envelope, this.signer)

@@ -180,7 +180,7 @@ test('a cancelled call hears of it from the next heartbeat, and is dead before t
   const { statement } = await lone.settled(call)
   expect(lone.edge.count('heartbeat') - beats).toBeLessThanOrEqual(1)
   expect(statement.predicate).toMatchObject({
-    state: 'failed',
+    state: 'cancelled',
     error: 'cancelled',
     execution: { outcome: { kind: 'cancelled' } },
   })

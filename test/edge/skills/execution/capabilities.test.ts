@@ -5,6 +5,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Stack } from '../../../../infra/stack.ts'
+import { digestOf } from '../../../../shared/bytes/json.ts'
 import { verifyBundle } from '../../../../shared/evidence/bundle.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
 import type { SkillManifest } from '../../../../shared/wire/skills.ts'
@@ -236,7 +237,7 @@ test('a cancel ends a call that waits for a host, and its connection is told', a
   await expect.poll(() => came.at(-1)?.request.url, { timeout: 10_000 }).toBe('/never-ends')
   granted(await agent.client('cancelRun', { params: { run: waiting.run } }))
   const call = await ended(waiting)
-  expect([call.state, call.result?.error?.code]).toEqual(['failed', 'cancelled'])
+  expect([call.state, call.result?.error?.code]).toEqual(['cancelled', 'cancelled'])
   expect((await connections(call)).connections).toEqual([
     expect.objectContaining({ host: HOST, verdict: 'failed' }),
   ])
@@ -305,6 +306,40 @@ describe('secrets', () => {
     const shouted = `${'x'.repeat(490)}${value}`
     const shouter = await called(await enabled(says(shouted, 'error'), capabilities, 'shouter'))
     expect(shouter.result?.error?.detail).toBe(`${'x'.repeat(490)}«secret»`)
+  })
+
+  test('the policy snapshot that the attestation names lists the hosts, secrets and key prefixes that the skill was granted', async () => {
+    granted(
+      await desk.root('putSecret', {
+        params: { name: 'noted' },
+        body: { value: 'a-value-to-read', tools: ['noting.run'] },
+      }),
+    )
+    granted(
+      await desk.root('putSecret', {
+        params: { name: 'sent' },
+        body: { value: 'a-value-to-send', tools: ['noting.run'], hosts: [`${HOST}:443`] },
+      }),
+    )
+    const capabilities = {
+      ...REACHING,
+      secrets: ['noted'],
+      credentials: [{ secret: 'sent', host: `${HOST}:443`, header: 'authorization', format: 'Bearer {}' }],
+      kv: ['notes/', 'drafts/'],
+    }
+    const { run, id, decision } = await called(await enabled(says('"x"'), capabilities, 'noting'))
+    const snapshot = granted(await agent.client('readSnapshot', { params: { run, call: id } }))
+    expect(snapshot.wasm_runtime).toMatchObject({
+      allowed_hosts: [HOST],
+      allowed_secrets: ['noted', 'sent'],
+      allowed_prefixes: ['notes/', 'drafts/'],
+    })
+    expect(digestOf(snapshot)).toBe(decision.snapshot)
+    const { statement } = verifyBundle(
+      granted(await agent.client('readAttestation', { params: { run, call: id } })),
+      granted(await agent.client('keys', {})),
+    )
+    expect(statement?.predicate.facts.decision.snapshot).toBe(decision.snapshot)
   })
 
   test('what is not declared is not imported', async () => {
