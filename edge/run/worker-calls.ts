@@ -5,16 +5,13 @@ import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { CallRecord } from '../lifecycle.ts'
-import { heldBy } from './commands/settle.ts'
+import { heldBy, keepsOutputFiles } from './commands/settle.ts'
 import type { RunContext } from './context.ts'
 import type { StoredFile } from './file-uploads.ts'
 
 const NO_PART = failure('not_found', 'no such part of a file of a call of yours')
 const NO_FILE_CALL = failure('not_found', 'no such call of yours that keeps files')
 const NOT_RUNNING = failure('stale_fence', 'the call is not running under this fence')
-
-/** Whether the plan lets the call leave files in `/output`. */
-export const keepsOutputFiles = ({ proposal: { plan } }: CallRecord): boolean => plan !== null && plan.tier !== 'A' && plan.outputs === true
 
 const runsAt = ({ status }: CallRecord, worker: string): boolean => status.state === 'running' && status.worker === worker
 

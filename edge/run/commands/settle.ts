@@ -19,7 +19,6 @@ import type { WorkerKey } from '../../settlement.ts'
 import { checkSettlement, finishedOf } from '../../settlement.ts'
 import type { RunContext } from '../context.ts'
 import type { RunTransaction } from '../transaction.ts'
-import { keepsOutputFiles } from '../worker-calls.ts'
 
 type Settled = { readonly state: CallState; readonly attestation: Envelope }
 /** Who runs a call, and under which claim of it. */
@@ -39,7 +38,8 @@ export async function settleForWorker(run: RunContext, n: number, worker: Worker
     if (earlier !== undefined) return ok(earlier)
     const running = heldBy(record, { worker: worker.id, fence: settlement.fence })
     if (!running.ok) return running
-    const expected = { worker, grant: running.value.grant, plan: record.proposal.plan, now_ms: Date.now() }
+    const { grant, cancelRequested } = running.value
+    const expected = { worker, grant, plan: record.proposal.plan, cancelRequested, now_ms: Date.now() }
     const checked = checkSettlement(settlement, expected)
     if (!checked.ok) return checked
     const { statement, kept: output, ending } = checked.value
@@ -61,10 +61,12 @@ export function attest(
   const { n } = record.proposal
   const { outcome } = statement.predicate.execution
   if (outcome === null) throw new Error('a statement of an execution has no outcome')
+  const refused = outcome.kind === 'refused'
+  const ended = tx.apply(record, { kind: 'settled', worker, fence, ...endingOf(outcome), refused, ...finishedOf(statement) })
+  if (!ended.ok) return ended
   tx.saveAttestation(n, envelope, grant)
   tx.replaceOutput(n, output)
-  const refused = outcome.kind === 'refused'
-  return tx.apply(record, { kind: 'settled', worker, fence, ...endingOf(outcome), refused, ...finishedOf(statement) })
+  return ended
 }
 
 /** The call, if it still runs under this claim. */
@@ -80,6 +82,9 @@ function earlierSettlement(run: RunContext, { proposal, status }: CallRecord, { 
   if (!hasEnded(status) || stored?.envelope.payload !== envelope.payload) return undefined
   return { state: status.state, attestation: stored.envelope }
 }
+
+/** Whether the plan lets the call leave files in `/output`. */
+export const keepsOutputFiles = ({ proposal: { plan } }: CallRecord): boolean => plan !== null && plan.tier !== 'A' && plan.outputs === true
 
 /** The plan lets the call keep files, and each file that the statement names was put, byte for byte. */
 function nameOutputFiles(run: RunContext, tx: RunTransaction, record: CallRecord, named: OutputFiles | undefined): Result<true> {
