@@ -14,7 +14,6 @@ const NO_PART = failure('not_found', 'no such part of a file of a call of yours'
 const NO_FILE_CALL = failure('not_found', 'no such call of yours that keeps files')
 const NOT_RUNNING = failure('stale_fence', 'the call is not running under this fence')
 
-/** Whether the plan lets the call leave files in `/output`. */
 const runsAt = ({ status }: CallRecord, worker: string): boolean =>
   status.state === 'running' && status.worker === worker
 

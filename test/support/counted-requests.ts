@@ -4,6 +4,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Stack } from '../../infra/stack.ts'
+import { eventually } from './stack/hurt-stack.ts'
 
 /** Sent after the answer, in batches or repeatedly: they belong to no one request. */
 const BACKGROUND = [
@@ -20,7 +21,7 @@ const COUNTING = `
 import * as edge from './main.js'
 export * from './main.js'
 
-let requests = []
+const requests = []
 const counted = (binding, stub) => new Proxy(stub, {
   get: (target, method) => method === 'skills' || method === 'tenancy' ? target[method] : (...given) => {
     requests.push(binding + '.' + String(method))
@@ -37,22 +38,30 @@ const counting = (env) => new Proxy(env, {
 const wrapped = (Base) => class extends Base {
   constructor(ctx, env) { super(ctx, counting(env)) }
 }
+class CountedRun extends wrapped(edge.RunObject) {
+  async alarm() {
+    await super.alarm()
+    requests.push('alarm of a run')
+  }
+}
 export const TenantObject = wrapped(edge.TenantObject)
-export const RunObject = wrapped(edge.RunObject)
+export const RunObject = CountedRun
 export const SessionObject = wrapped(edge.SessionObject)
 
 export default {
-  fetch(request, env, ctx) {
-    if (new URL(request.url).pathname !== '/counted-requests') return edge.default.fetch(request, counting(env), ctx)
-    const seen = requests
-    requests = []
-    return Response.json(seen)
+  async fetch(request, env, ctx) {
+    if (new URL(request.url).pathname === '/counted-requests') return Response.json(requests)
+    const before = requests.length
+    const response = await edge.default.fetch(request, counting(env), ctx)
+    const counted = new Response(response.body, response)
+    counted.headers.set('x-requests', requests.slice(before).join(' '))
+    return counted
   },
 }
 `
 
-/** Starts the edge of this stack again, behind the counting module. Returns the requests since the last time it was called. */
-export async function countRequests({ edge, state, url }: Stack): Promise<() => Promise<string[]>> {
+/** Starts the edge of this stack again, behind the counting module. */
+export async function countRequests({ edge, state }: Stack): Promise<void> {
   await edge.stop()
   const config = join(state.edge, 'config.capnp')
   const main = '(name = "main.js", esModule = embed "bundle/main.js")'
@@ -65,8 +74,18 @@ export async function countRequests({ edge, state, url }: Stack): Promise<() => 
   )
   const started = await edge.start()
   if (!started.ok) throw new Error(started.error)
-  return async () => {
-    const seen = (await (await fetch(`${url}/counted-requests`)).json()) as string[] // made by the module above
-    return seen.filter((request) => !BACKGROUND.includes(request)).sort()
-  }
 }
+
+/** The requests between the parts of the edge while it made this answer. */
+export const requestsFor = (answer: Response): string[] =>
+  (answer.headers.get('x-requests') ?? '')
+    .split(' ')
+    .filter((request) => !BACKGROUND.includes(request))
+    .sort()
+
+/** Resolves once a run has handled its alarm, which asks for the directory too. */
+export const alarmHandled = ({ url }: Stack): Promise<true> =>
+  eventually('a run has handled its alarm', async () => {
+    const seen = (await (await fetch(`${url}/counted-requests`)).json()) as string[] // made by the module above
+    return seen.includes('alarm of a run')
+  })

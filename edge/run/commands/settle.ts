@@ -70,10 +70,8 @@ export function attest(
   const { n } = record.proposal
   const { outcome } = statement.predicate.execution
   if (outcome === null) throw new Error('a statement of an execution has no outcome')
-  tx.saveAttestation(n, envelope, grant)
-  tx.replaceOutput(n, output)
   const refused = outcome.kind === 'refused'
-  return tx.apply(record, {
+  const ended = tx.apply(record, {
     kind: 'settled',
     worker,
     fence,
@@ -81,6 +79,10 @@ export function attest(
     refused,
     ...finishedOf(statement),
   })
+  if (!ended.ok) return ended
+  tx.saveAttestation(n, envelope, grant)
+  tx.replaceOutput(n, output)
+  return ended
 }
 
 /** The call, if it still runs under this claim. */
@@ -89,9 +91,6 @@ export function heldBy({ status }: CallRecord, { worker, fence }: Holder): Resul
     ? ok(status)
     : err(failure('stale_fence', `the call is ${status.state}`))
 }
-
-export const keepsOutputFiles = ({ proposal: { plan } }: CallRecord): boolean =>
-  plan !== null && plan.tier !== 'A' && plan.outputs === true
 
 /** The first answer to the same settlement, which the worker did not receive. */
 function earlierSettlement(
@@ -104,9 +103,11 @@ function earlierSettlement(
   return { state: status.state, attestation: stored.envelope }
 }
 
-/**
- * The plan lets the call keep files, and each file that the statement names was put, byte for byte.
- */
+/** Whether the plan lets the call leave files in `/output`. */
+export const keepsOutputFiles = ({ proposal: { plan } }: CallRecord): boolean =>
+  plan !== null && plan.tier !== 'A' && plan.outputs === true
+
+/** The plan lets the call keep files, and each file that the statement names was put, byte for byte. */
 function nameOutputFiles(
   run: RunContext,
   tx: RunTransaction,

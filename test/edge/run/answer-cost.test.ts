@@ -1,11 +1,11 @@
 // An answer to an approval costs a few requests between objects, and a refused answer stores nothing.
 
 import { afterAll, expect, test } from 'vitest'
-import { bearer, client } from '../../shared/routes/client.ts'
-import { countRequests } from '../support/counted-requests.ts'
-import { granted, refusal, toolSpec } from '../support/fixtures.ts'
-import { runFileOf } from '../support/stack/object-file.ts'
-import { startTestStack } from '../support/stack/stack.ts'
+import { bearer, client } from '../../../shared/routes/client.ts'
+import { alarmHandled, countRequests, requestsFor } from '../../support/counted-requests.ts'
+import { granted, refusal, toolSpec } from '../../support/fixtures.ts'
+import { runFileOf } from '../../support/stack/object-file.ts'
+import { startTestStack } from '../../support/stack/stack.ts'
 
 const stack = await startTestStack()
 afterAll(() => stack.stop())
@@ -51,21 +51,21 @@ test('an answer that policy refuses leaves no policy snapshot in its run', async
   expect(snapshots).toBe(1) // of the decision that asked
 })
 
-test('a link page and an answer over it send each object that they need one request', async () => {
+test('an answer over a link asks for the directory, the approval and the answer, once each', async () => {
   granted(
     await operator('putTool', {
       params: { name: 'sends.mail' },
       body: toolSpec({ capabilities: ['network'] }),
     }),
   )
+  await stack.worker.stop() // it would claim the call
+  await countRequests(stack)
   const { approval } = await propose('sends.mail')
   const { url: link = '' } = granted(await operator('readApproval', { params: { id: approval } }))
-  await stack.worker.stop() // it would claim the call
-  const requests = await countRequests(stack)
+  await alarmHandled(stack)
   const nonce = /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
-  await requests()
   const answered = await postForm(link, { nonce, decision: 'approve', reason: '' })
   expect(answered.status).toBe(200)
-  expect(await requests()).toEqual(['RUN.answer', 'RUN.approval', 'TENANT.directory'])
+  expect(requestsFor(answered)).toEqual(['RUN.answer', 'RUN.approval', 'TENANT.directory'])
   expect(granted(await operator('readApproval', { params: { id: approval } })).status).toBe('approved')
 })
