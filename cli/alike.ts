@@ -1,4 +1,5 @@
-// One answer to all that ask exactly the same: said with their number, so that nobody answers one more than they knew of.
+// One answer to all identical approvals. The operator gives their number, so that nobody answers more
+// approvals than they saw in the list.
 
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -9,18 +10,24 @@ import { inline } from './text.ts'
 
 export const ALIKE = {
   value: 'N',
-  what: 'answer all N that ask exactly the same, as `approvals list` counts them, each by itself; refused if by now they are more or fewer',
+  what: 'answer all N identical approvals, N as shown by `approvals list`; refused if their number has changed',
 } as const
 
 type Body = Partial<Said> & Pick<Said, 'decision'>
 
 export async function answerAlike(api: Given['api'], id: string, number: string, body: Body): Answer {
-  if (!/^[1-9][0-9]{0,4}$/.test(number)) return err(usage('`--alike` takes their number, as `approvals list` counts them'))
+  if (!/^[1-9][0-9]{0,4}$/.test(number)) return err(usage('`--alike` takes the number of identical approvals that `approvals list` shows'))
   const found = await thoseThatAsk(api, id)
   if (!found.ok) return found
   const ids = found.value
   if (ids.length !== Number(number))
-    return err(trouble('conflict', `${ids.length} ask exactly this, not ${number}`, 'look at `approvals list` again'))
+    return err(
+      trouble(
+        'conflict',
+        `there are now ${ids.length} identical approvals, not ${number}, so none was answered`,
+        'run `approvals list` again',
+      ),
+    )
   const answered: { approval: string; status: string; detail?: string }[] = []
   for (const approval of ids) {
     const done = await api('answerApproval', { params: { id: approval }, body })
@@ -32,7 +39,7 @@ export async function answerAlike(api: Given['api'], id: string, number: string,
   return ok({ ok: answered.every(({ detail }) => detail === undefined), json: answered, text: lines.join('') })
 }
 
-/** Oldest first. */
+/** The ids of the pending approvals that are identical to this one, oldest first. */
 async function thoseThatAsk(api: Given['api'], id: string): Promise<Result<string[], Trouble>> {
   const asked = await api('readApproval', { params: { id } })
   if (!asked.ok) return asked

@@ -1,4 +1,5 @@
-// The edge as commands see it: input checked before it is sent, answers checked when they come, and every failure one `Trouble`.
+// The edge as commands see it: checks input before sending it, checks answers against the route's
+// schema, and turns every failure into a `Trouble`.
 
 import type { RouteName } from '../shared/api.ts'
 import { ROUTES } from '../shared/api.ts'
@@ -13,7 +14,7 @@ import type { Config } from './config.ts'
 
 export type Api = <N extends RouteName>(name: N, input: Input<N>) => Promise<Result<Output<N>, Trouble>>
 
-/** How long an answer may take beyond the time that the edge was asked to wait. */
+/** How long to wait for an answer, on top of the time that the request asks the edge to wait. */
 const PATIENCE_MS = 30_000
 
 export function connect({ url, key }: Config): Api {
@@ -32,13 +33,20 @@ export function connect({ url, key }: Config): Api {
     } catch (thrown) {
       return err(unreachable(url, thrown))
     } finally {
-      clearTimeout(timer) // what goes on after it has begun takes the time that it takes
+      clearTimeout(timer) // only the start of an answer has a deadline; a stream may last longer
     }
     if (!answer.ok) return err(refused(answer.error))
     const read = route.result.safeParse(answer.value)
-    // A newer edge may say more than we know of; what we do know of must be as we know it.
+    // A newer edge may send fields that we don't know; the fields that we do know must be valid.
     const other = read.error?.issues.some(({ code }) => code !== 'unrecognized_keys') ?? false
-    if (other) return err(trouble('unexpected_answer', `${url} answered something else than this version of countersign knows`))
+    if (other)
+      return err(
+        trouble(
+          'unexpected_answer',
+          `this version of countersign does not understand the answer of ${url}`,
+          'use the countersign version that belongs to this edge',
+        ),
+      )
     return read.success ? ok(read.data as Output<typeof name>) : answer // the route's own schema read it
   }
 }
@@ -54,7 +62,11 @@ function faultIn(route: Route, input: { params?: unknown; query?: unknown; body?
 
 function unreachable(url: string, thrown: unknown): Trouble {
   if (thrown instanceof SyntaxError)
-    return trouble('unexpected_answer', `${url} does not answer in JSON`, 'check that COUNTERSIGN_URL names a Countersign edge')
+    return trouble(
+      'unexpected_answer',
+      `the answer of ${url} is not JSON`,
+      'check that COUNTERSIGN_URL is the address of a Countersign edge',
+    )
   if (thrown instanceof DOMException && thrown.name === 'AbortError') return trouble('interrupted', 'interrupted')
   if (thrown instanceof DOMException && thrown.name === 'TimeoutError')
     return trouble('timed_out', `${url} did not answer in time`, 'try again')
@@ -63,18 +75,22 @@ function unreachable(url: string, thrown: unknown): Trouble {
   throw thrown
 }
 
-/** What the edge advises is about HTTP; here the same is done otherwise. */
+/** Advice in terms of this command line, where the edge's advice is in terms of HTTP. */
 function todoHere(code: string, detail: string): string | undefined {
-  if (code === 'unauthenticated') return 'set COUNTERSIGN_KEY to a key of this edge that is not revoked'
-  if (code === 'not_found' && detail.startsWith('no version ')) return '`countersign policy list` shows them'
+  if (code === 'unauthenticated') return 'set COUNTERSIGN_KEY to a key of this edge that has not been revoked'
+  if (code === 'not_found' && detail.startsWith('no version ')) return '`countersign policy list` lists the versions'
   return undefined
 }
 
-/** An edge's refusal. Another server's error page may be JSON too, of any shape. */
+/** An error answer of the edge. Another server's error page may be JSON too, so no field is trusted. */
 function refused(problem: Partial<Problem>): Trouble {
   const { code, detail, todo, errors } = problem
   if (typeof code !== 'string' || typeof detail !== 'string')
-    return trouble('unexpected_answer', 'the answer is an error, but not one of a Countersign edge')
+    return trouble(
+      'unexpected_answer',
+      'the server answered with an error that is not from a Countersign edge',
+      'check that COUNTERSIGN_URL is the address of a Countersign edge',
+    )
   const listed = Array.isArray(errors)
     ? errors.filter(({ at, message }) => typeof at === 'string' && typeof message === 'string')
     : undefined

@@ -1,4 +1,4 @@
-// What operators answer: the approvals that wait, one in full, yes or no.
+// Commands with which operators list, read and answer approvals.
 
 import { err, ok } from '../shared/result.ts'
 import { ALIKE, answerAlike } from './alike.ts'
@@ -14,7 +14,10 @@ import { watch } from './watch.ts'
 const ID = { APPROVAL: 'the approval’s id' } as const
 const REASON = { value: 'TEXT', what: 'why; shown to the agent and kept in the journal' } as const
 
-const DIGEST = { value: 'DIGEST', what: 'what was shown; needed where somebody has changed the arguments' } as const
+const DIGEST = {
+  value: 'DIGEST',
+  what: 'the digest that `approvals show` printed; needed if somebody has changed the arguments',
+} as const
 
 const STATUSES = ['pending', 'ended', 'all'] as const
 const isStatus = (text: string): text is (typeof STATUSES)[number] => STATUSES.some((status) => status === text)
@@ -23,14 +26,14 @@ const list = command({
   words: ['approvals', 'list'],
   args: {},
   flags: {
-    status: { value: 'STATUS', what: 'pending (if you say nothing), ended or all' },
-    each: { what: 'each by itself; else those that wait and ask exactly the same are one line, with their number' },
+    status: { value: 'STATUS', what: 'pending, ended or all (default: pending)' },
+    each: { what: 'one line per approval; without it, identical pending approvals share a line with their number' },
   },
   does: 'List approvals, newest first',
   key: 'operator',
   async run({ flags, api, paint }) {
     const status = flags.status ?? 'pending'
-    if (!isStatus(status)) return err(usage(`\`--status\` is to be one of ${STATUSES.join(', ')}`))
+    if (!isStatus(status)) return err(usage(`\`--status\` must be one of ${STATUSES.join(', ')}`))
     const alike = status === 'pending' && !flags.each ? 'once' : 'each'
     const page = await api('listApprovals', { query: { status, alike } })
     if (!page.ok) return page
@@ -44,8 +47,8 @@ const list = command({
       title,
       url ?? '',
     ])
-    const none = status === 'pending' ? 'nothing waits for approval' : 'no approvals'
-    const text = listing(paint, ['approval', 'status', 'risk', 'agent', 'alike', 'expires', 'asks', 'link'], rows, none)
+    const none = status === 'pending' ? 'no pending approvals' : 'no approvals'
+    const text = listing(paint, ['approval', 'status', 'risk', 'agent', 'identical', 'expires', 'call', 'link'], rows, none)
     return ok({ ok: true, json: page.value.items, text })
   },
 })
@@ -54,7 +57,7 @@ const show = command({
   words: ['approvals', 'show'],
   args: ID,
   flags: {},
-  does: 'Show an approval: what would run, for whom, and why it is asked',
+  does: 'Show an approval: what would run, for which agent, and why policy asks',
   key: 'operator',
   async run({ args, api, paint }) {
     const read = await api('readApproval', { params: { id: args.APPROVAL } })
@@ -66,12 +69,12 @@ const approve = command({
   words: ['approvals', 'approve'],
   args: ID,
   flags: { reason: REASON, digest: DIGEST, alike: ALIKE, ...STANDING_FLAGS, ...EDIT_FLAGS },
-  does: 'Approve the call that the approval shows; exactly it, once, if you say no more',
+  does: 'Approve the call that the approval shows: exactly this call, once, unless flags say otherwise',
   key: 'operator',
   async run({ args, flags, api, paint }) {
     const { arguments: changed } = flags
     if (changed !== undefined) return approveChanged(api, paint, args.APPROVAL, { ...flags, arguments: changed })
-    return flags['dry-run'] ? err(usage('`--dry-run` goes with `--arguments`')) : answer(api, paint, args.APPROVAL, 'approve', flags)
+    return flags['dry-run'] ? err(usage('`--dry-run` needs `--arguments`')) : answer(api, paint, args.APPROVAL, 'approve', flags)
   },
 })
 
@@ -87,8 +90,8 @@ const deny = command({
 const revokeLinks = command({
   words: ['approvals', 'revoke-links'],
   args: ID,
-  flags: { of: { value: 'OPERATOR', what: 'whose link; everybody’s if you say nothing' } },
-  does: 'Take back the links to an approval; it waits on, and is answered otherwise',
+  flags: { of: { value: 'OPERATOR', what: 'revoke only this operator’s link (default: all links)' } },
+  does: 'Revoke the links to an approval; it stays pending and can still be answered in other ways',
   key: 'operator',
   async run({ args, flags, api, paint }) {
     const query = flags.of === undefined ? {} : { of: flags.of }

@@ -1,5 +1,6 @@
-// Files of calls: what a call brings is put into its run by digest, what it brought or left is listed and saved. A file that was fetched
-// has the digest that the call names, lies inside the folder that was named, and takes no other file's place unless that is asked for.
+// Input and output files of calls: uploads input files into a run by digest, lists and saves the
+// files of a call. A saved file has the digest that the call names, stays inside the folder that the
+// user named, and overwrites nothing unless `--overwrite` is given.
 
 import { basename, join } from 'node:path'
 import type { FileRef, InputFile } from '../shared/files.ts'
@@ -20,19 +21,20 @@ import { inline, listing, time } from './text.ts'
 export const FILE_FLAG = {
   value: 'PATH[:NAME]',
   many: true,
-  what: 'a file that the call brings, under its own name or this one; may be given several times',
+  what: 'an input file of the call, under its own name or as NAME; may be given several times',
 } as const
 
 type Brought = FileRef & { readonly content: Uint8Array }
 
-/** Read once: what is digested is what is sent. */
+/** Reads each file once, so that the digest is of the bytes that are sent. */
 export function readFiles(given: readonly string[]): Result<Brought[], Trouble> {
   const files: Brought[] = []
   for (const one of given) {
     const colon = one.lastIndexOf(':')
     const from = colon < 0 ? one : one.slice(0, colon)
     const path = colon < 0 ? basename(one) : one.slice(colon + 1)
-    const fault = from === '' ? 'has a file before its `:`' : pathFault(path)
+    if (from === '') return err(usage(`\`--file ${one}\`: there is no path before the \`:\`; write PATH:NAME`))
+    const fault = pathFault(path)
     if (fault !== undefined) return err(usage(`\`--file ${one}\`: the name of a file ${fault}; write PATH:NAME`))
     const read = readBytes(from, LIMITS.file_bytes)
     if (!read.ok) return read
@@ -44,11 +46,11 @@ export function readFiles(given: readonly string[]): Result<Brought[], Trouble> 
 
 export const namesOf = (files: readonly Brought[]): FileRef[] => files.map(({ path, sha256: digest }) => ({ path, sha256: digest }))
 
-/** With their sizes, as a plan has them. */
+/** The files with their sizes, as a plan lists them. */
 export const measured = (files: readonly Brought[]): InputFile[] =>
   files.map(({ path, sha256: digest, content }) => ({ path, sha256: digest, bytes: content.byteLength }))
 
-/** Into this run, or into a new one; whichever it is. */
+/** Uploads the files into `run`, or into a new run; returns the run's id. */
 export async function putFiles(api: Api, run: string | undefined, files: readonly Brought[]): Promise<Result<string, Trouble>> {
   const made = run === undefined ? await api('createRun', { body: {} }) : ok({ id: run })
   if (!made.ok) return made
@@ -63,12 +65,12 @@ export async function putFiles(api: Api, run: string | undefined, files: readonl
 const putInto = command({
   words: ['runs', 'put'],
   args: {},
-  flags: { file: FILE_FLAG, run: { value: 'RUN', what: 'the run to put them into; a new one if you say nothing' } },
-  does: 'Put files into a run, for calls to bring them later by their digests',
+  flags: { file: FILE_FLAG, run: { value: 'RUN', what: 'the run to put them into (default: a new run)' } },
+  does: 'Upload files into a run; calls of the run can name them later by their digests',
   key: 'agent',
   examples: ['countersign runs put --file sales.csv --file q3.json'],
   async run({ flags, api, paint }) {
-    if (flags.file.length === 0) return err(usage('name a `--file`'))
+    if (flags.file.length === 0) return err(usage('give at least one `--file`'))
     const files = readFiles(flags.file)
     if (!files.ok) return files
     const run = await putFiles(api, flags.run, files.value)
@@ -82,14 +84,14 @@ const held = command({
   words: ['runs', 'files'],
   args: { RUN: 'the run’s id' },
   flags: {},
-  does: 'List the files that a run holds, and until when',
+  does: 'List the files that a run holds, and until when it keeps them',
   key: 'either',
   async run({ args, api, paint }) {
     const list = await api('listFiles', { params: { run: args.RUN } })
     if (!list.ok) return list
     const { items } = list.value
     const rows = items.map(({ sha256: digest, bytes, named, until_ms }) => [digest, String(bytes), named ? 'yes' : 'no', time(until_ms)])
-    return ok({ ok: true, json: items, text: listing(paint, ['sha256', 'bytes', 'named by a call', 'until'], rows, 'no files') })
+    return ok({ ok: true, json: items, text: listing(paint, ['sha256', 'bytes', 'used by a call', 'kept until'], rows, 'no files') })
   },
 })
 
@@ -103,8 +105,8 @@ const listed = (files: readonly InputFile[], paint: Given['paint']): string =>
 
 const CALL = { CALL: 'the call’s id' } as const
 const FLAGS = {
-  to: { value: 'DIR', what: 'save them below this folder, which is made if it is not there' },
-  overwrite: { what: 'with `--to`: in the place of files that are there already' },
+  to: { value: 'DIR', what: 'save them in this folder, which is created if needed' },
+  overwrite: { what: 'with `--to`: overwrite existing files' },
 } as const
 type Flags = { readonly to: string | undefined; readonly overwrite: boolean }
 
@@ -112,7 +114,7 @@ const inputs = command({
   words: ['calls', 'inputs'],
   args: CALL,
   flags: FLAGS,
-  does: 'List the files that a call brings, or save them to read what would run',
+  does: 'List the input files of a call, or save them, for instance to read what an approval is about',
   key: 'either',
   run: (given) => filesOf(given, 'brings'),
 })
@@ -121,14 +123,14 @@ const outputs = command({
   words: ['calls', 'outputs'],
   args: CALL,
   flags: FLAGS,
-  does: 'List the files that a call left, or save them',
+  does: 'List the output files of a call, or save them',
   key: 'either',
   examples: ['countersign calls outputs call_01ABC…_1 --to results'],
   run: (given) => filesOf(given, 'left'),
 })
 
 async function filesOf({ args, flags, api, paint }: Given<typeof CALL> & { readonly flags: Flags }, which: 'brings' | 'left'): Answer {
-  if (flags.overwrite && flags.to === undefined) return err(usage('`--overwrite` goes with `--to`'))
+  if (flags.overwrite && flags.to === undefined) return err(usage('`--overwrite` needs `--to DIR`'))
   const params = whole(args.CALL)
   if (!params.ok) return params
   const read = await api('readCall', { params: params.value })
@@ -138,8 +140,8 @@ async function filesOf({ args, flags, api, paint }: Given<typeof CALL> & { reado
   if (!saved.ok) return saved
   const besides = [
     ...left.map(({ path, why }) => `not kept: ${inline(path)} (${why})\n`),
-    ...(more === 0 ? [] : [`and ${more} more that were not kept\n`]),
-    ...(saved.value === undefined ? [] : [`saved below ${inline(saved.value)}\n`]),
+    ...(more === 0 ? [] : [`not kept: ${more} more\n`]),
+    ...(saved.value === undefined ? [] : [`saved in ${inline(saved.value)}\n`]),
   ]
   const places = saved.value === undefined ? {} : { saved: saved.value }
   return ok({ ok: true, json: { files, left, more, ...places }, text: `${listed(files, paint)}${besides.join('')}` })
@@ -150,7 +152,10 @@ const told = ({ plan, result }: Call, which: 'brings' | 'left') =>
 
 type Where = { readonly to: string; readonly overwrite: boolean }
 
-/** All of them or, where one can't be had, those before it; what is in the way is told before the first is fetched. */
+/**
+ * Saves the files in order and stops at the first that fails. Existing files and bad paths are
+ * reported before anything is fetched.
+ */
 async function save(
   api: Api,
   call: { run: string; call: string },
@@ -165,7 +170,9 @@ async function save(
     const fetched = await api('readFile', { params: { ...call, sha256: digest } })
     if (!fetched.ok) return fetched
     if (fetched.value.byteLength !== bytes || sha256(fetched.value) !== digest)
-      return err(trouble('digest_mismatch', `what was answered for \`${path}\` has another digest than the call names; it was not saved`))
+      return err(
+        trouble('digest_mismatch', `the edge’s answer for \`${path}\` does not have the digest that the call names; it was not saved`),
+      )
     const saved = saveBytes(where.to, path, fetched.value, where.overwrite)
     if (!saved.ok) return saved
   }

@@ -1,4 +1,4 @@
-// What agents do and operators look up: propose, read and cancel calls and runs, fetch their evidence.
+// Commands about calls and runs: propose, read and cancel them, and fetch their evidence.
 
 import type { JournalEntry } from '../shared/journal.ts'
 import { LIMITS } from '../shared/limits.ts'
@@ -15,8 +15,8 @@ import { ARGUMENTS, CALL_EXITS, readArguments, whole } from './specs.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, json, listing, time } from './text.ts'
 
-const WAIT = { value: 'S', what: `seconds to wait for its end (at most ${LIMITS.wait_s})` } as const
-const RAW = { what: 'only what the program printed, byte for byte; not to a terminal' } as const
+const WAIT = { value: 'S', what: `seconds to wait for its end, at most ${LIMITS.wait_s}` } as const
+const RAW = { what: 'print only the program’s standard output, byte for byte; refused if that goes to a terminal' } as const
 const FILE = { value: 'FILE', short: 'o', what: 'write it to this file' } as const
 const CALL = { CALL: 'the call’s id' } as const
 const RUN = { RUN: 'the run’s id' } as const
@@ -25,7 +25,7 @@ const DEFAULT_WAIT_S = 30
 function readWait(given: string | undefined, otherwise: number): Result<number, Trouble> {
   if (given === undefined) return ok(otherwise)
   const fits = /^\d{1,3}$/.test(given) && Number(given) <= LIMITS.wait_s
-  return fits ? ok(Number(given)) : err(usage(`\`--wait\` is to be a number of seconds from 0 to ${LIMITS.wait_s}`))
+  return fits ? ok(Number(given)) : err(usage(`\`--wait\` must be a number of seconds from 0 to ${LIMITS.wait_s}`))
 }
 
 const answered = (call: Call, paint: Paint, raw: boolean) =>
@@ -36,10 +36,10 @@ const call = command({
   args: { TOOL: 'the tool’s name' },
   flags: {
     args: ARGUMENTS,
-    wait: { ...WAIT, what: `${WAIT.what}; ${DEFAULT_WAIT_S} if you say nothing, and none for an approval` },
-    run: { value: 'RUN', what: 'the run to propose it in; a new one if you say nothing' },
+    wait: { ...WAIT, what: `${WAIT.what} (default: ${DEFAULT_WAIT_S}, or 0 if the call needs an approval)` },
+    run: { value: 'RUN', what: 'the run to propose it in (default: a new run)' },
     file: FILE_FLAG,
-    follow: { what: 'show what it writes as it writes it, until its end; to a terminal that is so while it is waited for' },
+    follow: { what: 'show its output as it is written, until the call ends; on a terminal, this happens anyway during --wait' },
     raw: RAW,
   },
   does: 'Propose a call and wait for its end',
@@ -52,7 +52,7 @@ const call = command({
   async run(given) {
     const { flags, api, paint } = given
     const tool = given.args.TOOL
-    if (flags.follow && flags.raw) return err(usage('`--follow` and `--raw` exclude each other'))
+    if (flags.follow && flags.raw) return err(usage('`--follow` and `--raw` can’t be used together'))
     const args = readArguments(flags.args)
     if (!args.ok) return args
     const files = readFiles(flags.file)
@@ -71,7 +71,7 @@ const call = command({
           })
     if (!proposed.ok) return proposed
     const { id, run, state, ended_at_ms } = proposed.value
-    // A human may take long: who does not say how long to wait for one is told at once what to do.
+    // A human may take long, so without `--wait` the command returns immediately and says how to approve.
     const asked = state === 'awaiting_approval' && flags.wait === undefined && !flags.follow
     const enough = ended_at_ms !== undefined || wait.value === 0 || asked
     const within_s = flags.follow && flags.wait === undefined ? undefined : wait.value
@@ -84,8 +84,8 @@ const call = command({
 const showOne = command({
   words: ['calls', 'show'],
   args: CALL,
-  flags: { wait: { ...WAIT, what: `${WAIT.what}; 0 if you say nothing` }, raw: RAW },
-  does: 'Show a call',
+  flags: { wait: { ...WAIT, what: `${WAIT.what} (default: 0)` }, raw: RAW },
+  does: 'Show a call, its decision and its result',
   key: 'either',
   exits: CALL_EXITS,
   async run({ args, flags, api, paint }) {
@@ -115,12 +115,12 @@ const cancelOne = command({
 const listCalls = command({
   words: ['calls', 'list'],
   args: {},
-  flags: { last: { value: 'N', what: `how many, at most ${LIMITS.page}; 20 if you say nothing` } },
-  does: 'List the calls that ended last, of all agents',
+  flags: { last: { value: 'N', what: `how many, at most ${LIMITS.page} (default: 20)` } },
+  does: 'List the calls of all agents that ended most recently',
   key: 'operator',
   async run({ flags, api, paint }) {
     const last = flags.last ?? '20'
-    if (!/^\d{1,3}$/.test(last)) return err(usage('`--last` is to be a number'))
+    if (!/^\d{1,3}$/.test(last)) return err(usage('`--last` must be a number'))
     const list = await api('listCalls', { query: { last: Number(last) } })
     if (!list.ok) return list
     const rows = list.value.items.map(({ at_ms, state, tool, took_ms, agent, call: id }) => [
@@ -134,7 +134,7 @@ const listCalls = command({
     return ok({
       ok: true,
       json: list.value.items,
-      text: listing(paint, ['ended', 'state', 'tool', 'took, waits included', 'agent', 'call'], rows, 'no call has ended yet'),
+      text: listing(paint, ['ended', 'state', 'tool', 'took, with waiting', 'agent', 'call'], rows, 'no call has ended yet'),
     })
   },
 })
@@ -152,7 +152,7 @@ const cancelRun = command({
   words: ['runs', 'cancel'],
   args: RUN,
   flags: {},
-  does: 'Cancel a run and every call of it that has not ended',
+  does: 'Cancel a run and all of its calls that have not ended',
   key: 'either',
   run: ({ args, api, paint }) => aboutRun(api, 'cancelRun', args.RUN, paint),
 })
@@ -175,7 +175,7 @@ async function aboutRun(api: Given['api'], verb: 'readRun' | 'cancelRun', run: s
     ['agent', agent],
     ['session', session],
     ...(channel === null ? [] : [['channel', channel]]),
-    ['made', time(created_at_ms)],
+    ['created', time(created_at_ms)],
     ['calls', `${used.calls} of ${budget.max_calls_per_run}; denied ${used.denied} of ${budget.max_denied_per_run}`],
     ['journal', `${seq} entries, head ${head}`],
   ]
@@ -186,7 +186,7 @@ const journal = command({
   words: ['runs', 'journal'],
   args: RUN,
   flags: { output: FILE },
-  does: 'Show the hash-chained events of a run; `countersign verify --journal` checks the file',
+  does: 'Show the journal of a run, its hash-chained events; `countersign verify --journal` checks the saved file',
   key: 'either',
   async run({ args, flags, api, paint }) {
     const items: JournalEntry[] = []
@@ -205,7 +205,7 @@ const attestation = command({
   words: ['attestation'],
   args: CALL,
   flags: { output: FILE },
-  does: 'Fetch the attestation of an ended call, with all that `countersign verify` needs besides keys',
+  does: 'Fetch the attestation of an ended call and all else that `countersign verify` needs, except the keys',
   key: 'either',
   examples: [
     'countersign attestation call_01ABC…_1 -o bundle.json',
@@ -224,7 +224,7 @@ const snapshot = command({
   words: ['calls', 'snapshot'],
   args: CALL,
   flags: { output: FILE },
-  does: 'Fetch the policy snapshot that a call was decided under; `countersign verify --snapshot` checks it',
+  does: 'Fetch the policy snapshot under which a call was decided; `countersign verify --snapshot` checks it',
   key: 'either',
   async run({ args, flags, api }) {
     const params = whole(args.CALL)
@@ -237,8 +237,8 @@ const snapshot = command({
 const keys = command({
   words: ['keys'],
   args: {},
-  flags: { output: FILE, tenant: { value: 'NAME', what: 'the tenant; that of COUNTERSIGN_KEY if you say nothing, or else `default`' } },
-  does: 'Fetch the public keys of the edge and of the workers of one tenant',
+  flags: { output: FILE, tenant: { value: 'NAME', what: 'the tenant (default: the one of COUNTERSIGN_KEY, or else `default`)' } },
+  does: 'Fetch the public keys of the edge and of one tenant’s workers',
   key: 'none',
   examples: ['countersign keys --tenant acme -o keys.json'],
   async run({ flags, api, tenant }) {
@@ -247,7 +247,7 @@ const keys = command({
   },
 })
 
-/** Evidence goes to a file where one is named, and to standard output as JSON otherwise. */
+/** Writes evidence to the file that `-o` names, or prints it to standard output. */
 function keep(value: unknown, path: string | undefined, text = json(value)): Awaited<Answer> {
   if (path === undefined) return ok({ ok: true, json: value, text })
   const written = writeText(path, json(value))

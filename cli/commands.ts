@@ -1,4 +1,4 @@
-// Every command there is. Help, the parser and the tests read this table.
+// The table of all commands, in the order in which help lists them. Help, parser and tests read it.
 
 import { APPROVALS } from './approvals.ts'
 import { CALL_FILES } from './call-files.ts'

@@ -1,11 +1,11 @@
-// Server-sent events as they come, by the WHATWG's rules as far as an edge uses them. It ends with the stream, however that ends: whoever
-// reads knows by the events whether there is more, and where to go on.
+// Parses server-sent events (the part of the WHATWG format that an edge uses). The generator ends
+// with the stream, for whatever reason; the caller knows from the events whether to reconnect.
 
 export type Told = { readonly id: string; readonly event: string; readonly data: string }
 
-/** An edge says every 15 s that it is still there. */
+/** An edge sends a keep-alive every 15 s. */
 const SILENCE_MS = 45_000
-/** Of one event: what an edge sends at once is less, however JSON spells it. */
+/** The longest event that is accepted; an edge sends shorter ones. */
 const MOST_CHARS = 1 << 20
 
 export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Told> {
@@ -23,9 +23,9 @@ export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerato
       if (rest.length > MOST_CHARS) return
     }
   } catch {
-    return // the connection broke, or whoever reads was interrupted
+    return // the connection broke, or the request was aborted
   } finally {
-    void reader.cancel().catch(() => undefined) // who stops reading hangs up
+    void reader.cancel().catch(() => undefined) // closes the connection when the caller stops reading
   }
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// `countersign`: the command line for agents, operators and auditors. Talks HTTP to an edge and nothing else; verifies offline. This file
-// is the way in and out: what is printed where, and with which exit code.
+// `countersign`: the command line for agents, operators and auditors. Commands talk HTTP to an edge
+// or, like `verify`, work offline. This file decides what is printed where, and the exit code.
 
 import type { FieldError } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
@@ -24,8 +24,8 @@ async function run(parsed: Extract<Parsed, { kind: 'run' }>): Promise<Result<Out
       ok: false,
       error: usage(
         parsed.json
-          ? '`--raw` and `--json` exclude each other'
-          : '`--raw` to a terminal would let the output drive it; pipe it or send it to a file',
+          ? '`--raw` and `--json` can’t be used together'
+          : '`--raw` would let the output control this terminal; pipe it or redirect it to a file',
       ),
     }
   }
@@ -43,7 +43,7 @@ async function run(parsed: Extract<Parsed, { kind: 'run' }>): Promise<Result<Out
   })
 }
 
-/** Ends in order, by Ctrl-C too: what a command tells is whole lines. */
+/** Ctrl-C ends a long-running command between two writes, so its output is always whole lines. */
 function live(asJson: boolean): Live {
   const interrupted = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => interrupted.abort())
@@ -89,7 +89,7 @@ async function main(argv: readonly string[]): Promise<number> {
   return answer.value.ok ? 0 : 1
 }
 
-// Whoever reads our output may stop early (`| head`); that is no fault of anybody.
+// The reader of our output may close the pipe early (`| head`); that is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
   process.exit()

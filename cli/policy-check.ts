@@ -1,5 +1,5 @@
-// Policies checked before they are put: what the edge finds in a folder of them, and whether they decide the calls of a file of cases as
-// expected. Both ask the edge, because policies hold or fail against the tenant's own tools; neither changes anything there.
+// `countersign policy lint` and `policy test`: check a folder of policies before it is put. Both ask
+// the edge, because policies are validated against the tenant's own tools; neither changes anything.
 
 import { join } from 'node:path'
 import type { Output as Answered } from '../shared/client.ts'
@@ -17,9 +17,9 @@ const lint = command({
   words: ['policy', 'lint'],
   args: DIR,
   flags: {},
-  does: 'Check policies against the tenant’s tools, as putting them would; nothing is stored',
+  does: 'Check policies against the tenant’s tools, as `policy put` would; nothing is stored',
   key: 'operator',
-  exits: '0 they could be put, whatever the warnings say; 1 they could not, or there is no edge to ask',
+  exits: '0 the policies can be put in force, even if there are warnings; 1 they can’t, or the edge can’t be reached',
   examples: ['countersign policy lint my-policies'],
   async run({ args, api, paint }) {
     const policies = readFolder(args.DIR)
@@ -38,11 +38,11 @@ const lint = command({
 
 const test = command({
   words: ['policy', 'test'],
-  args: { ...DIR, 'CASES?': 'a file of cases, or a folder of them; DIR/cases if you say nothing' },
+  args: { ...DIR, 'CASES?': 'a file of test cases, or a folder of them (default: DIR/cases)' },
   flags: {},
-  does: 'Decide the calls of files of cases by these policies, and compare; nothing is stored, runs or asks anybody',
+  does: 'Run test cases against policies: decide each call and compare the decision; nothing is stored or run, and nobody is asked',
   key: 'operator',
-  exits: '0 every case came out as expected; 1 one did not, or the policies could not be put',
+  exits: '0 every case passed; 1 a case failed, or the policies can’t be put',
   examples: ['countersign policy test my-policies', 'countersign policy test my-policies cases/refunds.json'],
   async run({ args, api, paint }) {
     const policies = readFolder(args.DIR)
@@ -58,7 +58,7 @@ const test = command({
       told.push({ file: path, ...checked.value })
       const why =
         checked.value.refusal === null ? '' : `${findings(checked.value, args.DIR, policies.value, paint)}${verdict(checked.value, paint)}`
-      text += `${showFile(path, checked.value, paint)}${why === undecided ? '' : why}` // said once of all files for which it is the same
+      text += `${showFile(path, checked.value, paint)}${why === undecided ? '' : why}` // files with the same findings show them once
       undecided = why === '' ? undecided : why
     }
     const results = told.flatMap((each) => each.results)
@@ -90,24 +90,24 @@ export const warned = (warnings: readonly Said[], paint: Paint): string =>
 
 function verdict(checked: Checked, paint: Paint, beside = 0): string {
   if (checked.refusal !== null) return `${paint.bad('refused')}: ${inline(checked.refusal.detail)}\n`
-  if (!holds(checked)) return `${paint.bad('these policies can be stored, not put in force')}\n`
+  if (!holds(checked)) return `${paint.bad('these policies can be stored but not put in force')}\n`
   const warnings = checked.findings.length + beside
-  return `${paint.good('these policies can be put')}${warnings === 0 ? '' : `; warnings: ${warnings}`}\n`
+  return `${paint.good('these policies can be put in force')}${warnings === 0 ? '' : `; warnings: ${warnings}`}\n`
 }
 
 function showFile(path: string, checked: Checked, paint: Paint): string {
   const { results, refusal } = checked
   const failed = results.filter(({ passed }) => !passed)
-  const counted = refusal === null ? `${results.length - failed.length} of ${results.length} as expected` : 'not decided'
+  const counted = refusal === null ? `${results.length - failed.length} of ${results.length} as expected` : 'not run'
   return `${paint.bold(inline(path))}  ${counted}\n${failed.map((result) => showFailed(result, paint)).join('')}`
 }
 
-/** What was expected and what came, in the order in which one reads a decision. */
+/** The expected and the actual decision of a failed case, one below the other. */
 function showFailed({ description, differs, expected, got }: CaseResult, paint: Paint): string {
   const rows = [
     ['expected', told(expected)],
     ['got', told(got)],
-    ...(got.unasked === undefined ? [] : [['', `decided before \`${got.unasked}\` was asked`]]),
+    ...(got.unasked === undefined ? [] : [['', `the decision was made before \`${got.unasked}\` was asked`]]),
     ['differs in', differs.join(', ')],
   ]
   return `  ${paint.bad('FAIL')}  ${inline(description)}\n${columns(rows, '        ')}`

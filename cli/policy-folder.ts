@@ -1,4 +1,4 @@
-// Policies and their cases as operators keep them: a folder of .cedar files, and files of cases beside them. It reads, and sends nothing.
+// Reads policies and their test cases from disk: a folder of .cedar files with files of cases beside it.
 
 import { readdirSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -13,17 +13,22 @@ import { trouble, usage } from './command.ts'
 import { readBytes, readJson, reason } from './files.ts'
 import { fitting } from './specs.ts'
 
-export const DIR = { DIR: 'a folder of .cedar files; each is one text of the set, by its file’s name' } as const
+export const DIR = { DIR: 'a folder of .cedar files; each is one policy text, named after its file' } as const
 
-/** The texts of a set, each by its file's name. */
+/** The policy texts of a set, by file name without `.cedar`. */
 export function readFolder(dir: string): Result<Record<string, string>, Trouble> {
   const names = namesIn(dir, '.cedar')
   if (!names.ok) return names
-  if (names.value.length === 0) return err(usage(`\`${dir}\` holds no .cedar file; to allow nothing, put a policy that permits nothing`))
+  if (names.value.length === 0)
+    return err(usage(`\`${dir}\` contains no .cedar file; to deny every call, put a policy that permits nothing`))
   const policies: Record<string, string> = {}
   for (const name of names.value) {
     if (!PATTERNS.name.test(basename(name, '.cedar')))
-      return err(usage(`\`${join(dir, name)}\` can’t name a text: a small letter, then small letters, digits and \`_.-\`, 64 at the most`))
+      return err(
+        usage(
+          `\`${join(dir, name)}\`: rename the file; a policy text’s name starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
+        ),
+      )
     const text = readCedar(join(dir, name))
     if (!text.ok) return text
     policies[basename(name, '.cedar')] = text.value
@@ -31,18 +36,18 @@ export function readFolder(dir: string): Result<Record<string, string>, Trouble>
   return ok(policies)
 }
 
-/** What lies there as if it were of the set, and is not. */
+/** Warnings about files that look like part of the set and are not: in subfolders, or empty. */
 export function overlooked(dir: string, policies: Readonly<Record<string, string>>): string[] {
   const deeper = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.cedar') && dirname(path) !== '.')
   const folders = new Set(deeper.map(dirname).filter((folder) => folder.split('/')[0] !== 'cases'))
   const empty = Object.keys(policies).filter((name) => policies[name]?.trim() === '')
   return [
-    ...[...folders].map((folder) => `${join(dir, folder)}: the .cedar files in this folder are not of the set`),
+    ...[...folders].map((folder) => `${join(dir, folder)}: the .cedar files in this folder are ignored; move them to ${dir}`),
     ...empty.map((name) => `${join(dir, name)}.cedar: the file is empty`),
   ]
 }
 
-/** The path of what the edge names by its text, line and column, so that an editor finds the place; what has no file keeps its name. */
+/** Turns the edge's `text:line:column` into `path:line:column`, which editors understand; other places stay as they are. */
 export function pathed(at: string, dir: string, policies: Readonly<Record<string, string>>): string {
   const [name = '', ...place] = at.split(':')
   return Object.hasOwn(policies, name) ? [join(dir, `${name}.cedar`), ...place].join(':') : at
@@ -50,10 +55,10 @@ export function pathed(at: string, dir: string, policies: Readonly<Record<string
 
 export type CasesFile = { readonly path: string; readonly cases: SentCases }
 
-/** The files of cases at `path`: itself, or those in it. */
+/** The files of cases at `path`: the file itself, or the .json files of the folder. */
 export function readCases(path: string): Result<CasesFile[], Trouble> {
   if (statSync(path, { throwIfNoEntry: false }) === undefined)
-    return err(usage(`no cases in \`${path}\`: there is no such file or folder; policies/README.md says how they are written`))
+    return err(usage(`there are no test cases: \`${path}\` does not exist; policies/README.md explains how to write them`))
   const paths = isFile(path) ? ok([path]) : inFolder(path)
   if (!paths.ok) return paths
   const files: CasesFile[] = []
@@ -69,7 +74,7 @@ function inFolder(path: string): Result<string[], Trouble> {
   const names = namesIn(path, '.json')
   if (!names.ok) return names
   return names.value.length === 0
-    ? err(usage(`no cases in \`${path}\`: it holds no .json file; policies/README.md says how they are written`))
+    ? err(usage(`there are no test cases: \`${path}\` contains no .json file; policies/README.md explains how to write them`))
     : ok(names.value.map((name) => join(path, name)))
 }
 

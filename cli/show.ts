@@ -1,4 +1,5 @@
-// Renders calls and decisions as text. What others wrote is on its own line or behind a bar, with control characters escaped.
+// Renders calls and decisions as text. Untrusted text is on its own line or behind a bar, and its
+// control characters are escaped.
 
 import type { Output as Answered } from '../shared/client.ts'
 import { broughtBy, type Plan } from '../shared/plan.ts'
@@ -7,10 +8,10 @@ import type { Call, Decision } from '../shared/wire/calls.ts'
 import type { Paint } from './text.ts'
 import { columns, enforced, fileCount, inline, quoted, time } from './text.ts'
 
-/** Where a call may still stand; everything else is an ending. */
+/** The states of a call that has not ended. */
 const OPEN: ReadonlySet<string> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
 
-/** A call that ended otherwise than it was meant to; one that has not ended is no failure. */
+/** Whether `call` and `calls show` exit with 0: the call succeeded, or has not ended yet. */
 export const went = ({ state }: Call): boolean => state === 'succeeded' || OPEN.has(state)
 
 const brushFor = (state: string, paint: Paint) => (state === 'succeeded' ? paint.good : OPEN.has(state) ? paint.warn : paint.bad)
@@ -23,35 +24,36 @@ export function showCall(call: Call, paint: Paint): string {
   const took =
     call.ended_at_ms === undefined
       ? ''
-      : `  ${call.ended_at_ms - call.created_at_ms} ms${approval === undefined ? '' : ', the wait for humans included'}`
+      : `  ${call.ended_at_ms - call.created_at_ms} ms${approval === undefined ? '' : ', including the wait for people'}`
   const rows: string[][] = [['decided', decided(decision)]]
   for (const [index, together] of (decision.explanation?.changes ?? []).entries())
-    rows.push([index === 0 ? 'needs' : 'or', together.map(({ words }) => words).join(', and ')])
+    rows.push([index === 0 ? 'needs' : 'or', together.map(({ words }) => words).join(' and ')])
   if (approval !== undefined) {
     rows.push([
       'approval',
       `${approval.id} ${approval.status}${approval.status === 'pending' ? `, until ${time(approval.expires_at)}` : ''}`,
     ])
-    if (state === 'awaiting_approval') rows.push(['', `an operator answers: countersign approvals approve ${approval.id}`])
+    if (state === 'awaiting_approval') rows.push(['', `to approve it, an operator runs: countersign approvals approve ${approval.id}`])
   }
-  if (call.edited !== undefined) rows.push(['changed', `an operator changed the arguments; what was proposed was ${call.edited.from}`])
+  if (call.edited !== undefined)
+    rows.push(['edited', `an operator changed the arguments; the proposed call had the digest ${call.edited.from}`])
   if (result?.error !== undefined)
     rows.push(['error', `${result.error.code}${result.error.detail === '' ? '' : `: ${result.error.detail}`}`])
   if (result !== undefined && result.exit_code !== null) rows.push(['exit code', String(result.exit_code)])
   const [brought, kept] = [broughtBy(call.plan)?.length ?? 0, result?.files?.files.length ?? 0]
-  if (brought > 0) rows.push(['brought', `${fileCount(brought)}: countersign calls inputs ${id}`])
-  if (result?.files !== undefined) rows.push(['left', `${fileCount(kept)}: countersign calls outputs ${id}`])
+  if (brought > 0) rows.push(['input', `${fileCount(brought)}: countersign calls inputs ${id}`])
+  if (result?.files !== undefined) rows.push(['output', `${fileCount(kept)}: countersign calls outputs ${id}`])
   if (attestation !== undefined) rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforced(attestation)})`])
   const text = (name: string, content: string) => (content === '' ? '' : `${paint.dim(`${name}:`)}\n${quoted(content)}`)
   const shown =
     result === undefined
       ? ''
-      : `${text(result.encoding === 'base64' ? 'output, base64' : 'output', result.output)}${text(attestation?.executor === ISOLATE ? 'log' : 'errors', result.stderr)}`
-  const cut = result?.truncated === true ? `${paint.warn('the output was cut')}\n` : ''
+      : `${text(result.encoding === 'base64' ? 'output, base64' : 'output', result.output)}${text(attestation?.executor === ISOLATE ? 'log' : 'standard error', result.stderr)}`
+  const cut = result?.truncated === true ? `${paint.warn('the output was truncated')}\n` : ''
   return `${brushFor(state, paint)(inline(state))}  ${inline(tool)}  ${inline(id)}${took}\n${columns(rows, '  ')}${shown}${cut}`
 }
 
-/** What a program printed, byte for byte. */
+/** The program's standard output, byte for byte. */
 export const rawOutput = ({ result }: Call): Uint8Array =>
   result === undefined ? new Uint8Array() : Buffer.from(result.output, result.encoding === 'base64' ? 'base64' : 'utf8')
 
@@ -87,10 +89,10 @@ function showExplanation({ policies, plans, changes, fixed, errors = [] }: Expla
   return [
     part('policies:', determining.join('') || '  none permits it\n'),
     part('errors:', errors.map((error) => `  ${inline(error)}\n`).join('')),
-    part('plans refused:', columns(tried, '  ')),
+    part('refused plans:', columns(tried, '  ')),
     effect === 'allow' ? '' : part('would be allowed with:', showChanges(changes)),
     part(
-      'what nobody who asks can change:',
+      'facts that the proposer can’t change:',
       columns(
         fixed.map((fact) => [fact]),
         '  ',
@@ -100,13 +102,13 @@ function showExplanation({ policies, plans, changes, fixed, errors = [] }: Expla
 }
 
 const WHO = {
-  agent: 'the agent, by its arguments',
-  human: 'an approver',
-  operator: 'an operator',
-  time: 'the hour at which it is asked',
+  agent: 'the agent can change it',
+  human: 'an approver can change it',
+  operator: 'an operator can change it',
+  time: 'depends on the time of the call',
 } as const
 
-/** One alternative is a block; what must change together stands together. */
+/** One block per alternative; all lines of a block must change together. */
 const showChanges = (changes: Explanation['changes']): string =>
   changes
     .map((together) =>

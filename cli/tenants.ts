@@ -24,14 +24,14 @@ function quotaIn({ calls, files, workers, streams }: QuotaFlags) {
   const said = { calls_per_day: calls, files_bytes: files, workers, streams }
   const given = Object.entries(said).flatMap(([name, value]) => (value === undefined ? [] : [{ name, value }]))
   const wrong = given.find(({ value }) => !/^\d+$/.test(value))
-  if (wrong !== undefined) return err(usage(`the quota \`${wrong.name}\` is to be a whole number in digits, such as 1000`))
+  if (wrong !== undefined) return err(usage(`the quota \`${wrong.name}\` must be a whole number in digits, such as 1000`))
   return fitting(Quota.partial(), Object.fromEntries(given.map(({ name, value }) => [name, Number(value)])), 'the quota')
 }
 
 const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Tenant): [string, string][] => [
   ['tenant', inline(name)],
   ['state', state === 'deleted' && erased !== true ? 'deleted; its data is still being removed' : state],
-  ['made', time(created_at_ms)],
+  ['created', time(created_at_ms)],
   ['changed', time(changed_at_ms)],
   ['calls a day', String(quota.calls_per_day)],
   ['bytes of files', String(quota.files_bytes)],
@@ -53,7 +53,7 @@ const list = command({
     const last = tenants.value.items.at(-1)
     const more =
       last === undefined || rows.length < LIMITS.page ? '' : `there may be more: \`countersign tenants list --after ${last.name}\`\n`
-    const text = `${listing(paint, ['tenant', 'state', 'made'], rows, 'no tenants')}${more}`
+    const text = `${listing(paint, ['tenant', 'state', 'created'], rows, 'no tenants')}${more}`
     return ok({ ok: true, json: tenants.value.items, text })
   },
 })
@@ -125,7 +125,7 @@ const suspend = command({
   words: ['tenants', 'suspend'],
   args: NAME,
   flags: REASON,
-  does: 'Suspend a tenant at once: its keys are refused, running calls may finish, and its data is kept',
+  does: 'Suspend a tenant immediately: its keys are refused, running calls may finish, and its data is kept',
   key: 'installation',
   async run({ args, flags, api }) {
     const done = await api('suspendTenant', {

@@ -1,5 +1,5 @@
-// Text for a terminal: colour where it is wanted, columns, and strings of strangers made inert (S32). What a tool printed, or an agent
-// wrote, must not move the cursor, retitle the window or reorder a line.
+// Text for a terminal: colour, columns, and escaping of untrusted strings (S32). The output of a
+// tool, or text that an agent wrote, must not move the cursor, retitle the window or reorder a line.
 
 export type Paint = { readonly bold: Brush; readonly dim: Brush; readonly good: Brush; readonly bad: Brush; readonly warn: Brush }
 type Brush = (text: string) => string
@@ -21,20 +21,20 @@ const escaped = (char: string): string => {
   return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`
 }
 
-/** Keeps lines and tabs; everything else that acts instead of showing is spelled out. */
+/** Escapes every active character except newlines and tabs. */
 export const inert = (text: string): string => text.replace(ACTIVE, (char) => (char === '\n' || char === '\t' ? char : escaped(char)))
-/** As `inert`, for what has its place within a line. */
+/** Like `inert`, for text within one line: newlines and tabs are escaped too. */
 export const inline = (text: string): string => text.replace(ACTIVE, escaped)
 
-/** Somebody else's lines, told from ours by the bar before each. */
+/** Untrusted lines, each behind a bar, so that none can pass for a line of ours. */
 export function quoted(text: string, bar = '│'): string {
   const lines = inert(text).replace(/\n$/, '').split('\n')
   return lines.map((line) => `  ${bar} ${line}\n`).join('')
 }
 
-/** JSON that is as inert as text: what JSON lets stand unescaped, and a terminal might obey, is escaped too. The value is the same. */
+/** JSON that is safe on a terminal: active characters that JSON permits unescaped are escaped too. The value is unchanged. */
 export const json = (value: unknown): string => `${inertJson(JSON.stringify(value, null, 2))}\n`
-/** The same on one line: of many, each is a document. */
+/** The same on one line, for streams of JSON documents. */
 export const jsonLine = (value: unknown): string => `${inertJson(JSON.stringify(value))}\n`
 
 function inertJson(text: string): string {
@@ -42,7 +42,7 @@ function inertJson(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (char) => (char === '\n' ? char : [...char.split('')].map(unit).join('')))
 }
 
-/** Rows in columns, each as wide as its widest cell, the last one ragged. Cells are made inert here. */
+/** Aligned columns, each as wide as its widest cell; the last one is not padded. Escapes the cells. */
 export function columns(rows: readonly (readonly string[])[], indent = ''): string {
   const cells = rows.map((row) => row.map(inline))
   const widths = cells.reduce<number[]>((all, row) => row.map((cell, i) => Math.max(cell.length, all[i] ?? 0)), [])
@@ -52,7 +52,7 @@ export function columns(rows: readonly (readonly string[])[], indent = ''): stri
     .join('')
 }
 
-/** A heading and rows, or a sentence where there are none. */
+/** A heading and rows, or the sentence `none` if there are no rows. */
 export const listing = (paint: Paint, heading: readonly string[], rows: readonly (readonly string[])[], none: string): string => {
   if (rows.length === 0) return `${none}\n`
   const [first = '', ...rest] = columns([heading, ...rows]).split('\n')
@@ -67,7 +67,7 @@ export function time(ms: number): string {
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString()
 }
 
-/** What held an execution, as its attestation tells it. */
+/** How an execution was confined, according to its attestation. */
 export const enforced = ({
   sandbox_enforcement,
   cgroup,

@@ -1,5 +1,5 @@
-// `countersign approvals watch`: what waits, and then each question and answer as it comes. What the edge keeps is asked for from where
-// we were, so an edge that restarts loses us nothing.
+// `countersign approvals watch`: shows the pending approvals, then each new approval and answer. It
+// polls from the last change that it has seen, so a restart of the edge loses nothing.
 
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -16,7 +16,7 @@ export const watch = command({
   words: ['approvals', 'watch'],
   args: {},
   flags: {},
-  does: 'Show what waits, and then each question and answer as it comes, until Ctrl-C; with `--json` each is a line',
+  does: 'Show the pending approvals, then new approvals and answers as they come, until Ctrl-C; `--json` prints one line each',
   key: 'operator',
   async run({ api, paint, live }) {
     const alive = live()
@@ -28,10 +28,10 @@ export const watch = command({
       const state = `${status} ${answers.length}`
       if (shown.get(id) === state) return
       if (status === 'pending') shown.set(id, state)
-      else shown.delete(id) // an end comes once
+      else shown.delete(id) // the end of an approval is reported once
       tell(approval, lineOf(approval, paint))
     }
-    // From before the list is read: what changes while it is comes again, and is shown once.
+    // Read the change position before the list: a change in between appears in both, and `shown` drops it.
     const start = await api('listChanges', { query: {}, signal: until })
     if (!start.ok) return until.aborted ? ENDED : start
     const waiting = await waitingNow(api, until)
@@ -53,10 +53,10 @@ export const watch = command({
   },
 })
 
-/** All has been told. */
+/** Ctrl-C is the normal end. */
 const ENDED = ok(toldAlready(true))
 
-/** Oldest first. */
+/** The pending approvals, oldest first. */
 async function waitingNow(api: Given['api'], signal: AbortSignal): Promise<Result<ListedApproval[], Trouble>> {
   const all: ListedApproval[] = []
   for (;;) {

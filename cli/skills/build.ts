@@ -1,4 +1,4 @@
-// `countersign skill build`: from an author's folder to a signed package beside it.
+// `countersign skill build`: builds a signed package from the author's folder.
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,8 +20,8 @@ export const packageOf = (folder: string, { id, version }: Pick<UnboundManifest,
 export const build = command({
   words: ['skill', 'build'],
   args: FOLDER,
-  flags: { signer: { value: 'FILE', what: 'the publisher’s key, as `skill keygen` wrote it; the one kept here if you say nothing' } },
-  does: 'Build the package of a skill: its component, what it is made of and from what, signed by its publisher',
+  flags: { signer: { value: 'FILE', what: 'the publisher’s key file from `skill keygen` (default: the publisher’s key on this machine)' } },
+  does: 'Build the package of a skill: component, bill of materials and provenance, signed by its publisher',
   key: 'offline',
   examples: ['countersign skill build', 'countersign skill build hello --signer /run/secrets/acme.json'],
   async run({ args: { FOLDER: folder = '.' }, flags, paint }) {
@@ -30,7 +30,7 @@ export const build = command({
     const { manifest } = skill.value
     const signer = signerOf(manifest.publisher, flags.signer)
     if (!signer.ok) return signer
-    const { make } = await import('./made.ts') // with compilers and engines, which nobody else waits for
+    const { make } = await import('./made.ts') // loads compilers and engines, so only when needed
     const made = await make(skill.value)
     if (!made.ok) return made
     const packed = pack(payloadOf(manifest, made.value), signer.value)
@@ -53,7 +53,7 @@ export const build = command({
       ['digest', said.digest],
       ['component', `${component.byteLength} bytes, sha256 ${said.component.sha256}`],
       ['may use', said.capabilities.join(', ') || 'nothing'],
-      ['made with', said.made_of.join(', ') || 'a component as it was'],
+      ['contains', said.made_of.join(', ') || 'the component only'],
       ['signed by', `${manifest.publisher}, ${signer.value.kid}`],
     ]
     return ok({

@@ -1,5 +1,5 @@
-// Compilers of an author's own, which the command line starts in the skill's folder: cargo for Rust, asc for AssemblyScript. What is missing
-// is told with the command that gets it. It keeps nothing of the edge in their environment.
+// Runs the author's compilers in the skill's folder: cargo for Rust, asc for AssemblyScript. If one is
+// missing, the error names the command that installs it. Compilers get no COUNTERSIGN_ variables.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
@@ -12,11 +12,11 @@ import { surroundings } from '../config.ts'
 import { installed, readPackageJson } from './javascript/package-json.ts'
 import type { Part } from './made.ts'
 
-/** A first build of much Rust takes minutes. */
+/** The first build of a large Rust skill takes minutes. */
 const COMPILE_MS = 10 * 60_000
 const TARGET = 'wasm32-unknown-unknown'
 
-/** A module, and what of its language goes along in it. */
+/** The compiled module, and the language's library inside it, for the bill of materials. */
 export type Compiled = { readonly module: Uint8Array; readonly library: Part }
 type Ran = { readonly code: number | null; readonly out: string; readonly err: string; readonly missing: boolean }
 
@@ -33,14 +33,14 @@ function ran(folder: string, program: string, args: readonly string[]): Ran {
 }
 
 const failed = (name: string, { out, err: said }: Ran) =>
-  err(trouble('build_failed', `${name} did not compile it:\n${`${out}${said}`.trim()}`))
+  err(trouble('build_failed', `${name} could not compile the skill:\n${`${out}${said}`.trim()}`))
 
 const GET_RUST = `install Rust and its WebAssembly target: \`rustup target add ${TARGET}\`, or on Debian \`apt install cargo libstd-rust-dev-wasm32 lld-14\``
 
 export function compileRust(folder: string): Result<Compiled, Trouble> {
   const version = ran(folder, 'rustc', ['--version'])
   const cargo = ran(folder, 'cargo', ['--version'])
-  if (version.missing || cargo.missing) return err(trouble('toolchain_missing', 'there is no cargo or rustc here', GET_RUST))
+  if (version.missing || cargo.missing) return err(trouble('toolchain_missing', 'cargo or rustc is not installed', GET_RUST))
   const std = ran(folder, 'rustc', ['--print', 'target-libdir', '--target', TARGET])
   if (std.code !== 0 || !existsSync(std.out.trim()))
     return err(trouble('toolchain_missing', `rustc has no standard library for ${TARGET}`, GET_RUST))
@@ -58,13 +58,13 @@ export function compileRust(folder: string): Result<Compiled, Trouble> {
   if (built.code !== 0) return failed('cargo', built)
   const file = built.out.split('\n').flatMap(wasmFileIn).at(-1)
   if (file === undefined)
-    return err(trouble('build_failed', 'cargo built no module: Cargo.toml needs `crate-type = ["cdylib"]` under [lib]'))
+    return err(trouble('build_failed', 'cargo built no WebAssembly module: add `crate-type = ["cdylib"]` under [lib] in Cargo.toml'))
   const release = version.out.trim().replace(/^rustc ([\w.-]+).*$/s, '$1')
   const library = { name: 'rust-std', version: release, purl: `pkg:generic/rust-std@${release}`, license: 'MIT OR Apache-2.0' }
   return ok({ module: readFileSync(file), library })
 }
 
-/** Cargo tells what it made in a line of JSON each. */
+/** Cargo reports each artifact as one line of JSON. */
 function wasmFileIn(line: string): string[] {
   if (!line.startsWith('{')) return []
   const { filenames } = JSON.parse(line) as { filenames?: unknown }
@@ -75,7 +75,11 @@ export function compileAssemblyScript(folder: string, main: string): Result<Comp
   const found = ascFor(folder)
   if (found === undefined)
     return err(
-      trouble('toolchain_missing', 'there is no AssemblyScript here', `\`npm install --prefix ${folder}\`: its package.json names it`),
+      trouble(
+        'toolchain_missing',
+        'the AssemblyScript compiler is not installed',
+        `\`npm install --prefix ${folder}\` installs it, because it is in the skill’s package.json`,
+      ),
     )
   const out = resolve(folder, 'dist', 'assembly.wasm')
   const built = ran(folder, process.execPath, [found.path, main, '--outFile', out, ...ASC])
@@ -86,10 +90,10 @@ export function compileAssemblyScript(folder: string, main: string): Result<Comp
   return ok({ module, library: { name: 'assemblyscript', version, purl: `pkg:npm/assemblyscript@${version}`, license } })
 }
 
-/** What would abort traps, with nothing imported for it. */
+/** `abort` compiles to a trap, so that the module needs no import for it. */
 const ASC = ['--optimize', '--use', 'abort='] as const
 
-/** The folder's own, or else the one that lies beside us. */
+/** The compiler installed in the skill's folder, or else the one installed with this command. */
 function ascFor(folder: string): { path: string; version: string; license: string | undefined } | undefined {
   const root = installed(resolve(folder), 'assemblyscript') ?? installed(import.meta.dirname, 'assemblyscript')
   if (root === undefined) return undefined

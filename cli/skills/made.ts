@@ -1,5 +1,5 @@
-// From a skill's folder to its component, and what went into it: each source and each tool by digest or version, for the bill of materials
-// and the provenance. The same folder and tools make the same bytes.
+// Compiles a skill's folder to its component and records the sources and parts that went into it, for
+// the bill of materials and the provenance. The same folder and tools give the same bytes.
 
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ import { engineModule } from './javascript/engine.ts'
 import { readPackageJson } from './javascript/package-json.ts'
 import { Sources } from './javascript/sources.ts'
 
-/** Something of somebody else's that is in the component: an engine, a standard library, packages. */
+/** Third-party code in the component: an engine, a standard library, a package. */
 export type Part = {
   readonly name: string
   readonly version: string
@@ -28,7 +28,7 @@ export type Part = {
   readonly license?: string | undefined
   readonly sha256?: string | undefined
 }
-/** An author's own file, by its path in the folder. */
+/** A source file of the author, by its path in the folder. */
 export type Source = { readonly path: string; readonly sha256: string }
 export type Made = {
   readonly component: Uint8Array
@@ -43,7 +43,7 @@ export async function make(skill: SkillFolder): Promise<Result<Made, Trouble>> {
   if (!made.ok) return made
   const { byteLength } = made.value.component
   if (byteLength > LIMITS.skill_component_bytes)
-    return err(trouble('build_failed', `the component has ${byteLength} bytes; ${LIMITS.skill_component_bytes} are the most`))
+    return err(trouble('build_failed', `the component has ${byteLength} bytes; the maximum is ${LIMITS.skill_component_bytes}`))
   const sources = [{ path: TOML, sha256: sha256(skill.toml) }, ...made.value.sources]
   return ok({ ...made.value, sources })
 }
@@ -78,7 +78,7 @@ const making: Readonly<Record<SkillFolder['language'], (skill: SkillFolder) => P
   },
 }
 
-/** A core module that a compiler made of all that lies in the folder. */
+/** Wraps a compiled core module; all files of the folder count as its sources. */
 async function around(
   module: Uint8Array,
   folder: string,
@@ -87,7 +87,13 @@ async function around(
 ): Promise<Result<Made, Trouble>> {
   const component = await componentOf(module, granted)
   if (!component.ok)
-    return err(trouble('build_failed', `the module is not of the world: ${component.error}`, 'name under [capabilities] what it imports'))
+    return err(
+      trouble(
+        'build_failed',
+        `the module does not fit the skill world: ${component.error}`,
+        'list what it imports under [capabilities] in skill.toml',
+      ),
+    )
   const paths = sourcesIn(folder, BUILT)
   if (!paths.ok) return paths
   const sources: Source[] = []
@@ -108,7 +114,7 @@ function engine(): Part {
   return { name, version, purl: npm(name, version), license, sha256: sha256(engineModule()) }
 }
 
-/** One part for each package, by the digest of its modules that were read. */
+/** One part per package, with a digest over those of its modules that are used. */
 function byPackage(files: readonly { name: string; version: string; license?: string | undefined; sha256: string }[]): Part[] {
   const found = new Map<string, Part & { digests: string[] }>()
   for (const { name, version, license, sha256 } of files) {

@@ -1,5 +1,6 @@
-// What an author hands out: manifest and component, what the component is made of (CycloneDX) and from what it was made (in-toto, SLSA), each
-// bound by its digest, and all of it signed. Nothing in it says when or where, so that the same skill is the same package, byte for byte.
+// The signed package of a skill: manifest, component, bill of materials (CycloneDX) and provenance
+// (in-toto, SLSA), each bound by its digest. It contains no time or place, so that the same skill gives
+// the same package, byte for byte.
 
 import { z } from 'zod'
 import { payloadBytes, type Signer, seal } from '../../shared/dsse.ts'
@@ -28,7 +29,7 @@ const Said = z.object({
   manifest: z.object({ publisher: Name }),
   provenance: z.unknown(),
 })
-/** As `provenanceOf` writes it; another builder's may be anything. */
+/** The part of a provenance that `provenanceOf` writes; another builder's may look different. */
 const Sources = z.object({
   predicate: z.object({
     buildDefinition: z.object({
@@ -38,7 +39,7 @@ const Sources = z.object({
 })
 const FILE = 'file:'
 
-/** What is in one as it lies there; nothing where it is none. */
+/** The unverified payload of a package, or `undefined` if it does not parse. */
 function saidIn(packed: SkillPackage): z.infer<typeof Said> | undefined {
   const json = parseJson(payloadBytes(packed), { ...BODY, bytes: LIMITS.skill_package_bytes })
   return json.ok ? Said.safeParse(json.value).data : undefined
@@ -46,7 +47,7 @@ function saidIn(packed: SkillPackage): z.infer<typeof Said> | undefined {
 
 export const publisherOf = (packed: SkillPackage): string | undefined => saidIn(packed)?.manifest.publisher
 
-/** The author's own files that it says it was made from. */
+/** The author's source files that the package names in its provenance. Not verified. */
 export function sourcesOf(packed: SkillPackage): Source[] {
   const read = Sources.safeParse(saidIn(packed)?.provenance)
   const all = read.data?.predicate.buildDefinition.resolvedDependencies ?? []

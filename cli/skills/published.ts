@@ -1,4 +1,5 @@
-// Skills at the edge: published by their authors' packages, looked at, and enabled, disabled, revoked and rolled back by operators.
+// Commands for skills at the edge: publish, list and show versions; enable, disable, revoke and roll
+// them back.
 
 import { statSync } from 'node:fs'
 import type { Output } from '../../shared/client.ts'
@@ -20,15 +21,15 @@ import { publisherOf, sourcesOf } from './package.ts'
 import { signerOf } from './publisher-key.ts'
 
 const ID = { ID: 'the skill’s id' } as const
-const VERSION = { ...ID, VERSION: 'which version' } as const
+const VERSION = { ...ID, VERSION: 'the version' } as const
 const WHY = { reason: { value: 'TEXT', what: 'why, for the record' } } as const
 const STATES = { quarantined: 'warn', enabled: 'good', disabled: 'dim', revoked: 'bad' } as const
 
 const publish = command({
   words: ['skill', 'publish'],
-  args: { 'PACKAGE?': 'the package, or the folder that it was built in; this one if you say nothing' },
-  flags: { pin: { value: 'PUBLIC', what: 'put its publisher, who is on no list, on it with this public key, as they told it to you' } },
-  does: 'Publish a version of a skill: the edge checks the package, makes what will run, and keeps it in quarantine until another operator enables it',
+  args: { 'PACKAGE?': 'the package, or the skill’s folder (default: this folder)' },
+  flags: { pin: { value: 'PUBLIC', what: 'if its publisher is unknown, add the publisher with this public key, which they gave you' } },
+  does: 'Publish a version of a skill: the edge checks and transpiles it and keeps it in quarantine until another operator enables it',
   key: 'operator',
   examples: ['countersign skill publish', 'countersign skill publish hello/dist/hello-1.0.0.skill.json'],
   async run({ args: { PACKAGE: given = '.' }, flags: { pin }, api, paint, live }) {
@@ -43,23 +44,23 @@ const publish = command({
     if (!done.ok) return err(done.error.code === 'publisher_unknown' ? { ...done.error, todo: toBeListed(packed.value, pin) } : done.error)
     const { id, version, state, denied } = done.value
     const shown = told(done.value, paint)
-    const next = `another operator enables it: ${paint.bold(`countersign skill enable ${inline(id)} ${inline(version)}`)}\n`
+    const next = `next, another operator runs: ${paint.bold(`countersign skill enable ${inline(id)} ${inline(version)}`)}\n`
     return state === 'quarantined' && denied.length === 0 ? ok({ ...shown, text: shown.text + next }) : ok(shown)
   },
 })
 
-/** What an operator does who knows whose key it is. */
+/** The advice for an unknown publisher. */
 function toBeListed(packed: SkillPackage, pin: string | undefined): string | undefined {
   const publisher = publisherOf(packed)
   if (publisher === undefined) return undefined
   const signer = signerOf(publisher)
   const key = signer.ok && signer.value.kid === packed.signatures[0]?.keyid ? signer.value.x : 'KEY'
   const pinning = pin === undefined ? `, or publish with \`--pin ${key}\`` : ''
-  return `put it on the list, where \`${publisher}\` told you that it is theirs: \`countersign skill publishers put ${publisher} ${key}\`${pinning}`
+  return `if \`${publisher}\` has confirmed to you that this key is theirs, run \`countersign skill publishers put ${publisher} ${key}\`${pinning}`
 }
 
 const stale = (path: string, folder: string, changed: readonly string[]): string =>
-  `\`${path}\` holds what was built, and ${changed.map((one) => `\`${one}\``).join(', ')} changed since: \`countersign skill build ${folder}\` builds anew; a version that is published stays as it is`
+  `\`${path}\` is older than ${changed.map((one) => `\`${one}\``).join(', ')}; run \`countersign skill build ${folder}\` to build it again, and raise the version if it is already published`
 
 function built(folder: string): Result<string, Trouble> {
   const skill = readSkill(folder)
@@ -68,16 +69,16 @@ function built(folder: string): Result<string, Trouble> {
 
 function readPackage(path: string): Result<SkillPackage, Trouble> {
   if (statSync(path, { throwIfNoEntry: false }) === undefined)
-    return err(usage(`there is no package \`${path}\`; \`countersign skill build\` makes it`))
+    return err(usage(`there is no package \`${path}\`; \`countersign skill build\` builds it`))
   const bytes = readBytes(path, LIMITS.skill_package_bytes)
   if (!bytes.ok) return bytes
   const json = parseJson(bytes.value, { ...BODY, bytes: LIMITS.skill_package_bytes })
-  return json.ok ? fitting(SkillPackage, json.value, `\`${path}\``) : err(usage(`\`${path}\` is no package: ${json.error.detail}`))
+  return json.ok ? fitting(SkillPackage, json.value, `\`${path}\``) : err(usage(`\`${path}\` is not a skill package: ${json.error.detail}`))
 }
 
 type Listed = Output<'listSkills'>['items']
 
-/** All of them, or all of one skill, whatever fits a page. */
+/** All versions, of all skills or of one, from as many pages as needed. */
 async function versions(api: Api, query: { id?: string }): Promise<Result<Listed, Trouble>> {
   const all: Listed = []
   for (;;) {
@@ -117,9 +118,9 @@ const list = command({
 
 const show = command({
   words: ['skill', 'show'],
-  args: { ...ID, 'VERSION?': 'which version; the enabled one if you say nothing, or else the latest' },
+  args: { ...ID, 'VERSION?': 'the version (default: the enabled one, or else the latest)' },
   flags: {},
-  does: 'Show a version of a skill: what it may do, what it imports, what runs, and who changed its state',
+  does: 'Show a version of a skill: its capabilities, imports, tools, files, and who changed its state',
   key: 'operator',
   async run({ args: { ID: id, VERSION: given }, api, paint }) {
     const version = given === undefined ? await shownVersion(id, api) : ok(given)
@@ -134,7 +135,7 @@ async function shownVersion(id: string, api: Api): Promise<Result<string, Troubl
   if (!skills.ok) return skills
   const latest = skills.value.toSorted((a, b) => b.published_at_ms - a.published_at_ms)
   const found = latest.find(({ state }) => state === 'enabled') ?? latest[0]
-  return found === undefined ? err(usage(`there is no skill \`${id}\`; \`countersign skill list\` shows them`)) : ok(found.version)
+  return found === undefined ? err(usage(`there is no skill \`${id}\`; \`countersign skill list\` lists all skills`)) : ok(found.version)
 }
 
 const moving = (word: 'enable' | 'disable' | 'revoke', route: 'enableSkill' | 'disableSkill' | 'revokeSkill', does: string) =>
@@ -153,16 +154,16 @@ const moving = (word: 'enable' | 'disable' | 'revoke', route: 'enableSkill' | 'd
 const enable = moving(
   'enable',
   'enableSkill',
-  'Enable a version that somebody else published, in place of the one that is: its tools can be called',
+  'Enable a version that somebody else published, instead of the one enabled now; its tools can then be called',
 )
-const disable = moving('disable', 'disableSkill', 'Disable a version: its tools can’t be called from then on')
-const revoke = moving('revoke', 'revokeSkill', 'Revoke a version, for good: nobody can enable it again')
+const disable = moving('disable', 'disableSkill', 'Disable a version: its tools can no longer be called')
+const revoke = moving('revoke', 'revokeSkill', 'Revoke a version permanently: nobody can enable it again')
 
 const rollBack = command({
   words: ['skill', 'rollback'],
   args: ID,
   flags: WHY,
-  does: 'Enable the version again that was enabled before the one that is',
+  does: 'Enable the version that was enabled before the current one',
   key: 'operator',
   async run({ args: { ID: id }, flags: { reason = '' }, api, paint }) {
     const read = await api('readRollBack', { params: { id } })
@@ -172,7 +173,7 @@ const rollBack = command({
   },
 })
 
-/** What an operator looks at before they enable it. */
+/** The details of a version that an operator reviews before enabling it. */
 function told(skill: Skill, paint: Paint): Told {
   const { id, version, state, digest, manifest, component, imports, modules, contents, warnings, denied, signed_by, changes } = skill
   const rows = [
@@ -183,16 +184,16 @@ function told(skill: Skill, paint: Paint): Told {
     ['published', `by ${skill.published_by}, ${time(skill.published_at_ms)}`],
     [
       'built',
-      `by ${contents.provenance.builder}, of ${contents.parts.map(({ name, version }) => `${name} ${version}`).join(', ') || 'no parts'}`,
+      `by ${contents.provenance.builder}, containing ${contents.parts.map(({ name, version }) => `${name} ${version}`).join(', ') || 'no third-party parts'}`,
     ],
     ['imports', imports.join(', ') || 'nothing'],
     ...Object.entries(manifest.capabilities).map(([name, granted]) => [`may ${name}`, granted === true ? 'yes' : JSON.stringify(granted)]),
     ...manifest.tools.map(({ name, description }) => ['tool', `${id}.${name}: ${description}`]),
-    ...warnings.map(({ code, detail }) => ['look', `${detail} (${code})`]),
+    ...warnings.map(({ code, detail }) => ['warning', `${detail} (${code})`]),
     ['runs', `${modules.length} files, ${modules.reduce((sum, { bytes }) => sum + bytes, 0)} bytes`],
     ...changes.map(({ from, to, by, at_ms, reason }) => [
-      'was',
-      `${from}, made ${to} by ${by}, ${time(at_ms)}${reason === '' ? '' : `: ${reason}`}`,
+      'change',
+      `${from} → ${to} by ${by}, ${time(at_ms)}${reason === '' ? '' : `: ${reason}`}`,
     ]),
   ]
   const head = `skill ${paint.bold(inline(id))} ${inline(version)}  ${paint[STATES[state]](state)}\n`

@@ -1,5 +1,5 @@
-// `countersign skill test`: the tests beside a skill, each a call in the edge's own isolate with what its host would say recorded, held
-// against what it expects. Nothing is published for it, and no key is needed to build.
+// `countersign skill test`: runs the tests beside a skill. Each is a call in the edge's own isolate with
+// recorded answers of the host, compared with the expectation. Nothing is published or signed.
 
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,11 +18,12 @@ import type { Paint } from '../text.ts'
 import { inline, quoted } from '../text.ts'
 import { FOLDER, readSkill, type SkillFolder } from './folder.ts'
 
-/** What is said is held against what was; what is not said may be anything. */
+/** Only the fields that a test gives are compared. */
 const Expected = z.strictObject({
   output: z.json().optional(),
-  /** The reason that its author gave, or of another ending its kind: `trap`, `fuel_exhausted`, `capability_denied`, … */
+  /** The message of the error that the skill returned. */
   error: z.string().optional(),
+  /** The kind of another ending: `trap`, `fuel_exhausted`, `capability_denied`, … */
   ends: z.string().optional(),
   log: z.string().optional(),
   requests: z
@@ -42,9 +43,9 @@ export const test = command({
   words: ['skill', 'test'],
   args: FOLDER,
   flags: {},
-  does: 'Run the tests of a skill, its tests/*.json: each is a call in the edge’s own isolate, whose host says what the test has recorded',
+  does: 'Run the tests of a skill, tests/*.json: each is a call in the edge’s own isolate, with host answers recorded in the test',
   key: 'operator',
-  exits: '0 all came out as expected; 1 one did not, or the skill does not build',
+  exits: '0 all tests passed; 1 a test failed, or the skill does not build',
   async run({ args: { FOLDER: folder = '.' }, api, paint }) {
     const skill = readSkill(folder)
     if (!skill.ok) return skill
@@ -72,7 +73,8 @@ function readTests(folder: string): Result<{ path: string; tests: Test[] }[], Tr
         .filter((name) => name.endsWith('.json'))
         .sort()
     : []
-  if (names.length === 0) return err(usage(`\`${dir}\` holds no .json file with tests; skills/README.md says how they are written`))
+  if (names.length === 0)
+    return err(usage(`there are no tests: \`${dir}\` contains no .json file; skills/README.md explains how to write them`))
   const files: { path: string; tests: Test[] }[] = []
   for (const name of names) {
     const path = join(dir, name)
@@ -85,7 +87,7 @@ function readTests(folder: string): Result<{ path: string; tests: Test[] }[], Tr
   return ok(files)
 }
 
-/** As many at once as the edge takes. */
+/** Sends the tests in batches of as many as the edge accepts. */
 async function tryAll(
   api: Api,
   { manifest }: SkillFolder,
@@ -103,7 +105,7 @@ async function tryAll(
 }
 
 function toldOf({ description, expect }: Test, tried: Tried | undefined): Told {
-  if (tried === undefined) return { description, ok: false, why: ['the edge said nothing of it'], fuel: 0 }
+  if (tried === undefined) return { description, ok: false, why: ['the edge returned no result for this test'], fuel: 0 }
   const why = [...endingFaults(expect, tried), ...besideFaults(expect, tried)]
   return { description, ok: why.length === 0, why, fuel: tried.fuel_used }
 }
@@ -114,17 +116,17 @@ const differs = (what: string, expected: string, was: string): string[] =>
 function endingFaults({ output, error, ends }: Test['expect'], { outcome, output: text }: Tried): string[] {
   const reason = 'detail' in outcome ? outcome.detail : ''
   const was = outcome.kind === 'returned' ? text : `${outcome.kind}${reason === '' ? '' : `: ${reason}`}`
-  if (ends !== undefined) return differs('it ends', ends, outcome.kind)
+  if (ends !== undefined) return differs('ends', ends, outcome.kind)
   if (error !== undefined)
     return outcome.kind === 'skill_error' ? differs('error', error, reason) : [`error: expected ${error}`, `       but was  ${was}`]
   if (outcome.kind !== 'returned') return [`it failed: ${was}`]
-  return output === undefined ? [] : differs('output', canonical(output), canonical(JSON.parse(text))) // as promised: it is JSON
+  return output === undefined ? [] : differs('output', canonical(output), canonical(JSON.parse(text))) // the edge only accepts JSON as output
 }
 
 function besideFaults({ log, requests, kv, posts, fuel_at_most: most }: Test['expect'], tried: Tried): string[] {
   const unanswered = tried.requests
     .filter(({ answered }) => !answered)
-    .map(({ request }) => `\`${request}\` has no answer under \`host.http\``)
+    .map(({ request }) => `no answer recorded under \`host.http\` for \`${request}\``)
   const wanted = requests?.map((one, index) => {
     const was = tried.requests[index]
     const headers = Object.fromEntries(Object.keys(one.headers ?? {}).map((name) => [name, was?.headers[name] ?? null]))
@@ -138,7 +140,7 @@ function besideFaults({ log, requests, kv, posts, fuel_at_most: most }: Test['ex
     ...(requests === undefined ? [] : differs('requests', String(requests.length), String(tried.requests.length))),
     ...(kv === undefined ? [] : differs('kv', canonical(kv), canonical(tried.kv))),
     ...(posts === undefined ? [] : differs('posts', canonical(posts), canonical(tried.posts))),
-    ...(most !== undefined && tried.fuel_used > most ? [`fuel: expected ${most} at most, but was ${tried.fuel_used}`] : []),
+    ...(most !== undefined && tried.fuel_used > most ? [`fuel: expected at most ${most}, but was ${tried.fuel_used}`] : []),
   ]
 }
 
@@ -147,8 +149,8 @@ function summary(files: readonly { path: string; tests: readonly Told[] }[], pai
     const good = tests.filter((one) => one.ok).length
     const bad = tests
       .filter((one) => !one.ok)
-      .map(({ description, why }) => `  ${paint.bad('not')} ${inline(description)}\n${quoted(why.join('\n'))}`)
+      .map(({ description, why }) => `  ${paint.bad('FAIL')}  ${inline(description)}\n${quoted(why.join('\n'))}`)
     return `${path}  ${good} of ${tests.length} as expected\n${bad.join('')}`
   })
-  return `${lines.join('')}${failed === 0 ? paint.good(`${all} passed`) : paint.bad(`${failed} of ${all} not as expected`)}\n`
+  return `${lines.join('')}${failed === 0 ? paint.good(`${all} passed`) : paint.bad(`${failed} of ${all} failed`)}\n`
 }

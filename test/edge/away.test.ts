@@ -128,8 +128,8 @@ test('whoever puts a channel is told what it names and nobody is', async () => {
 test('on the command line', async () => {
   const env = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: bob.key }
   const away = async () => (await countersign(['channels', 'delegate', ann.name, '--for', '14d'], { env })).out
-  expect(await away()).toMatch(/^warning: .* no channel does/)
-  // Of these, one writes to bob and to ann by name; the others to whoever reads them, to bob alone, to ann alone.
+  expect(await away()).toMatch(/^warning: .* is your delegate .* no channel addresses you by name/)
+  // One channel writes to bob and to ann by name; the others to anybody who reads them, only to bob, only to ann.
   const [both, readers, bobs, anns] = [desk.name(), desk.name(), desk.name(), desk.name()]
   const hook = { kind: 'webhook' as const, url: 'https://hooks.example.com/x', keys: [`whsec_${'A'.repeat(32)}`] }
   const mail = { kind: 'email' as const, from: 'a@example.com', via: { provider: 'outbox' as const } }
@@ -145,10 +145,8 @@ test('on the command line', async () => {
     for (const name of [both, readers, bobs, anns]) granted(await desk.root('deleteChannel', { params: { name } }))
   }
   expect((await countersign(['channels', 'delegations'], { env })).out).toMatch(new RegExp(`${bob.name} +${ann.name} +2`))
-  expect((await countersign(['channels', 'delegate'], { env })).out).toBe('nobody else is asked from now on\n')
-  expect((await countersign(['channels', 'delegate'], { env })).err).toMatch(
-    /you have nobody asked in your stead; nothing; you were not away/,
-  )
+  expect((await countersign(['channels', 'delegate'], { env })).out).toBe('you have no delegate any more\n')
+  expect((await countersign(['channels', 'delegate'], { env })).err).toMatch(/you have nobody asked in your stead; there is nothing to do/)
   expect(await countersign(['channels', 'delegate', ann.name], { env })).toMatchObject({ code: 2 })
   expect((await countersign(['channels', 'delegations'], { env })).out).not.toContain(bob.name)
 })

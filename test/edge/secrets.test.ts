@@ -220,7 +220,7 @@ test('the command line puts what it reads to the byte, and what is no text not a
       stdin,
     })
   const refused = await from(Buffer.from([...Buffer.from('a key of bytes '), 0xff, 0xfe]))
-  expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringContaining('a secret is UTF-8 text, and this is not') })
+  expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringContaining('the secret is not UTF-8 text') })
   expect(granted(await desk.root('listSecrets', {})).items.find((item) => item.name === name)?.version).toBe(1)
   expect(await from('schlüssel €\r\n  of lines\t\n\n')).toMatchObject({ code: 0, err: '' })
   const claim = granted(await peer.claim((await approved(tool)).id))

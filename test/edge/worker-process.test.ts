@@ -118,5 +118,7 @@ test('D6 the console, the command line and the metrics report that two processes
   expect(await shown()).toContain('one of them is a copy')
   expect(await copied()).toBeGreaterThanOrEqual(before + 1)
   expect((await countersign(['workers', 'list'], { env })).out).toMatch(new RegExp(`${worker.id}.* active, copied`))
-  expect((await countersign(['workers', 'show', worker.id], { env })).out).toContain('two processes used its key at the same time')
+  expect((await countersign(['workers', 'show', worker.id], { env })).out).toContain(
+    'two processes used this worker’s key at the same time',
+  )
 })

@@ -1,5 +1,6 @@
-// The command line can be trusted: help says what there is and nothing else, a slip is a usage error that says what was meant, no key is
-// taken where others could read it or sent where it does not belong, and nobody's output drives the terminal.
+// Promise: the command line can be trusted. Help lists exactly what exists, a slip is a usage error with
+// a suggestion, no key is accepted where others could read it or sent to another edge, and no output
+// of a tool controls the terminal.
 
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,7 +28,7 @@ const NOWHERE = { COUNTERSIGN_STATE: join(folder, 'none') }
 
 describe('help', () => {
   test.each(COMMANDS.map((command) => [command.words.join(' '), command] as const))(
-    '%s: names each argument and flag',
+    'help of `%s` describes each argument and flag',
     (_name, command) => {
       const parsed = parse([...command.words, '--help'], COMMANDS)
       if (!parsed.ok || parsed.value.kind !== 'help') throw new Error('no help')
@@ -44,7 +45,7 @@ describe('help', () => {
     },
   )
 
-  test('the overview lists every command, on standard output when asked for and as an error when not', async () => {
+  test('the overview lists every command, on standard output with --help and on standard error without a command', async () => {
     const [asked, bare, group] = await Promise.all([countersign(['--help']), countersign([]), countersign(['tools'])])
     for (const { words } of COMMANDS) expect(asked.out).toContain(`  countersign ${words.join(' ')}`)
     for (const name of ['COUNTERSIGN_URL', 'COUNTERSIGN_KEY', 'COUNTERSIGN_STATE', 'NO_COLOR', 'Exit codes'])
@@ -54,7 +55,7 @@ describe('help', () => {
     expect(group).toMatchObject({ code: 2, out: '', err: expect.stringContaining('tools put FILE') })
   })
 
-  test('every example of help can be parsed', () => {
+  test('every example in help can be parsed', () => {
     for (const { examples = [] } of COMMANDS) {
       for (const example of examples.flatMap((line) => line.split(' | '))) {
         const [name, ...argv] = [...example.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, bare]) => quoted ?? bare ?? '')
@@ -70,9 +71,9 @@ describe('a slip', () => {
     [
       'an unknown second word',
       ['tools', 'lst'],
-      'there is no command `tools lst` (did you mean `tools list`?), only `list`, `show`, `put`, `withdraw`',
+      'there is no command `tools lst` (did you mean `tools list`?); `tools` has `list`, `show`, `put`, `withdraw`',
     ],
-    ['nothing like any command', ['frobnicate'], 'there is no command `frobnicate`'],
+    ['a command unlike any other', ['frobnicate'], 'there is no command `frobnicate`'],
     ['an unknown flag', ['call', 'x', '--wiat', '3'], '`call` has no flag `--wiat` (did you mean `--wait`?)'],
     [
       'an argument that looks like a flag',
@@ -80,24 +81,24 @@ describe('a slip', () => {
       '`skill publishers put` has no flag `-x`; write `--` before an argument that begins with `-`',
     ],
     ['a flag of another command', ['approvals', 'list', '--reason', 'x'], '`approvals list` has no flag `--reason`'],
-    ['an inherited property for a flag', ['call', 'x', '--constructor', 'x'], '`call` has no flag `--constructor`'],
-    ['a missing argument', ['call'], '`TOOL` is missing: countersign call TOOL'],
-    ['an argument too many', ['keys', 'x'], '`x` is one argument too many: countersign keys'],
-    ['a flag twice', ['call', 'x', '--wait', '1', '--wait=2'], '`--wait` is given twice'],
+    ['an inherited property as a flag', ['call', 'x', '--constructor', 'x'], '`call` has no flag `--constructor`'],
+    ['a missing argument', ['call'], '`TOOL` is missing; usage: countersign call TOOL'],
+    ['an extra argument', ['keys', 'x'], 'unexpected argument `x`; usage: countersign keys'],
+    ['a repeated flag', ['call', 'x', '--wait', '1', '--wait=2'], '`--wait` is given twice'],
     ['a value for a switch', ['call', 'x', '--raw=yes'], '`--raw` takes no value'],
-    ['no value', ['call', 'x', '--args'], '`--args` needs a value: --args JSON|@FILE|-'],
-    ['a flag for a value', ['call', 'x', '--args', '--json'], '`--args` needs a value: --args JSON|@FILE|-'],
+    ['a flag without its value', ['call', 'x', '--args'], '`--args` needs a value: --args JSON|@FILE|-'],
+    ['a flag in place of a value', ['call', 'x', '--args', '--json'], '`--args` needs a value: --args JSON|@FILE|-'],
     ['a bundle without keys', ['verify', 'x'], '`--keys` is missing'],
-    ['nothing to verify', ['verify'], 'name a file'],
-    ['a bundle beside a journal', ['verify', 'x', '--journal', 'y'], 'with `--journal`, `x` has no meaning'],
-  ])('%s is told, and nothing is sent', async (_name, argv, told) => {
+    ['no file to verify', ['verify'], '`FILE` is missing'],
+    ['a bundle beside a journal', ['verify', 'x', '--journal', 'y'], '`--journal` checks a journal alone; leave out `x`'],
+  ])('%s is a usage error, and nothing is sent', async (_name, argv, detail) => {
     const ran = await countersign(argv, { env: NOWHERE })
-    if (!argv.includes('--json')) expect(ran.err).toContain(`countersign: ${told}`)
-    else expect(JSON.parse(ran.out)).toMatchObject({ error: { code: 'usage', detail: told } })
+    if (!argv.includes('--json')) expect(ran.err).toContain(`countersign: ${detail}`)
+    else expect(JSON.parse(ran.out)).toMatchObject({ error: { code: 'usage', detail } })
     expect(ran.code).toBe(2)
   })
 
-  test('with --json is told in JSON', async () => {
+  test('with --json a usage error is JSON on standard output', async () => {
     const ran = await countersign(['cal', '--json'], { env: NOWHERE })
     expect(JSON.parse(ran.out)).toEqual({ error: { code: 'usage', detail: 'there is no command `cal` (did you mean `call`?)' } })
     expect(ran).toMatchObject({ code: 2, err: '' })
@@ -111,34 +112,38 @@ describe('keys', () => {
     [['call', 'x', '--api-key', 'x']],
     [['agents', 'list', AGENT]],
     [['call', 'x', '--args', `{"k":"${AGENT}"}`]],
-  ])('on the command line are refused, and not repeated: %j', async (argv) => {
+  ])('a key on the command line is refused and not repeated in the error: %j', async (argv) => {
     const ran = await countersign(argv, { env: NOWHERE })
-    expect(ran.err).toMatch(/^countersign: keys never go on the command line/)
+    expect(ran.err).toMatch(/^countersign: a key on the command line can be read by every process/)
     expect(ran.err).not.toContain(AGENT.slice(-20))
     expect(ran.code).toBe(2)
   })
 
   test.each([
-    ['no edge', {}, 'no edge is named'],
-    ['an address that is none', { COUNTERSIGN_URL: 'edge', COUNTERSIGN_KEY: AGENT }, 'is no address'],
-    ['an address of another kind', { COUNTERSIGN_URL: 'file:///etc/passwd', COUNTERSIGN_KEY: AGENT }, 'is no address'],
+    ['no edge', {}, 'no edge is configured'],
+    ['an address without a scheme', { COUNTERSIGN_URL: 'edge', COUNTERSIGN_KEY: AGENT }, 'is not an http or https address'],
+    ['a file: address', { COUNTERSIGN_URL: 'file:///etc/passwd', COUNTERSIGN_KEY: AGENT }, 'is not an http or https address'],
     ['plain http over the network', { COUNTERSIGN_URL: 'http://edge.example', COUNTERSIGN_KEY: AGENT }, 'plain http'],
     ['plain http to a name that only looks local', { COUNTERSIGN_URL: 'http://127.0.0.1.example', COUNTERSIGN_KEY: AGENT }, 'plain http'],
-    ['a password in the address', { COUNTERSIGN_URL: 'https://a:b@edge.example', COUNTERSIGN_KEY: AGENT }, 'holds a password'],
-    ['no key', { COUNTERSIGN_URL: 'https://edge.example' }, '`call` needs an agent’s key'],
-    ['a key that is none', { COUNTERSIGN_URL: 'https://edge.example', COUNTERSIGN_KEY: 'secret' }, 'is not an API key'],
     [
-      'a key of somebody else',
+      'a password in the address',
+      { COUNTERSIGN_URL: 'https://a:b@edge.example', COUNTERSIGN_KEY: AGENT },
+      'contains a user name or password',
+    ],
+    ['no key', { COUNTERSIGN_URL: 'https://edge.example' }, '`call` needs an agent’s key'],
+    ['a malformed key', { COUNTERSIGN_URL: 'https://edge.example', COUNTERSIGN_KEY: 'secret' }, 'is not an API key'],
+    [
+      'an operator’s key where an agent’s is needed',
       { COUNTERSIGN_URL: 'https://edge.example', COUNTERSIGN_KEY: OPERATOR },
       '`call` needs an agent’s key, and COUNTERSIGN_KEY is an operator’s',
     ],
-  ])('with %s, nothing is sent', async (_name, env, told) => {
+  ])('with %s in the environment, nothing is sent', async (_name, env, detail) => {
     const ran = await countersign(['call', 'x'], { env: { ...NOWHERE, ...env } })
-    expect(ran).toMatchObject({ code: 2, out: '', err: expect.stringContaining(told) })
+    expect(ran).toMatchObject({ code: 2, out: '', err: expect.stringContaining(detail) })
     expect(ran.err).not.toContain('secret')
   })
 
-  test('of the state folder go to that folder’s edge, and to no other', async () => {
+  test('keys of the state folder are sent to that folder’s edge and to no other', async () => {
     const [edge, stranger] = [await fakeEdge(), await fakeEdge()]
     const state = join(folder, 'state')
     mkdirSync(state)
@@ -173,7 +178,7 @@ const CALL: Call = {
   ended_at_ms: 13,
 }
 
-/** A call that writes this, and ends, as somebody hears it who follows. */
+/** The event stream of a call that writes `EVIL` and ends. */
 const EVENTS = [
   ['stdout', { offset: 0, encoding: 'utf-8', data: EVIL }],
   ['stderr', { offset: 0, encoding: 'base64', data: Buffer.from('\x1b[31mred \xff', 'latin1').toString('base64') }],
@@ -182,7 +187,7 @@ const EVENTS = [
   .map(([event, data]) => `id: 1.9.9\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
   .join(': still here\n\n')
 
-/** Answers everything with `value`; remembers the headers that came. */
+/** An HTTP server that answers every request with `value` and records the request headers. */
 async function fakeEdge(value: unknown = CALL, status = 200): Promise<{ readonly url: string; readonly seen: IncomingHttpHeaders[] }> {
   const seen: IncomingHttpHeaders[] = []
   const server = createServer((request, response) => {
@@ -200,7 +205,7 @@ async function fakeEdge(value: unknown = CALL, status = 200): Promise<{ readonly
   return { url: `http://127.0.0.1:${port}`, seen }
 }
 
-/** What a terminal would show. Not `spawnSync`: the edge is in this process. */
+/** Runs a command in a pseudo-terminal and returns what it shows. Not `spawnSync`: the edge is in this process. */
 function terminal(command: string, env: Record<string, string>): Promise<string> {
   const child = spawn('/usr/bin/script', ['-qec', command, '/dev/null'], {
     env: { PATH: '/usr/bin:/bin', TERM: 'xterm', ...env },
@@ -215,7 +220,7 @@ function terminal(command: string, env: Record<string, string>): Promise<string>
 const ACTIVE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/
 
 describe('S32 output of strangers', () => {
-  test('is inert as text: no control, no direction, no line that could be ours', async () => {
+  test('S32 text of a tool or agent is printed with its control characters escaped and behind a bar', async () => {
     const { url } = await fakeEdge()
     const ran = await countersign(['call', 'text.stats'], { env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT } })
     expect(ran).toMatchObject({ code: 0, err: '' })
@@ -226,14 +231,14 @@ describe('S32 output of strangers', () => {
     expect(ran.out).toContain('  │ \\x1b[31mred\n')
   })
 
-  test('is inert where it is followed, on a terminal without being asked to', async () => {
+  test('S32 live output is escaped too, also where a terminal follows it by default', async () => {
     const { ended_at_ms: _, ...running } = CALL
     const { url } = await fakeEdge({ ...running, state: 'running' })
     const env = { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT }
     const followed = await countersign(['calls', 'follow', CALL.id], { env })
     expect(followed).toMatchObject({ code: 0, err: '' })
     expect(followed.out).not.toMatch(ACTIVE)
-    expect(followed.out).toContain('  │ ok\\x1b[2J\\x1b]0;title\\x07\\x9b31m\n  │ \\u{202e}gnp.exe\\u{202c}\\u{200b}\\x08\\x00\n') // what is written over stands
+    expect(followed.out).toContain('  │ ok\\x1b[2J\\x1b]0;title\\x07\\x9b31m\n  │ \\u{202e}gnp.exe\\u{202c}\\u{200b}\\x08\\x00\n') // a carriage return ends a line
     expect(followed.out).toContain('  ┆ \\x1b[31mred �\n')
     const json = await countersign(['calls', 'follow', CALL.id, '--json'], { env })
     expect(json.out).not.toMatch(ACTIVE)
@@ -249,14 +254,14 @@ describe('S32 output of strangers', () => {
     expect(await terminal(`${command} --wait 0`, { ...env, NO_COLOR: '1' })).toContain('running  text.stats')
   })
 
-  test('is inert as JSON too, and the value the same', async () => {
+  test('S32 JSON output has its control characters escaped and parses to the same value', async () => {
     const { url } = await fakeEdge()
     const ran = await countersign(['call', 'text.stats', '--json'], { env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT } })
     expect(ran.out).not.toMatch(ACTIVE)
     expect(JSON.parse(ran.out)).toEqual(CALL)
   })
 
-  test('S32 without showing it inert, which `--raw` asks for: every byte is passed on as it came', async () => {
+  test('S32 with `--raw` every byte of the output is passed on unchanged', async () => {
     const binary = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
     for (const [result, bytes] of [
       [CALL.result, Buffer.from(EVIL)],
@@ -270,7 +275,7 @@ describe('S32 output of strangers', () => {
     expect(both.code).toBe(2)
   })
 
-  test('never raw to a terminal; colour there, unless NO_COLOR', async () => {
+  test('S32 `--raw` is refused on a terminal; a terminal gets colour unless NO_COLOR is set', async () => {
     const { url } = await fakeEdge({ items: [] })
     const env = { PATH: '/usr/bin:/bin', TERM: 'xterm', COUNTERSIGN_URL: url, COUNTERSIGN_KEY: OPERATOR }
     const onTerminal = (args: string, more: Record<string, string> = {}) =>
@@ -280,7 +285,7 @@ describe('S32 output of strangers', () => {
         input: '',
       })
     const raw = onTerminal('call x --raw')
-    expect(raw).toMatchObject({ status: 2, stdout: expect.stringContaining('would let the output drive it') })
+    expect(raw).toMatchObject({ status: 2, stdout: expect.stringContaining('would let the output control this terminal') })
     const missing = join(folder, 'journal.json')
     writeFileSync(missing, '{"items":[]}')
     expect(onTerminal(`verify --journal ${missing}`).stdout).toContain('\x1b[32mverified\x1b[39m')
@@ -289,32 +294,32 @@ describe('S32 output of strangers', () => {
   })
 })
 
-describe('an edge that answers otherwise', () => {
+describe('unexpected answers of the edge', () => {
   test.each<[string, unknown, number, string, number]>([
     [
-      'a refusal',
+      'an error of the edge',
       { status: 403, code: 'forbidden', detail: 'not\x1b you', todo: 'ask', errors: [{ at: 'args.x', message: 'no' }] },
       403,
       'countersign: not\\x1b you; ask\n  args.x: no\n',
       1,
     ],
-    ['a page', '<html>', 200, 'does not answer in JSON', 1],
-    ['another shape', { id: 1 }, 200, 'answered something else', 1],
-    ['an error of another server', { message: 'teapot' }, 418, 'not one of a Countersign edge', 1],
-    ['a refusal with odd fields', { code: 'x', detail: 'y', errors: 7, todo: [] }, 400, 'countersign: y\n', 1],
-  ])('%s', async (_name, value, status, told, code) => {
+    ['an HTML page', '<html>', 200, 'is not JSON', 1],
+    ['JSON of another shape', { id: 1 }, 200, 'does not understand the answer', 1],
+    ['an error of another server', { message: 'teapot' }, 418, 'not from a Countersign edge', 1],
+    ['an error with fields of other types', { code: 'x', detail: 'y', errors: 7, todo: [] }, 400, 'countersign: y\n', 1],
+  ])('%s as answer is reported on standard error with exit code 1', async (_name, value, status, message, code) => {
     const { url } = await fakeEdge(value, status)
     const ran = await countersign(['call', 'x'], { env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT } })
-    expect(ran).toMatchObject({ code, out: '', err: expect.stringContaining(told) })
+    expect(ran).toMatchObject({ code, out: '', err: expect.stringContaining(message) })
   })
 
-  test('none at all', async () => {
+  test('an unreachable edge is reported with its address', async () => {
     const ran = await countersign(['call', 'x', '--json'], { env: { COUNTERSIGN_URL: 'http://127.0.0.1:1', COUNTERSIGN_KEY: AGENT } })
     expect(ran.code).toBe(1)
     expect(JSON.parse(ran.out)).toMatchObject({ error: { code: 'unreachable', detail: 'no edge answers at http://127.0.0.1:1/' } })
   })
 
-  test('one that says more than is known is read all the same', async () => {
+  test('an answer with unknown fields is accepted and printed whole', async () => {
     const { url } = await fakeEdge({ ...CALL, newer: { than: 'this' } })
     const ran = await countersign(['call', 'x', '--json'], { env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT } })
     expect(ran.code).toBe(0)
@@ -330,25 +335,25 @@ describe('an edge that answers otherwise', () => {
     ['succeeded', 0],
     ['awaiting_approval', 0],
     ['running', 0],
-  ] as const)('a call that is %s exits %d', async (state, code) => {
+  ] as const)('`calls show` of a call that is %s exits with %d', async (state, code) => {
     const { url } = await fakeEdge({ ...CALL, state })
     expect((await countersign(['calls', 'show', CALL.id], { env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: OPERATOR } })).code).toBe(code)
   })
 
   test.each([
     ['broken JSON', ['call', 'x', '--args', '{'], '`--args`: the text ends too early'],
-    ['a name twice', ['call', 'x', '--args', '{"a":1,"a":2}'], 'appears twice'],
-    ['no object', ['call', 'x', '--args', '[]'], 'one JSON object'],
+    ['JSON with a duplicate name', ['call', 'x', '--args', '{"a":1,"a":2}'], 'appears twice'],
+    ['a JSON list as arguments', ['call', 'x', '--args', '[]'], 'one JSON object'],
     ['too long a wait', ['call', 'x', '--wait', '61'], 'from 0 to 60'],
-    ['no tool’s name', ['call', 'X Y'], '`tool`'],
-    ['no call’s id', ['attestation', 'x'], 'not the id of a call'],
-    ['a path for an id', ['runs', 'show', '../../v1/agents'], '`run`'],
-    ['a path for a name', ['tools', 'show', '..'], '`name`'],
-  ])('%s is never sent to it', async (_name, argv, told) => {
+    ['an invalid tool name', ['call', 'X Y'], '`tool`'],
+    ['an invalid call id', ['attestation', 'x'], 'not a call id'],
+    ['a path in place of an id', ['runs', 'show', '../../v1/agents'], '`run`'],
+    ['a path in place of a name', ['tools', 'show', '..'], '`name`'],
+  ])('%s is a usage error and is not sent to the edge', async (_name, argv, message) => {
     const edge = await fakeEdge()
     const key = argv[0] === 'call' ? AGENT : OPERATOR
     const ran = await countersign(argv, { env: { COUNTERSIGN_URL: edge.url, COUNTERSIGN_KEY: key } })
-    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining(told) })
+    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining(message) })
     expect(edge.seen).toEqual([])
   })
 })

@@ -1,5 +1,5 @@
-// Promise: `npm start` is all it takes. It says how to make a first call, that line works as printed, each call is shown, everything
-// stops on Ctrl-C without a trace, and a second start has all that the first one left.
+// Promise: `npm start` is all it takes. It prints a command for a first call that works as printed, shows
+// each call, stops everything on Ctrl-C without a trace, and a second start has all state of the first.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
@@ -16,7 +16,7 @@ afterAll(() => rmSync(state, { recursive: true }))
 
 type Started = { readonly npm: ChildProcess; readonly text: () => string; readonly ended: Promise<number | string> }
 
-/** `npm start` as a person would, its output caught. */
+/** Runs `npm start` as a person would, and captures its output. */
 function start(env: Record<string, string>): Started {
   const npm = spawn('npm', ['start'], {
     cwd: ROOT,
@@ -36,18 +36,18 @@ function start(env: Record<string, string>): Started {
 
 const has = ({ text }: Started, what: string | RegExp, timeout = 60_000) => expect.poll(text, { timeout, interval: 50 }).toMatch(what)
 
-/** Every process that has our state folder on its command line or in its environment, zombies aside. */
+/** Every process with our state folder in its command line or environment, except zombies. */
 const processes = (): string[] =>
   globSync('/proc/[0-9]*').filter((path) => {
     try {
-      const told = readFileSync(join(path, 'cmdline'), 'utf8') + readFileSync(join(path, 'environ'), 'utf8')
-      return path !== `/proc/${process.pid}` && told.includes(state)
+      const text = readFileSync(join(path, 'cmdline'), 'utf8') + readFileSync(join(path, 'environ'), 'utf8')
+      return path !== `/proc/${process.pid}` && text.includes(state)
     } catch {
-      return false // gone, or the kernel's
+      return false // it has ended, or is a kernel thread
     }
   })
 
-test('the printed line works as printed, its call is shown, Ctrl-C leaves nothing, a second start has it all', async () => {
+test('the command that `npm start` prints works, its call is shown, Ctrl-C leaves nothing, and a second start has all state', async () => {
   const COUNTERSIGN_PORT = String(await freePort())
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
   const first = start({ COUNTERSIGN_PORT })
@@ -90,7 +90,7 @@ test('the printed line works as printed, its call is shown, Ctrl-C leaves nothin
   await expect.poll(processes, { timeout: 15_000 }).toEqual([])
 })
 
-test('a taken port, and one that is none, are told in a sentence', async () => {
+test('`npm start` explains a port that is in use and one that is invalid', async () => {
   const thief = createServer()
   onTestFinished(() => void thief.close())
   const port = await new Promise<number>((settle) =>

@@ -1,5 +1,5 @@
-// Promise: in each language that there is a template for, its bindings reach every function of the world: what goes out and what comes back is
-// the same, errors of hosts included.
+// Promise: in each language with a template, the bindings reach every function of the world with the same
+// arguments and results, errors of hosts included.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -197,9 +197,9 @@ const hasRust = rust.status === 0 && existsSync(rust.stdout.trim())
 test.each([
   ['js', 'src/main.js', JAVASCRIPT, true],
   ['assemblyscript', 'assembly/tools.ts', ASSEMBLYSCRIPT, true],
-  // Where there is no Rust, authoring.test.ts holds what is said of that.
+  // Without Rust the build fails with advice, which authoring.test.ts checks.
   ['rust', 'src/lib.rs', RUST, hasRust],
-])('%s', async (template, main, code, canBuild) => {
+])('the bindings of the template `%s` reach every function of the world', async (template, main, code, canBuild) => {
   const id = `all-${template}`
   expect(await run('skill', 'new', id, '--template', template, '--publisher', 'anybody')).toMatchObject({ code: 0, err: '' })
   for (const [path, text] of [

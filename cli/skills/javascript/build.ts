@@ -1,4 +1,5 @@
-// A skill written in JavaScript or TypeScript: its modules, evaluated in an engine that goes along, as one component.
+// Builds a skill written in JavaScript or TypeScript: evaluates its modules in QuickJS and makes one
+// component of the engine and its memory.
 
 import type { SkillCapability } from '../../../shared/plan.ts'
 import type { Result } from '../../../shared/result.ts'
@@ -21,5 +22,5 @@ export async function fromJavaScript(
     { name: 'wasi_snapshot_preview1', text: NO_WASI, imports: 'nothing' },
   ] as const
   const component = await componentAround(withImage(engineModule(), snapshot, USED_OF_ENGINE), between, granted)
-  return component.ok ? component : err(`the component does not fit together: ${component.error}`)
+  return component.ok ? component : err(`the component can’t be assembled: ${component.error}`)
 }

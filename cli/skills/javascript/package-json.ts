@@ -1,4 +1,4 @@
-// A package's own words about itself, as far as it takes to find its modules and to name it in a bill of materials.
+// Reads package.json files: enough to find a package's modules and to name it in a bill of materials.
 
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -20,11 +20,11 @@ export type PackageJson = z.infer<typeof PackageJson>
 
 export function readPackageJson(path: string): PackageJson {
   const read = PackageJson.safeParse(jsonIn(path))
-  if (!read.success) throw new Unfit(`\`${path}\` does not describe a package`)
+  if (!read.success) throw new Unfit(`\`${path}\` is not a valid package.json: it needs a name and a version`)
   return read.data
 }
 
-/** As npm reads it, which is not strictly. */
+/** Parsed leniently, as npm does. */
 function jsonIn(path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, 'utf8'))
@@ -33,17 +33,17 @@ function jsonIn(path: string): unknown {
   }
 }
 
-/** Where a package lies, as Node finds it: in the nearest `node_modules` that has it. */
+/** The folder of an installed package, resolved like Node does: in the nearest `node_modules` that has it. */
 export function installed(from: string, name: string): string | undefined {
   const folder = join(from, 'node_modules', name)
   if (existsSync(join(folder, 'package.json'))) return realpathSync(folder)
   return from === dirname(from) ? undefined : installed(dirname(from), name)
 }
 
-/** In the order of a package's own list. */
+/** The conditions that we accept; the package's own order decides between them. */
 const CONDITIONS: ReadonlySet<string> = new Set(['import', 'module', 'default'])
 
-/** The file that a package gives for `.` or `./inside`. */
+/** The file that a package exports as `.` or `./inside`. */
 export function entryOf({ exports, module, main }: PackageJson, inside: string): string | undefined {
   if (exports === undefined) return inside === '.' ? (module ?? main ?? 'index.js') : inside
   const byPath = isRecord(exports) && Object.keys(exports).some((one) => one.startsWith('.'))
@@ -62,6 +62,6 @@ function chosen(target: Target | undefined): string | undefined {
   return choices.map(chosen).find((one) => one !== undefined)
 }
 
-/** Nothing else runs in a skill. */
+/** Whether the file is an ES module or JSON; a skill can use nothing else. */
 export const isModule = (file: string, { type }: PackageJson): boolean =>
   file.endsWith('.mjs') || file.endsWith('.json') || (type === 'module' && file.endsWith('.js'))
