@@ -75,7 +75,7 @@ test('the port of Redis is kept, and another is chosen when somebody took it', a
   const thief = createServer().listen(port, '127.0.0.1')
   onTestFinished(() => void thief.close())
   await new Promise((listening) => thief.once('listening', listening))
-  expect(await portRefusal(port)).toMatch(`port ${port} is taken by another process; stop that, or set COUNTERSIGN_PORT`)
+  expect(await portRefusal(port)).toMatch(`port ${port} is in use by another process; stop that process, or set COUNTERSIGN_PORT`)
   const other = await redisPort(state)
   expect(other).not.toBe(port)
   expect(await redisPort(state)).toBe(other)

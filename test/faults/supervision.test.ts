@@ -27,8 +27,8 @@ async function kill(part: Child): Promise<void> {
   const { pid, name } = part
   const heard = said.length
   process.kill(pid ?? 0, 'SIGKILL')
-  await expect.poll(() => said.slice(heard).some((text) => text.startsWith(`${name} is back`)), { timeout: 30_000 }).toBe(true)
-  expect(said.slice(heard).find((text) => text.startsWith(name))).toBe(`${name} ended (SIGKILL); starting it again in 100 ms`)
+  await expect.poll(() => said.slice(heard).some((text) => text.startsWith(`${name} runs again`)), { timeout: 30_000 }).toBe(true)
+  expect(said.slice(heard).find((text) => text.startsWith(name))).toBe(`${name} ended (SIGKILL); restarting it in 100 ms`)
   expect(part.pid).not.toBe(pid)
 }
 

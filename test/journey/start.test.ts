@@ -98,7 +98,7 @@ test('`npm start` explains a port that is in use and one that is invalid', async
   ) // it listens on TCP
   const taken = start({ COUNTERSIGN_PORT: String(port) })
   expect(await taken.ended).not.toBe(0)
-  expect(taken.text()).toContain(`port ${port} is taken by another process; stop that, or set COUNTERSIGN_PORT to another one`)
+  expect(taken.text()).toContain(`port ${port} is in use by another process; stop that process, or set COUNTERSIGN_PORT to another one`)
   const wrong = start({ COUNTERSIGN_PORT: 'http' })
   expect(await wrong.ended).not.toBe(0)
   expect(wrong.text()).toContain('COUNTERSIGN_PORT is `http`; set it to a port from 1 to 65535')
