@@ -15,27 +15,27 @@ import type { Config } from './config.ts'
 export type Api = <N extends RouteName>(name: N, input: Input<N>) => Promise<Result<Output<N>, Trouble>>
 
 /** How long to wait for an answer, on top of the time that the request asks the edge to wait. */
-const PATIENCE_MS = 30_000
+const ANSWER_TIMEOUT_MS = 30_000
 
 export function connect({ url, key }: Config): Api {
   const send = key === undefined ? client(url) : client(url, bearer(key))
   return async (name, input) => {
     const route: Route = ROUTES[name]
-    const fault = faultIn(route, input)
+    const fault = firstInputFault(route, input)
     if (fault !== undefined) return err(usage(fault))
-    const patience = new AbortController()
-    const late = () => patience.abort(new DOMException('no answer in time', 'TimeoutError'))
-    const timer = setTimeout(late, PATIENCE_MS + (input.wait ?? 0) * 1000)
-    const signal = input.signal === undefined ? patience.signal : AbortSignal.any([patience.signal, input.signal])
+    const timeout = new AbortController()
+    const late = () => timeout.abort(new DOMException('no answer in time', 'TimeoutError'))
+    const timer = setTimeout(late, ANSWER_TIMEOUT_MS + (input.wait ?? 0) * 1000)
+    const signal = input.signal === undefined ? timeout.signal : AbortSignal.any([timeout.signal, input.signal])
     let answer: Awaited<ReturnType<typeof send<typeof name>>>
     try {
       answer = await send(name, { ...input, signal })
     } catch (thrown) {
-      return err(unreachable(url, thrown))
+      return err(transportTrouble(url, thrown))
     } finally {
       clearTimeout(timer) // only the start of an answer has a deadline; a stream may last longer
     }
-    if (!answer.ok) return err(refused(answer.error))
+    if (!answer.ok) return err(troubleOf(answer.error))
     const read = route.result.safeParse(answer.value)
     // A newer edge may send fields that we don't know; the fields that we do know must be valid.
     const other = read.error?.issues.some(({ code }) => code !== 'unrecognized_keys') ?? false
@@ -51,7 +51,7 @@ export function connect({ url, key }: Config): Api {
   }
 }
 
-function faultIn(route: Route, input: { params?: unknown; query?: unknown; body?: unknown }): string | undefined {
+function firstInputFault(route: Route, input: { params?: unknown; query?: unknown; body?: unknown }): string | undefined {
   for (const part of ['params', 'query', 'body'] as const) {
     const read = route[part]?.safeParse(input[part] ?? (part === 'body' ? undefined : {}))
     const [issue] = read?.error?.issues ?? []
@@ -60,7 +60,7 @@ function faultIn(route: Route, input: { params?: unknown; query?: unknown; body?
   return undefined
 }
 
-function unreachable(url: string, thrown: unknown): Trouble {
+function transportTrouble(url: string, thrown: unknown): Trouble {
   if (thrown instanceof SyntaxError)
     return trouble(
       'unexpected_answer',
@@ -76,14 +76,16 @@ function unreachable(url: string, thrown: unknown): Trouble {
 }
 
 /** Advice in terms of this command line, where the edge's advice is in terms of HTTP. */
-function todoHere(code: string, detail: string): string | undefined {
+function adviceForCommandLine(code: string, detail: string): string | undefined {
   if (code === 'unauthenticated') return 'set COUNTERSIGN_KEY to a key of this edge that has not been revoked'
   if (code === 'not_found' && detail.startsWith('no version ')) return '`countersign policy list` lists the versions'
   return undefined
 }
 
-/** An error answer of the edge. Another server's error page may be JSON too, so no field is trusted. */
-function refused(problem: Partial<Problem>): Trouble {
+/**
+ * An error answer of the edge. Another server's error page may be JSON too, so no field is trusted.
+ */
+function troubleOf(problem: Partial<Problem>): Trouble {
   const { code, detail, todo, errors } = problem
   if (typeof code !== 'string' || typeof detail !== 'string')
     return trouble(
@@ -94,5 +96,11 @@ function refused(problem: Partial<Problem>): Trouble {
   const listed = Array.isArray(errors)
     ? errors.filter(({ at, message }) => typeof at === 'string' && typeof message === 'string')
     : undefined
-  return { exit: 1, code, detail, todo: todoHere(code, detail) ?? (typeof todo === 'string' ? todo : undefined), errors: listed }
+  return {
+    exit: 1,
+    code,
+    detail,
+    todo: adviceForCommandLine(code, detail) ?? (typeof todo === 'string' ? todo : undefined),
+    errors: listed,
+  }
 }

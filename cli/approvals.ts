@@ -1,11 +1,11 @@
 // Commands with which operators list, read and answer approvals.
 
 import { err, ok } from '../shared/result.ts'
-import { ALIKE, answerAlike } from './alike.ts'
+import { ALIKE, answerIdentical } from './alike.ts'
 import { showApproval } from './approvals/render.ts'
 import type { Answer, Command, Given } from './command.ts'
 import { command, usage } from './command.ts'
-import { approveChanged, EDIT_FLAGS } from './edits.ts'
+import { approveEdited, EDIT_FLAGS } from './edits.ts'
 import { STANDING_FLAGS, scopeOf } from './standing.ts'
 import type { Paint } from './text.ts'
 import { listing, time } from './text.ts'
@@ -73,7 +73,7 @@ const approve = command({
   key: 'operator',
   async run({ args, flags, api, paint }) {
     const { arguments: changed } = flags
-    if (changed !== undefined) return approveChanged(api, paint, args.APPROVAL, { ...flags, arguments: changed })
+    if (changed !== undefined) return approveEdited(api, paint, args.APPROVAL, { ...flags, arguments: changed })
     return flags['dry-run'] ? err(usage('`--dry-run` needs `--arguments`')) : answer(api, paint, args.APPROVAL, 'approve', flags)
   },
 })
@@ -100,7 +100,7 @@ const revokeLinks = command({
   },
 })
 
-type Said = {
+type AnswerFlags = {
   reason: string | undefined
   digest?: string | undefined
   alike: string | undefined
@@ -108,12 +108,12 @@ type Said = {
   for: string | undefined
 }
 
-async function answer(api: Given['api'], paint: Paint, id: string, decision: 'approve' | 'deny', flags: Said): Answer {
+async function answer(api: Given['api'], paint: Paint, id: string, decision: 'approve' | 'deny', flags: AnswerFlags): Answer {
   const scope = scopeOf(flags)
   if (!scope.ok) return scope
   const shown = flags.digest === undefined ? {} : { digest: flags.digest }
   const body = { decision, reason: flags.reason ?? '', ...shown, ...scope.value }
-  if (flags.alike !== undefined) return answerAlike(api, id, flags.alike, body)
+  if (flags.alike !== undefined) return answerIdentical(api, id, flags.alike, body)
   const answered = await api('answerApproval', { params: { id }, body })
   return answered.ok ? ok({ ok: true, json: answered.value, text: showApproval(answered.value, paint) }) : answered
 }

@@ -1,6 +1,6 @@
 // Input and output files of calls: uploads input files into a run by digest, lists and saves the
-// files of a call. A saved file has the digest that the call names, stays inside the folder that the
-// user named, and overwrites nothing unless `--overwrite` is given.
+// files of a call. A saved file has the digest that the call names, stays inside the folder that
+// the user named, and overwrites nothing unless `--overwrite` is given.
 
 import { basename, join } from 'node:path'
 import type { FileRef, InputFile } from '../shared/files.ts'
@@ -14,7 +14,7 @@ import type { Call } from '../shared/wire/calls.ts'
 import type { Api } from './api.ts'
 import type { Answer, Command, Given, Trouble } from './command.ts'
 import { command, trouble, usage } from './command.ts'
-import { placeIn, readBytes, saveBytes } from './files.ts'
+import { prepareTarget, readBytes, saveBytes } from './files.ts'
 import { fitting, whole } from './specs.ts'
 import { inline, listing, time } from './text.ts'
 
@@ -24,11 +24,11 @@ export const FILE_FLAG = {
   what: 'an input file of the call, under its own name or as NAME; may be given several times',
 } as const
 
-type Brought = FileRef & { readonly content: Uint8Array }
+type LoadedFile = FileRef & { readonly content: Uint8Array }
 
 /** Reads each file once, so that the digest is of the bytes that are sent. */
-export function readFiles(given: readonly string[]): Result<Brought[], Trouble> {
-  const files: Brought[] = []
+export function readFiles(given: readonly string[]): Result<LoadedFile[], Trouble> {
+  const files: LoadedFile[] = []
   for (const one of given) {
     const colon = one.lastIndexOf(':')
     const from = colon < 0 ? one : one.slice(0, colon)
@@ -40,18 +40,18 @@ export function readFiles(given: readonly string[]): Result<Brought[], Trouble> 
     if (!read.ok) return read
     files.push({ path, sha256: sha256(read.value), content: read.value })
   }
-  const fits = fitting(FileRefs, namesOf(files), '`--file`')
+  const fits = fitting(FileRefs, fileRefs(files), '`--file`')
   return fits.ok ? ok(files) : fits
 }
 
-export const namesOf = (files: readonly Brought[]): FileRef[] => files.map(({ path, sha256: digest }) => ({ path, sha256: digest }))
+export const fileRefs = (files: readonly LoadedFile[]): FileRef[] => files.map(({ path, sha256: digest }) => ({ path, sha256: digest }))
 
 /** The files with their sizes, as a plan lists them. */
-export const measured = (files: readonly Brought[]): InputFile[] =>
+export const withSizes = (files: readonly LoadedFile[]): InputFile[] =>
   files.map(({ path, sha256: digest, content }) => ({ path, sha256: digest, bytes: content.byteLength }))
 
 /** Uploads the files into `run`, or into a new run; returns the run's id. */
-export async function putFiles(api: Api, run: string | undefined, files: readonly Brought[]): Promise<Result<string, Trouble>> {
+export async function uploadFiles(api: Api, run: string | undefined, files: readonly LoadedFile[]): Promise<Result<string, Trouble>> {
   const made = run === undefined ? await api('createRun', { body: {} }) : ok({ id: run })
   if (!made.ok) return made
   const { id } = made.value
@@ -62,7 +62,7 @@ export async function putFiles(api: Api, run: string | undefined, files: readonl
   return ok(id)
 }
 
-const putInto = command({
+const uploadCommand = command({
   words: ['runs', 'put'],
   args: {},
   flags: { file: FILE_FLAG, run: { value: 'RUN', what: 'the run to put them into (default: a new run)' } },
@@ -73,14 +73,14 @@ const putInto = command({
     if (flags.file.length === 0) return err(usage('give at least one `--file`'))
     const files = readFiles(flags.file)
     if (!files.ok) return files
-    const run = await putFiles(api, flags.run, files.value)
+    const run = await uploadFiles(api, flags.run, files.value)
     if (!run.ok) return run
-    const put = measured(files.value)
-    return ok({ ok: true, json: { run: run.value, files: put }, text: `run ${inline(run.value)}\n${listed(put, paint)}` })
+    const put = withSizes(files.value)
+    return ok({ ok: true, json: { run: run.value, files: put }, text: `run ${inline(run.value)}\n${fileTable(put, paint)}` })
   },
 })
 
-const held = command({
+const listRunFiles = command({
   words: ['runs', 'files'],
   args: { RUN: 'the run’s id' },
   flags: {},
@@ -95,7 +95,7 @@ const held = command({
   },
 })
 
-const listed = (files: readonly InputFile[], paint: Given['paint']): string =>
+const fileTable = (files: readonly InputFile[], paint: Given['paint']): string =>
   listing(
     paint,
     ['file', 'bytes', 'sha256'],
@@ -116,7 +116,7 @@ const inputs = command({
   flags: FLAGS,
   does: 'List the input files of a call, or save them, for instance to read what an approval is about',
   key: 'either',
-  run: (given) => filesOf(given, 'brings'),
+  run: (given) => listOrSave(given, 'brings'),
 })
 
 const outputs = command({
@@ -126,16 +126,16 @@ const outputs = command({
   does: 'List the output files of a call, or save them',
   key: 'either',
   examples: ['countersign calls outputs call_01ABC…_1 --to results'],
-  run: (given) => filesOf(given, 'left'),
+  run: (given) => listOrSave(given, 'left'),
 })
 
-async function filesOf({ args, flags, api, paint }: Given<typeof CALL> & { readonly flags: Flags }, which: 'brings' | 'left'): Answer {
+async function listOrSave({ args, flags, api, paint }: Given<typeof CALL> & { readonly flags: Flags }, which: 'brings' | 'left'): Answer {
   if (flags.overwrite && flags.to === undefined) return err(usage('`--overwrite` needs `--to DIR`'))
   const params = whole(args.CALL)
   if (!params.ok) return params
   const read = await api('readCall', { params: params.value })
   if (!read.ok) return read
-  const { files, left, more } = told(read.value, which)
+  const { files, left, more } = filesOfCall(read.value, which)
   const saved = flags.to === undefined ? ok(undefined) : await save(api, params.value, files, { to: flags.to, overwrite: flags.overwrite })
   if (!saved.ok) return saved
   const besides = [
@@ -144,13 +144,13 @@ async function filesOf({ args, flags, api, paint }: Given<typeof CALL> & { reado
     ...(saved.value === undefined ? [] : [`saved in ${inline(saved.value)}\n`]),
   ]
   const places = saved.value === undefined ? {} : { saved: saved.value }
-  return ok({ ok: true, json: { files, left, more, ...places }, text: `${listed(files, paint)}${besides.join('')}` })
+  return ok({ ok: true, json: { files, left, more, ...places }, text: `${fileTable(files, paint)}${besides.join('')}` })
 }
 
-const told = ({ plan, result }: Call, which: 'brings' | 'left') =>
+const filesOfCall = ({ plan, result }: Call, which: 'brings' | 'left') =>
   which === 'left' ? (result?.files ?? { files: [], left: [], more: 0 }) : { files: broughtBy(plan) ?? [], left: [], more: 0 }
 
-type Where = { readonly to: string; readonly overwrite: boolean }
+type SaveOptions = { readonly to: string; readonly overwrite: boolean }
 
 /**
  * Saves the files in order and stops at the first that fails. Existing files and bad paths are
@@ -160,10 +160,10 @@ async function save(
   api: Api,
   call: { run: string; call: string },
   files: readonly InputFile[],
-  where: Where,
+  where: SaveOptions,
 ): Promise<Result<string, Trouble>> {
   for (const { path } of files) {
-    const place = placeIn(where.to, path, where.overwrite)
+    const place = prepareTarget(where.to, path, where.overwrite)
     if (!place.ok) return place
   }
   for (const { path, sha256: digest, bytes } of files) {
@@ -179,4 +179,4 @@ async function save(
   return ok(join(where.to, '.'))
 }
 
-export const CALL_FILES: readonly Command[] = [inputs, outputs, putInto, held]
+export const CALL_FILES: readonly Command[] = [inputs, outputs, uploadCommand, listRunFiles]

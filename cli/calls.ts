@@ -5,7 +5,7 @@ import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Call } from '../shared/wire/calls.ts'
-import { FILE_FLAG, namesOf, putFiles, readFiles } from './call-files.ts'
+import { FILE_FLAG, fileRefs, readFiles, uploadFiles } from './call-files.ts'
 import type { Answer, Command, Given, Trouble } from './command.ts'
 import { command, usage } from './command.ts'
 import { writeText } from './files.ts'
@@ -28,7 +28,7 @@ function readWait(given: string | undefined, otherwise: number): Result<number, 
   return fits ? ok(Number(given)) : err(usage(`\`--wait\` must be a number of seconds from 0 to ${LIMITS.wait_s}`))
 }
 
-const answered = (call: Call, paint: Paint, raw: boolean) =>
+const callOutput = (call: Call, paint: Paint, raw: boolean) =>
   ok({ ok: went(call), json: call, text: showCall(call, paint), ...(raw ? { raw: rawOutput(call) } : {}) })
 
 const call = command({
@@ -60,24 +60,25 @@ const call = command({
     const wait = readWait(flags.wait, DEFAULT_WAIT_S)
     if (!wait.ok) return wait
     const body = { tool, args: args.value }
-    const held = files.value.length === 0 ? ok(flags.run) : await putFiles(api, flags.run, files.value)
+    const held = files.value.length === 0 ? ok(flags.run) : await uploadFiles(api, flags.run, files.value)
     if (!held.ok) return held
     const proposed =
       held.value === undefined
         ? await api('proposeCallInNewRun', { body })
         : await api('proposeCall', {
             params: { run: held.value },
-            body: files.value.length === 0 ? body : { ...body, files: namesOf(files.value) },
+            body: files.value.length === 0 ? body : { ...body, files: fileRefs(files.value) },
           })
     if (!proposed.ok) return proposed
     const { id, run, state, ended_at_ms } = proposed.value
-    // A human may take long, so without `--wait` the command returns immediately and says how to approve.
+    // A human may take long, so without `--wait` the command returns immediately and says how to
+    // approve.
     const asked = state === 'awaiting_approval' && flags.wait === undefined && !flags.follow
     const enough = ended_at_ms !== undefined || wait.value === 0 || asked
     const within_s = flags.follow && flags.wait === undefined ? undefined : wait.value
     if (!enough && (flags.follow || given.terminal)) return followed(given, { run, call: id }, within_s)
     const call = enough ? proposed : await api('readCall', { params: { run, call: id }, wait: wait.value })
-    return call.ok ? answered(call.value, paint, flags.raw) : call
+    return call.ok ? callOutput(call.value, paint, flags.raw) : call
   },
 })
 
@@ -94,7 +95,7 @@ const showOne = command({
     const wait = readWait(flags.wait, 0)
     if (!wait.ok) return wait
     const read = await api('readCall', { params: params.value, wait: wait.value })
-    return read.ok ? answered(read.value, paint, flags.raw) : read
+    return read.ok ? callOutput(read.value, paint, flags.raw) : read
   },
 })
 
@@ -145,7 +146,7 @@ const showRun = command({
   flags: {},
   does: 'Show a run and what it has used of its budget',
   key: 'either',
-  run: ({ args, api, paint }) => aboutRun(api, 'readRun', args.RUN, paint),
+  run: ({ args, api, paint }) => runSummary(api, 'readRun', args.RUN, paint),
 })
 
 const cancelRun = command({
@@ -154,10 +155,10 @@ const cancelRun = command({
   flags: {},
   does: 'Cancel a run and all of its calls that have not ended',
   key: 'either',
-  run: ({ args, api, paint }) => aboutRun(api, 'cancelRun', args.RUN, paint),
+  run: ({ args, api, paint }) => runSummary(api, 'cancelRun', args.RUN, paint),
 })
 
-async function aboutRun(api: Given['api'], verb: 'readRun' | 'cancelRun', run: string, paint: Paint): Answer {
+async function runSummary(api: Given['api'], verb: 'readRun' | 'cancelRun', run: string, paint: Paint): Answer {
   const read = await api(verb, { params: { run } })
   if (!read.ok) return read
   const {
@@ -197,7 +198,7 @@ const journal = command({
       items.push(...page.value.items)
     }
     const rows = items.map(({ seq, at_ms, kind, call: id }) => [String(seq), time(at_ms), kind, id ?? ''])
-    return keep({ items }, flags.output, listing(paint, ['seq', 'at', 'event', 'call'], rows, 'the journal is empty'))
+    return emitEvidence({ items }, flags.output, listing(paint, ['seq', 'at', 'event', 'call'], rows, 'the journal is empty'))
   },
 })
 
@@ -216,7 +217,7 @@ const attestation = command({
     const params = whole(args.CALL)
     if (!params.ok) return params
     const bundle = await api('readAttestation', { params: params.value })
-    return bundle.ok ? keep(bundle.value, flags.output) : bundle
+    return bundle.ok ? emitEvidence(bundle.value, flags.output) : bundle
   },
 })
 
@@ -230,7 +231,7 @@ const snapshot = command({
     const params = whole(args.CALL)
     if (!params.ok) return params
     const read = await api('readSnapshot', { params: params.value })
-    return read.ok ? keep(read.value, flags.output) : read
+    return read.ok ? emitEvidence(read.value, flags.output) : read
   },
 })
 
@@ -243,12 +244,12 @@ const keys = command({
   examples: ['countersign keys --tenant acme -o keys.json'],
   async run({ flags, api, tenant }) {
     const read = await api('keys', { query: { tenant: flags.tenant ?? tenant() } })
-    return read.ok ? keep(read.value, flags.output) : read
+    return read.ok ? emitEvidence(read.value, flags.output) : read
   },
 })
 
 /** Writes evidence to the file that `-o` names, or prints it to standard output. */
-function keep(value: unknown, path: string | undefined, text = json(value)): Awaited<Answer> {
+function emitEvidence(value: unknown, path: string | undefined, text = json(value)): Awaited<Answer> {
   if (path === undefined) return ok({ ok: true, json: value, text })
   const written = writeText(path, json(value))
   return written.ok

@@ -29,7 +29,7 @@ const list = command({
       channel.recipients === undefined ? 'anybody who reads it' : [...channel.recipients.roles, ...channel.recipients.operators].join(','),
       channel.to,
       channel.notices === true ? 'yes' : 'no',
-      more(channel),
+      details(channel),
       `${put_by}, ${time(put_at_ms)}`,
     ])
     const text = listing(
@@ -43,7 +43,7 @@ const list = command({
 })
 
 /** The details that only this kind of channel has. */
-function more(channel: ChannelShown): string {
+function details(channel: ChannelShown): string {
   switch (channel.kind) {
     case 'webhook':
       return channel.keys.map((key) => key.public ?? key.scheme).join(',')

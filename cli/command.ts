@@ -6,7 +6,10 @@ import type { Result } from '../shared/result.ts'
 import type { Api } from './api.ts'
 import type { Paint } from './text.ts'
 
-/** A flag with `value` takes a value, which help calls by that word; without, it is a switch. `many`: it may be repeated. */
+/**
+ * A flag with `value` takes a value, which help calls by that word; without, it is a switch.
+ * `many`: it may be repeated.
+ */
 export type Flag = { readonly value?: string; readonly many?: true; readonly short?: string; readonly what: string }
 type Flags = Readonly<Record<string, Flag>>
 /** Positional arguments, in order, each with its help text. A name that ends in `?` is optional. */
@@ -36,7 +39,10 @@ export type Given<A = Record<never, never>, F = Record<never, never>> = {
   readonly terminal: boolean
 }
 
-/** `tell` prints one item immediately, with `--json` as one line of JSON; `note` writes to standard error. */
+/**
+ * `tell` prints one item immediately, with `--json` as one line of JSON; `note` writes to standard
+ * error.
+ */
 export type Live = {
   readonly tell: (json: unknown, text: string) => void
   readonly note: (text: string) => void
@@ -52,7 +58,9 @@ export type Output = { readonly ok: boolean; readonly json: unknown; readonly te
 /** The result of a command that has already printed everything through `Live`. */
 export const toldAlready = (ok: boolean): Output => ({ ok, json: null, text: '', raw: new Uint8Array() })
 
-/** Why a command got no answer: the edge or this machine refused it (1), or its usage was wrong (2). */
+/**
+ * Why a command got no answer: the edge or this machine refused it (1), or its usage was wrong (2).
+ */
 export type Trouble = {
   readonly exit: 1 | 2
   readonly code: string
@@ -70,7 +78,9 @@ type Shape<A, F> = {
   readonly args: A
   readonly flags: F
   readonly does: string
-  /** Whose key it sends; `either` prefers an operator's. An `offline` command needs no edge at all. */
+  /**
+   * Whose key it sends; `either` prefers an operator's. An `offline` command needs no edge at all.
+   */
   readonly key: 'agent' | 'operator' | 'either' | 'installation' | 'none' | 'offline'
   /** What exit codes 0 and 1 mean, if not simply "done" and "refused or failed". */
   readonly exits?: string
@@ -78,11 +88,16 @@ type Shape<A, F> = {
   readonly run: (given: Given<A, F>) => Answer
 }
 
-/** A command without the types of its arguments and flags: what the table, help and the parser use. */
+/**
+ * A command without the types of its arguments and flags: what the table, help and the parser use.
+ */
 export type Command = Omit<Shape<Arguments, Flags>, 'run'> & {
   readonly run: (given: Omit<Given, 'args' | 'flags'> & { readonly args: Values; readonly flags: Values }) => Answer
 }
 export type Values = Readonly<Record<string, string | boolean | readonly string[] | undefined>>
 
-/** Types `run` by the command's own tables of arguments and flags. The parser fills them from the same tables. */
+/**
+ * Types `run` by the command's own tables of arguments and flags. The parser fills them from the
+ * same tables.
+ */
 export const command = <const A extends Arguments, const F extends Flags>(shape: Shape<A, F>): Command => shape as unknown as Command // see above

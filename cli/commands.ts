@@ -13,9 +13,9 @@ import { POLICY_TRIALS } from './policy-rehearsal.ts'
 import { PRINCIPALS } from './principals.ts'
 import { SECRETS } from './secrets.ts'
 import { build } from './skills/build.ts'
-import { KEPT } from './skills/kept.ts'
+import { EDGE_STATE } from './skills/kept.ts'
 import { newSkill } from './skills/new.ts'
-import { PUBLISHED } from './skills/published.ts'
+import { LIFECYCLE } from './skills/published.ts'
 import { keygen } from './skills/publisher-key.ts'
 import { PUBLISHERS } from './skills/publishers.ts'
 import { test } from './skills/trials.ts'
@@ -38,8 +38,8 @@ export const COMMANDS: readonly Command[] = [
   keygen,
   build,
   test,
-  ...PUBLISHED,
-  ...KEPT,
+  ...LIFECYCLE,
+  ...EDGE_STATE,
   ...PUBLISHERS,
   ...POLICY_CHECKS,
   ...POLICY,

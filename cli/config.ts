@@ -11,8 +11,8 @@ import { err, ok, type Result } from '../shared/result.ts'
 import type { Command, Trouble } from './command.ts'
 import { usage } from './command.ts'
 
-type Environment = Readonly<Record<string, string | undefined>>
-type Dev = {
+type Variables = Readonly<Record<string, string | undefined>>
+type DevInfo = {
   readonly url: string
   readonly tenant: string
   readonly agent_key: string
@@ -23,19 +23,25 @@ export type Config = { readonly url: string; readonly key: string | undefined; r
 
 const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
-export const wantsColour = (terminal: boolean, env: Environment = process.env): boolean =>
+export const wantsColour = (terminal: boolean, env: Variables = process.env): boolean =>
   terminal && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb'
 
 /** The folder of publishers' keys: one file each, readable by its owner only. */
-export const publishersFolder = (env: Environment = process.env): string =>
+export const publishersFolder = (env: Variables = process.env): string =>
   join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'countersign', 'publishers')
 
-/** The environment for third-party programs that we start: ours without any COUNTERSIGN_ variable, so without keys. */
-export const surroundings = (env: Environment = process.env): Record<string, string | undefined> =>
+/**
+ * The environment for third-party programs that we start: ours without any COUNTERSIGN_ variable,
+ * so without keys.
+ */
+export const childEnvironment = (env: Variables = process.env): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('COUNTERSIGN_')))
 
-/** Address and key for `command`. A key from the state folder is only sent to the edge of that state folder. */
-export function readConfig(command: Command, env: Environment = process.env): Result<Config, Trouble> {
+/**
+ * Address and key for `command`. A key from the state folder is only sent to the edge of that state
+ * folder.
+ */
+export function readConfig(command: Command, env: Variables = process.env): Result<Config, Trouble> {
   const path = join(env['COUNTERSIGN_STATE'] || '.countersign', 'dev.json')
   const dev = readDev(path)
   const address = env['COUNTERSIGN_URL'] || dev?.url
@@ -58,28 +64,28 @@ export function readConfig(command: Command, env: Environment = process.env): Re
   return ok({ url: url.href, key: key.value, tenant })
 }
 
-function keyFor({ key: needed, words }: Command, given: string | undefined, dev: Dev | undefined): Result<string | undefined, Trouble> {
+function keyFor({ key: needed, words }: Command, given: string | undefined, dev: DevInfo | undefined): Result<string | undefined, Trouble> {
   if (needed === 'none' || needed === 'offline') return ok(undefined)
   const name = words.join(' ')
   if (given === '') return err(usage('COUNTERSIGN_KEY is empty; set it to a key, or unset it'))
   if (given === undefined) {
     const own = needed === 'agent' ? dev?.agent_key : needed === 'installation' ? dev?.installation_key : dev?.operator_key
     if (own !== undefined) return ok(own)
-    return err(usage(`\`${name}\` needs ${WHOSE[needed]} key: set COUNTERSIGN_KEY`))
+    return err(usage(`\`${name}\` needs ${KEY_OWNER[needed]} key: set COUNTERSIGN_KEY`))
   }
   const governs = PATTERNS.installationKey.test(given)
   if (governs && needed === 'installation') return ok(given)
-  if (governs) return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is the installation’s`))
+  if (governs) return err(usage(`\`${name}\` needs ${KEY_OWNER[needed]} key, and COUNTERSIGN_KEY is the installation’s`))
   const parsed = parseKey(given)
   if (parsed === undefined)
     return err(usage('COUNTERSIGN_KEY is not an API key; API keys begin with `cs_agent_`, `cs_operator_` or `cs_installation_`'))
   if (parsed.kind !== needed && !(needed === 'either' && parsed.kind !== 'enrol')) {
-    return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is ${WHOSE[parsed.kind]}`))
+    return err(usage(`\`${name}\` needs ${KEY_OWNER[needed]} key, and COUNTERSIGN_KEY is ${KEY_OWNER[parsed.kind]}`))
   }
   return ok(given)
 }
 
-const WHOSE = {
+const KEY_OWNER = {
   agent: 'an agent’s',
   operator: 'an operator’s',
   either: 'an agent’s or operator’s',
@@ -90,7 +96,7 @@ const WHOSE = {
 const originOf = (text: string): string | undefined => (URL.canParse(text) ? new URL(text).origin : undefined)
 
 /** `dev.json` as a running `npm start` writes it, or `undefined` if it is missing or incomplete. */
-function readDev(path: string): Dev | undefined {
+function readDev(path: string): DevInfo | undefined {
   let bytes: Uint8Array
   try {
     bytes = readFileSync(path)

@@ -1,7 +1,7 @@
-// `countersign channels drain`: delivers the mails of an outbox to the operator's own mail server, as
-// files or through sendmail. A mail is reported as delivered only once it is on disk or accepted. If
-// one mail is refused, it stays in the outbox and the others go on; if none can be delivered, the
-// command stops.
+// `countersign channels drain`: delivers the mails of an outbox to the operator's own mail server,
+// as files or through sendmail. A mail is reported as delivered only once it is on disk or
+// accepted. If one mail is refused, it stays in the outbox and the others go on; if none can be
+// delivered, the command stops.
 
 import { spawnSync } from 'node:child_process'
 import { accessSync, closeSync, constants, fsyncSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
@@ -15,13 +15,16 @@ import { command, trouble, usage } from './command.ts'
 import { reason } from './files.ts'
 import { inline } from './text.ts'
 
-/** Returns why this mail was refused, or `null`. An error means that no other mail could be delivered either. */
+/**
+ * Returns why this mail was refused, or `null`. An error means that no other mail could be
+ * delivered either.
+ */
 type Deliver = (mail: Collected) => Result<string | null, Trouble>
 
 /** A sendmail that takes longer is treated as hung. */
 const SENDMAIL_MS = 60_000
 /** The environment of sendmail, which must not see our key. */
-const SURROUNDINGS = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C.UTF-8' }
+const SENDMAIL_ENVIRONMENT = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C.UTF-8' }
 
 /**
  * Writes each mail to a temporary file, syncs and renames it, so that a crash leaves no partial and
@@ -34,16 +37,16 @@ const intoFolder =
     const unfinished = join(dir, `.${id}.unfinished`)
     try {
       rmSync(unfinished, { force: true })
-      synced(unfinished, 'wx', (file) => writeSync(file, message))
+      syncFile(unfinished, 'wx', (file) => writeSync(file, message))
       renameSync(unfinished, path)
-      synced(dir, 'r')
+      syncFile(dir, 'r')
       return ok(null)
     } catch (thrown) {
       return err(trouble('unwritable', `\`${path}\` can't be written: ${reason(thrown)}`))
     }
   }
 
-function synced(path: string, flags: 'wx' | 'r', write: (file: number) => void = () => undefined): void {
+function syncFile(path: string, flags: 'wx' | 'r', write: (file: number) => void = () => undefined): void {
   const file = openSync(path, flags, 0o600)
   try {
     write(file)
@@ -53,13 +56,22 @@ function synced(path: string, flags: 'wx' | 'r', write: (file: number) => void =
   }
 }
 
-/** `-t` takes the recipient from the mail, `-i` ignores lines with a single dot. Line ends become `\n`, as sendmail expects. */
+/**
+ * `-t` takes the recipient from the mail, `-i` ignores lines with a single dot. Line ends become
+ * `\n`, as sendmail expects.
+ */
 const intoSendmail =
   (path: string): Deliver =>
   ({ message }) => {
     const input = message.replaceAll('\r\n', '\n')
-    const ran = spawnSync(path, ['-t', '-i'], { input, stdio: ['pipe', 'ignore', 'ignore'], env: SURROUNDINGS, timeout: SENDMAIL_MS })
-    // Look at the status first: a refusal before sendmail has read the mail also causes an EPIPE error.
+    const ran = spawnSync(path, ['-t', '-i'], {
+      input,
+      stdio: ['pipe', 'ignore', 'ignore'],
+      env: SENDMAIL_ENVIRONMENT,
+      timeout: SENDMAIL_MS,
+    })
+    // Look at the status first: a refusal before sendmail has read the mail also causes an EPIPE
+    // error.
     if (ran.status) return ok(`\`${path}\` exited with ${ran.status}`)
     if (ran.error !== undefined) return err(trouble('sendmail_failed', `\`${path}\` can't be used: ${reason(ran.error)}`))
     return ok(ran.status === 0 ? null : `\`${path}\` was ended by ${ran.signal}`)
@@ -92,34 +104,35 @@ export const drain = command({
     const fault = dir === undefined ? undefined : faultInFolder(dir)
     if (fault !== undefined) return err(fault)
     const [delivered, failed]: [string[], { id: string; why: string }[]] = [[], []]
-    for (let told: Told = { done: [], failed: [] }; ; ) {
-      const waiting = await api('collectMessages', { params: { name }, body: told })
+    for (let report: DeliveryReport = { done: [], failed: [] }; ; ) {
+      const waiting = await api('collectMessages', { params: { name }, body: report })
       if (!waiting.ok) return waiting
-      // The edge lists mails that were already tried at the end: if there are no others, each had its try.
+      // The edge lists mails that were already tried at the end: if there are no others, each had
+      // its try.
       const fresh = waiting.value.items.filter(({ id }) => !delivered.includes(id) && failed.every((one) => one.id !== id))
       if (fresh.length === 0) return ok({ ok: failed.length === 0, json: { delivered, failed }, text: summary(delivered.length, failed) })
-      told = { done: [], failed: [] }
+      report = { done: [], failed: [] }
       for (const mail of fresh) {
         // The id becomes a file name and comes from the edge, so check it.
         const taken = /^msg_[0-9a-f]{32}$/.test(mail.id)
           ? deliver(mail)
           : err(trouble('unexpected_answer', `the edge sent a mail with the invalid id \`${inline(mail.id)}\``))
         if (!taken.ok) {
-          const heard = await api('collectMessages', { params: { name }, body: told })
-          return heard.ok ? taken : heard
+          const reported = await api('collectMessages', { params: { name }, body: report })
+          return reported.ok ? taken : reported
         }
-        if (taken.value === null) told.done.push(mail.id)
-        else told.failed.push({ id: mail.id, why: taken.value.slice(0, LIMITS.delivery_why_chars) })
+        if (taken.value === null) report.done.push(mail.id)
+        else report.failed.push({ id: mail.id, why: taken.value.slice(0, LIMITS.delivery_why_chars) })
       }
-      delivered.push(...told.done)
-      failed.push(...told.failed)
+      delivered.push(...report.done)
+      failed.push(...report.failed)
     }
   },
 })
 
-type Told = { done: string[]; failed: { id: string; why: string }[] }
+type DeliveryReport = { done: string[]; failed: { id: string; why: string }[] }
 
-const summary = (delivered: number, failed: Told['failed']): string =>
+const summary = (delivered: number, failed: DeliveryReport['failed']): string =>
   [
     `${delivered} delivered`,
     ...(failed.length === 0 ? [] : [`${failed.length} not delivered, still in the outbox:`]),

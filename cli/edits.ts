@@ -2,7 +2,7 @@
 // and sends an answer that is bound to that preview.
 
 import { err, ok } from '../shared/result.ts'
-import { changesInWords, showApproval } from './approvals/render.ts'
+import { renderChanges, showApproval } from './approvals/render.ts'
 import type { Answer, Command, Given } from './command.ts'
 import { command, trouble, usage } from './command.ts'
 import { ARGUMENTS, readArguments } from './specs.ts'
@@ -15,7 +15,7 @@ export const EDIT_FLAGS = {
   'dry-run': { what: 'with `--arguments`: show what would change and record nothing' },
 } as const
 
-type Changing = {
+type EditFlags = {
   arguments: string
   'dry-run': boolean
   reason: string | undefined
@@ -25,8 +25,11 @@ type Changing = {
   for: string | undefined
 }
 
-/** The answer names the digests of the preview; if anything has changed since, the edge records nothing. */
-export async function approveChanged(api: Given['api'], paint: Paint, id: string, flags: Changing): Answer {
+/**
+ * The answer names the digests of the preview; if anything has changed since, the edge records
+ * nothing.
+ */
+export async function approveEdited(api: Given['api'], paint: Paint, id: string, flags: EditFlags): Answer {
   if (flags.session || flags.for !== undefined)
     return err(usage('changed arguments can be approved for this call only: leave out `--session` and `--for`'))
   if (flags.alike !== undefined) return err(usage('changed arguments can be approved for this call only: leave out `--alike`'))
@@ -39,7 +42,7 @@ export async function approveChanged(api: Given['api'], paint: Paint, id: string
     return err(
       trouble('outdated', `the call has changed since you were shown it; its digest is now \`${digest}\``, 'run `approvals show` again'),
     )
-  const diff = `${paint.dim('changes:')}\n${changesInWords(preview.value, paint)}`
+  const diff = `${paint.dim('changes:')}\n${renderChanges(preview.value, paint)}`
   const then = effect === 'ask' ? 'after your approval, others must approve too\n' : 'after your approval, the call runs\n'
   if (flags['dry-run']) return ok({ ok: true, json: preview.value, text: `${diff}${then}` })
   const body = { decision: 'approve' as const, reason: flags.reason ?? '', arguments: read.value, digest, becomes }

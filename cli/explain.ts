@@ -1,9 +1,9 @@
-// `countersign policy explain`: how policy decides a call, proposed or hypothetical, why, and what would
-// change the decision.
+// `countersign policy explain`: how policy decides a call, proposed or hypothetical, why, and what
+// would change the decision.
 
 import { err, ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
-import { FILE_FLAG, measured, readFiles } from './call-files.ts'
+import { FILE_FLAG, readFiles, withSizes } from './call-files.ts'
 import type { Command } from './command.ts'
 import { command, usage } from './command.ts'
 import { showDecision } from './show.ts'
@@ -16,18 +16,18 @@ type Flags = {
   readonly file: readonly string[]
 }
 
-async function supposed({ tool = '', args: text, agent, file }: Flags, api: Api) {
+async function decideHypothetical({ tool = '', args: text, agent, file }: Flags, api: Api) {
   const args = readArguments(text)
   if (!args.ok) return args
   const brought = readFiles(file)
   if (!brought.ok) return brought
-  const files = measured(brought.value)
+  const files = withSizes(brought.value)
   return api('decide', {
     body: { tool, args: args.value, ...(files.length === 0 ? {} : { files }), ...(agent === undefined ? {} : { agent }) },
   })
 }
 
-async function proposed(id: string, api: Api) {
+async function explainProposed(id: string, api: Api) {
   const params = whole(id)
   return params.ok ? api('explainCall', { params: params.value }) : params
 }
@@ -52,7 +52,7 @@ export const explain: Command = command({
     if ((id === undefined) === (flags.tool === undefined)) return err(usage('give either CALL or `--tool`'))
     if (id !== undefined && (flags.agent !== undefined || flags.args !== undefined || flags.file.length > 0))
       return err(usage('CALL already has an agent, arguments and files: leave out `--agent`, `--args` and `--file`'))
-    const read = id === undefined ? await supposed(flags, api) : await proposed(id, api)
+    const read = id === undefined ? await decideHypothetical(flags, api) : await explainProposed(id, api)
     if (!read.ok) return read
     return ok({ ok: read.value.decision.effect !== 'deny', json: read.value, text: showDecision(read.value, paint) })
   },

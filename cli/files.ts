@@ -1,5 +1,5 @@
-// Local files that commands read and write. Reads are bounded; nothing is written outside the folder
-// that the user named, and nothing is overwritten unasked.
+// Local files that commands read and write. Reads are bounded; nothing is written outside the
+// folder that the user named, and nothing is overwritten unasked.
 
 import { randomUUID } from 'node:crypto'
 import { closeSync, linkSync, lstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,10 @@ import { trouble } from './command.ts'
 const STDIN = 0
 const CHUNK_BYTES = 1 << 16
 
-/** The bytes of a file, or of standard input for `-`. Fails after `limit` bytes, so `/dev/zero` ends. */
+/**
+ * The bytes of a file, or of standard input for `-`. Fails after `limit` bytes, so `/dev/zero`
+ * ends.
+ */
 export function readBytes(path: string, limit: number): Result<Uint8Array, Trouble> {
   const name = path === '-' ? 'standard input' : `\`${path}\``
   let file: number | undefined
@@ -55,7 +58,9 @@ export function writeText(path: string, text: string): Result<number, Trouble> {
   }
 }
 
-/** The system's message without the system call and the path: `ENOENT: no such file or directory`. */
+/**
+ * The system's message without the system call and the path: `ENOENT: no such file or directory`.
+ */
 export const reason = (thrown: unknown): string =>
   thrown instanceof Error ? thrown.message.replace(/, (?:open|read|write|scandir|mkdir|lstat|link|rename).*$/, '') : String(thrown)
 
@@ -63,7 +68,7 @@ export const reason = (thrown: unknown): string =>
  * The path for a file of a call below `folder`. Makes the folders in between and refuses symlinks,
  * so that nothing is written outside `folder`. Refuses an existing file unless `overwrite` is set.
  */
-export function placeIn(folder: string, path: string, overwrite: boolean): Result<string, Trouble> {
+export function prepareTarget(folder: string, path: string, overwrite: boolean): Result<string, Trouble> {
   const place = join(folder, path)
   const fault = pathFault(path)
   if (fault !== undefined) return err(trouble('unwritable', `\`${path}\` can't be saved under that name: it ${fault}`))
@@ -89,7 +94,7 @@ const kindOf = (path: string) => lstatSync(path, { throwIfNoEntry: false })
 
 /** Saves atomically: writes a temporary file in the same folder, then renames or links it. */
 export function saveBytes(folder: string, path: string, bytes: Uint8Array, overwrite: boolean): Result<string, Trouble> {
-  const place = placeIn(folder, path, overwrite)
+  const place = prepareTarget(folder, path, overwrite)
   if (!place.ok) return place
   const beside = join(dirname(place.value), `.countersign-${randomUUID()}`)
   try {

@@ -1,19 +1,19 @@
-// Follows a call on the command line: its output and standard error line by line, its states and its
-// end. After a restart of the edge it reconnects and continues where it was.
+// Follows a call on the command line: its output and standard error line by line, its states and
+// its end. After a restart of the edge it reconnects and continues where it was.
 
 import { LIVE_EVENTS, type LiveEvent } from '../shared/live-output.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Answer, Given, Live, Trouble } from './command.ts'
 import { command, toldAlready, trouble } from './command.ts'
-import { eventsOf, type Told } from './events.ts'
-import { Patience } from './patience.ts'
+import { readEvents, type ServerSentEvent } from './events.ts'
+import { RetryBackoff } from './patience.ts'
 import { showCall, went } from './show.ts'
 import { CALL_EXITS, whole } from './specs.ts'
 import { inline, type Paint, quoted } from './text.ts'
 
 const BROKEN = trouble('unreachable', 'the connection broke')
-const OTHER = trouble(
+const NOT_UNDERSTOOD = trouble(
   'unexpected_answer',
   'the edge sent an event that this version of countersign does not understand',
   'use the countersign version that belongs to this edge',
@@ -25,31 +25,33 @@ async function follow(
   live: Live,
   params: { run: string; call: string },
 ): Promise<Result<true, Trouble>> {
-  const patience = new Patience(live)
-  const told = new Telling(paint)
+  const backoff = new RetryBackoff(live)
+  const renderer = new LineRenderer(paint)
   let after = '0.0.0'
   while (!live.until.aborted) {
     const opened = await api('followCall', { params, query: { after }, signal: live.until })
     if (live.until.aborted) break
     if (!opened.ok) {
-      if (await patience.with(opened.error)) continue
+      if (await backoff.waitToRetry(opened.error)) continue
       return opened
     }
-    for await (const event of eventsOf(opened.value)) {
-      patience.rewarded()
-      const heard = understood(event)
-      if (heard === undefined) return err(OTHER)
-      live.tell({ event: heard.event, ...heard.data }, told.text(heard))
-      if (heard.event === 'end') return ok(true)
+    for await (const event of readEvents(opened.value)) {
+      backoff.reset()
+      const liveEvent = parseLiveEvent(event)
+      if (liveEvent === undefined) return err(NOT_UNDERSTOOD)
+      live.tell({ event: liveEvent.event, ...liveEvent.data }, renderer.text(liveEvent))
+      if (liveEvent.event === 'end') return ok(true)
       after = event.id
     }
-    if (!live.until.aborted) await patience.with(BROKEN)
+    if (!live.until.aborted) await backoff.waitToRetry(BROKEN)
   }
   return ok(true)
 }
 
-/** Validates an event by the schema of its name; ignores fields that a newer edge may have added. */
-function understood({ event, data }: Told): LiveEvent | undefined {
+/**
+ * Validates an event by the schema of its name; ignores fields that a newer edge may have added.
+ */
+function parseLiveEvent({ event, data }: ServerSentEvent): LiveEvent | undefined {
   if (!Object.hasOwn(LIVE_EVENTS, event)) return undefined
   const value: unknown = JSON.parse(data)
   const read = LIVE_EVENTS[event as keyof typeof LIVE_EVENTS].safeParse(value) // checked on the line above
@@ -60,7 +62,7 @@ function understood({ event, data }: Told): LiveEvent | undefined {
 const BARS = { stdout: '│', stderr: '┆' } as const
 
 /** Renders events as whole lines; holds back an incomplete last line until its end arrives. */
-class Telling {
+class LineRenderer {
   readonly #paint: Paint
   #rest = { stdout: '', stderr: '' }
 
@@ -78,7 +80,10 @@ class Telling {
     return state === 'running' && cancel_requested ? `${this.#paint.warn('its end was asked for')}\n` : ''
   }
 
-  /** Treats a carriage return as a line end, so that every step of a progress display is shown at once. */
+  /**
+   * Treats a carriage return as a line end, so that every step of a progress display is shown at
+   * once.
+   */
   #lines(stream: 'stdout' | 'stderr', text: string): string {
     const all = this.#rest[stream] + text
     const end = Math.max(all.lastIndexOf('\n'), all.lastIndexOf('\r', all.length - 2)) + 1 // a final `\r` may be half of `\r\n`
@@ -102,7 +107,10 @@ class Telling {
   }
 }
 
-/** Follows a call until it ends, for at most `within_s` seconds; then shows the call without its output. */
+/**
+ * Follows a call until it ends, for at most `within_s` seconds; then shows the call without its
+ * output.
+ */
 export async function followed(
   given: Pick<Given, 'api' | 'paint' | 'live'>,
   params: { run: string; call: string },
@@ -111,8 +119,8 @@ export async function followed(
   const live = given.live()
   live.tell({ event: 'call', run: params.run, id: params.call }, given.paint.dim(`${inline(params.call)}\n`))
   const until = within_s === undefined ? live.until : AbortSignal.any([live.until, AbortSignal.timeout(within_s * 1000)])
-  const heard = await follow(given, { ...live, until }, params)
-  const read = heard.ok ? await given.api('readCall', { params }) : heard
+  const ended = await follow(given, { ...live, until }, params)
+  const read = ended.ok ? await given.api('readCall', { params }) : ended
   if (!read.ok) return read
   const { result, ...call } = read.value
   const rest = result === undefined ? call : { ...call, result: { ...result, output: '', stderr: '' } }

@@ -13,11 +13,11 @@ import { COMMANDS } from './commands.ts'
 import type { Config } from './config.ts'
 import { readConfig, wantsColour } from './config.ts'
 import { help } from './help.ts'
-import type { Parsed } from './parse.ts'
+import type { ParsedCommandLine } from './parse.ts'
 import { parse } from './parse.ts'
 import { inline, json, jsonLine, paint } from './text.ts'
 
-async function run(parsed: Extract<Parsed, { kind: 'run' }>): Promise<Result<Output, Trouble>> {
+async function run(parsed: Extract<ParsedCommandLine, { kind: 'run' }>): Promise<Result<Output, Trouble>> {
   const { command, args, flags } = parsed
   if (flags['raw'] === true && (process.stdout.isTTY || parsed.json)) {
     return {
@@ -61,7 +61,7 @@ function print({ json: value, text, raw }: Output, asJson: boolean): void {
 const fieldLine = ({ at, message, hint }: FieldError): string =>
   `  ${inline(at)}: ${inline(message)}${hint === undefined ? '' : ` (${inline(hint)})`}\n`
 
-function complain({ exit, code, detail, todo, errors }: Trouble, asJson: boolean): number {
+function printTrouble({ exit, code, detail, todo, errors }: Trouble, asJson: boolean): number {
   if (asJson)
     process.stdout.write(
       json({ error: { code, detail, ...(todo === undefined ? {} : { todo }), ...(errors === undefined ? {} : { errors }) } }),
@@ -77,14 +77,14 @@ function complain({ exit, code, detail, todo, errors }: Trouble, asJson: boolean
 async function main(argv: readonly string[]): Promise<number> {
   const asJson = argv.includes('--json')
   const parsed = parse(argv, COMMANDS)
-  if (!parsed.ok) return complain(parsed.error, asJson)
+  if (!parsed.ok) return printTrouble(parsed.error, asJson)
   if (parsed.value.kind === 'help') {
     const { commands, asked } = parsed.value
     ;(asked ? process.stdout : process.stderr).write(help(commands, commands.length === COMMANDS.length))
     return asked ? 0 : 2
   }
   const answer = await run(parsed.value)
-  if (!answer.ok) return complain(answer.error, asJson)
+  if (!answer.ok) return printTrouble(answer.error, asJson)
   print(answer.value, asJson)
   return answer.value.ok ? 0 : 1
 }

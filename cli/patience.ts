@@ -6,9 +6,9 @@ import type { Live, Trouble } from './command.ts'
 
 const PAUSES_MS = [250, 1_000, 2_000, 5_000] as const
 /** Codes of transient failures: the edge, or a proxy in front of it, is restarting. */
-const PASSING: ReadonlySet<string> = new Set(['unreachable', 'timed_out', 'unexpected_answer', 'unavailable', 'internal'])
+const TRANSIENT: ReadonlySet<string> = new Set(['unreachable', 'timed_out', 'unexpected_answer', 'unavailable', 'internal'])
 
-export class Patience {
+export class RetryBackoff {
   readonly #live: Pick<Live, 'note' | 'until'>
   #tries = 0
 
@@ -17,8 +17,8 @@ export class Patience {
   }
 
   /** Waits and returns true if the failure is transient; returns false for a refusal. */
-  async with({ code, detail }: Trouble): Promise<boolean> {
-    if (!PASSING.has(code)) return false
+  async waitToRetry({ code, detail }: Trouble): Promise<boolean> {
+    if (!TRANSIENT.has(code)) return false
     const { note, until } = this.#live
     if (this.#tries === 0) note(`${detail}; retrying`)
     await sleep(PAUSES_MS[Math.min(this.#tries++, PAUSES_MS.length - 1)], undefined, { signal: until }).catch(() => undefined)
@@ -26,7 +26,7 @@ export class Patience {
   }
 
   /** Call after each answer: the next failure starts with the shortest pause again. */
-  rewarded(): void {
+  reset(): void {
     if (this.#tries > 0) this.#live.note('connected to the edge again')
     this.#tries = 0
   }

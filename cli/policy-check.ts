@@ -1,17 +1,18 @@
-// `countersign policy lint` and `policy test`: check a folder of policies before it is put. Both ask
-// the edge, because policies are validated against the tenant's own tools; neither changes anything.
+// `countersign policy lint` and `policy test`: check a folder of policies before it is put. Both
+// ask the edge, because policies are validated against the tenant's own tools; neither changes
+// anything.
 
 import { join } from 'node:path'
-import type { Output as Answered } from '../shared/client.ts'
+import type { Output as RouteOutput } from '../shared/client.ts'
 import type { CaseResult } from '../shared/policy-cases.ts'
 import { ok } from '../shared/result.ts'
 import type { Command } from './command.ts'
 import { command } from './command.ts'
-import { DIR, overlooked, pathed, readCases, readFolder } from './policy-folder.ts'
+import { DIR, ignoredFiles, readCases, readFolder, withPath } from './policy-folder.ts'
 import type { Paint } from './text.ts'
 import { columns, inline } from './text.ts'
 
-type Checked = Answered<'checkPolicies'>
+type CheckResult = RouteOutput<'checkPolicies'>
 
 const lint = command({
   words: ['policy', 'lint'],
@@ -26,12 +27,12 @@ const lint = command({
     if (!policies.ok) return policies
     const checked = await api('checkPolicies', { body: { policies: policies.value } })
     if (!checked.ok) return checked
-    const beside = overlooked(args.DIR, policies.value)
-    const asides = beside.map((said) => `${paint.warn('warning')}: ${inline(said)}\n`).join('')
+    const beside = ignoredFiles(args.DIR, policies.value)
+    const asides = beside.map((text) => `${paint.warn('warning')}: ${inline(text)}\n`).join('')
     return ok({
-      ok: holds(checked.value),
+      ok: canActivate(checked.value),
       json: checked.value,
-      text: `${findings(checked.value, args.DIR, policies.value, paint)}${asides}${verdict(checked.value, paint, beside.length)}`,
+      text: `${findingLines(checked.value, args.DIR, policies.value, paint)}${asides}${verdict(checked.value, paint, beside.length)}`,
     })
   },
 })
@@ -49,53 +50,56 @@ const test = command({
     if (!policies.ok) return policies
     const files = readCases(args.CASES ?? join(args.DIR, 'cases'))
     if (!files.ok) return files
-    const told: ({ readonly file: string } & Checked)[] = []
+    const checkedFiles: ({ readonly file: string } & CheckResult)[] = []
     let text = ''
     let undecided = ''
     for (const { path, cases } of files.value) {
       const checked = await api('checkPolicies', { body: { policies: policies.value, cases } })
       if (!checked.ok) return { ok: false, error: { ...checked.error, detail: `\`${path}\`: ${checked.error.detail}` } }
-      told.push({ file: path, ...checked.value })
+      checkedFiles.push({ file: path, ...checked.value })
       const why =
-        checked.value.refusal === null ? '' : `${findings(checked.value, args.DIR, policies.value, paint)}${verdict(checked.value, paint)}`
+        checked.value.refusal === null
+          ? ''
+          : `${findingLines(checked.value, args.DIR, policies.value, paint)}${verdict(checked.value, paint)}`
       text += `${showFile(path, checked.value, paint)}${why === undecided ? '' : why}` // files with the same findings show them once
       undecided = why === '' ? undecided : why
     }
-    const results = told.flatMap((each) => each.results)
+    const results = checkedFiles.flatMap((each) => each.results)
     const failed = results.filter(({ passed }) => !passed).length
     const passed = results.length - failed
     const sum = failed === 0 ? paint.good(`${passed} passed`) : `${paint.bad(`${failed} failed`)}, ${passed} passed`
-    const well = failed === 0 && told.every(({ refusal }) => refusal === null)
-    return ok({ ok: well, json: { passed, failed, files: told }, text: `${text}${sum}\n` })
+    const well = failed === 0 && checkedFiles.every(({ refusal }) => refusal === null)
+    return ok({ ok: well, json: { passed, failed, files: checkedFiles }, text: `${text}${sum}\n` })
   },
 })
 
-const holds = ({ refusal, findings: found }: Checked): boolean => refusal === null && found.every(({ severity }) => severity !== 'error')
+const canActivate = ({ refusal, findings: found }: CheckResult): boolean =>
+  refusal === null && found.every(({ severity }) => severity !== 'error')
 
-function findings({ findings: found }: Checked, dir: string, policies: Readonly<Record<string, string>>, paint: Paint): string {
+function findingLines({ findings: found }: CheckResult, dir: string, policies: Readonly<Record<string, string>>, paint: Paint): string {
   return found
-    .map(({ at, severity, ...said }) =>
-      finding({ at: pathed(at, dir, policies), ...said }, severity === 'error' ? paint.bad('error') : paint.warn('warning')),
+    .map(({ at, severity, ...finding }) =>
+      findingLine({ at: withPath(at, dir, policies), ...finding }, severity === 'error' ? paint.bad('error') : paint.warn('warning')),
     )
     .join('')
 }
 
-type Said = { readonly at: string; readonly message: string; readonly hint?: string | undefined }
+type Finding = { readonly at: string; readonly message: string; readonly hint?: string | undefined }
 
-const finding = ({ at, message, hint }: Said, what: string): string =>
+const findingLine = ({ at, message, hint }: Finding, what: string): string =>
   `${inline(at)}: ${what}: ${inline(message)}${hint === undefined ? '' : ` (${inline(hint)})`}\n`
 
-export const warned = (warnings: readonly Said[], paint: Paint): string =>
-  warnings.map((warning) => finding(warning, paint.warn('warning'))).join('')
+export const warningLines = (warnings: readonly Finding[], paint: Paint): string =>
+  warnings.map((warning) => findingLine(warning, paint.warn('warning'))).join('')
 
-function verdict(checked: Checked, paint: Paint, beside = 0): string {
+function verdict(checked: CheckResult, paint: Paint, beside = 0): string {
   if (checked.refusal !== null) return `${paint.bad('refused')}: ${inline(checked.refusal.detail)}\n`
-  if (!holds(checked)) return `${paint.bad('these policies can be stored but not put in force')}\n`
+  if (!canActivate(checked)) return `${paint.bad('these policies can be stored but not put in force')}\n`
   const warnings = checked.findings.length + beside
   return `${paint.good('these policies can be put in force')}${warnings === 0 ? '' : `; warnings: ${warnings}`}\n`
 }
 
-function showFile(path: string, checked: Checked, paint: Paint): string {
+function showFile(path: string, checked: CheckResult, paint: Paint): string {
   const { results, refusal } = checked
   const failed = results.filter(({ passed }) => !passed)
   const counted = refusal === null ? `${results.length - failed.length} of ${results.length} as expected` : 'not run'
@@ -105,20 +109,20 @@ function showFile(path: string, checked: Checked, paint: Paint): string {
 /** The expected and the actual decision of a failed case, one below the other. */
 function showFailed({ description, differs, expected, got }: CaseResult, paint: Paint): string {
   const rows = [
-    ['expected', told(expected)],
-    ['got', told(got)],
+    ['expected', outcomeText(expected)],
+    ['got', outcomeText(got)],
     ...(got.unasked === undefined ? [] : [['', `the decision was made before \`${got.unasked}\` was asked`]]),
     ['differs in', differs.join(', ')],
   ]
   return `  ${paint.bad('FAIL')}  ${inline(description)}\n${columns(rows, '        ')}`
 }
 
-type Told = Partial<Pick<CaseResult['got'], 'policies' | 'code' | 'reason'>> & {
+type CaseOutcome = Partial<Pick<CaseResult['got'], 'policies' | 'code' | 'reason'>> & {
   readonly effect: string
   readonly plan?: { readonly tier: string; readonly egress: string; readonly hosts?: readonly string[] | undefined } | null | undefined
 }
 
-const told = ({ effect, code, policies, reason, plan }: { [K in keyof Told]: Told[K] | undefined }): string =>
+const outcomeText = ({ effect, code, policies, reason, plan }: { [K in keyof CaseOutcome]: CaseOutcome[K] | undefined }): string =>
   [
     effect,
     ...(code === undefined ? [] : [`(${code})`]),

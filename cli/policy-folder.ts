@@ -1,4 +1,5 @@
-// Reads policies and their test cases from disk: a folder of .cedar files with files of cases beside it.
+// Reads policies and their test cases from disk: a folder of .cedar files with files of cases
+// beside it.
 
 import { readdirSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -37,7 +38,7 @@ export function readFolder(dir: string): Result<Record<string, string>, Trouble>
 }
 
 /** Warnings about files that look like part of the set and are not: in subfolders, or empty. */
-export function overlooked(dir: string, policies: Readonly<Record<string, string>>): string[] {
+export function ignoredFiles(dir: string, policies: Readonly<Record<string, string>>): string[] {
   const deeper = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.cedar') && dirname(path) !== '.')
   const folders = new Set(deeper.map(dirname).filter((folder) => folder.split('/')[0] !== 'cases'))
   const empty = Object.keys(policies).filter((name) => policies[name]?.trim() === '')
@@ -47,8 +48,11 @@ export function overlooked(dir: string, policies: Readonly<Record<string, string
   ]
 }
 
-/** Turns the edge's `text:line:column` into `path:line:column`, which editors understand; other places stay as they are. */
-export function pathed(at: string, dir: string, policies: Readonly<Record<string, string>>): string {
+/**
+ * Turns the edge's `text:line:column` into `path:line:column`, which editors understand; other
+ * places stay as they are.
+ */
+export function withPath(at: string, dir: string, policies: Readonly<Record<string, string>>): string {
   const [name = '', ...place] = at.split(':')
   return Object.hasOwn(policies, name) ? [join(dir, `${name}.cedar`), ...place].join(':') : at
 }
@@ -59,7 +63,7 @@ export type CasesFile = { readonly path: string; readonly cases: SentCases }
 export function readCases(path: string): Result<CasesFile[], Trouble> {
   if (statSync(path, { throwIfNoEntry: false }) === undefined)
     return err(usage(`there are no test cases: \`${path}\` does not exist; policies/README.md explains how to write them`))
-  const paths = isFile(path) ? ok([path]) : inFolder(path)
+  const paths = isFile(path) ? ok([path]) : caseFilesIn(path)
   if (!paths.ok) return paths
   const files: CasesFile[] = []
   for (const each of paths.value) {
@@ -70,7 +74,7 @@ export function readCases(path: string): Result<CasesFile[], Trouble> {
   return ok(files)
 }
 
-function inFolder(path: string): Result<string[], Trouble> {
+function caseFilesIn(path: string): Result<string[], Trouble> {
   const names = namesIn(path, '.json')
   if (!names.ok) return names
   return names.value.length === 0

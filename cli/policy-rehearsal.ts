@@ -1,21 +1,21 @@
-// `countersign policy rehearse` and `policy shadow`: try a policy version on past calls, or beside the
-// version in force on new calls. Neither decides anything.
+// `countersign policy rehearse` and `policy shadow`: try a policy version on past calls, or beside
+// the version in force on new calls. Neither decides anything.
 
-import type { Output as Answered } from '../shared/client.ts'
+import type { Output as RouteOutput } from '../shared/client.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
 import type { Command, Trouble } from './command.ts'
 import { command, usage } from './command.ts'
-import { warned } from './policy-check.ts'
+import { warningLines } from './policy-check.ts'
 import { nextStep } from './policy-diff.ts'
 import { readFolder } from './policy-folder.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, listing, time } from './text.ts'
 
-type Rehearsal = Answered<'rehearsePolicyVersion'>
-type Shadow = Answered<'readPolicyShadow'>
+type Rehearsal = RouteOutput<'rehearsePolicyVersion'>
+type Shadow = RouteOutput<'readPolicyShadow'>
 
 const isVersion = (text: string): boolean => /^[1-9][0-9]{0,8}$/.test(text)
 
@@ -39,10 +39,10 @@ const rehearse = command({
     const version = await versionOf(args['VERSION|DIR'], api)
     if (!version.ok) return version
     const body = Object.fromEntries(Object.entries(bounds).filter(([, value]) => value !== undefined))
-    const told = await api('rehearsePolicyVersion', { params: { version: version.value }, body })
-    if (!told.ok) return told
-    const holds = tellsLittle(told.value) === null && !told.value.summary.some(({ now, to }) => now !== to)
-    return ok({ ok: holds, json: told.value, text: showRehearsal(told.value, paint) })
+    const rehearsal = await api('rehearsePolicyVersion', { params: { version: version.value }, body })
+    if (!rehearsal.ok) return rehearsal
+    const holds = inconclusiveBecause(rehearsal.value) === null && !rehearsal.value.summary.some(({ now, to }) => now !== to)
+    return ok({ ok: holds, json: rehearsal.value, text: showRehearsal(rehearsal.value, paint) })
   },
 })
 
@@ -58,17 +58,21 @@ async function versionOf(named: string, api: Api): Promise<Result<string, Troubl
 }
 
 /** Why the rehearsal is inconclusive, or `null`. */
-export function tellsLittle({ looked_at, out_of_time, unrehearsable }: Pick<Rehearsal, 'looked_at' | 'out_of_time' | 'unrehearsable'>) {
+export function inconclusiveBecause({
+  looked_at,
+  out_of_time,
+  unrehearsable,
+}: Pick<Rehearsal, 'looked_at' | 'out_of_time' | 'unrehearsable'>) {
   const not = unrehearsable.reduce((all, { count }) => all + count, 0)
   if (out_of_time)
     return `time ran out after ${looked_at} calls; narrow it with \`--days\` or \`--limit\`, or repeat it when the edge is less busy`
   return not > looked_at - not ? `${not} of ${looked_at} calls can’t be rehearsed` : null
 }
 
-function showRehearsal(told: Rehearsal, paint: Paint): string {
-  const { version, against, looked_at, complete, since_ms, summary, flips, unrehearsable } = told
+function showRehearsal(rehearsal: Rehearsal, paint: Paint): string {
+  const { version, against, looked_at, complete, since_ms, summary, flips, unrehearsable } = rehearsal
   const extent = complete ? `all that ended since ${time(since_ms)}` : 'the latest ones; there are older ones'
-  const kinds = summary.map(({ from, now, to, count }) => [`${from} → ${to}`, String(count), since(now, from, to, against)])
+  const kinds = summary.map(({ from, now, to, count }) => [`${from} → ${to}`, String(count), changedSince(now, from, to, against)])
   const moved = flips.some(({ from, now }) => now !== from)
   const rows = flips.map(({ call, agent, tool, from, now, to, policies, reason }) => [
     `${from} → ${to}`,
@@ -81,7 +85,7 @@ function showRehearsal(told: Rehearsal, paint: Paint): string {
   ])
   const heading = ['change', ...(moved ? [`by ${against} now`] : []), 'tool', 'agent', 'call', 'policies', 'reason']
   const more = summary.reduce((all, { count }) => all + count, 0) - flips.length
-  const little = tellsLittle(told)
+  const little = inconclusiveBecause(rehearsal)
   return [
     `version ${paint.bold(String(version))} against ${against}: ${looked_at} ${looked_at === 1 ? 'call' : 'calls'}, ${extent}\n`,
     summary.length === 0 ? `${paint.good('no decision changes')}\n` : columns(kinds, '  '),
@@ -92,19 +96,22 @@ function showRehearsal(told: Rehearsal, paint: Paint): string {
           unrehearsable.map(({ reason, count }) => [String(count), reason]),
           '  ',
         )}`,
-    `\n${questions(told)}\n`,
+    `\n${approvalCounts(rehearsal)}\n`,
     little === null ? '' : `${paint.warn('inconclusive')}: ${little}\n`,
-    version === against ? '' : nextStep(told, paint),
+    version === against ? '' : nextStep(rehearsal, paint),
   ].join('')
 }
 
-function questions({ version, against, looked_at: all, approvals, approvals_per_day: rate }: Rehearsal): string {
+function approvalCounts({ version, against, looked_at: all, approvals, approvals_per_day: rate }: Rehearsal): string {
   const counts = `approvals needed: ${approvals.now} of ${all} with version ${against}, ${approvals.to} of ${all} with version ${version}`
   return rate === null ? counts : `${counts}; per day: ${rate.now} and ${rate.to}`
 }
 
-/** Notes where the version in force would no longer decide as it did then: something else has changed since. */
-function since(now: string, from: string, to: string, against: number): string {
+/**
+ * Notes where the version in force would no longer decide as it did then: something else has
+ * changed since.
+ */
+function changedSince(now: string, from: string, to: string, against: number): string {
   if (now === from) return ''
   return now === to ? `version ${against} now decides so too` : `version ${against} now decides ${now}`
 }
@@ -121,11 +128,13 @@ const shadow = command({
     if (named !== undefined && named !== 'off' && !isVersion(named)) return err(usage('give the number of a version, or `off`'))
     const version = named === 'off' ? null : Number(named)
     if (named === undefined) {
-      const told = await api('readPolicyShadow', {})
-      return told.ok ? ok({ ok: true, json: told.value, text: showShadow(told.value, paint) }) : told
+      const current = await api('readPolicyShadow', {})
+      return current.ok ? ok({ ok: true, json: current.value, text: showShadow(current.value, paint) }) : current
     }
     const put = await api('putPolicyShadow', { body: { version } })
-    return put.ok ? ok({ ok: true, json: put.value, text: `${showShadow(put.value, paint)}${warned(put.value.warnings, paint)}` }) : put
+    return put.ok
+      ? ok({ ok: true, json: put.value, text: `${showShadow(put.value, paint)}${warningLines(put.value.warnings, paint)}` })
+      : put
   },
 })
 

@@ -1,21 +1,21 @@
 // Commands that put, activate, roll back, show and compare versions of the policy set. Each change
-// names the version that it expects in force (`If-Match`), so that nobody overwrites the change of a
-// colleague.
+// names the version that it expects in force (`If-Match`), so that nobody overwrites the change of
+// a colleague.
 
-import type { Output as Answered } from '../shared/client.ts'
+import type { Output as RouteOutput } from '../shared/client.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
 import type { Command, Output, Trouble } from './command.ts'
 import { command, trouble, usage } from './command.ts'
-import { warned } from './policy-check.ts'
+import { warningLines } from './policy-check.ts'
 import { nextStep, showChange } from './policy-diff.ts'
-import { DIR, pathed, readFolder } from './policy-folder.ts'
+import { DIR, readFolder, withPath } from './policy-folder.ts'
 import type { Paint } from './text.ts'
 import { columns, inline, listing, quoted, time } from './text.ts'
 
-type Version = Answered<'listPolicyVersions'>['items'][number]
-type Checked = Answered<'putPolicies'>
+type Version = RouteOutput<'listPolicyVersions'>['items'][number]
+type PutResult = RouteOutput<'putPolicies'>
 
 const EXPECT = {
   expect: {
@@ -65,7 +65,7 @@ const show = command({
     if (wanted.length === 0 && flags.only !== undefined)
       return err(trouble('not_found', `this version has no policy text \`${flags.only}\``))
     const text = wanted.map(({ name, of, text: cedar }) => `${paint.bold(inline(name))}  ${of}\n${quoted(cedar)}`).join('')
-    return ok({ ok: true, json: read.value, text: `${about(read.value, paint)}${text}` })
+    return ok({ ok: true, json: read.value, text: `${versionText(read.value, paint)}${text}` })
   },
 })
 
@@ -86,8 +86,8 @@ const put = command({
     const { note } = flags
     const body = { policies: policies.value, activate: !flags['no-activate'], ...(note === undefined ? {} : { note }) }
     const here = <P extends { readonly at: string }>(places: readonly P[]): P[] =>
-      places.map((place) => ({ ...place, at: pathed(place.at, dir, policies.value) }))
-    const done = await changing(api, flags.expect, paint, async ({ match }) => {
+      places.map((place) => ({ ...place, at: withPath(place.at, dir, policies.value) }))
+    const done = await changeIfInForce(api, flags.expect, paint, async ({ match }) => {
       const answer = await api('putPolicies', { body, headers: { 'if-match': match } })
       return answer.ok ? ok({ ...answer.value, warnings: here(answer.value.warnings) }) : answer
     })
@@ -103,7 +103,7 @@ const activate = command({
   does: 'Put a version in force, newer or older; it is checked again first',
   key: 'operator',
   async run({ args: { VERSION: version }, flags, api, paint }) {
-    return changing(api, flags.expect, paint, ({ match }) =>
+    return changeIfInForce(api, flags.expect, paint, ({ match }) =>
       api('activatePolicyVersion', { params: { version }, headers: { 'if-match': match } }),
     )
   },
@@ -116,7 +116,7 @@ const rollback = command({
   does: 'Put the previously active version in force again; a second rollback undoes the first',
   key: 'operator',
   async run({ flags, api, paint }) {
-    return changing(api, flags.expect, paint, async ({ match, previous }) =>
+    return changeIfInForce(api, flags.expect, paint, async ({ match, previous }) =>
       previous === null
         ? err(trouble('not_found', 'no version was in force before this one', 'choose one from `countersign policy list`'))
         : api('activatePolicyVersion', { params: { version: String(previous) }, headers: { 'if-match': match } }),
@@ -142,15 +142,17 @@ const diff = command({
   },
 })
 
-type Seen = { readonly match: string; readonly previous: number | null }
+type Expected = { readonly match: string; readonly previous: number | null }
 
-/** Runs a change only if the expected version is in force: `--expect`, or the one read at the start. */
-async function changing(
+/**
+ * Runs a change only if the expected version is in force: `--expect`, or the one read at the start.
+ */
+async function changeIfInForce(
   api: Api,
   expect: string | undefined,
   paint: Paint,
-  change: (seen: Seen) => Promise<Result<Checked, Trouble>>,
-): Promise<Result<Output & { readonly set: Checked }, Trouble>> {
+  change: (seen: Expected) => Promise<Result<PutResult, Trouble>>,
+): Promise<Result<Output & { readonly set: PutResult }, Trouble>> {
   const read = await api('readPolicies', {})
   if (!read.ok) return read
   const base = expect ?? String(read.value.version)
@@ -158,7 +160,7 @@ async function changing(
   const done = await change({ match: `"${base}"`, previous: read.value.previous })
   const present = read.value.version
   if (done.ok)
-    return ok({ ok: true, json: done.value, set: done.value, text: about(done.value, paint, done.value.active ? present : null) })
+    return ok({ ok: true, json: done.value, set: done.value, text: versionText(done.value, paint, done.value.active ? present : null) })
   if (done.error.code !== 'version_conflict') return done
   const todo = `look at \`countersign policy list\` and \`countersign policy diff VERSION --against ${base}\`, then make your change again on top of that`
   return err(
@@ -170,9 +172,9 @@ async function changing(
   )
 }
 
-function about(
+function versionText(
   set: Omit<Version, 'policy_count'> & { readonly activations?: readonly { at_ms: number; by: string }[] } & Partial<
-      Pick<Checked, 'warnings'>
+      Pick<PutResult, 'warnings'>
     >,
   paint: Paint,
   /** The version that this one replaced in force, if it was just activated. */
@@ -187,7 +189,7 @@ function about(
     ...(note === '' ? [] : [['note', note]]),
   ]
   const change = instead === null ? '' : instead === version ? ', as before' : `, replacing version ${instead}`
-  return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}${change}\n${columns(rows, '  ')}${warned(set.warnings ?? [], paint)}`
+  return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}${change}\n${columns(rows, '  ')}${warningLines(set.warnings ?? [], paint)}`
 }
 
 export const POLICY: readonly Command[] = [list, show, put, activate, rollback, diff]

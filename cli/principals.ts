@@ -18,7 +18,7 @@ const names = (given: string | undefined): string[] | undefined =>
 const done = (what: string): Result<Output, never> => ok({ ok: true, json: { done: true }, text: `${what}\n` })
 
 /** A principal after a change, and its key if one was made: the only time that it is shown. */
-function keyed(kind: string, name: string, key: string | undefined, paint: Paint): string {
+function principalText(kind: string, name: string, key: string | undefined, paint: Paint): string {
   const made = `${kind} ${paint.bold(inline(name))}\n`
   return key === undefined
     ? `${made}  its key is unchanged\n`
@@ -72,7 +72,7 @@ const putAgent = command({
     const spec = fitting(AgentSpec, { ...read.value, ...given }, 'the agent')
     if (!spec.ok) return spec
     const put = await api('putAgent', { params: { name }, body: spec.value })
-    return put.ok ? ok({ ok: true, json: put.value, text: keyed('agent', put.value.name, put.value.key, paint) }) : put
+    return put.ok ? ok({ ok: true, json: put.value, text: principalText('agent', put.value.name, put.value.key, paint) }) : put
   },
 })
 
@@ -85,7 +85,7 @@ const rotate = (kind: 'agent' | 'operator', route: 'rotateAgentKey' | 'rotateOpe
     key: 'operator',
     async run({ args, api, paint }) {
       const put = await api(route, { params: { name: args.NAME } })
-      return put.ok ? ok({ ok: true, json: put.value, text: keyed(kind, put.value.name, put.value.key, paint) }) : put
+      return put.ok ? ok({ ok: true, json: put.value, text: principalText(kind, put.value.name, put.value.key, paint) }) : put
     },
   })
 
@@ -130,7 +130,7 @@ const putOperator = command({
     const roles = names(flags.roles)
     if (roles === undefined) return err(usage('`--roles` is missing; for example: countersign operators put NAME --roles approver'))
     const put = await api('putOperator', { params: { name }, body: { roles } })
-    return put.ok ? ok({ ok: true, json: put.value, text: keyed('operator', put.value.name, put.value.key, paint) }) : put
+    return put.ok ? ok({ ok: true, json: put.value, text: principalText('operator', put.value.name, put.value.key, paint) }) : put
   },
 })
 
@@ -172,7 +172,7 @@ const listWorkers = command({
   },
 })
 
-const copied = (at: number): string =>
+const copiedKeyWarning = (at: number): string =>
   `warning: two processes used this worker’s key at the same time, most recently at ${time(at)}; if you did not copy it to a second host, revoke the worker and enrol its host again\n`
 
 const showWorker = command({
@@ -185,7 +185,7 @@ const showWorker = command({
     const found = await api('readWorker', { params: { worker: args.WORKER } })
     if (!found.ok) return found
     const { name, pool, advertised, doubled_at_ms, proof } = found.value
-    const head = `${inline(name)}, pool ${inline(pool)}, runs calls of: ${advertised.join(' and ') || 'no tier'}\n${doubled_at_ms === null ? '' : copied(doubled_at_ms)}`
+    const head = `${inline(name)}, pool ${inline(pool)}, runs calls of: ${advertised.join(' and ') || 'no tier'}\n${doubled_at_ms === null ? '' : copiedKeyWarning(doubled_at_ms)}`
     if (proof === null) return ok({ ok: true, json: found.value, text: `${head}it has not sent a signed proof yet\n` })
     const { tiers, egress, cgroups, prepared, profiles = [] } = proof
     const own = profiles.map(({ name: profile, proof: part }) => [`profile ${inline(profile)}`, part] as const)
@@ -193,13 +193,13 @@ const showWorker = command({
       ...Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, cgroups, ...(prepared === undefined ? {} : { prepared }) }),
       ...own,
     ]
-    const told = parts.flatMap(([part, { ok: held, lack, checks }]) => [
+    const lines = parts.flatMap(([part, { ok: held, lack, checks }]) => [
       `${part}: ${lack ?? (held ? 'proven' : 'not proven')}`,
       ...checks.map((check) => `  ${check.ok ? 'ok  ' : 'FAIL'}  ${inline(check.name)}: ${inline(check.seen)}`),
     ])
     const { kernel, bubblewrap, util_linux, node } = proof.versions
     const on = `tested at ${time(proof.at_ms)}, in ${proof.took_ms} ms; Linux ${kernel}, bubblewrap ${bubblewrap}, util-linux ${util_linux}, Node ${node}`
-    return ok({ ok: true, json: found.value, text: `${head}${inline(on)}\n${told.join('\n')}\n` })
+    return ok({ ok: true, json: found.value, text: `${head}${inline(on)}\n${lines.join('\n')}\n` })
   },
 })
 

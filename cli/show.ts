@@ -6,7 +6,7 @@ import { broughtBy, type Plan } from '../shared/plan.ts'
 import { ISOLATE } from '../shared/statement.ts'
 import type { Call, Decision } from '../shared/wire/calls.ts'
 import type { Paint } from './text.ts'
-import { columns, enforced, fileCount, inline, quoted, time } from './text.ts'
+import { columns, enforcementLabel, fileCount, inline, quoted, time } from './text.ts'
 
 /** The states of a call that has not ended. */
 const OPEN: ReadonlySet<string> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
@@ -16,7 +16,7 @@ export const went = ({ state }: Call): boolean => state === 'succeeded' || OPEN.
 
 const brushFor = (state: string, paint: Paint) => (state === 'succeeded' ? paint.good : OPEN.has(state) ? paint.warn : paint.bad)
 
-const decided = ({ effect, policies, reason }: Decision): string =>
+const decisionText = ({ effect, policies, reason }: Decision): string =>
   `${effect}${policies.length === 0 ? '' : ` by ${policies.join(', ')}`}${reason === '' ? '' : `: ${reason}`}`
 
 export function showCall(call: Call, paint: Paint): string {
@@ -25,7 +25,7 @@ export function showCall(call: Call, paint: Paint): string {
     call.ended_at_ms === undefined
       ? ''
       : `  ${call.ended_at_ms - call.created_at_ms} ms${approval === undefined ? '' : ', including the wait for people'}`
-  const rows: string[][] = [['decided', decided(decision)]]
+  const rows: string[][] = [['decided', decisionText(decision)]]
   for (const [index, together] of (decision.explanation?.changes ?? []).entries())
     rows.push([index === 0 ? 'needs' : 'or', together.map(({ words }) => words).join(' and ')])
   if (approval !== undefined) {
@@ -43,7 +43,7 @@ export function showCall(call: Call, paint: Paint): string {
   const [brought, kept] = [broughtBy(call.plan)?.length ?? 0, result?.files?.files.length ?? 0]
   if (brought > 0) rows.push(['input', `${fileCount(brought)}: countersign calls inputs ${id}`])
   if (result?.files !== undefined) rows.push(['output', `${fileCount(kept)}: countersign calls outputs ${id}`])
-  if (attestation !== undefined) rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforced(attestation)})`])
+  if (attestation !== undefined) rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforcementLabel(attestation)})`])
   const text = (name: string, content: string) => (content === '' ? '' : `${paint.dim(`${name}:`)}\n${quoted(content)}`)
   const shown =
     result === undefined
@@ -62,13 +62,13 @@ export function showDecision({ decision, plan }: Answered<'decide'>, paint: Pain
   const { explanation } = decision
   const rows = [
     ['reason', decision.reason],
-    ...(plan === null ? [] : [[decision.effect === 'deny' ? 'last plan' : 'would run', planned(plan)]]),
+    ...(plan === null ? [] : [[decision.effect === 'deny' ? 'last plan' : 'would run', planText(plan)]]),
     ...(explanation === undefined ? [['policies', decision.policies.join(', ') || 'none']] : []),
   ]
   return `${brush(decision.effect)}\n${columns(rows, '  ')}${explanation === undefined ? '' : showExplanation(explanation, decision.effect, paint)}`
 }
 
-const planned = ({ tier, egress, executor }: Plan): string =>
+const planText = ({ tier, egress, executor }: Plan): string =>
   `tier ${tier}, egress ${egress.mode}${egress.hosts.length === 0 ? '' : ` to ${egress.hosts.join(', ')}`}: ${executor.kind === 'skill' ? `skill ${executor.skill} ${executor.version}` : executor.argv.join(' ')}`
 
 type Explanation = NonNullable<Decision['explanation']>
@@ -101,7 +101,7 @@ function showExplanation({ policies, plans, changes, fixed, errors = [] }: Expla
   ].join('')
 }
 
-const WHO = {
+const CHANGED_BY = {
   agent: 'the agent can change it',
   human: 'an approver can change it',
   operator: 'an operator can change it',
@@ -113,7 +113,10 @@ const showChanges = (changes: Explanation['changes']): string =>
   changes
     .map((together) =>
       columns(
-        together.map(({ words, is, by }) => [words, `${is === undefined ? '' : `is ${[is].flat().join(', ') || 'empty'}; `}${WHO[by]}`]),
+        together.map(({ words, is, by }) => [
+          words,
+          `${is === undefined ? '' : `is ${[is].flat().join(', ') || 'empty'}; `}${CHANGED_BY[by]}`,
+        ]),
         '  ',
       ),
     )

@@ -20,12 +20,12 @@ export function readRecord(path: string): Result<Record<string, Json>, Trouble> 
     : err(usage(`\`${path}\` must contain one JSON object`))
 }
 
-type Parses<T> = {
+type Schema<T> = {
   safeParse: (
     value: unknown,
   ) => { success: true; data: T } | { success: false; error: { issues: readonly { path: PropertyKey[]; message: string }[] } }
 }
-export function fitting<T>(schema: Parses<T>, value: unknown, of: string): Result<T, Trouble> {
+export function fitting<T>(schema: Schema<T>, value: unknown, of: string): Result<T, Trouble> {
   const read = schema.safeParse(value)
   if (read.success) return ok(read.data)
   const [issue] = read.error.issues

@@ -26,7 +26,7 @@ export function scopeOf(flags: { session: boolean; for: string | undefined }): R
 }
 
 /** What a standing answer to this approval would cover, and for how long. */
-export function standingInWords({ prompt: { standing } }: Approval): string {
+export function standingScope({ prompt: { standing } }: Approval): string {
   if (standing === undefined) return ''
   if (standing.most_s === 0) return 'not possible: policy requires an approval for each call'
   return `possible for up to ${duration(standing.most_s)}: ${standing.covers}`

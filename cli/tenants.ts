@@ -1,4 +1,5 @@
-// `countersign tenants`: the operator of the installation creates, lists, limits, suspends, resumes and deletes tenants.
+// `countersign tenants`: the operator of the installation creates, lists, limits, suspends, resumes
+// and deletes tenants.
 
 import { LIMITS } from '../shared/limits.ts'
 import { err, ok } from '../shared/result.ts'
@@ -21,8 +22,8 @@ const REASON = { reason: { value: 'TEXT', what: 'why, for the journal' } } as co
 type QuotaFlags = Readonly<Record<keyof typeof QUOTA, string | undefined>>
 
 function quotaIn({ calls, files, workers, streams }: QuotaFlags) {
-  const said = { calls_per_day: calls, files_bytes: files, workers, streams }
-  const given = Object.entries(said).flatMap(([name, value]) => (value === undefined ? [] : [{ name, value }]))
+  const texts = { calls_per_day: calls, files_bytes: files, workers, streams }
+  const given = Object.entries(texts).flatMap(([name, value]) => (value === undefined ? [] : [{ name, value }]))
   const wrong = given.find(({ value }) => !/^\d+$/.test(value))
   if (wrong !== undefined) return err(usage(`the quota \`${wrong.name}\` must be a whole number in digits, such as 1000`))
   return fitting(Quota.partial(), Object.fromEntries(given.map(({ name, value }) => [name, Number(value)])), 'the quota')
@@ -38,7 +39,7 @@ const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Te
   ['workers', String(quota.workers)],
   ['open streams', String(quota.streams)],
 ]
-const told = (tenant: Tenant): Output => ({ ok: true, json: tenant, text: columns(rowsOf(tenant), '') })
+const tenantOutput = (tenant: Tenant): Output => ({ ok: true, json: tenant, text: columns(rowsOf(tenant), '') })
 
 const list = command({
   words: ['tenants', 'list'],
@@ -117,7 +118,7 @@ const quota = command({
     if (Object.keys(change.value).length === 0)
       return err(usage('nothing to change: give `--calls`, `--files`, `--workers` or `--streams`'))
     const put = await api('putQuota', { params: { tenant: args.NAME }, body: change.value })
-    return put.ok ? ok(told(put.value)) : put
+    return put.ok ? ok(tenantOutput(put.value)) : put
   },
 })
 
@@ -132,7 +133,7 @@ const suspend = command({
       params: { tenant: args.NAME },
       body: flags.reason === undefined ? {} : { reason: flags.reason },
     })
-    return done.ok ? ok(told(done.value)) : done
+    return done.ok ? ok(tenantOutput(done.value)) : done
   },
 })
 
@@ -147,7 +148,7 @@ const resume = command({
       params: { tenant: args.NAME },
       body: flags.reason === undefined ? {} : { reason: flags.reason },
     })
-    return done.ok ? ok(told(done.value)) : done
+    return done.ok ? ok(tenantOutput(done.value)) : done
   },
 })
 
@@ -161,7 +162,7 @@ const remove = command({
   async run({ args, api }) {
     if (args.AGAIN !== args.NAME) return err(usage('the two names differ, so nothing was deleted; give the same name twice'))
     const done = await api('deleteTenant', { params: { tenant: args.NAME }, body: { name: args.AGAIN } })
-    return done.ok ? ok(told(done.value)) : done
+    return done.ok ? ok(tenantOutput(done.value)) : done
   },
 })
 

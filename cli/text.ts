@@ -1,5 +1,6 @@
 // Text for a terminal: colour, columns, and escaping of untrusted strings (S32). The output of a
-// tool, or text that an agent wrote, must not move the cursor, retitle the window or reorder a line.
+// tool, or text that an agent wrote, must not move the cursor, retitle the window or reorder a
+// line.
 
 export type Paint = { readonly bold: Brush; readonly dim: Brush; readonly good: Brush; readonly bad: Brush; readonly warn: Brush }
 type Brush = (text: string) => string
@@ -13,7 +14,10 @@ export const paint = (on: boolean): Paint => ({
   warn: brush(on, 33, 39),
 })
 
-/** Controls (C0, C1), formats (bidirectional marks, zero-width characters), lone surrogates, private use, and odd line ends. */
+/**
+ * Controls (C0, C1), formats (bidirectional marks, zero-width characters), lone surrogates, private
+ * use, and odd line ends.
+ */
 const ACTIVE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029]/gu
 
 const escaped = (char: string): string => {
@@ -32,7 +36,10 @@ export function quoted(text: string, bar = '│'): string {
   return lines.map((line) => `  ${bar} ${line}\n`).join('')
 }
 
-/** JSON that is safe on a terminal: active characters that JSON permits unescaped are escaped too. The value is unchanged. */
+/**
+ * JSON that is safe on a terminal: active characters that JSON permits unescaped are escaped too.
+ * The value is unchanged.
+ */
 export const json = (value: unknown): string => `${inertJson(JSON.stringify(value, null, 2))}\n`
 /** The same on one line, for streams of JSON documents. */
 export const jsonLine = (value: unknown): string => `${inertJson(JSON.stringify(value))}\n`
@@ -42,7 +49,9 @@ function inertJson(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (char) => (char === '\n' ? char : [...char.split('')].map(unit).join('')))
 }
 
-/** Aligned columns, each as wide as its widest cell; the last one is not padded. Escapes the cells. */
+/**
+ * Aligned columns, each as wide as its widest cell; the last one is not padded. Escapes the cells.
+ */
 export function columns(rows: readonly (readonly string[])[], indent = ''): string {
   const cells = rows.map((row) => row.map(inline))
   const widths = cells.reduce<number[]>((all, row) => row.map((cell, i) => Math.max(cell.length, all[i] ?? 0)), [])
@@ -68,7 +77,7 @@ export function time(ms: number): string {
 }
 
 /** How an execution was confined, according to its attestation. */
-export const enforced = ({
+export const enforcementLabel = ({
   sandbox_enforcement,
   cgroup,
 }: {

@@ -12,7 +12,7 @@ import type { Answer, Command, Trouble } from './command.ts'
 import { command, usage } from './command.ts'
 import { readJson } from './files.ts'
 import type { Paint } from './text.ts'
-import { columns, enforced, inline, time } from './text.ts'
+import { columns, enforcementLabel, inline, time } from './text.ts'
 
 export const verify: Command = command({
   words: ['verify'],
@@ -52,18 +52,18 @@ async function verifyFile(file: string, keyFile: string, expected: Expected, pai
   const keyJson = readJson(keyFile)
   if (!keyJson.ok) return keyJson
   const keys = Keys.safeParse(keyJson.value)
-  if (!keys.success) return verdict([failing('the key file is well-formed', issue(keys.error))], {}, paint)
+  if (!keys.success) return verdict([failedCheck('the key file is well-formed', issue(keys.error))], {}, paint)
   const bundleJson = readJson(file)
-  if (!bundleJson.ok) return unread(bundleJson.error, 'the bundle can be read', paint)
+  if (!bundleJson.ok) return unreadableVerdict(bundleJson.error, 'the bundle can be read', paint)
   const bundle = Bundle.safeParse(bundleJson.value)
-  if (!bundle.success) return verdict([failing('the bundle is well-formed', issue(bundle.error))], {}, paint)
+  if (!bundle.success) return verdict([failedCheck('the bundle is well-formed', issue(bundle.error))], {}, paint)
   const { checks, statement } = verifyBundle(bundle.data, keys.data)
   const asked =
     expected.call === undefined
       ? []
       : [{ name: 'the bundle is about the call given with --call', ok: statement?.predicate.facts.call === expected.call }]
   const shown = expected.snapshot === undefined ? ok(undefined) : readJson(expected.snapshot)
-  if (!shown.ok) return unread(shown.error, 'the snapshot can be read', paint)
+  if (!shown.ok) return unreadableVerdict(shown.error, 'the snapshot can be read', paint)
   const snapshot = PolicySnapshot.safeParse(shown.value)
   const fits = snapshot.success && statement !== undefined && decidedUnder(snapshot.data, statement.predicate.facts)
   const under = expected.snapshot === undefined ? [] : [{ name: 'the call was decided under this policy snapshot', ok: fits }]
@@ -72,22 +72,24 @@ async function verifyFile(file: string, keyFile: string, expected: Expected, pai
 
 async function verifyJournal(file: string, head: string | undefined, paint: Paint): Answer {
   const journalJson = readJson(file)
-  if (!journalJson.ok) return unread(journalJson.error, 'the journal can be read', paint)
+  if (!journalJson.ok) return unreadableVerdict(journalJson.error, 'the journal can be read', paint)
   const journal = ROUTES.readJournal.result.safeParse(journalJson.value)
-  if (!journal.success) return verdict([failing('the journal is well-formed', issue(journal.error))], {}, paint)
+  if (!journal.success) return verdict([failedCheck('the journal is well-formed', issue(journal.error))], {}, paint)
   const chain = verifyChain(journal.data.items)
   const whole = 'every entry links to the one before it, from the first entry on'
-  if (!chain.ok) return verdict([failing(whole, `entry ${chain.error.seq}: ${chain.error.reason}`)], {}, paint)
+  if (!chain.ok) return verdict([failedCheck(whole, `entry ${chain.error.seq}: ${chain.error.reason}`)], {}, paint)
   const { seq, hash } = chain.value
   const end = head === undefined ? 'not checked: give --head to detect missing entries at the end' : 'the head given with --head'
   const asked = head === undefined ? [] : [{ name: 'the journal ends with the head given with --head', ok: hash === head }]
   return verdict([{ name: whole, ok: true }, ...asked], { entries: String(seq), head: hash, end }, paint)
 }
 
-const failing = (name: string, detail: string): Check => ({ name, ok: false, detail })
-/** A file that can't be opened is an error; one that can be opened but not parsed is not verified. */
-const unread = (error: Trouble, check: string, paint: Paint): Awaited<Answer> =>
-  error.code === 'unreadable' ? err(error) : verdict([failing(check, error.detail)], {}, paint)
+const failedCheck = (name: string, detail: string): Check => ({ name, ok: false, detail })
+/**
+ * A file that can't be opened is an error; one that can be opened but not parsed is not verified.
+ */
+const unreadableVerdict = (error: Trouble, check: string, paint: Paint): Awaited<Answer> =>
+  error.code === 'unreadable' ? err(error) : verdict([failedCheck(check, error.detail)], {}, paint)
 const issue = ({
   issues: [first],
 }: {
@@ -101,8 +103,8 @@ function verdict(checks: readonly Check[], about: Readonly<Record<string, string
     const more = [detail, at === undefined ? undefined : `the difference is at ${at}`].filter((one) => one !== undefined)
     return `  ${holds ? paint.good('ok  ') : paint.bad('FAIL')}  ${inline([name, ...more].join(': '))}\n`
   }
-  const said = verified ? `${paint.good('verified')}\n${columns(Object.entries(about), '  ')}` : `${paint.bad('NOT VERIFIED')}\n`
-  return ok({ ok: verified, json: { verified, checks, ...(verified ? { about } : {}) }, text: `${checks.map(line).join('')}${said}` })
+  const conclusion = verified ? `${paint.good('verified')}\n${columns(Object.entries(about), '  ')}` : `${paint.bad('NOT VERIFIED')}\n`
+  return ok({ ok: verified, json: { verified, checks, ...(verified ? { about } : {}) }, text: `${checks.map(line).join('')}${conclusion}` })
 }
 
 function summary({ predicate: { state, error, facts, grant, execution, attestation_id } }: Statement): Record<string, string> {
@@ -116,10 +118,10 @@ function summary({ predicate: { state, error, facts, grant, execution, attestati
     decided: `${facts.decision.effect} by ${facts.decision.policies.join(', ') || 'no policy'}`,
     ...(approvers === undefined || approvers === '' ? {} : { approval: approvers }),
     ended: `${state}${error === null || error === state ? '' : `, ${error}`}, ${time(execution.ended_at_ms)}`,
-    ran: grant === null ? 'nothing' : `on ${grant.worker}: ${execution.executor} (${enforced(execution)})`,
-    ...(execution.skill === undefined ? {} : { skill: ofSkill(execution.skill) }),
+    ran: grant === null ? 'nothing' : `on ${grant.worker}: ${execution.executor} (${enforcementLabel(execution)})`,
+    ...(execution.skill === undefined ? {} : { skill: skillText(execution.skill) }),
   }
 }
 
-const ofSkill = ({ digest, fuel_used, memory_bytes }: NonNullable<Statement['predicate']['execution']['skill']>): string =>
+const skillText = ({ digest, fuel_used, memory_bytes }: NonNullable<Statement['predicate']['execution']['skill']>): string =>
   `sha256 ${digest}, ${fuel_used} fuel, ${memory_bytes} bytes of memory`

@@ -6,7 +6,7 @@ import { err, ok } from '../shared/result.ts'
 import type { ListedApproval } from '../shared/wire/approvals.ts'
 import type { Given, Trouble } from './command.ts'
 import { command, toldAlready } from './command.ts'
-import { Patience } from './patience.ts'
+import { RetryBackoff } from './patience.ts'
 import type { Paint } from './text.ts'
 import { inline, time } from './text.ts'
 
@@ -21,7 +21,7 @@ export const watch = command({
   async run({ api, paint, live }) {
     const alive = live()
     const { tell, until } = alive
-    const patience = new Patience(alive)
+    const backoff = new RetryBackoff(alive)
     const shown = new Map<string, string>()
     const show = (approval: ListedApproval): void => {
       const { id, status, answers } = approval
@@ -31,10 +31,11 @@ export const watch = command({
       else shown.delete(id) // the end of an approval is reported once
       tell(approval, lineOf(approval, paint))
     }
-    // Read the change position before the list: a change in between appears in both, and `shown` drops it.
+    // Read the change position before the list: a change in between appears in both, and `shown`
+    // drops it.
     const start = await api('listChanges', { query: {}, signal: until })
     if (!start.ok) return until.aborted ? ENDED : start
-    const waiting = await waitingNow(api, until)
+    const waiting = await pendingApprovals(api, until)
     if (!waiting.ok) return until.aborted ? ENDED : waiting
     for (const approval of waiting.value) show(approval)
     let after = start.value.latest
@@ -42,12 +43,12 @@ export const watch = command({
       const page = await api('listChanges', { query: { after }, wait: WAIT_S, signal: until })
       if (until.aborted) break
       if (page.ok) {
-        patience.rewarded()
+        backoff.reset()
         for (const { seq, approval } of page.value.items) {
           show(approval)
           after = seq
         }
-      } else if (!(await patience.with(page.error))) return page
+      } else if (!(await backoff.waitToRetry(page.error))) return page
     }
     return ENDED
   },
@@ -57,7 +58,7 @@ export const watch = command({
 const ENDED = ok(toldAlready(true))
 
 /** The pending approvals, oldest first. */
-async function waitingNow(api: Given['api'], signal: AbortSignal): Promise<Result<ListedApproval[], Trouble>> {
+async function pendingApprovals(api: Given['api'], signal: AbortSignal): Promise<Result<ListedApproval[], Trouble>> {
   const all: ListedApproval[] = []
   for (;;) {
     const after = all.at(-1)?.id
@@ -71,9 +72,9 @@ async function waitingNow(api: Given['api'], signal: AbortSignal): Promise<Resul
 function lineOf({ id, status, prompt, requested_at, answers, url }: ListedApproval, paint: Paint): string {
   const last = answers.at(-1)
   const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad
-  const said =
+  const lastAnswer =
     last === undefined ? '' : `  ${last.decision} by ${last.by} over ${last.channel}${last.reason === '' ? '' : `: ${last.reason}`}`
   const link = url === undefined ? '' : `  ${url}`
   const at = time(last?.at_ms ?? requested_at)
-  return `${paint.dim(at)}  ${brush(status)}  ${inline(`${id}  ${prompt.risk}  ${prompt.title}${said}${link}`)}\n`
+  return `${paint.dim(at)}  ${brush(status)}  ${inline(`${id}  ${prompt.risk}  ${prompt.title}${lastAnswer}${link}`)}\n`
 }

@@ -1,6 +1,6 @@
-// Owns the change from root to an unprivileged user, for the worker and for tests that attack as the
-// worker's user. That user may not reach folders that root can (a clone in a 0700 home), so they are
-// bind-mounted on a private tmpfs, in a mount namespace that ends with the process.
+// Owns the change from root to an unprivileged user, for the worker and for tests that attack as
+// the worker's user. That user may not reach folders that root can (a clone in a 0700 home), so
+// they are bind-mounted on a private tmpfs, in a mount namespace that ends with the process.
 
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readlinkSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -76,7 +76,10 @@ function bindFolder(from: string, to: string): void {
   execFileSync(MOUNT, ['--bind', '--', from, to])
 }
 
-/** For a folder that is itself closed to the user (a clone made by `mktemp -d`): makes an open one with the same entries. */
+/**
+ * For a folder that is itself closed to the user (a clone made by `mktemp -d`): makes an open one
+ * with the same entries.
+ */
 function bindEntries(from: string, to: string): void {
   mkdirSync(to)
   for (const entry of readdirSync(from, { withFileTypes: true })) {

@@ -1,7 +1,7 @@
-// Patches jco's bindgen component so that a Worker can load it: its core modules become files beside it,
-// because a Worker compiles no code at run time, and each use gets a new instance. Wrangler runs this
-// before it bundles the transpiler (wrangler.transpiler.toml). Fails if the package no longer contains
-// the patched text.
+// Patches jco's bindgen component so that a Worker can load it: its core modules become files
+// beside it, because a Worker compiles no code at run time, and each use gets a new instance.
+// Wrangler runs this before it bundles the transpiler (wrangler.transpiler.toml). Fails if the
+// package no longer contains the patched text.
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -37,7 +37,9 @@ function once(from: string, to: string): [string, () => string] {
   return [from, () => to]
 }
 
-/** Fails if a replacement did not apply: then a new version of the package must be looked at first. */
+/**
+ * Fails if a replacement did not apply: then a new version of the package must be looked at first.
+ */
 function expected(changed: string): string {
   const stale = ['fetchCompile(new', "base64Compile('", '$init =', 'WebAssembly.instantiate;', '})();\n\nexport'].find((left) =>
     changed.includes(left),

@@ -1,5 +1,6 @@
-// The first step of every npm script: runs on any Node from 20 on without dependencies, installs what
-// package-lock.json lists if needed, and runs the TypeScript entry under the Node from node_modules.
+// The first step of every npm script: runs on any Node from 20 on without dependencies, installs
+// what package-lock.json lists if needed, and runs the TypeScript entry under the Node from
+// node_modules.
 // usage: node infra/bootstrap.mjs <entry.ts> [arguments]
 
 import { spawn, spawnSync } from 'node:child_process'
@@ -20,7 +21,10 @@ if (process.platform !== 'linux') fail(`this is ${process.platform}; Countersign
 const [entry, ...args] = process.argv.slice(2)
 if (entry === undefined) fail('name the entry to run, e.g. `node infra/bootstrap.mjs infra/start.ts`')
 
-/** As its last step, npm writes what it installed to `node_modules/.package-lock.json`, which we compare. */
+/**
+ * As its last step, npm writes what it installed to `node_modules/.package-lock.json`, which we
+ * compare.
+ */
 function missing() {
   const installed = join(root, 'node_modules/.package-lock.json')
   if (!existsSync(installed) || !existsSync(node)) return 'node_modules'
@@ -40,7 +44,8 @@ if (lacking !== undefined) {
   if (npm.status !== 0) fail('npm ci failed; fix the error above and run this again')
 }
 
-// setpriv (util-linux, essential in Debian) makes the kernel send the entry SIGTERM if this process dies.
+// setpriv (util-linux, essential in Debian) makes the kernel send the entry SIGTERM if this process
+// dies.
 const setpriv = '/usr/bin/setpriv'
 const command = [
   ...(existsSync(setpriv) ? [setpriv, '--pdeathsig', 'TERM', '--'] : []),

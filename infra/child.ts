@@ -1,6 +1,6 @@
-// Owns one long-running child process: starts it, waits until it is ready, notices its death, restarts
-// and stops it. The only place that spawns processes of the stack. Output goes to a log file; the child
-// dies when we die, however that happens (see `pdeathsig`).
+// Owns one long-running child process: starts it, waits until it is ready, notices its death,
+// restarts and stops it. The only place that spawns processes of the stack. Output goes to a log
+// file; the child dies when we die, however that happens (see `pdeathsig`).
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync, renameSync, statSync } from 'node:fs'
@@ -25,7 +25,10 @@ export type Spec = {
 
 const LOG_MAX_BYTES = 16 * 1024 * 1024
 
-/** Makes the kernel end the process when its parent dies. Must come last before the program: a change of user clears it. */
+/**
+ * Makes the kernel end the process when its parent dies. Must come last before the program: a
+ * change of user clears it.
+ */
 export const pdeathsig = (argv: readonly string[], signal: 'KILL' | 'TERM' = 'KILL'): string[] => [
   '/usr/bin/setpriv',
   '--pdeathsig',
@@ -163,7 +166,10 @@ function* backoff(): Generator<number> {
   for (;;) yield 5_000
 }
 
-/** Returns a reader of what is written to the log from now on. A log over the size limit is renamed first. */
+/**
+ * Returns a reader of what is written to the log from now on. A log over the size limit is renamed
+ * first.
+ */
 function logFrom(path: string): () => string {
   if (existsSync(path) && statSync(path).size > LOG_MAX_BYTES) renameSync(path, `${path}.1`)
   const from = existsSync(path) ? statSync(path).size : 0

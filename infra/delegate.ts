@@ -1,6 +1,6 @@
-// Delegates a cgroup to a worker that root starts without systemd (with systemd, `Delegate=` does it):
-// makes a group owned by the worker's user, and removes groups that have no process left. If that is
-// impossible it does nothing, and the worker itself reports what it lacks.
+// Delegates a cgroup to a worker that root starts without systemd (with systemd, `Delegate=` does
+// it): makes a group owned by the worker's user, and removes groups that have no process left. If
+// that is impossible it does nothing, and the worker itself reports what it lacks.
 
 import { randomBytes } from 'node:crypto'
 import { chownSync, existsSync, mkdirSync, readdirSync, readlinkSync, rmdirSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,9 @@ const OURS = /^countersign-[0-9]+-[0-9a-f]{8}(?:-([0-9]+))?$/
 const FIRST = '4026531836'
 /** The files of a group that its owner must be able to write. */
 const FILES = ['cgroup.procs', 'cgroup.threads', 'cgroup.subtree_control', 'tasks']
-/** Another process that tidies up may remove a group before anybody has entered it, so try again. */
+/**
+ * Another process that tidies up may remove a group before anybody has entered it, so try again.
+ */
 const TRIES = 3
 
 /** Run as root: moves this process into a new group that belongs to the user. */
@@ -31,7 +33,9 @@ export function delegate(user: { readonly uid: number; readonly gid: number }): 
 
 const ownNamespace = (): string => /[0-9]+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? ''
 
-/** The name holds the PID namespace, because the same pid in another namespace is another process. */
+/**
+ * The name holds the PID namespace, because the same pid in another namespace is another process.
+ */
 function enterNew(parent: string, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
   const folder = join(parent, `countersign-${process.pid}-${randomBytes(4).toString('hex')}-${ownNamespace()}`)
   mkdirSync(folder)
@@ -83,7 +87,10 @@ function removed(folder: string): boolean {
   }
 }
 
-/** The parents of new groups. v1: our own groups. v2: the top group, because a group with processes can't delegate controllers. */
+/**
+ * The parents of new groups. v1: our own groups. v2: the top group, because a group with processes
+ * can't delegate controllers.
+ */
 export function parents(): string[] {
   if (process.geteuid?.() !== 0) return []
   const tree = ownTree()

@@ -1,7 +1,8 @@
-// `npm run demo`: shows the product in a terminal, step by step, with each command and request. A harmless
-// call runs; a sensitive one is approved through its link and verified offline; a standing approval
-// saves a question; a forbidden call is denied; a skill is created, tested, published and called. Uses
-// the running stack (without publishing a skill there) or starts one. Exits with 0 only if all steps succeed.
+// `npm run demo`: shows the product in a terminal, step by step, with each command and request. A
+// harmless call runs; a sensitive one is approved through its link and verified offline; a standing
+// approval saves a question; a forbidden call is denied; a skill is created, tested, published and
+// called. Uses the running stack (without publishing a skill there) or starts one. Exits with 0
+// only if all steps succeed.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -34,7 +35,10 @@ const print = (text: string): void =>
       .join('\n'),
   )
 
-/** The state folder of the stack and a folder for files. `own`: the demo started the stack and removes it at the end. */
+/**
+ * The state folder of the stack and a folder for files. `own`: the demo started the stack and
+ * removes it at the end.
+ */
 type Place = { readonly state: string; readonly folder: string; readonly own: boolean; readonly key?: string }
 
 /** Runs `countersign …` and prints the command and its output. */
@@ -229,7 +233,8 @@ const end = (code: number): Promise<never> => {
   })
   return ending
 }
-// Terminal, npm and wrappers may each forward the same Ctrl-C; the first ends the demo, the others do nothing.
+// Terminal, npm and wrappers may each forward the same Ctrl-C; the first ends the demo, the others
+// do nothing.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void end(130))
 
 try {

@@ -14,7 +14,10 @@ console.log(
 )
 await Promise.all([follow(stack, (line) => console.log(line), ending.signal), showLog(`${stack.state.log}/edge.log`, ending.signal)])
 
-/** Prints new lines of wrangler's log, such as a failed rebuild, without those of the two requests that `follow` polls. */
+/**
+ * Prints new lines of wrangler's log, such as a failed rebuild, without those of the two requests
+ * that `follow` polls.
+ */
 async function showLog(path: string, ended: AbortSignal): Promise<void> {
   const ours = /^.*GET \/v1\/(?:calls|approvals) 200.*\n/gm
   let shown = statSync(path).size

@@ -1,5 +1,6 @@
-// Builds edge and transpiler with wrangler, into one folder per digest of their sources in the cache
-// in node_modules, which all state folders share. Never deploys anything; the builds hold no secret.
+// Builds edge and transpiler with wrangler, into one folder per digest of their sources in the
+// cache in node_modules, which all state folders share. Never deploys anything; the builds hold no
+// secret.
 
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -76,7 +77,9 @@ export function bundle(what: readonly string[], outdir: string): Result<string, 
   return err(`the edge could not be built (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`)
 }
 
-/** Removes the builds of other digests except the newest few. Running stacks serve their own copies. */
+/**
+ * Removes the builds of other digests except the newest few. Running stacks serve their own copies.
+ */
 function prune(current: string): void {
   const age = (path: string) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
   const old = readdirSync(CACHE)

@@ -1,6 +1,6 @@
-// `npm run test:escape`: runs the tests of the attacks S.. and N.., with all defences on and with one of
-// them off, and prints a table of the results. Exits with 1 if an attack is open. escape-table.ts
-// explains the titles of the tests.
+// `npm run test:escape`: runs the tests of the attacks S.. and N.., with all defences on and with
+// one of them off, and prints a table of the results. Exits with 1 if an attack is open.
+// escape-table.ts explains the titles of the tests.
 
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

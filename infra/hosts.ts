@@ -1,6 +1,6 @@
-// `npm run test:hosts`: installs Countersign on booted Debian machines with the documented commands, and
-// tests it there. Arguments go to vitest. The first run makes a Debian tree (40 s) and keeps it; a run
-// takes about two minutes.
+// `npm run test:hosts`: installs Countersign on booted Debian machines with the documented
+// commands, and tests it there. Arguments go to vitest. The first run makes a Debian tree (40 s)
+// and keeps it; a run takes about two minutes.
 
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'

@@ -1,5 +1,6 @@
-// Owns the requirements on the operating system: Debian packages, and the worker's user. Installs what is
-// missing if it may, or says exactly what to install. Never removes, starts or stops a system service.
+// Owns the requirements on the operating system: Debian packages, and the worker's user. Installs
+// what is missing if it may, or says exactly what to install. Never removes, starts or stops a
+// system service.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -22,7 +23,10 @@ const STACK: readonly Need[] = [
   { package: 'ca-certificates', oneOf: ['/etc/ssl/certs/ca-certificates.crt'] },
 ]
 
-/** Only for tests: a browser for the pages, languages of attack programs, and programs that must work unchanged in a sandbox. */
+/**
+ * Only for tests: a browser for the pages, languages of attack programs, and programs that must
+ * work unchanged in a sandbox.
+ */
 const TESTS: readonly Need[] = [
   { package: 'chromium', oneOf: ['chromium', 'google-chrome', 'chrome'] },
   { package: 'python3', oneOf: ['/usr/bin/python3'] },
@@ -74,7 +78,8 @@ function install(needs: readonly Need[], say: (text: string) => void): Result<vo
     return err(`these packages are missing, and you are not root: ${packages.join(', ')}; run \`sudo ${byHand}\`, then run this again`)
   say(`installing ${packages.join(', ')}`)
   const command = [...root, apt, 'install', '-y', '-q', '--no-install-recommends', ...packages]
-  // A new machine has no package lists and an old one has stale lists, so fetch them if the first try fails.
+  // A new machine has no package lists and an old one has stale lists, so fetch them if the first
+  // try fails.
   const installed = run(command) || (run([...root, apt, 'update', '-q']) && run(command))
   return installed && missing().length === 0
     ? ok(undefined)
@@ -83,7 +88,10 @@ function install(needs: readonly Need[], say: (text: string) => void): Result<vo
 
 export const installPackages = (say: (text: string) => void): Result<void, Refusal> => install(STACK, say)
 
-/** Installs everything that the tests need: the packages of the stack, the worker's user and the packages of tests. */
+/**
+ * Installs everything that the tests need: the packages of the stack, the worker's user and the
+ * packages of tests.
+ */
 export function installForTests(say: (text: string) => void): Result<void, Refusal> {
   const stack = installPackages(say)
   if (!stack.ok) return stack
@@ -93,7 +101,10 @@ export function installForTests(say: (text: string) => void): Result<void, Refus
 
 export const installForHosts = (say: (text: string) => void): Result<void, Refusal> => install(HOSTS, say)
 
-/** Root never runs a sandbox, because bwrap started by uid 0 leaves ways to become host root. The worker gets an unprivileged user. */
+/**
+ * Root never runs a sandbox, because bwrap started by uid 0 leaves ways to become host root. The
+ * worker gets an unprivileged user.
+ */
 export function makeUser(name: string, say: (text: string) => void): Result<void, Refusal> {
   if (!isRoot() || userNamed(name) !== undefined) return ok(undefined)
   say(`adding the system user \`${name}\``)

@@ -1,6 +1,6 @@
 // `npm run prepare-host`: prepares a permanent host for the units in infra/systemd: users, folders,
-// configurations, secrets and kernel settings. Starts nothing. Run it again after an update; keys and
-// passwords stay as they are. `npm start` does not need it.
+// configurations, secrets and kernel settings. Starts nothing. Run it again after an update; keys
+// and passwords stay as they are. `npm start` does not need it.
 
 import { chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,14 +16,20 @@ import { edgeEnv, edgeSpec } from './workerd.ts'
 const REDIS_USER = 'countersign-redis'
 const EDGE_USER = 'countersign-edge'
 
-/** Gives a folder and everything in it to its service's user. Never follows symlinks: the service may have planted one. */
+/**
+ * Gives a folder and everything in it to its service's user. Never follows symlinks: the service
+ * may have planted one.
+ */
 function give(path: string, name: string): void {
   const user = userNamed(name) ?? fail(say, `the user \`${name}\` does not exist any more; run this again`)
   lchownSync(path, user.uid, user.gid)
   if (lstatSync(path).isDirectory()) for (const entry of readdirSync(path)) give(join(path, entry), name)
 }
 
-/** Raises kernel limits that all calls share, so that one call can't use them up (worker/sandbox/limits/host-counts.ts). Never lowers one. */
+/**
+ * Raises kernel limits that all calls share, so that one call can't use them up
+ * (worker/sandbox/limits/host-counts.ts). Never lowers one.
+ */
 function raiseCounts(): void {
   const low = lowCounts((path) => (existsSync(path) ? readFileSync(path, 'latin1') : ''))
   if (low.length === 0) return
@@ -64,7 +70,8 @@ raiseCounts()
 give(state.redis, REDIS_USER)
 give(state.edge, EDGE_USER)
 give(state.worker, WORKER_USER)
-// 0711: the services can enter their own folders; only root can list this one or read the secrets in it.
+// 0711: the services can enter their own folders; only root can list this one or read the secrets
+// in it.
 chmodSync(state.dir, 0o711)
 
 console.log(`The host is prepared; its state folder is ${state.dir}. Next, run:

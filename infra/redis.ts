@@ -11,10 +11,11 @@ import { type Secrets, type State, sha256, writePrivate } from './state.ts'
 const REDIS_PREFIX = 'cs:'
 
 /**
- * The commands that BullMQ and ioredis use, and no others (Q08). Scripts are needed, because BullMQ is
- * written in Lua; commands within a script are checked against this list too. INFO is in @dangerous
- * but reveals no key, and BullMQ reads the server's version from it. Left out on purpose: KEYS, SCAN,
- * RANDOMKEY and DBSIZE, which see past the prefix; FLUSH*, CONFIG, ACL, MODULE, DEBUG, MIGRATE, SCRIPT.
+ * The commands that BullMQ and ioredis use, and no others (Q08). Scripts are needed, because BullMQ
+ * is written in Lua; commands within a script are checked against this list too. INFO is in
+ * @dangerous but reveals no key, and BullMQ reads the server's version from it. Left out on
+ * purpose: KEYS, SCAN, RANDOMKEY and DBSIZE, which see past the prefix; FLUSH*, CONFIG, ACL,
+ * MODULE, DEBUG, MIGRATE, SCRIPT.
  */
 const COMMANDS = {
   connection: 'auth hello ping quit select reset echo client|setname client|getname client|id',
@@ -39,8 +40,8 @@ const permitted = Object.values(COMMANDS)
 
 /**
  * Contains only digests of the passwords. Nobody can log in as `default`, which is off and has no
- * password. It still has all permissions, because Redis replays its append-only file as this user and
- * silently drops every transaction (so every BullMQ script) that the user may not run.
+ * password. It still has all permissions, because Redis replays its append-only file as this user
+ * and silently drops every transaction (so every BullMQ script) that the user may not run.
  */
 export function redisAcl(secrets: Secrets): string {
   const user = (name: 'edge' | 'worker') =>
@@ -82,9 +83,9 @@ export const redisUrl = (user: 'edge' | 'worker', secrets: Secrets, port: number
   `redis://${user}:${secrets.redis[user]}@127.0.0.1:${port}`
 
 /**
- * Debian's package redis-tools contains the Redis server program under the name redis-check-rdb; the
- * package redis-server only adds another name and a service on port 6379 that starts at once. We want
- * the program without the service, so we link it under the name that makes it a server.
+ * Debian's package redis-tools contains the Redis server program under the name redis-check-rdb;
+ * the package redis-server only adds another name and a service on port 6379 that starts at once.
+ * We want the program without the service, so we link it under the name that makes it a server.
  */
 export function redisProgram(state: State): string | undefined {
   const served = ['/usr/bin/redis-server', '/usr/local/bin/redis-server'].find((path) => existsSync(path))

@@ -1,6 +1,6 @@
-// Owns the contents of a first start: the seed tools, the agent `dev` and the worker's enrolment. It
-// uses the HTTP API with the root operator's key and writes into no store directly. What it has seeded
-// belongs to the operator and is not touched again.
+// Owns the contents of a first start: the seed tools, the agent `dev` and the worker's enrolment.
+// It uses the HTTP API with the root operator's key and writes into no store directly. What it has
+// seeded belongs to the operator and is not touched again.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -11,7 +11,9 @@ import { err, ok, type Result } from '../shared/result.ts'
 import { ProcessToolSpec } from '../shared/wire/tools.ts'
 import { type Refusal, ROOT, type State, TENANT, writePrivate } from './state.ts'
 
-/** The contents of `<state>/dev.json`, for scripts; the file exists only while the stack is ready. */
+/**
+ * The contents of `<state>/dev.json`, for scripts; the file exists only while the stack is ready.
+ */
 export type DevInfo = {
   readonly url: string
   readonly tenant: string
@@ -31,7 +33,10 @@ export const operatorClient = (url: string, key: string): Client => client(url, 
 
 const said = (what: string, { status, code, detail }: Problem): Refusal => `${what}; the edge answered ${status} ${code}: ${detail}`
 
-/** Registers the tools and makes the agent at the first start; later starts read the agent's key from the state folder. */
+/**
+ * Registers the tools and makes the agent at the first start; later starts read the agent's key
+ * from the state folder.
+ */
 export async function seed(state: State, operator: Client): Promise<Result<Seeded, Refusal>> {
   if (existsSync(state.seeded)) return ok(JSON.parse(readFileSync(state.seeded, 'utf8')) as Seeded) // written below, 0600
   for (const file of readdirSync(TOOLS).filter((entry) => entry.endsWith('.json'))) {
@@ -42,7 +47,8 @@ export async function seed(state: State, operator: Client): Promise<Result<Seede
   }
   const agent = await operator('putAgent', { params: { name: AGENT }, body: { tools: ['*'] } })
   if (!agent.ok) return err(said(`the agent \`${AGENT}\` could not be created`, agent.error))
-  // An earlier start may have died before it stored the key; nobody has that key, so rotating it is safe.
+  // An earlier start may have died before it stored the key; nobody has that key, so rotating it is
+  // safe.
   const keyed = agent.value.key === undefined ? await operator('rotateAgentKey', { params: { name: AGENT } }) : agent
   if (!keyed.ok) return err(said(`the agent \`${AGENT}\` got no key`, keyed.error))
   if (keyed.value.key === undefined) return err(`the agent \`${AGENT}\` got no key from the edge`)

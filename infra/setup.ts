@@ -1,4 +1,5 @@
-// Sets up a machine and a state folder, step by step; each step is cheap if it is already done. Starts nothing.
+// Sets up a machine and a state folder, step by step; each step is cheap if it is already done.
+// Starts nothing.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { ok, type Result } from '../shared/result.ts'
@@ -26,7 +27,10 @@ export function setUp(dir: string, say: Say): Result<Ready, Refusal> {
   return ok({ state: state.value, secrets, build: build.value.dir })
 }
 
-/** Kernel settings by which distributions forbid user namespaces, which tier C needs. The worker tests tier C itself; this names the cause. */
+/**
+ * Kernel settings by which distributions forbid user namespaces, which tier C needs. The worker
+ * tests tier C itself; this names the cause.
+ */
 const SWITCHES = [
   { file: '/proc/sys/kernel/unprivileged_userns_clone', forbids: '0', mend: 'sysctl kernel.unprivileged_userns_clone=1' },
   { file: '/proc/sys/user/max_user_namespaces', forbids: '0', mend: 'sysctl user.max_user_namespaces=15000' },

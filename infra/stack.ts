@@ -1,6 +1,6 @@
 // Owns a running stack: starts Redis, the edge and one worker in order on a state folder, seeds and
-// supervises them, and stops them in reverse order. Used by `npm start`, the demo, the tests and the
-// benchmark. No process of it outlives the process that started it.
+// supervises them, and stops them in reverse order. Used by `npm start`, the demo, the tests and
+// the benchmark. No process of it outlives the process that started it.
 
 import { rmSync } from 'node:fs'
 import type { Client } from '../shared/client.ts'
@@ -27,7 +27,10 @@ export type StackOptions = {
   readonly edge?: 'workerd' | 'wrangler'
   readonly concurrency?: number
   readonly private_hosts?: readonly string[]
-  /** For tests: channels may send to this host. A record also maps public origins to test servers here. */
+  /**
+   * For tests: channels may send to this host. A record also maps public origins to test servers
+   * here.
+   */
   readonly loopbackChannels?: true | Readonly<Record<string, string>>
   /** Restart parts that die unexpectedly. Tests that kill parts leave it off. */
   readonly supervise?: boolean
@@ -117,7 +120,10 @@ async function makeParts({ state, secrets, build }: Ready, options: StackOptions
   })
 }
 
-/** In order, because the edge is ready only with Redis, and the worker needs an identity from the edge. */
+/**
+ * In order, because the edge is ready only with Redis, and the worker needs an identity from the
+ * edge.
+ */
 async function startParts(ready: Ready, parts: Parts, say: Say): Promise<Result<DevInfo, Refusal>> {
   const risen = await rise(ready, parts, say)
   if (!risen.ok) await stopParts(parts)

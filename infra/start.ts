@@ -1,5 +1,5 @@
-// `npm start`: sets up what is missing, runs the stack, prints a command for a first call, shows each
-// call, and stops everything on Ctrl-C.
+// `npm start`: sets up what is missing, runs the stack, prints a command for a first call, shows
+// each call, and stops everything on Ctrl-C.
 
 import { join } from 'node:path'
 import { sayOnStderr } from './setup.ts'

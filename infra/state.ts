@@ -1,5 +1,5 @@
-// Owns the state folder (`COUNTERSIGN_STATE`): its layout, file modes, secrets, ports, and the lock that
-// permits one stack per folder. Starts and sends nothing.
+// Owns the state folder (`COUNTERSIGN_STATE`): its layout, file modes, secrets, ports, and the lock
+// that permits one stack per folder. Starts and sends nothing.
 
 import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto'
 import {
@@ -45,7 +45,10 @@ export type Secrets = {
   readonly edge: PrivateJwk
   /** The key of the first operator. The edge gets only its hash. */
   readonly operator: string
-  /** The key of the installation's operator, who creates and deletes tenants. The edge gets only its hash. */
+  /**
+   * The key of the installation's operator, who creates and deletes tenants. The edge gets only its
+   * hash.
+   */
   readonly installation: string
   /** Passwords of the two Redis users. */
   readonly redis: { readonly edge: string; readonly worker: string }
@@ -129,7 +132,10 @@ export function readSecrets(state: State): Secrets {
   return secrets
 }
 
-/** The port of our Redis: random at the first start, then kept, so that its address survives restarts; a new one if it is in use. */
+/**
+ * The port of our Redis: random at the first start, then kept, so that its address survives
+ * restarts; a new one if it is in use.
+ */
 export async function redisPort(state: State, usable: (port: number) => Promise<boolean> = portFree): Promise<number> {
   const kept: unknown = existsSync(state.ports) ? JSON.parse(readFileSync(state.ports, 'utf8')).redis : undefined
   if (typeof kept === 'number' && (await usable(kept))) return kept
@@ -138,7 +144,9 @@ export async function redisPort(state: State, usable: (port: number) => Promise<
   return port
 }
 
-/** Tries to listen on a port (0: any); returns the port, or the error code (`EADDRINUSE`, `EACCES`). */
+/**
+ * Tries to listen on a port (0: any); returns the port, or the error code (`EADDRINUSE`, `EACCES`).
+ */
 const listening = (port: number): Promise<Result<number, string>> =>
   new Promise((settle) => {
     const server = createServer()
@@ -167,7 +175,10 @@ export async function freePort(): Promise<number> {
   return got.value
 }
 
-/** The process's start time in ticks since boot. Together with the pid it identifies one process, because pids are reused. */
+/**
+ * The process's start time in ticks since boot. Together with the pid it identifies one process,
+ * because pids are reused.
+ */
 function startedAt(pid: number): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -178,7 +189,9 @@ function startedAt(pid: number): string | undefined {
   }
 }
 
-/** Permits one stack per state folder. A lock whose holder (pid and start time) is dead is replaced. */
+/**
+ * Permits one stack per state folder. A lock whose holder (pid and start time) is dead is replaced.
+ */
 export function lockState(state: State): Result<() => void, Refusal> {
   const mine = `${process.pid} ${startedAt(process.pid)}`
   for (let attempt = 0; attempt < 2; attempt++) {

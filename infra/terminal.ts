@@ -1,12 +1,15 @@
-// Owns the terminal side of `npm start` and `npm run dev`: environment variables, Ctrl-C, and one line per
-// call and pending approval.
+// Owns the terminal side of `npm start` and `npm run dev`: environment variables, Ctrl-C, and one
+// line per call and pending approval.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Say } from './setup.ts'
 import { type Stack, type StackOptions, startStack } from './stack.ts'
 import { stateDir, wantedPort } from './state.ts'
 
-/** Terminal and npm both forward one Ctrl-C, so a second signal within this time is the same key press. */
+/**
+ * Terminal and npm both forward one Ctrl-C, so a second signal within this time is the same key
+ * press.
+ */
 const SAME_KEYPRESS_MS = 500
 
 export function fail(say: Say, text: string): never {
@@ -52,7 +55,10 @@ export function stopOnSignal(say: Say, stack: Stack, ending: AbortController): v
 
 const clock = (ms: number): string => new Date(ms).toTimeString().slice(0, 8)
 
-/** Prints one line per ended call and per pending approval until aborted. Retries while the edge does not answer. */
+/**
+ * Prints one line per ended call and per pending approval until aborted. Retries while the edge
+ * does not answer.
+ */
 export async function follow({ operator }: Stack, print: (line: string) => void, ended: AbortSignal): Promise<void> {
   const waiting = followApprovals(operator, print, ended)
   let after: number | undefined

@@ -1,6 +1,6 @@
-// `npm test`: installs what tests need, runs the checks and every test, and prints a last line of plain
-// numbers. Arguments go to vitest: `npm test -- test/faults` runs one folder, without the checks. A
-// skipped test fails the run.
+// `npm test`: installs what tests need, runs the checks and every test, and prints a last line of
+// plain numbers. Arguments go to vitest: `npm test -- test/faults` runs one folder, without the
+// checks. A skipped test fails the run.
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, globSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
@@ -52,12 +52,16 @@ if (!gates) sayOnStderr('a check failed; run `npm run check` to see its output a
 const skipped = report.numTotalTests - report.numPassedTests - report.numFailedTests
 if (skipped > 0) sayOnStderr(`${skipped} tests were skipped; a test that can't run must fail and say why`)
 const fine = gates && passed && report.success && skipped === 0 && left.length === 0
-// vitest does not count a file that failed to load among the failed tests, so at least 1 is shown then.
+// vitest does not count a file that failed to load among the failed tests, so at least 1 is shown
+// then.
 const failed = report.numFailedTests + skipped + left.length + (gates ? 0 : 1)
 console.log(`${report.numPassedTests} passed, ${failed + (fine || failed > 0 ? 0 : 1)} failed`)
 process.exit(fine ? 0 : 1)
 
-/** Processes with the folder in their command line or as working directory, mounts in it, and cgroups; waits up to 2 s for them to end. */
+/**
+ * Processes with the folder in their command line or as working directory, mounts in it, and
+ * cgroups; waits up to 2 s for them to end.
+ */
 async function leftovers(name: string): Promise<string[]> {
   for (let tries = 20; ; tries--) {
     const processes = globSync('/proc/[0-9]*').flatMap((path) => {

@@ -1,5 +1,5 @@
-// Owns the stack's worker: its home, configuration, enrolment and process. Started by root, it becomes the
-// unprivileged worker user before its first line runs. No secret is on a command line.
+// Owns the stack's worker: its home, configuration, enrolment and process. Started by root, it
+// becomes the unprivileged worker user before its first line runs. No secret is on a command line.
 
 import { spawn } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
@@ -91,7 +91,10 @@ function objectIn(path: string): object {
 
 const keyFile = (state: State): string => join(state.worker, 'key.json')
 
-/** The id that the edge gave our worker, or `undefined` if it was not enrolled or the enrolment was cut off. */
+/**
+ * The id that the edge gave our worker, or `undefined` if it was not enrolled or the enrolment was
+ * cut off.
+ */
 export function enrolledAs(state: State): string | undefined {
   if (!existsSync(keyFile(state))) return undefined
   try {

@@ -1,5 +1,5 @@
-// Owns how workerd serves the built edge: its Cap'n Proto configuration and its process. Secrets are in the
-// environment, never in the file or on the command line.
+// Owns how workerd serves the built edge: its Cap'n Proto configuration and its process. Secrets
+// are in the environment, never in the file or on the command line.
 
 import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { extname, join } from 'node:path'
@@ -12,7 +12,10 @@ import { ROOT, type Secrets, type State, writePrivate } from './state.ts'
 
 export const COMPATIBILITY_DATE = '2026-11-01'
 
-/** Class, binding and storage key of each object. Never change a `uniqueKey`: workerd would no longer find the data. */
+/**
+ * Class, binding and storage key of each object. Never change a `uniqueKey`: workerd would no
+ * longer find the data.
+ */
 const OBJECTS = [
   { className: 'TenantObject', binding: 'TENANT', uniqueKey: 'countersign-tenant' },
   { className: 'RunObject', binding: 'RUN', uniqueKey: 'countersign-run' },
@@ -26,7 +29,9 @@ const OBJECTS = [
 
 const FROM_ENVIRONMENT = ['EDGE_SIGNING_KEY', 'ROOT_OPERATOR_HASH', 'INSTALLATION_KEY_HASH', 'REDIS_URL', 'PUBLIC_URL'] as const
 
-/** The edge's environment: used by workerd here, by `wrangler dev`, and as secrets on Cloudflare. */
+/**
+ * The edge's environment: used by workerd here, by `wrangler dev`, and as secrets on Cloudflare.
+ */
 export const edgeEnv = (secrets: Secrets, redisPort: number, url: string): Record<(typeof FROM_ENVIRONMENT)[number], string> => ({
   EDGE_SIGNING_KEY: JSON.stringify(secrets.edge),
   ROOT_OPERATOR_HASH: keyHash(secrets.operator),
@@ -117,7 +122,10 @@ export type EdgeAt = {
   readonly redisPort: number
   /** The address that browsers use, if it differs. */
   readonly publicUrl?: string | undefined
-  /** For tests: channels may send to this host, and requests to one of these origins go to the server given for it. */
+  /**
+   * For tests: channels may send to this host, and requests to one of these origins go to the
+   * server given for it.
+   */
   readonly loopbackChannels?: Readonly<Record<string, string>> | undefined
 }
 
@@ -138,12 +146,16 @@ export function edgeSpec(state: State, build: string, at: EdgeAt, secrets: Secre
     log: join(state.log, 'edge.log'),
     ready: () => answersReady(url),
     readyWithin_ms: 30_000,
-    // Nothing is lost by a quick stop: every fact is on disk before it is answered. Only waiting callers are cut off.
+    // Nothing is lost by a quick stop: every fact is on disk before it is answered. Only waiting
+    // callers are cut off.
     stopWithin_ms: 1_000,
   }
 }
 
-/** wrangler reads the secrets from a file with mode 0600. It ends its own workerd only on SIGTERM, so it gets that signal. */
+/**
+ * wrangler reads the secrets from a file with mode 0600. It ends its own workerd only on SIGTERM,
+ * so it gets that signal.
+ */
 export function wranglerSpec(state: State, at: EdgeAt, secrets: Secrets): Spec {
   const url = `http://127.0.0.1:${at.port}`
   const env = join(state.edge, 'dev.env')

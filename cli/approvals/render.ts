@@ -2,7 +2,7 @@
 // its control characters are escaped.
 
 import type { Approval, Edit } from '../../shared/wire/approvals.ts'
-import { standingInWords } from '../standing.ts'
+import { standingScope } from '../standing.ts'
 import type { Paint } from '../text.ts'
 import { columns, fileCount, inline, quoted, time } from '../text.ts'
 
@@ -17,7 +17,7 @@ export function showApproval(approval: Approval, paint: Paint): string {
     ['policies', prompt.policies.join(', ')],
     ['reason', prompt.reason],
     ['if approved', prompt.on_yes],
-    ...(prompt.standing === undefined ? [] : [['standing answer', standingInWords(approval)]]),
+    ...(prompt.standing === undefined ? [] : [['standing answer', standingScope(approval)]]),
     ['digest', digest],
     ['requested', time(requested_at)],
     ['expires', time(expires_at)],
@@ -30,11 +30,13 @@ export function showApproval(approval: Approval, paint: Paint): string {
     ...(url === undefined ? [] : [['link', url]]),
   ]
   const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad
-  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(`${prompt.command} ${prompt.plan}`.trim())}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}${edits.map((edit) => `${paint.dim(`edited by ${edit.by} over ${edit.channel} at ${time(edit.at_ms)}, from ${edit.from}:`)}\n${changesInWords(edit, paint)}`).join('')}`
+  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(`${prompt.command} ${prompt.plan}`.trim())}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}${edits.map((edit) => `${paint.dim(`edited by ${edit.by} over ${edit.channel} at ${time(edit.at_ms)}, from ${edit.from}:`)}\n${renderChanges(edit, paint)}`).join('')}`
 }
 
-/** The changes of an edit, place by place: removed lines start with a minus, added ones with a plus. */
-export function changesInWords({ changes, more }: Pick<Edit, 'changes' | 'more'>, paint: Paint): string {
+/**
+ * The changes of an edit, place by place: removed lines start with a minus, added ones with a plus.
+ */
+export function renderChanges({ changes, more }: Pick<Edit, 'changes' | 'more'>, paint: Paint): string {
   const side = (sign: string, text: string | null): string => (text === null ? '' : quoted(text).replace(/^ {2}/gm, `${sign} `))
   const lines = changes.map(({ at, from, to }) => `  ${inline(at)}\n${paint.bad(side('-', from))}${paint.good(side('+', to))}`)
   return `${lines.join('')}${more === 0 ? '' : `  and ${more} more places\n`}`

@@ -14,7 +14,7 @@ import { DIST, FOLDER, readSkill } from './folder.ts'
 import { pack, payloadOf } from './package.ts'
 import { signerOf } from './publisher-key.ts'
 
-export const packageOf = (folder: string, { id, version }: Pick<UnboundManifest, 'id' | 'version'>): string =>
+export const packagePath = (folder: string, { id, version }: Pick<UnboundManifest, 'id' | 'version'>): string =>
   join(folder, DIST, `${id}-${version}.skill.json`)
 
 export const build = command({
@@ -30,15 +30,15 @@ export const build = command({
     const { manifest } = skill.value
     const signer = signerOf(manifest.publisher, flags.signer)
     if (!signer.ok) return signer
-    const { make } = await import('./made.ts') // loads compilers and engines, so only when needed
-    const made = await make(skill.value)
+    const { compileSkill } = await import('./made.ts') // loads compilers and engines, so only when needed
+    const made = await compileSkill(skill.value)
     if (!made.ok) return made
     const packed = pack(payloadOf(manifest, made.value), signer.value)
-    const path = packageOf(folder, manifest)
-    const written = inFolder(path, `${canonical(packed)}\n`)
+    const path = packagePath(folder, manifest)
+    const written = writeInFolder(path, `${canonical(packed)}\n`)
     if (!written.ok) return written
     const { component, parts } = made.value
-    const said = {
+    const built = {
       id: manifest.id,
       version: manifest.version,
       package: path,
@@ -50,21 +50,21 @@ export const build = command({
     }
     const rows = [
       ['package', path],
-      ['digest', said.digest],
-      ['component', `${component.byteLength} bytes, sha256 ${said.component.sha256}`],
-      ['may use', said.capabilities.join(', ') || 'nothing'],
-      ['contains', said.made_of.join(', ') || 'the component only'],
+      ['digest', built.digest],
+      ['component', `${component.byteLength} bytes, sha256 ${built.component.sha256}`],
+      ['may use', built.capabilities.join(', ') || 'nothing'],
+      ['contains', built.made_of.join(', ') || 'the component only'],
       ['signed by', `${manifest.publisher}, ${signer.value.kid}`],
     ]
     return ok({
       ok: true,
-      json: said,
+      json: built,
       text: `skill ${paint.bold(inline(manifest.id))} ${inline(manifest.version)}\n${columns(rows, '  ')}`,
     })
   },
 })
 
-function inFolder(path: string, text: string): Result<number, Trouble> {
+function writeInFolder(path: string, text: string): Result<number, Trouble> {
   mkdirSync(join(path, '..'), { recursive: true })
   return writeText(path, text)
 }

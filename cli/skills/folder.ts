@@ -1,5 +1,5 @@
-// Reads an author's folder: `skill.toml` and sources in one language. Strict: no symlinks, no unknown
-// fields, and every error has a file, line and field.
+// Reads an author's folder: `skill.toml` and sources in one language. Strict: no symlinks, no
+// unknown fields, and every error has a file, line and field.
 
 import { existsSync, lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -43,7 +43,7 @@ const MAINS: readonly (readonly [main: string, Language])[] = [
 export function readSkill(folder = '.'): Result<SkillFolder, Trouble> {
   const path = join(folder, TOML)
   if (!existsSync(path)) return err(usage(`there is no \`${path}\`; \`countersign skill new NAME\` creates a skill`))
-  const own = ownFile(folder, TOML)
+  const own = checkNoLink(folder, TOML)
   if (!own.ok) return own
   const toml = readBytes(path, LIMITS.body_bytes)
   if (!toml.ok) return toml
@@ -55,7 +55,7 @@ export function readSkill(folder = '.'): Result<SkillFolder, Trouble> {
     return err(usage(`\`${folder}\` has no source code; add one of ${MAINS.map(([main]) => `\`${main}\``).join(', ')}`))
   if (other !== undefined) return err(usage(`\`${folder}\` has both \`${found[0]}\` and \`${other[0]}\`; keep only the one to build from`))
   const [main, language] = found
-  const begins = ownFile(folder, main)
+  const begins = checkNoLink(folder, main)
   if (!begins.ok) return begins
   const dist = lstatSync(join(folder, DIST), { throwIfNoEntry: false })
   if (dist?.isDirectory() === false)
@@ -74,7 +74,7 @@ function readManifest(path: string, bytes: Uint8Array): Result<UnboundManifest, 
     return err(trouble('invalid_manifest', `\`${path}:${thrown.line}:${thrown.column}\`: ${why.replace(/^Invalid TOML document: /, '')}`))
   }
   const dated = firstDate(value)
-  if (dated !== undefined) return refused(path, [{ at: place(text, dated), message: 'write the date as a string in quotes' }])
+  if (dated !== undefined) return invalidManifest(path, [{ at: placeInToml(text, dated), message: 'write the date as a string in quotes' }])
   const strict = parseJson(Buffer.from(JSON.stringify(value)), BODY)
   if (!strict.ok) return err(trouble('invalid_manifest', `\`${path}\`: ${strict.error.detail}`))
   const read = UnboundManifest.safeParse(strict.value)
@@ -82,13 +82,13 @@ function readManifest(path: string, bytes: Uint8Array): Result<UnboundManifest, 
   const errors = read.error.issues.flatMap((issue): FieldError[] => {
     const at = issue.path.map(String)
     return issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => ({ at: place(text, [...at, key]), message: 'unknown field' }))
-      : [{ at: place(text, at), message: issue.message }]
+      ? issue.keys.map((key) => ({ at: placeInToml(text, [...at, key]), message: 'unknown field' }))
+      : [{ at: placeInToml(text, at), message: issue.message }]
   })
-  return refused(path, errors)
+  return invalidManifest(path, errors)
 }
 
-const refused = (path: string, errors: readonly FieldError[]) =>
+const invalidManifest = (path: string, errors: readonly FieldError[]) =>
   err({ ...trouble('invalid_manifest', `\`${path}\` is not a valid skill manifest`), errors })
 
 function firstDate(value: unknown, path: readonly string[] = []): readonly string[] | undefined {
@@ -101,8 +101,11 @@ function firstDate(value: unknown, path: readonly string[] = []): readonly strin
   return undefined
 }
 
-/** `skill.toml:LINE: FIELD` for a field, with the line of the nearest table around it if the field is missing. */
-function place(text: string, path: readonly string[]): string {
+/**
+ * `skill.toml:LINE: FIELD` for a field, with the line of the nearest table around it if the field
+ * is missing.
+ */
+function placeInToml(text: string, path: readonly string[]): string {
   const lines = linesOf(text)
   for (let length = path.length; length > 0; length--) {
     const line = lines.get(path.slice(0, length).join('.'))
@@ -111,7 +114,10 @@ function place(text: string, path: readonly string[]): string {
   return `${TOML}: ${path.join('.') || 'the whole file'}`
 }
 
-/** The line on which each table and key begins, by path; tables in arrays by index. Inline tables have the line of their key. */
+/**
+ * The line on which each table and key begins, by path; tables in arrays by index. Inline tables
+ * have the line of their key.
+ */
 function linesOf(text: string): Map<string, number> {
   const found = new Map<string, number>()
   const counted = new Map<string, number>()
@@ -120,22 +126,24 @@ function linesOf(text: string): Map<string, number> {
     const [, open = '', header] = /^\s*(\[\[?)\s*([^\]]+?)\s*\]/.exec(line) ?? []
     const [, key] = /^\s*([\w."'-]+(?:\s*\.\s*[\w."'-]+)*)\s*=/.exec(line) ?? []
     if (header !== undefined) {
-      table = numbered(plain(header), counted, open === '[[')
+      table = withIndex(unquoted(header), counted, open === '[[')
       found.set(table, index + 1)
-    } else if (key !== undefined) found.set(table === '' ? plain(key) : `${table}.${plain(key)}`, index + 1)
+    } else if (key !== undefined) found.set(table === '' ? unquoted(key) : `${table}.${unquoted(key)}`, index + 1)
   }
   return found
 }
 
-const plain = (key: string): string => key.replace(/["'\s]/g, '')
+const unquoted = (key: string): string => key.replace(/["'\s]/g, '')
 
-function numbered(header: string, counted: Map<string, number>, opens: boolean): string {
+function withIndex(header: string, counted: Map<string, number>, opens: boolean): string {
   if (opens) counted.set(header, (counted.get(header) ?? -1) + 1)
   const list = [...counted.keys()].find((name) => header === name || header.startsWith(`${name}.`))
   return list === undefined ? header : `${list}.${counted.get(list)}${header.slice(list.length)}`
 }
 
-/** The sorted paths of all files in `folder`, except build results and names that begin with a dot. */
+/**
+ * The sorted paths of all files in `folder`, except build results and names that begin with a dot.
+ */
 export function sourcesIn(folder: string, built: readonly string[]): Result<string[], Trouble> {
   const sources: string[] = []
   const left = ['']
@@ -145,33 +153,36 @@ export function sourcesIn(folder: string, built: readonly string[]): Result<stri
       if (entry.name.startsWith('.') || built.includes(entry.name)) continue
       if (entry.isDirectory()) left.push(path)
       else if (entry.isFile()) sources.push(path)
-      else return err(notOfIt(folder, path))
+      else return err(linkError(folder, path))
     }
   }
   return ok(sources.sort())
 }
 
 /** Symlinks are refused: the target may be any file of this machine, and another one tomorrow. */
-const notOfIt = (folder: string, path: string): Trouble =>
+const linkError = (folder: string, path: string): Trouble =>
   trouble('build_failed', `\`${join(folder, path)}\` is a symlink or not a regular file; copy the file into the skill’s folder`)
 
 /** Fails if the file, or any folder on the way to it, is a symlink or of the wrong kind. */
-function ownFile(folder: string, path: string): Result<true, Trouble> {
+function checkNoLink(folder: string, path: string): Result<true, Trouble> {
   const parts = path.split('/')
   for (const count of parts.keys()) {
     const way = parts.slice(0, count + 1).join('/')
     const found = lstatSync(join(folder, way), { throwIfNoEntry: false })
     const isOwn = count + 1 === parts.length ? found?.isFile() : found?.isDirectory()
-    if (isOwn !== true) return err(notOfIt(folder, way))
+    if (isOwn !== true) return err(linkError(folder, way))
   }
   return ok(true)
 }
 
-/** Paths of the sources that have changed or gone. A package is untrusted, so paths out of the folder are skipped. */
+/**
+ * Paths of the sources that have changed or gone. A package is untrusted, so paths out of the
+ * folder are skipped.
+ */
 export function changedIn(folder: string, sources: readonly Source[]): string[] {
   const changed = sources.filter(({ path, sha256: was }) => {
     if (path.startsWith('/') || path.split('/').includes('..')) return false
-    const bytes = ownFile(folder, path).ok ? readBytes(join(folder, path), LIMITS.skill_package_bytes) : undefined
+    const bytes = checkNoLink(folder, path).ok ? readBytes(join(folder, path), LIMITS.skill_package_bytes) : undefined
     return bytes?.ok !== true || sha256(bytes.value) !== was
   })
   return changed.map(({ path }) => path)

@@ -1,5 +1,5 @@
-// Commands about state that the edge keeps for skills besides their versions: stored values, published
-// packages, and the list of denied parts.
+// Commands about state that the edge keeps for skills besides their versions: stored values,
+// published packages, and the list of denied parts.
 
 import { canonical } from '../../shared/json.ts'
 import { ok } from '../../shared/result.ts'
@@ -48,7 +48,7 @@ const clear = command({
   },
 })
 
-const fetched = command({
+const fetchPackage = command({
   words: ['skill', 'package'],
   args: { ...ID, VERSION: 'the version' },
   flags: { output: { value: 'FILE', short: 'o', what: 'write it to this file' } },
@@ -86,4 +86,4 @@ const deniedParts = command({
   },
 })
 
-export const KEPT: readonly Command[] = [fetched, storage, clear, deniedParts]
+export const EDGE_STATE: readonly Command[] = [fetchPackage, storage, clear, deniedParts]

@@ -1,5 +1,5 @@
-// Compiles a skill's folder to its component and records the sources and parts that went into it, for
-// the bill of materials and the provenance. The same folder and tools give the same bytes.
+// Compiles a skill's folder to its component and records the sources and parts that went into it,
+// for the bill of materials and the provenance. The same folder and tools give the same bytes.
 
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -15,10 +15,10 @@ import { readBytes } from '../files.ts'
 import { compileAssemblyScript, compileRust } from './compilers.ts'
 import { componentOf } from './component.ts'
 import { cratesIn, type SkillFolder, sourcesIn, TOML } from './folder.ts'
-import { fromJavaScript } from './javascript/build.ts'
+import { compileJavaScript } from './javascript/build.ts'
 import { engineModule } from './javascript/engine.ts'
 import { readPackageJson } from './javascript/package-json.ts'
-import { Sources } from './javascript/sources.ts'
+import { ModuleGraph } from './javascript/sources.ts'
 
 /** Third-party code in the component: an engine, a standard library, a package. */
 export type Part = {
@@ -30,16 +30,16 @@ export type Part = {
 }
 /** A source file of the author, by its path in the folder. */
 export type Source = { readonly path: string; readonly sha256: string }
-export type Made = {
+export type BuiltComponent = {
   readonly component: Uint8Array
   readonly sources: readonly Source[]
   readonly parts: readonly Part[]
 }
 
-const BUILT = ['dist', 'node_modules', 'target']
+const BUILD_FOLDERS = ['dist', 'node_modules', 'target']
 
-export async function make(skill: SkillFolder): Promise<Result<Made, Trouble>> {
-  const made = await making[skill.language](skill)
+export async function compileSkill(skill: SkillFolder): Promise<Result<BuiltComponent, Trouble>> {
+  const made = await COMPILERS[skill.language](skill)
   if (!made.ok) return made
   const { byteLength } = made.value.component
   if (byteLength > LIMITS.skill_component_bytes)
@@ -48,26 +48,28 @@ export async function make(skill: SkillFolder): Promise<Result<Made, Trouble>> {
   return ok({ ...made.value, sources })
 }
 
-const making: Readonly<Record<SkillFolder['language'], (skill: SkillFolder) => Promise<Result<Made, Trouble>>>> = {
+const COMPILERS: Readonly<Record<SkillFolder['language'], (skill: SkillFolder) => Promise<Result<BuiltComponent, Trouble>>>> = {
   async javascript({ folder, main, manifest }) {
-    const sources = new Sources(folder, main)
-    const component = await fromJavaScript(main, sources, capabilitiesIn(manifest))
+    const sources = new ModuleGraph(folder, main)
+    const component = await compileJavaScript(main, sources, capabilitiesIn(manifest))
     if (!component.ok) return err(trouble('build_failed', component.error))
     const own = sources.all.flatMap(({ path, sha256, of }) => (of === undefined ? [{ path, sha256 }] : []))
     const packages = sources.all.flatMap(({ sha256, of }) => (of === undefined ? [] : [{ ...of, sha256 }]))
-    return ok({ component: component.value, sources: own, parts: [engine(), ...byPackage(packages)] })
+    return ok({ component: component.value, sources: own, parts: [enginePart(), ...packageParts(packages)] })
   },
 
   async assemblyscript({ folder, main, manifest }) {
     const compiled = compileAssemblyScript(folder, main)
-    return compiled.ok ? around(compiled.value.module, folder, capabilitiesIn(manifest), [compiled.value.library]) : compiled
+    return compiled.ok ? wrapModule(compiled.value.module, folder, capabilitiesIn(manifest), [compiled.value.library]) : compiled
   },
 
   async rust({ folder, manifest }) {
     const compiled = compileRust(folder)
     if (!compiled.ok) return compiled
     const crates = cratesIn(folder)
-    return crates.ok ? around(compiled.value.module, folder, capabilitiesIn(manifest), [compiled.value.library, ...crates.value]) : crates
+    return crates.ok
+      ? wrapModule(compiled.value.module, folder, capabilitiesIn(manifest), [compiled.value.library, ...crates.value])
+      : crates
   },
 
   async component({ folder, main }) {
@@ -79,12 +81,12 @@ const making: Readonly<Record<SkillFolder['language'], (skill: SkillFolder) => P
 }
 
 /** Wraps a compiled core module; all files of the folder count as its sources. */
-async function around(
+async function wrapModule(
   module: Uint8Array,
   folder: string,
   granted: readonly SkillCapability[],
   parts: readonly Part[],
-): Promise<Result<Made, Trouble>> {
+): Promise<Result<BuiltComponent, Trouble>> {
   const component = await componentOf(module, granted)
   if (!component.ok)
     return err(
@@ -94,7 +96,7 @@ async function around(
         'list what it imports under [capabilities] in skill.toml',
       ),
     )
-  const paths = sourcesIn(folder, BUILT)
+  const paths = sourcesIn(folder, BUILD_FOLDERS)
   if (!paths.ok) return paths
   const sources: Source[] = []
   for (const path of paths.value.filter((one) => one !== TOML)) {
@@ -105,21 +107,21 @@ async function around(
   return ok({ component: component.value, sources, parts })
 }
 
-const npm = (name: string, version: string): string => `pkg:npm/${name.replace(/^@/, '%40')}@${version}`
+const npmUrl = (name: string, version: string): string => `pkg:npm/${name.replace(/^@/, '%40')}@${version}`
 
-function engine(): Part {
+function enginePart(): Part {
   const { name, version, license } = readPackageJson(
     join(createRequire(import.meta.url).resolve('quickjs-wasi/quickjs.wasm'), '../package.json'),
   )
-  return { name, version, purl: npm(name, version), license, sha256: sha256(engineModule()) }
+  return { name, version, purl: npmUrl(name, version), license, sha256: sha256(engineModule()) }
 }
 
 /** One part per package, with a digest over those of its modules that are used. */
-function byPackage(files: readonly { name: string; version: string; license?: string | undefined; sha256: string }[]): Part[] {
+function packageParts(files: readonly { name: string; version: string; license?: string | undefined; sha256: string }[]): Part[] {
   const found = new Map<string, Part & { digests: string[] }>()
   for (const { name, version, license, sha256 } of files) {
     const id = `${name}@${version}`
-    const part = found.get(id) ?? { name, version, purl: npm(name, version), license, digests: [] }
+    const part = found.get(id) ?? { name, version, purl: npmUrl(name, version), license, digests: [] }
     part.digests.push(sha256)
     found.set(id, part)
   }

@@ -12,7 +12,7 @@ import type { Trouble } from '../command.ts'
 import { command, trouble, usage } from '../command.ts'
 import { reason } from '../files.ts'
 import { inline } from '../text.ts'
-import { publishersHere } from './publisher-key.ts'
+import { localPublishers } from './publisher-key.ts'
 
 const TEMPLATES = join(import.meta.dirname, 'templates')
 const LANGUAGES = { ts: 'typescript', js: 'javascript', rust: 'rust', assemblyscript: 'assemblyscript' } as const
@@ -46,7 +46,7 @@ export const newSkill = command({
       )
     const publisher = publisherFor(flags.publisher)
     if (!publisher.ok) return publisher
-    const files = filesOf(template, { id, publisher: publisher.value, crate: id.replace(/\./g, '-') })
+    const files = filesFromTemplate(template, { id, publisher: publisher.value, crate: id.replace(/\./g, '-') })
     if (existsSync(id) && readdirSync(id).length > 0)
       return err(trouble('exists', `the folder \`${id}\` already exists and is not empty`, 'choose another name'))
     try {
@@ -58,11 +58,11 @@ export const newSkill = command({
       return err(trouble('unwritable', `\`${id}\` can't be written: ${reason(thrown)}`))
     }
     const paths = [...files.keys()].sort()
-    // To be typed in this folder: in one with its own package.json, `npx` would fetch whatever the npm
-    // registry has under the name `countersign`, and run it.
+    // To be typed in this folder: in one with its own package.json, `npx` would fetch whatever the
+    // npm registry has under the name `countersign`, and run it.
     const next = [
       ...(template === 'assemblyscript' ? [`npm install --prefix ${id}`] : []),
-      ...(publishersHere().includes(publisher.value) ? [] : [`npx countersign skill keygen ${publisher.value}`]),
+      ...(localPublishers().includes(publisher.value) ? [] : [`npx countersign skill keygen ${publisher.value}`]),
       `npx countersign skill test ${id}`,
       `npx countersign skill build ${id}`,
     ].join(' && ')
@@ -76,7 +76,7 @@ export const newSkill = command({
 
 /** The given publisher, or the only one with a key on this machine, or the user's name. */
 function publisherFor(given: string | undefined): Result<string, Trouble> {
-  const here = publishersHere()
+  const here = localPublishers()
   if (given === undefined && here.length > 1)
     return err(usage(`there are keys of several publishers here; choose one with \`--publisher\`: ${here.join(', ')}`))
   const own = userInfo().username
@@ -91,7 +91,7 @@ function publisherFor(given: string | undefined): Result<string, Trouble> {
 }
 
 /** The texts of the new files, by their paths in the new folder. */
-function filesOf(template: keyof typeof LANGUAGES, words: Readonly<Record<string, string>>): Map<string, string> {
+function filesFromTemplate(template: keyof typeof LANGUAGES, words: Readonly<Record<string, string>>): Map<string, string> {
   const files = new Map([['world.wit', WORLD]])
   for (const from of ['every', LANGUAGES[template]]) {
     for (const path of readdirSync(join(TEMPLATES, from), { recursive: true, encoding: 'utf8' })) {

@@ -1,6 +1,6 @@
 // The signed package of a skill: manifest, component, bill of materials (CycloneDX) and provenance
-// (in-toto, SLSA), each bound by its digest. It contains no time or place, so that the same skill gives
-// the same package, byte for byte.
+// (in-toto, SLSA), each bound by its digest. It contains no time or place, so that the same skill
+// gives the same package, byte for byte.
 
 import { z } from 'zod'
 import { payloadBytes, type Signer, seal } from '../../shared/dsse.ts'
@@ -8,11 +8,11 @@ import { Name, Sha256 } from '../../shared/fields.ts'
 import { BODY, digestOf, parseJson, sha256 } from '../../shared/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { SKILL_TYPE, type SkillManifest, type SkillPackage, type SkillPayload, type UnboundManifest } from '../../shared/skills.ts'
-import type { Made, Part, Source } from './made.ts'
+import type { BuiltComponent, Part, Source } from './made.ts'
 
 const BUILDER = 'countersign:skill-build'
 
-export function payloadOf(manifest: UnboundManifest, made: Made): SkillPayload {
+export function payloadOf(manifest: UnboundManifest, made: BuiltComponent): SkillPayload {
   const component_sha256 = sha256(made.component)
   const sbom = billOfMaterials(manifest, component_sha256, made.parts)
   const provenance = provenanceOf(manifest, component_sha256, made)
@@ -25,12 +25,12 @@ export function pack(payload: SkillPayload, signer: Signer): SkillPackage {
   return { ...seal(SKILL_TYPE, payload, signer), payloadType: SKILL_TYPE }
 }
 
-const Said = z.object({
+const UnverifiedPayload = z.object({
   manifest: z.object({ publisher: Name }),
   provenance: z.unknown(),
 })
 /** The part of a provenance that `provenanceOf` writes; another builder's may look different. */
-const Sources = z.object({
+const ProvenanceSources = z.object({
   predicate: z.object({
     buildDefinition: z.object({
       resolvedDependencies: z.array(z.object({ uri: z.string(), digest: z.object({ sha256: Sha256 }).optional() })),
@@ -40,16 +40,16 @@ const Sources = z.object({
 const FILE = 'file:'
 
 /** The unverified payload of a package, or `undefined` if it does not parse. */
-function saidIn(packed: SkillPackage): z.infer<typeof Said> | undefined {
+function unverifiedPayload(packed: SkillPackage): z.infer<typeof UnverifiedPayload> | undefined {
   const json = parseJson(payloadBytes(packed), { ...BODY, bytes: LIMITS.skill_package_bytes })
-  return json.ok ? Said.safeParse(json.value).data : undefined
+  return json.ok ? UnverifiedPayload.safeParse(json.value).data : undefined
 }
 
-export const publisherOf = (packed: SkillPackage): string | undefined => saidIn(packed)?.manifest.publisher
+export const publisherOf = (packed: SkillPackage): string | undefined => unverifiedPayload(packed)?.manifest.publisher
 
 /** The author's source files that the package names in its provenance. Not verified. */
 export function sourcesOf(packed: SkillPackage): Source[] {
-  const read = Sources.safeParse(saidIn(packed)?.provenance)
+  const read = ProvenanceSources.safeParse(unverifiedPayload(packed)?.provenance)
   const all = read.data?.predicate.buildDefinition.resolvedDependencies ?? []
   return all.flatMap(({ uri, digest }) =>
     uri.startsWith(FILE) && digest !== undefined ? [{ path: uri.slice(FILE.length), sha256: digest.sha256 }] : [],
@@ -83,7 +83,7 @@ function billOfMaterials(manifest: UnboundManifest, component: string, parts: re
   }
 }
 
-function provenanceOf(manifest: UnboundManifest, component: string, { sources, parts }: Made): Record<string, unknown> {
+function provenanceOf(manifest: UnboundManifest, component: string, { sources, parts }: BuiltComponent): Record<string, unknown> {
   return {
     _type: 'https://in-toto.io/Statement/v1',
     subject: [{ name: manifest.id, digest: { sha256: component } }],

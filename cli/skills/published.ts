@@ -1,5 +1,5 @@
-// Commands for skills at the edge: publish, list and show versions; enable, disable, revoke and roll
-// them back.
+// Commands for skills at the edge: publish, list and show versions; enable, disable, revoke and
+// roll them back.
 
 import { statSync } from 'node:fs'
 import type { Output } from '../../shared/client.ts'
@@ -9,13 +9,13 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { type Skill, SkillPackage } from '../../shared/skills.ts'
 import type { Api } from '../api.ts'
-import type { Command, Output as Told, Trouble } from '../command.ts'
+import type { Command, Output as CommandOutput, Trouble } from '../command.ts'
 import { command, usage } from '../command.ts'
 import { readBytes } from '../files.ts'
 import { fitting } from '../specs.ts'
 import type { Paint } from '../text.ts'
 import { columns, inline, listing, time } from '../text.ts'
-import { packageOf } from './build.ts'
+import { packagePath } from './build.ts'
 import { changedIn, readSkill } from './folder.ts'
 import { publisherOf, sourcesOf } from './package.ts'
 import { signerOf } from './publisher-key.ts'
@@ -34,23 +34,26 @@ const publish = command({
   examples: ['countersign skill publish', 'countersign skill publish hello/dist/hello-1.0.0.skill.json'],
   async run({ args: { PACKAGE: given = '.' }, flags: { pin }, api, paint, live }) {
     const isFolder = statSync(given, { throwIfNoEntry: false })?.isDirectory() === true
-    const path = isFolder ? built(given) : ok(given)
+    const path = isFolder ? builtPackage(given) : ok(given)
     if (!path.ok) return path
     const packed = readPackage(path.value)
     if (!packed.ok) return packed
     const changed = isFolder ? changedIn(given, sourcesOf(packed.value)) : []
     const done = await api('publishSkill', { body: packed.value, query: pin === undefined ? {} : { pin } })
-    if (changed.length > 0) live().note(stale(path.value, given, changed))
-    if (!done.ok) return err(done.error.code === 'publisher_unknown' ? { ...done.error, todo: toBeListed(packed.value, pin) } : done.error)
+    if (changed.length > 0) live().note(staleNote(path.value, given, changed))
+    if (!done.ok)
+      return err(
+        done.error.code === 'publisher_unknown' ? { ...done.error, todo: adviceForUnknownPublisher(packed.value, pin) } : done.error,
+      )
     const { id, version, state, denied } = done.value
-    const shown = told(done.value, paint)
+    const shown = skillOutput(done.value, paint)
     const next = `next, another operator runs: ${paint.bold(`countersign skill enable ${inline(id)} ${inline(version)}`)}\n`
     return state === 'quarantined' && denied.length === 0 ? ok({ ...shown, text: shown.text + next }) : ok(shown)
   },
 })
 
 /** The advice for an unknown publisher. */
-function toBeListed(packed: SkillPackage, pin: string | undefined): string | undefined {
+function adviceForUnknownPublisher(packed: SkillPackage, pin: string | undefined): string | undefined {
   const publisher = publisherOf(packed)
   if (publisher === undefined) return undefined
   const signer = signerOf(publisher)
@@ -59,12 +62,12 @@ function toBeListed(packed: SkillPackage, pin: string | undefined): string | und
   return `if \`${publisher}\` has confirmed to you that this key is theirs, run \`countersign skill publishers put ${publisher} ${key}\`${pinning}`
 }
 
-const stale = (path: string, folder: string, changed: readonly string[]): string =>
+const staleNote = (path: string, folder: string, changed: readonly string[]): string =>
   `\`${path}\` is older than ${changed.map((one) => `\`${one}\``).join(', ')}; run \`countersign skill build ${folder}\` to build it again, and raise the version if it is already published`
 
-function built(folder: string): Result<string, Trouble> {
+function builtPackage(folder: string): Result<string, Trouble> {
   const skill = readSkill(folder)
-  return skill.ok ? ok(packageOf(folder, skill.value.manifest)) : skill
+  return skill.ok ? ok(packagePath(folder, skill.value.manifest)) : skill
 }
 
 function readPackage(path: string): Result<SkillPackage, Trouble> {
@@ -76,11 +79,11 @@ function readPackage(path: string): Result<SkillPackage, Trouble> {
   return json.ok ? fitting(SkillPackage, json.value, `\`${path}\``) : err(usage(`\`${path}\` is not a skill package: ${json.error.detail}`))
 }
 
-type Listed = Output<'listSkills'>['items']
+type SkillVersions = Output<'listSkills'>['items']
 
 /** All versions, of all skills or of one, from as many pages as needed. */
-async function versions(api: Api, query: { id?: string }): Promise<Result<Listed, Trouble>> {
-  const all: Listed = []
+async function versions(api: Api, query: { id?: string }): Promise<Result<SkillVersions, Trouble>> {
+  const all: SkillVersions = []
   for (;;) {
     const last = all.at(-1)
     const page = await api('listSkills', { query: last === undefined ? query : { ...query, after: `${last.id}@${last.version}` } })
@@ -123,14 +126,14 @@ const show = command({
   does: 'Show a version of a skill: its capabilities, imports, tools, files, and who changed its state',
   key: 'operator',
   async run({ args: { ID: id, VERSION: given }, api, paint }) {
-    const version = given === undefined ? await shownVersion(id, api) : ok(given)
+    const version = given === undefined ? await defaultVersion(id, api) : ok(given)
     if (!version.ok) return version
     const skill = await api('readSkill', { params: { id, version: version.value } })
-    return skill.ok ? ok(told(skill.value, paint)) : skill
+    return skill.ok ? ok(skillOutput(skill.value, paint)) : skill
   },
 })
 
-async function shownVersion(id: string, api: Api): Promise<Result<string, Trouble>> {
+async function defaultVersion(id: string, api: Api): Promise<Result<string, Trouble>> {
   const skills = await versions(api, { id })
   if (!skills.ok) return skills
   const latest = skills.value.toSorted((a, b) => b.published_at_ms - a.published_at_ms)
@@ -138,7 +141,7 @@ async function shownVersion(id: string, api: Api): Promise<Result<string, Troubl
   return found === undefined ? err(usage(`there is no skill \`${id}\`; \`countersign skill list\` lists all skills`)) : ok(found.version)
 }
 
-const moving = (word: 'enable' | 'disable' | 'revoke', route: 'enableSkill' | 'disableSkill' | 'revokeSkill', does: string) =>
+const stateCommand = (word: 'enable' | 'disable' | 'revoke', route: 'enableSkill' | 'disableSkill' | 'revokeSkill', does: string) =>
   command({
     words: ['skill', word],
     args: VERSION,
@@ -147,17 +150,17 @@ const moving = (word: 'enable' | 'disable' | 'revoke', route: 'enableSkill' | 'd
     key: 'operator',
     async run({ args: { ID: id, VERSION: version }, flags: { reason = '' }, api, paint }) {
       const moved = await api(route, { params: { id, version }, body: { reason } })
-      return moved.ok ? ok(told(moved.value, paint)) : moved
+      return moved.ok ? ok(skillOutput(moved.value, paint)) : moved
     },
   })
 
-const enable = moving(
+const enable = stateCommand(
   'enable',
   'enableSkill',
   'Enable a version that somebody else published, instead of the one enabled now; its tools can then be called',
 )
-const disable = moving('disable', 'disableSkill', 'Disable a version: its tools can no longer be called')
-const revoke = moving('revoke', 'revokeSkill', 'Revoke a version permanently: nobody can enable it again')
+const disable = stateCommand('disable', 'disableSkill', 'Disable a version: its tools can no longer be called')
+const revoke = stateCommand('revoke', 'revokeSkill', 'Revoke a version permanently: nobody can enable it again')
 
 const rollBack = command({
   words: ['skill', 'rollback'],
@@ -169,12 +172,12 @@ const rollBack = command({
     const read = await api('readRollBack', { params: { id } })
     if (!read.ok) return read
     const moved = await api('rollBackSkill', { params: { id }, body: { ...read.value, reason } })
-    return moved.ok ? ok(told(moved.value, paint)) : moved
+    return moved.ok ? ok(skillOutput(moved.value, paint)) : moved
   },
 })
 
 /** The details of a version that an operator reviews before enabling it. */
-function told(skill: Skill, paint: Paint): Told {
+function skillOutput(skill: Skill, paint: Paint): CommandOutput {
   const { id, version, state, digest, manifest, component, imports, modules, contents, warnings, denied, signed_by, changes } = skill
   const rows = [
     ...denied.map((one) => ['denied', one]),
@@ -200,4 +203,4 @@ function told(skill: Skill, paint: Paint): Told {
   return { ok: true, json: skill, text: `${head}${columns(rows, '  ')}` }
 }
 
-export const PUBLISHED: readonly Command[] = [publish, list, show, enable, disable, revoke, rollBack]
+export const LIFECYCLE: readonly Command[] = [publish, list, show, enable, disable, revoke, rollBack]

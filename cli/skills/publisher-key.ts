@@ -1,5 +1,5 @@
-// A publisher's signing key: generated here and kept in a file that only its owner can read. It never
-// appears on a command line.
+// A publisher's signing key: generated here and kept in a file that only its owner can read. It
+// never appears on a command line.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
@@ -29,7 +29,7 @@ const ENDING = '.json'
 const fileOf = (publisher: string): string => join(publishersFolder(), `${publisher}${ENDING}`)
 
 /** The publishers whose keys are on this machine. */
-export function publishersHere(): string[] {
+export function localPublishers(): string[] {
   try {
     return readdirSync(publishersFolder())
       .filter((name) => name.endsWith(ENDING))
@@ -42,7 +42,7 @@ export function publishersHere(): string[] {
 
 export function signerOf(publisher: string, given?: string): Result<Signer, Trouble> {
   const path = given ?? fileOf(publisher)
-  if (given === undefined && !existsSync(path)) return err(usage(keyless(publisher)))
+  if (given === undefined && !existsSync(path)) return err(usage(missingKeyText(publisher)))
   const file = readKey(path)
   if (!file.ok) return file
   return file.value.publisher === publisher
@@ -50,8 +50,8 @@ export function signerOf(publisher: string, given?: string): Result<Signer, Trou
     : err(usage(`\`${path}\` is the key of \`${file.value.publisher}\`, but skill.toml names the publisher \`${publisher}\``))
 }
 
-function keyless(publisher: string): string {
-  const here = publishersHere()
+function missingKeyText(publisher: string): string {
+  const here = localPublishers()
   const make = `\`countersign skill keygen ${publisher}\``
   return here.length === 0
     ? `there is no key at \`${fileOf(publisher)}\`; ${make} creates it`
@@ -77,7 +77,7 @@ function readKey(path: string): Result<KeyFile, Trouble> {
   return ok(read.data)
 }
 
-function already(path: string): Trouble {
+function existingKeyError(path: string): Trouble {
   const file = readKey(path)
   if (!file.ok) return trouble('exists', `\`${path}\` already exists`, 'choose another file with `--to`')
   const { publisher, key } = file.value
@@ -113,7 +113,7 @@ export const keygen = command({
       writeFileSync(path, `${JSON.stringify({ publisher, key: { kty, crv, x, d } })}\n`, { flag: 'wx', mode: 0o600 })
       chmodSync(path, 0o600)
     } catch (thrown) {
-      if (existsSync(path)) return err(already(path))
+      if (existsSync(path)) return err(existingKeyError(path))
       return err(trouble('unwritable', `\`${path}\` can't be written: ${reason(thrown)}`))
     }
     const { kid } = signerFromJwk(jwk)

@@ -1,4 +1,5 @@
-// Commands with which operators manage the publishers whose signatures are accepted, and their keys.
+// Commands with which operators manage the publishers whose signatures are accepted, and their
+// keys.
 
 import { ok } from '../../shared/result.ts'
 import type { Command } from '../command.ts'

@@ -1,5 +1,5 @@
-// `countersign skill test`: runs the tests beside a skill. Each is a call in the edge's own isolate with
-// recorded answers of the host, compared with the expectation. Nothing is published or signed.
+// `countersign skill test`: runs the tests beside a skill. Each is a call in the edge's own isolate
+// with recorded answers of the host, compared with the expectation. Nothing is published or signed.
 
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import { inline, quoted } from '../text.ts'
 import { FOLDER, readSkill, type SkillFolder } from './folder.ts'
 
 /** Only the fields that a test gives are compared. */
-const Expected = z.strictObject({
+const Expectation = z.strictObject({
   output: z.json().optional(),
   /** The message of the error that the skill returned. */
   error: z.string().optional(),
@@ -33,11 +33,11 @@ const Expected = z.strictObject({
   posts: z.array(z.strictObject({ channel: z.string(), text: z.string() })).optional(),
   fuel_at_most: z.int().optional(),
 })
-const Test = Trial.extend({ description: z.string().min(1), expect: Expected })
+const Test = Trial.extend({ description: z.string().min(1), expect: Expectation })
 type Test = z.infer<typeof Test>
 const TestFile = z.strictObject({ about: z.string(), tests: z.array(Test).min(1) })
 
-type Told = { readonly description: string; readonly ok: boolean; readonly why: readonly string[]; readonly fuel: number }
+type TestResult = { readonly description: string; readonly ok: boolean; readonly why: readonly string[]; readonly fuel: number }
 
 export const test = command({
   words: ['skill', 'test'],
@@ -51,18 +51,18 @@ export const test = command({
     if (!skill.ok) return skill
     const files = readTests(folder)
     if (!files.ok) return files
-    const { make } = await import('./made.ts')
-    const made = await make(skill.value)
+    const { compileSkill } = await import('./made.ts')
+    const made = await compileSkill(skill.value)
     if (!made.ok) return made
-    const told: { path: string; tests: Told[] }[] = []
+    const filesWithResults: { path: string; tests: TestResult[] }[] = []
     for (const { path, tests } of files.value) {
-      const results = await tryAll(api, skill.value, made.value.component, tests)
+      const results = await runTests(api, skill.value, made.value.component, tests)
       if (!results.ok) return results
-      told.push({ path, tests: tests.map((one, index) => toldOf(one, results.value[index])) })
+      filesWithResults.push({ path, tests: tests.map((one, index) => resultOf(one, results.value[index])) })
     }
-    const all = told.flatMap(({ tests }) => tests)
+    const all = filesWithResults.flatMap(({ tests }) => tests)
     const failed = all.filter((one) => !one.ok).length
-    return ok({ ok: failed === 0, json: told, text: summary(told, paint, all.length, failed) })
+    return ok({ ok: failed === 0, json: filesWithResults, text: summary(filesWithResults, paint, all.length, failed) })
   },
 })
 
@@ -88,7 +88,7 @@ function readTests(folder: string): Result<{ path: string; tests: Test[] }[], Tr
 }
 
 /** Sends the tests in batches of as many as the edge accepts. */
-async function tryAll(
+async function runTests(
   api: Api,
   { manifest }: SkillFolder,
   component: Uint8Array,
@@ -104,9 +104,9 @@ async function tryAll(
   return ok(done)
 }
 
-function toldOf({ description, expect }: Test, tried: Tried | undefined): Told {
+function resultOf({ description, expect }: Test, tried: Tried | undefined): TestResult {
   if (tried === undefined) return { description, ok: false, why: ['the edge returned no result for this test'], fuel: 0 }
-  const why = [...endingFaults(expect, tried), ...besideFaults(expect, tried)]
+  const why = [...endingFaults(expect, tried), ...sideEffectFaults(expect, tried)]
   return { description, ok: why.length === 0, why, fuel: tried.fuel_used }
 }
 
@@ -123,15 +123,19 @@ function endingFaults({ output, error, ends }: Test['expect'], { outcome, output
   return output === undefined ? [] : differs('output', canonical(output), canonical(JSON.parse(text))) // the edge only accepts JSON as output
 }
 
-function besideFaults({ log, requests, kv, posts, fuel_at_most: most }: Test['expect'], tried: Tried): string[] {
+function sideEffectFaults({ log, requests, kv, posts, fuel_at_most: most }: Test['expect'], tried: Tried): string[] {
   const unanswered = tried.requests
     .filter(({ answered }) => !answered)
     .map(({ request }) => `no answer recorded under \`host.http\` for \`${request}\``)
   const wanted = requests?.map((one, index) => {
     const was = tried.requests[index]
     const headers = Object.fromEntries(Object.keys(one.headers ?? {}).map((name) => [name, was?.headers[name] ?? null]))
-    const told = { request: was?.request ?? 'nothing', ...(one.headers && { headers }), ...(one.body !== undefined && { body: was?.body }) }
-    return differs(`request ${index + 1}`, canonical(one), canonical(told))
+    const actual = {
+      request: was?.request ?? 'nothing',
+      ...(one.headers && { headers }),
+      ...(one.body !== undefined && { body: was?.body }),
+    }
+    return differs(`request ${index + 1}`, canonical(one), canonical(actual))
   })
   return [
     ...unanswered,
@@ -144,7 +148,7 @@ function besideFaults({ log, requests, kv, posts, fuel_at_most: most }: Test['ex
   ]
 }
 
-function summary(files: readonly { path: string; tests: readonly Told[] }[], paint: Paint, all: number, failed: number): string {
+function summary(files: readonly { path: string; tests: readonly TestResult[] }[], paint: Paint, all: number, failed: number): string {
   const lines = files.map(({ path, tests }) => {
     const good = tests.filter((one) => one.ok).length
     const bad = tests

@@ -1,5 +1,5 @@
-// Promise: on the command line, identical approvals are one line with their number, and an operator who
-// gives that number answers all of them.
+// Promise: on the command line, identical approvals are one line with their number, and an operator
+// who gives that number answers all of them.
 
 import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'

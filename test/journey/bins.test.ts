@@ -1,4 +1,5 @@
-// Promise: both commands can be started by their path alone, which needs a `#!` line; without one a shell would run them.
+// Promise: both commands can be started by their path alone, which needs a `#!` line; without one a
+// shell would run them.
 
 import { spawnSync } from 'node:child_process'
 import { dirname } from 'node:path'

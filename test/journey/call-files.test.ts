@@ -1,5 +1,5 @@
-// Promise: the command line uploads a call's input files by digest, and saves its input and output files
-// inside one folder, byte for byte, without overwriting a file or following a link.
+// Promise: the command line uploads a call's input files by digest, and saves its input and output
+// files inside one folder, byte for byte, without overwriting a file or following a link.
 
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'

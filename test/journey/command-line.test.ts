@@ -1,6 +1,6 @@
-// Promise: the command line can be trusted. Help lists exactly what exists, a slip is a usage error with
-// a suggestion, no key is accepted where others could read it or sent to another edge, and no output
-// of a tool controls the terminal.
+// Promise: the command line can be trusted. Help lists exactly what exists, a slip is a usage error
+// with a suggestion, no key is accepted where others could read it or sent to another edge, and no
+// output of a tool controls the terminal.
 
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -205,7 +205,10 @@ async function fakeEdge(value: unknown = CALL, status = 200): Promise<{ readonly
   return { url: `http://127.0.0.1:${port}`, seen }
 }
 
-/** Runs a command in a pseudo-terminal and returns what it shows. Not `spawnSync`: the edge is in this process. */
+/**
+ * Runs a command in a pseudo-terminal and returns what it shows. Not `spawnSync`: the edge is in
+ * this process.
+ */
 function terminal(command: string, env: Record<string, string>): Promise<string> {
   const child = spawn('/usr/bin/script', ['-qec', command, '/dev/null'], {
     env: { PATH: '/usr/bin:/bin', TERM: 'xterm', ...env },

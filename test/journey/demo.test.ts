@@ -1,5 +1,5 @@
-// Promise: `npm run demo` shows the whole story and ends with `verified`, whether or not a stack runs, and
-// leaves nothing behind.
+// Promise: `npm run demo` shows the whole story and ends with `verified`, whether or not a stack
+// runs, and leaves nothing behind.
 
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'

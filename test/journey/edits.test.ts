@@ -1,5 +1,5 @@
-// Promise: on the command line, an operator prints an approval's arguments, reduces them, previews the
-// change and approves exactly the changed call.
+// Promise: on the command line, an operator prints an approval's arguments, reduces them, previews
+// the change and approves exactly the changed call.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// Promise: with a running stack, the command line alone is enough to get to a verified call, an approved
-// one and a denied one, and to administer agents, operators, tools and workers.
+// Promise: with a running stack, the command line alone is enough to get to a verified call, an
+// approved one and a denied one, and to administer agents, operators, tools and workers.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
-// Promise: an operator, or a build, checks a folder of policies from a terminal: mistakes are shown with
-// file, line and column, failed cases with the expected and the actual decision, and the exit code
-// tells them apart from success.
+// Promise: an operator, or a build, checks a folder of policies from a terminal: mistakes are shown
+// with file, line and column, failed cases with the expected and the actual decision, and the exit
+// code tells them apart from success.
 
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

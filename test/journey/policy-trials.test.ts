@@ -1,11 +1,11 @@
-// Promise: an operator tries a folder of policies on past calls, and as a shadow on new calls, from a
-// terminal; a build learns from the exit code whether a decision changes.
+// Promise: an operator tries a folder of policies on past calls, and as a shadow on new calls, from
+// a terminal; a build learns from the exit code whether a decision changes.
 
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { tellsLittle } from '../../cli/policy-rehearsal.ts'
+import { inconclusiveBecause } from '../../cli/policy-rehearsal.ts'
 import { ROOT } from '../../infra/state.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { Ran } from '../support/countersign.ts'
@@ -49,7 +49,7 @@ test('a folder of policies is rehearsed on past calls; changed decisions are lis
   const { version: present } = JSON.parse((await policy('show', '--json')).out) as { version: number }
   const same = await policy('rehearse', String(present), '--limit', '20', '--json')
   // Most of the other tests' calls on this stack may belong to deleted agents.
-  expect(same).toMatchObject({ code: tellsLittle(JSON.parse(same.out)) === null ? 0 : 1, err: '' })
+  expect(same).toMatchObject({ code: inconclusiveBecause(JSON.parse(same.out)) === null ? 0 : 1, err: '' })
 })
 
 test.each([
@@ -62,8 +62,8 @@ test.each([
     /^11 of 20 calls/,
   ],
 ])('a rehearsal of %s says whether it is conclusive', (_what, rehearsal, why) => {
-  if (why === null) expect(tellsLittle(rehearsal)).toBeNull()
-  else expect(tellsLittle(rehearsal)).toMatch(why)
+  if (why === null) expect(inconclusiveBecause(rehearsal)).toBeNull()
+  else expect(inconclusiveBecause(rehearsal)).toMatch(why)
 })
 
 test('a shadow version is listed as such and reports the calls that it would have decided differently', async () => {

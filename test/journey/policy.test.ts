@@ -1,5 +1,6 @@
-// Promise: an operator changes policy from a folder of files, sees what a change does before and after it
-// is in force, rolls it back with one command, and never overwrites the change of a colleague.
+// Promise: an operator changes policy from a folder of files, sees what a change does before and
+// after it is in force, rolls it back with one command, and never overwrites the change of a
+// colleague.
 
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
-// Promise: the next commands that `skill new` prints work as printed, in the same folder, whatever the new
-// folder contains. They never fetch `countersign` from a package registry, where the owner of that name
-// could run code on authors' machines.
+// Promise: the next commands that `skill new` prints work as printed, in the same folder, whatever
+// the new folder contains. They never fetch `countersign` from a package registry, where the owner
+// of that name could run code on authors' machines.
 
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// Promise: the examples in skills/ build, pass their type checks and tests, and run as described: one
-// computes, one reads from a host that its manifest names, one is compiled from AssemblyScript.
+// Promise: the examples in skills/ build, pass their type checks and tests, and run as described:
+// one computes, one reads from a host that its manifest names, one is compiled from AssemblyScript.
 
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
-// Promise: an author gets from nothing to a verified call of their own skill with the command line alone,
-// well within five minutes: create, build, test, publish, enable by another operator, call, verify; and
-// replace, roll back and revoke it.
+// Promise: an author gets from nothing to a verified call of their own skill with the command line
+// alone, well within five minutes: create, build, test, publish, enable by another operator, call,
+// verify; and replace, roll back and revoke it.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// Promise: on the command line, an operator sees what a standing answer would cover, gives it for the
-// session or for a time, finds it in the list and revokes it.
+// Promise: on the command line, an operator sees what a standing answer would cover, gives it for
+// the session or for a time, finds it in the list and revokes it.
 
 import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'

@@ -1,5 +1,6 @@
-// Promise: `npm start` is all it takes. It prints a command for a first call that works as printed, shows
-// each call, stops everything on Ctrl-C without a trace, and a second start has all state of the first.
+// Promise: `npm start` is all it takes. It prints a command for a first call that works as printed,
+// shows each call, stops everything on Ctrl-C without a trace, and a second start has all state of
+// the first.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// Promise: on the command line, the operator of the installation creates, limits, suspends, resumes and
-// deletes a tenant, and its first operator works with the key that was shown once.
+// Promise: on the command line, the operator of the installation creates, limits, suspends, resumes
+// and deletes a tenant, and its first operator works with the key that was shown once.
 
 import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'

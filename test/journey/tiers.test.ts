@@ -1,5 +1,5 @@
-// Promise: files that a tier C call leaves are never run as the worker's user. Only tier C calls of a run
-// share a folder; each tier B call gets a new home, temporary folder and working directory.
+// Promise: files that a tier C call leaves are never run as the worker's user. Only tier C calls of
+// a run share a folder; each tier B call gets a new home, temporary folder and working directory.
 
 import { expect, test } from 'vitest'
 import { Desk, granted, refusal, toolSpec } from '../support/desk.ts'
@@ -8,7 +8,9 @@ import { sharedStack } from '../support/stack.ts'
 const desk = new Desk('tiers', sharedStack())
 const agent = await desk.agent({ pool: 'default', groups: ['worker-host-access'] })
 
-/** Plants modules where Python looks first: in its user's folder and in the folder where it starts. */
+/**
+ * Plants modules where Python looks first: in its user's folder and in the folder where it starts.
+ */
 const PLANT = `
 at=$(python3 -c "import sys; print('.local/lib/python%d.%d/site-packages' % sys.version_info[:2])")
 mkdir -p "$at" && cat > "$at/usercustomize.py" && cp "$at/usercustomize.py" platform.py && ls`

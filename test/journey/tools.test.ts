@@ -1,4 +1,5 @@
-// Promise: the tools that come with `npm start` do what their descriptions say, within the limits given there.
+// Promise: the tools that come with `npm start` do what their descriptions say, within the limits
+// given there.
 
 import { beforeAll, expect, test } from 'vitest'
 import { bearer, type Client, client } from '../../shared/client.ts'

@@ -1,5 +1,5 @@
-// Promise: offline, `countersign verify` prints `verified` and exits with 0 for genuine evidence, and
-// exits with 1 and a reason for everything else.
+// Promise: offline, `countersign verify` prints `verified` and exits with 0 for genuine evidence,
+// and exits with 1 and a reason for everything else.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

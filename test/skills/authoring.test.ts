@@ -1,6 +1,6 @@
-// Promise: the author of a skill learns what is wrong and where, in every language with a template. A
-// package is the same bytes wherever it is built and says what it is made of, and a key that others
-// could read signs nothing.
+// Promise: the author of a skill learns what is wrong and where, in every language with a template.
+// A package is the same bytes wherever it is built and says what it is made of, and a key that
+// others could read signs nothing.
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'

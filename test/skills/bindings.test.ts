@@ -1,5 +1,5 @@
-// Promise: in each language with a template, the bindings reach every function of the world with the same
-// arguments and results, errors of hosts included.
+// Promise: in each language with a template, the bindings reach every function of the world with
+// the same arguments and results, errors of hosts included.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,8 +1,9 @@
-// Promise: JavaScript runs as a skill. It builds to the same bytes each time, imports only the granted
-// capabilities and no system interface, uses the world's functions as modules, and errors name their place.
+// Promise: JavaScript runs as a skill. It builds to the same bytes each time, imports only the
+// granted capabilities and no system interface, uses the world's functions as modules, and errors
+// name their place.
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { fromJavaScript } from '../../cli/skills/javascript/build.ts'
+import { compileJavaScript } from '../../cli/skills/javascript/build.ts'
 import { readComponent } from '../../edge/skills/component.ts'
 import { meter } from '../../edge/skills/meter.ts'
 import { sha256 } from '../../shared/json.ts'
@@ -59,7 +60,7 @@ describe('what is built', () => {
     const sources = [HELLO, HELLO, HELLO.replace('Hello', 'Hallo')]
     const digests: string[] = []
     for (const source of sources) {
-      const code = await fromJavaScript('skill.js', { named: (_, name) => name, placeOf: () => 'skill.js', source: () => source }, ['log'])
+      const code = await compileJavaScript('skill.js', { resolve: (_, name) => name, placeOf: () => 'skill.js', source: () => source }, ['log'])
       digests.push(code.ok ? sha256(code.value) : code.error)
     }
     expect(digests[1]).toBe(digests[0])

@@ -1,6 +1,6 @@
 // Skills in JavaScript for tests and figures, made by what authors make them with: one build a text and process.
 
-import { fromJavaScript } from '../../cli/skills/javascript/build.ts'
+import { compileJavaScript } from '../../cli/skills/javascript/build.ts'
 import type { SkillCapability } from '../../shared/plan.ts'
 
 const built = new Map<string, Promise<Uint8Array>>()
@@ -17,7 +17,7 @@ async function build(source: string, granted: readonly SkillCapability[]): Promi
   const nothingElse = (importer: string, specifier: string): never => {
     throw new Error(`\`${importer}\` imports \`${specifier}\`, and is alone`)
   }
-  const component = await fromJavaScript('skill.js', { named: nothingElse, source: () => source, placeOf: (importer) => importer }, granted)
+  const component = await compileJavaScript('skill.js', { resolve: nothingElse, source: () => source, placeOf: (importer) => importer }, granted)
   if (!component.ok) throw new Error(component.error)
   return component.value
 }

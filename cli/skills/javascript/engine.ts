@@ -1,6 +1,6 @@
-// Runs QuickJS while a skill is built: evaluates the prelude and the author's modules in a new instance
-// and takes a snapshot of its memory. Clock and randomness are fixed, so that the same sources give the
-// same image, byte for byte.
+// Runs QuickJS while a skill is built: evaluates the prelude and the author's modules in a new
+// instance and takes a snapshot of its memory. Clock and randomness are fixed, so that the same
+// sources give the same image, byte for byte.
 
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -14,25 +14,25 @@ import type { Snapshot } from './image.ts'
 
 export type Modules = {
   /** Resolves `specifier` in `importer` to a module name; throws `Unfit` if it can't. */
-  readonly named: (importer: string, specifier: string) => string
+  readonly resolve: (importer: string, specifier: string) => string
   readonly source: (name: string) => string
   /** The file, line and column of the import. */
   readonly placeOf: (importer: string, specifier: string) => string
 }
-export type Evaluated = { readonly snapshot: Snapshot; readonly at: Addresses }
+export type EvaluatedModules = { readonly snapshot: Snapshot; readonly at: Addresses }
 
 const WORLD = 'countersign:skill'
 /** Less than the isolate's stack, so that deep recursion is a JavaScript error and not a trap. */
 const STACK_BYTES = 256 * 1024
 /** A fault in the author's sources, as one sentence. `evaluated` returns it as its error. */
-export class Unfit extends Error {}
+export class SourceError extends Error {}
 
 const isWorld = (specifier: string): boolean => specifier.startsWith(`${WORLD}/`)
 const grantedAs = (specifier: string, granted: readonly SkillCapability[]): SkillCapability | undefined =>
   granted.find((capability) => specifier === `${WORLD}/${capability}`)
 
 /** A WASI host whose clock stays at zero and whose random bytes are zeros. */
-const still = (memory: { readonly buffer: ArrayBuffer }) => ({
+const deterministicWasi = (memory: { readonly buffer: ArrayBuffer }) => ({
   clock_time_get(_clock: number, _precision: bigint, at: number): number {
     new DataView(memory.buffer).setBigUint64(at, 0n, true)
     return 0
@@ -46,38 +46,45 @@ const still = (memory: { readonly buffer: ArrayBuffer }) => ({
 /** The engine's module from its npm package. */
 export const engineModule = (): Uint8Array => readFileSync(createRequire(import.meta.url).resolve('quickjs-wasi/quickjs.wasm'))
 
-/** Evaluates `main` and everything that it imports. The error is one sentence for the author, with its place. */
-export async function evaluated(main: string, modules: Modules, granted: readonly SkillCapability[]): Promise<Result<Evaluated, string>> {
+/**
+ * Evaluates `main` and everything that it imports. The error is one sentence for the author, with
+ * its place.
+ */
+export async function evaluate(
+  main: string,
+  modules: Modules,
+  granted: readonly SkillCapability[],
+): Promise<Result<EvaluatedModules, string>> {
   const vm = await QuickJS.create({
     wasm: new Uint8Array(engineModule()),
-    wasi: still,
+    wasi: deterministicWasi,
     timezoneOffset: 0,
     maxStackSize: STACK_BYTES,
     moduleLoader: {
       normalize: (importer: string, specifier: string) => {
-        if (!isWorld(specifier)) return modules.named(importer, specifier)
+        if (!isWorld(specifier)) return modules.resolve(importer, specifier)
         if (grantedAs(specifier, granted) !== undefined) return specifier
-        throw new Unfit(`${modules.placeOf(importer, specifier)}: ${notGranted(specifier)}`)
+        throw new SourceError(`${modules.placeOf(importer, specifier)}: ${notGranted(specifier)}`)
       },
       load: (name: string) => (isWorld(name) ? worldModule(name, granted) : modules.source(name)),
     },
   })
   try {
-    return ok(await imaged(vm, main, modules, granted))
+    return ok(await takeImage(vm, main, modules, granted))
   } catch (thrown) {
-    if (thrown instanceof JSException) return err(told(thrown))
-    if (thrown instanceof Unfit) return err(thrown.message)
+    if (thrown instanceof JSException) return err(errorText(thrown))
+    if (thrown instanceof SourceError) return err(thrown.message)
     throw thrown
   }
 }
 
-async function imaged(vm: QuickJS, main: string, modules: Modules, granted: readonly SkillCapability[]): Promise<Evaluated> {
-  const prelude = await moduleOf(vm, 'prelude.js', readFileSync(join(import.meta.dirname, 'prelude.js'), 'utf8'))
+async function takeImage(vm: QuickJS, main: string, modules: Modules, granted: readonly SkillCapability[]): Promise<EvaluatedModules> {
+  const prelude = await evaluateModule(vm, 'prelude.js', readFileSync(join(import.meta.dirname, 'prelude.js'), 'utf8'))
   const of = (object: JSValueHandle, name: string): JSValueHandle => vm.getProp(object, vm.newString(name))
   const lists = [granted, importsOf(granted)].map((list) => vm.hostToHandle(list))
   const symbol = vm.newSymbolFor(WORLD)
-  vm.setProp(vm.global, symbol, vm.callFunction(of(prelude, 'begin'), vm.undefined, natives(vm), ...lists))
-  const namespace = await moduleOf(vm, main, modules.source(main))
+  vm.setProp(vm.global, symbol, vm.callFunction(of(prelude, 'begin'), vm.undefined, buildTimeNatives(vm), ...lists))
+  const namespace = await evaluateModule(vm, main, modules.source(main))
   vm.setProp(vm.global, symbol, vm.undefined)
   const entry = vm.callFunction(of(prelude, 'entry'), vm.undefined, namespace)
   const [run, end] = [vm.exportHandle(of(entry, 'run')), vm.exportHandle(of(entry, 'end'))]
@@ -88,17 +95,19 @@ async function imaged(vm: QuickJS, main: string, modules: Modules, granted: read
 }
 
 /** Evaluates a module with everything that it imports, and returns its exports. */
-async function moduleOf(vm: QuickJS, name: string, source: string): Promise<JSValueHandle> {
+async function evaluateModule(vm: QuickJS, name: string, source: string): Promise<JSValueHandle> {
   const evaluating = vm.evalCode(source, name, EvalFlags.TYPE_MODULE)
   vm.executePendingJobs()
   const settled = await Promise.race([vm.resolvePromise(evaluating), 'pending' as const])
-  if (settled === 'pending') throw new Unfit(`\`${name}\` awaits a promise that never settles while the skill is built`)
+  if (settled === 'pending') throw new SourceError(`\`${name}\` awaits a promise that never settles while the skill is built`)
   if ('error' in settled) throw new JSException(settled.error)
   return settled.value
 }
 
-/** The native functions of the prelude. While a skill is built, the ones that call the host throw. */
-function natives(vm: QuickJS): JSValueHandle {
+/**
+ * The native functions of the prelude. While a skill is built, the ones that call the host throw.
+ */
+function buildTimeNatives(vm: QuickJS): JSValueHandle {
   const nobody: HostFunction = () => {
     throw new Error('the host can’t be called while the skill is built')
   }
@@ -133,11 +142,14 @@ function notGranted(name: string): string {
 }
 
 /** Stack frames with these names are the host's, not the author's. */
-const OURS = /^(?:file:|node:|\/)/
+const HOST_FILES = /^(?:file:|node:|\/)/
 
-/** The engine's message with the author's topmost stack frame. Our own errors already contain their place. */
-function told({ name, message, stack }: JSException): string {
+/**
+ * The engine's message with the author's topmost stack frame. Our own errors already contain their
+ * place.
+ */
+function errorText({ name, message, stack }: JSException): string {
   const places = [...(stack ?? '').matchAll(/([^()\s]+:\d+(?::\d+)?)\)?$/gm)].map(([, one = '']) => one)
-  const place = places.find((one) => !OURS.test(one))
+  const place = places.find((one) => !HOST_FILES.test(one))
   return `${place === undefined ? '' : `${place}: `}${name === 'Error' ? '' : `${name}: `}${message}`
 }

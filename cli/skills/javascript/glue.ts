@@ -1,11 +1,15 @@
-// The adapter module between a skill's JavaScript engine and the world, as WebAssembly text: it exports
-// `run`, and passes calls of the prelude to the granted interfaces by the canonical ABI. It is generated
-// for one memory image, whose addresses it contains. It rarely frees memory, because an instance lives
-// for one call. Also here: stubs for the WASI imports of the engine, which a skill does not get.
+// The adapter module between a skill's JavaScript engine and the world, as WebAssembly text: it
+// exports `run`, and passes calls of the prelude to the granted interfaces by the canonical ABI. It
+// is generated for one memory image, whose addresses it contains. It rarely frees memory, because
+// an instance lives for one call. Also here: stubs for the WASI imports of the engine, which a
+// skill does not get.
 
 import type { SkillCapability } from '../../../shared/plan.ts'
 
-/** The world's functions and how many words each takes. Only `clock.now` returns its result as a value. */
+/**
+ * The world's functions and how many words each takes. Only `clock.now` returns its result as a
+ * value.
+ */
 const FUNCTIONS = [
   { of: 'log', name: 'write', words: 4 },
   { of: 'clock', name: 'now', words: 0 },
@@ -20,9 +24,9 @@ const FUNCTIONS = [
 ] as const satisfies readonly { of: SkillCapability; name: string; words: number }[]
 
 /** The granted functions; the adapter calls them by their index in this list. */
-export const importsOf = (granted: readonly SkillCapability[]): string[] => those(granted).map(({ of, name }) => `${of}.${name}`)
+export const importsOf = (granted: readonly SkillCapability[]): string[] => grantedFunctions(granted).map(({ of, name }) => `${of}.${name}`)
 
-const those = (granted: readonly SkillCapability[]) => FUNCTIONS.filter(({ of }) => granted.includes(of))
+const grantedFunctions = (granted: readonly SkillCapability[]) => FUNCTIONS.filter(({ of }) => granted.includes(of))
 
 /** The one-letter names under which the engine calls the prelude's native functions. */
 export const NATIVE = { utf8: 'u', text: 't', address: 'a', take: 'k', call: 'c' } as const
@@ -53,10 +57,10 @@ const ENGINE = {
   realloc: '(param i32 i32) (result i32)',
   free: '(param i32)',
 } as const
-export const USED_OF_ENGINE: readonly string[] = ['memory', ...Object.keys(ENGINE)]
+export const ENGINE_EXPORTS: readonly string[] = ['memory', ...Object.keys(ENGINE)]
 
-export function glue(granted: readonly SkillCapability[], at: Addresses): string {
-  const functions = those(granted)
+export function canonicalAbiWat(granted: readonly SkillCapability[], at: Addresses): string {
+  const functions = grantedFunctions(granted)
   const given = (count: number): string =>
     Array.from({ length: count }, (_, index) => `(i32.load offset=${index * 4} (local.get $at))`).join(' ')
   const asked = functions.map(({ words }, index) =>

@@ -1,5 +1,5 @@
-// Writes the memory of a running engine into the engine's module as data, and drops unused exports. So
-// the skill's code is parsed and evaluated once, at build time. Pure.
+// Writes the memory of a running engine into the engine's module as data, and drops unused exports.
+// So the skill's code is parsed and evaluated once, at build time. Pure.
 
 import { Bytes, Writer } from '../../../shared/wasm-bytes.ts'
 
@@ -23,24 +23,27 @@ export function withImage(engine: Uint8Array, { memory, stack }: Snapshot, used:
     const id = all.u8()
     const part = all.part(all.u32())
     if (id === SECTION.start) throw new Error('the engine’s module has a start section, which `withImage` does not support')
-    if (id === SECTION.global) onlyStack(part, stack)
+    if (id === SECTION.global) checkOnlyStackGlobal(part, stack)
     if (id === SECTION.custom || id === SECTION.dataCount) continue
     if (id === SECTION.memory) section(id, new Writer().u8(1, 0).u32(memory.byteLength / PAGE_BYTES))
-    else if (id === SECTION.export) section(id, exported(engine, part, used))
-    else if (id === SECTION.data) section(id, pieces(memory, stack))
+    else if (id === SECTION.export) section(id, usedExports(engine, part, used))
+    else if (id === SECTION.data) section(id, dataSegments(memory, stack))
     else section(id, new Writer().raw(engine.subarray(part.at, part.end)))
   }
   return out.bytes().slice()
 }
 
-/** Fails unless the stack pointer is the engine's only global, because a snapshot of the memory has no other. */
-function onlyStack(globals: Bytes, stack: number): void {
+/**
+ * Fails unless the stack pointer is the engine's only global, because a snapshot of the memory has
+ * no other.
+ */
+function checkOnlyStackGlobal(globals: Bytes, stack: number): void {
   const expected = new Writer().u8(1, I32, MUTABLE, I32_CONST).s64(stack).u8(END).bytes()
   if (Buffer.compare(globals.slice(globals.at, globals.end), expected) !== 0)
     throw new Error('the engine’s module has other globals than the stack pointer, which the memory image does not capture')
 }
 
-function exported(engine: Uint8Array, section: Bytes, used: readonly string[]): Writer {
+function usedExports(engine: Uint8Array, section: Bytes, used: readonly string[]): Writer {
   const kept: Uint8Array[] = []
   const names = new Set<string>()
   section.times(() => {
@@ -61,7 +64,7 @@ function exported(engine: Uint8Array, section: Bytes, used: readonly string[]): 
 }
 
 /** The data section: one segment per run of non-zero bytes. */
-function pieces(memory: Uint8Array, stack: number): Writer {
+function dataSegments(memory: Uint8Array, stack: number): Writer {
   const found: { from: number; to: number }[] = []
   for (let at = stack; at < memory.length; at++) {
     if (memory[at] === 0) continue

@@ -1,6 +1,7 @@
-// The module that the engine evaluates before the author's: the world's interfaces, built on the five
-// native functions of canonical-abi-wat.ts; the console, Date and TextEncoder that authors expect; and
-// the entry point `run`. It is part of every JavaScript skill's component and runs nowhere else.
+// The module that the engine evaluates before the author's: the world's interfaces, built on the
+// five native functions of canonical-abi-wat.ts; the console, Date and TextEncoder that authors
+// expect; and the entry point `run`. It is part of every JavaScript skill's component and runs
+// nowhere else.
 
 const SystemDate = Date
 /** Parameters and results of a native call, in words of the canonical ABI. */
@@ -83,7 +84,10 @@ function bytesOf(value) {
   throw new TypeError('bytes must be a Uint8Array')
 }
 
-/** Calls a function of the world. Strings and bytes go by address and length and stay alive during the call. */
+/**
+ * Calls a function of the world. Strings and bytes go by address and length and stay alive during
+ * the call.
+ */
 function ask(name, method, ...values) {
   if (!granted.includes(name)) throw new Error(`\`${name}\` is not under [capabilities] in skill.toml`)
   if (!running)
