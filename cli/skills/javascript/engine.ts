@@ -13,7 +13,7 @@ import { type Addresses, importsOf, NATIVE } from './glue.ts'
 import type { Snapshot } from './image.ts'
 
 export type Modules = {
-  /** Resolves `specifier` in `importer` to a module name; throws `Unfit` if it can't. */
+  /** Resolves `specifier` in `importer` to a module name; throws `SourceError` if it can't. */
   readonly resolve: (importer: string, specifier: string) => string
   readonly source: (name: string) => string
   /** The file, line and column of the import. */
@@ -24,7 +24,7 @@ export type EvaluatedModules = { readonly snapshot: Snapshot; readonly at: Addre
 const WORLD = 'countersign:skill'
 /** Less than the isolate's stack, so that deep recursion is a JavaScript error and not a trap. */
 const STACK_BYTES = 256 * 1024
-/** A fault in the author's sources, as one sentence. `evaluated` returns it as its error. */
+/** A fault in the author's sources, as one sentence. `evaluate` returns it as its error. */
 export class SourceError extends Error {}
 
 const isWorld = (specifier: string): boolean => specifier.startsWith(`${WORLD}/`)
