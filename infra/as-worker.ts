@@ -26,13 +26,13 @@ export function asWorker<Name extends string>(
   folders: Readonly<Record<Name, string>>,
   command: (at: Readonly<Record<Name, string>>) => readonly string[],
 ): string[] {
-  return started(user, folders, command, true)
+  return argvFor(user, folders, command, true)
 }
 
 /** The same without a delegated cgroup, as on a host that delegates none. */
-export const asWorkerAlone: typeof asWorker = (user, folders, command) => started(user, folders, command, false)
+export const asWorkerAlone: typeof asWorker = (user, folders, command) => argvFor(user, folders, command, false)
 
-function started<Name extends string>(
+function argvFor<Name extends string>(
   user: User,
   folders: Readonly<Record<Name, string>>,
   command: (at: Readonly<Record<Name, string>>) => readonly string[],
@@ -57,7 +57,7 @@ type Entry = {
 function enter({ user, binds, delegated, argv }: Entry): void {
   execFileSync(MOUNT, ['-t', 'tmpfs', '-o', 'mode=0755,size=1m,nosuid,nodev', 'countersign', STAGE])
   for (const [from, to] of binds) {
-    if (opensTo(from, user)) bindFolder(from, to)
+    if (canEnter(from, user)) bindFolder(from, to)
     else bindEntries(from, to)
   }
   if (delegated) delegate(user)
@@ -66,7 +66,7 @@ function enter({ user, binds, delegated, argv }: Entry): void {
   process.execve?.(SETPRIV, [SETPRIV, ...drop, '--', ...argv])
 }
 
-function opensTo(folder: string, { uid }: User): boolean {
+function canEnter(folder: string, { uid }: User): boolean {
   const { mode, uid: owner } = statSync(folder)
   return owner === uid || (mode & 0o005) === 0o005
 }

@@ -12,20 +12,23 @@ const source = createRequire(import.meta.url).resolve('@bytecodealliance/jco-tra
 const folder = join(ROOT, 'node_modules/.cache/countersign/bindgen')
 const imports: string[] = []
 const text = readFileSync(source, 'utf8')
-  .replace(/const (module\d+) = (?:fetchCompile\(new URL\('\.\/([\w.-]+)', import\.meta\.url\)\)|base64Compile\('([\w+/=]+)'\));/g, lifted)
   .replace(
-    ...once(
+    /const (module\d+) = (?:fetchCompile\(new URL\('\.\/([\w.-]+)', import\.meta\.url\)\)|base64Compile\('([\w+/=]+)'\));/g,
+    liftModule,
+  )
+  .replace(
+    ...replacement(
       'const instantiateCore = WebAssembly.instantiate;',
       'const instantiateCore = (module, imports) => new WebAssembly.Instance(module, imports);',
     ),
   )
-  .replace(...once('export const $init = (() => {', 'export const start = () => {'))
+  .replace(...replacement('export const $init = (() => {', 'export const start = () => {'))
   .replace(/(return promise \|\| maybeSyncReturn;\n\})\)\(\);\n\nexport \{/, '$1;\n\nexport {')
 
 mkdirSync(folder, { recursive: true })
-writeFileSync(join(folder, 'bindgen.js'), `${imports.join('')}${expected(text)}`)
+writeFileSync(join(folder, 'bindgen.js'), `${imports.join('')}${checkPatched(text)}`)
 
-function lifted(_: string, name: string, file: string | undefined, base64: string | undefined): string {
+function liftModule(_: string, name: string, file: string | undefined, base64: string | undefined): string {
   const bytes = file === undefined ? Buffer.from(base64 ?? '', 'base64') : readFileSync(join(dirname(source), file))
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, `${name}.wasm`), bytes)
@@ -33,14 +36,14 @@ function lifted(_: string, name: string, file: string | undefined, base64: strin
   return ''
 }
 
-function once(from: string, to: string): [string, () => string] {
+function replacement(from: string, to: string): [string, () => string] {
   return [from, () => to]
 }
 
 /**
  * Fails if a replacement did not apply: then a new version of the package must be looked at first.
  */
-function expected(changed: string): string {
+function checkPatched(changed: string): string {
   const stale = ['fetchCompile(new', "base64Compile('", '$init =', 'WebAssembly.instantiate;', '})();\n\nexport'].find((left) =>
     changed.includes(left),
   )

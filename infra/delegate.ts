@@ -10,7 +10,7 @@ import { hasControllers, ownTree, processesIn } from '../worker/sandbox/delegati
 
 const OURS = /^countersign-[0-9]+-[0-9a-f]{8}(?:-([0-9]+))?$/
 /** The initial PID namespace, which sees all processes (linux/proc_ns.h, PROC_PID_INIT_INO). */
-const FIRST = '4026531836'
+const INITIAL_PID_NAMESPACE = '4026531836'
 /** The files of a group that its owner must be able to write. */
 const FILES = ['cgroup.procs', 'cgroup.threads', 'cgroup.subtree_control', 'tasks']
 /**
@@ -51,7 +51,7 @@ export function removeDelegated(): string[] {
   const here = ownNamespace()
   const isSeen = (name: string): boolean => {
     const [named, namespace] = OURS.exec(name) ?? []
-    return named !== undefined && (here === FIRST || here === namespace)
+    return named !== undefined && (here === INITIAL_PID_NAMESPACE || here === namespace)
   }
   return parents().flatMap((parent) =>
     readdirSync(parent)
@@ -61,7 +61,7 @@ export function removeDelegated(): string[] {
   )
 }
 
-const within = (folder: string): string[] => {
+const childGroups = (folder: string): string[] => {
   try {
     return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [join(folder, entry.name)] : []))
   } catch {
@@ -71,7 +71,7 @@ const within = (folder: string): string[] => {
 
 function isEmpty(folder: string): boolean {
   try {
-    return processesIn(folder).length === 0 && within(folder).every(isEmpty)
+    return processesIn(folder).length === 0 && childGroups(folder).every(isEmpty)
   } catch {
     return true
   }
@@ -79,7 +79,7 @@ function isEmpty(folder: string): boolean {
 
 function removed(folder: string): boolean {
   try {
-    for (const inner of within(folder)) removed(inner)
+    for (const inner of childGroups(folder)) removed(inner)
     rmdirSync(folder)
     return true
   } catch {

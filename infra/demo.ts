@@ -24,7 +24,7 @@ function check(condition: boolean, expected: string): asserts condition {
 }
 
 const title = (text: string): void => console.log(`\n${bold(text)}\n`)
-const tell = (text: string): void => console.log(`# ${text}`)
+const explain = (text: string): void => console.log(`# ${text}`)
 const coloured = (line: string): string => line.replace(/^verified$/, good).replace(/^NOT VERIFIED$|^ {2}FAIL/, bad)
 const print = (text: string): void =>
   console.log(
@@ -39,10 +39,13 @@ const print = (text: string): void =>
  * The state folder of the stack and a folder for files. `own`: the demo started the stack and
  * removes it at the end.
  */
-type Place = { readonly state: string; readonly folder: string; readonly own: boolean; readonly key?: string }
+type DemoStack = { readonly state: string; readonly folder: string; readonly own: boolean; readonly key?: string }
 
 /** Runs `countersign …` and prints the command and its output. */
-function countersign({ state, folder, key }: Place, ...args: readonly string[]): { readonly code: number | null; readonly out: string } {
+function countersign(
+  { state, folder, key }: DemoStack,
+  ...args: readonly string[]
+): { readonly code: number | null; readonly out: string } {
   console.log(bold(`$ countersign ${args.map((arg) => (/[^\w./:=-]/.test(arg) ? `'${arg}'` : arg)).join(' ')}`))
   const ran = spawnSync(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
     cwd: folder,
@@ -60,43 +63,43 @@ function countersign({ state, folder, key }: Place, ...args: readonly string[]):
   return { code: ran.status, out }
 }
 
-function found(text: string, pattern: RegExp, what: string): string {
+function match(text: string, pattern: RegExp, what: string): string {
   const [, first] = pattern.exec(text) ?? []
   check(first !== undefined, what)
   return first
 }
-const callIn = (text: string): string => found(text, /\b(call_[0-9A-Z]{26}_\d+)/, 'the id of a call')
+const callIn = (text: string): string => match(text, /\b(call_[0-9A-Z]{26}_\d+)/, 'the id of a call')
 
-function harmless(place: Place): void {
+function harmless(demo: DemoStack): void {
   title('1  A harmless call: policy allows it, it runs in a sandbox and is attested')
-  const { code, out } = countersign(place, 'call', 'text.stats', '--args', '{"text":"who signs, answers\\n"}')
+  const { code, out } = countersign(demo, 'call', 'text.stats', '--args', '{"text":"who signs, answers\\n"}')
   check(code === 0 && out.startsWith('succeeded') && /decided +allow/.test(out) && /attested +att_/.test(out), 'a call that succeeded')
 }
 
-async function sensitive(place: Place): Promise<void> {
+async function sensitive(demo: DemoStack): Promise<void> {
   title('2  A sensitive call: it waits for an approval, runs in tier C, and its attestation is verified offline')
-  const asked = countersign(place, 'call', 'process.run', '--args', '{"command":"sha256sum","args":["/usr/bin/env"]}')
+  const asked = countersign(demo, 'call', 'process.run', '--args', '{"command":"sha256sum","args":["/usr/bin/env"]}')
   check(asked.code === 0 && asked.out.startsWith('awaiting_approval'), 'a call that waits for approval')
   const call = callIn(asked.out)
 
-  tell('this is what the operator sees; only the operator gets the link, never the agent')
-  const card = countersign(place, 'approvals', 'show', call.replace('call_', 'apr_'))
-  await answerOnPage(found(card.out, /link +(http\S+)/, 'a link'))
+  explain('this is what the operator sees; only the operator gets the link, never the agent')
+  const card = countersign(demo, 'approvals', 'show', call.replace('call_', 'apr_'))
+  await answerOnPage(match(card.out, /link +(http\S+)/, 'a link'))
 
-  const ended = countersign(place, 'calls', 'show', call, '--wait', '30')
+  const ended = countersign(demo, 'calls', 'show', call, '--wait', '30')
   check(ended.code === 0 && ended.out.startsWith('succeeded') && /[0-9a-f]{64} {2}\/usr\/bin\/env/.test(ended.out), 'a digest as output')
-  countersign(place, 'attestation', call, '-o', 'bundle.json')
-  countersign(place, 'keys', '-o', 'keys.json')
-  tell('verification needs only these two files, and no network')
-  const verified = countersign(place, 'verify', 'bundle.json', '--keys', 'keys.json')
+  countersign(demo, 'attestation', call, '-o', 'bundle.json')
+  countersign(demo, 'keys', '-o', 'keys.json')
+  explain('verification needs only these two files, and no network')
+  const verified = countersign(demo, 'verify', 'bundle.json', '--keys', 'keys.json')
   check(verified.code === 0 && /^verified$/m.test(verified.out), 'a verified attestation')
 
-  const bytes = readFileSync(join(place.folder, 'bundle.json'))
+  const bytes = readFileSync(join(demo.folder, 'bundle.json'))
   const at = bytes.indexOf('/usr/bin/env') + '/usr/bin/en'.length
   bytes[at] = (bytes[at] ?? 0) ^ 1
-  writeFileSync(join(place.folder, 'forged.json'), bytes)
-  tell(`the same bundle with one bit changed: at byte ${at}, /usr/bin/env becomes /usr/bin/enw`)
-  const forged = countersign(place, 'verify', 'forged.json', '--keys', 'keys.json')
+  writeFileSync(join(demo.folder, 'forged.json'), bytes)
+  explain(`the same bundle with one bit changed: at byte ${at}, /usr/bin/env becomes /usr/bin/enw`)
+  const forged = countersign(demo, 'verify', 'forged.json', '--keys', 'keys.json')
   check(forged.code === 1 && /^NOT VERIFIED$/m.test(forged.out), 'a forgery that is refused')
 }
 
@@ -105,7 +108,7 @@ async function answerOnPage(url: string): Promise<void> {
   console.log(bold(`> GET ${url}`))
   const shown = await fetch(url, { signal: AbortSignal.timeout(HTTP_MS) })
   const page = await shown.text()
-  const heading = found(page, /<h1>([^<]+)<\/h1>/, 'a page with a heading')
+  const heading = match(page, /<h1>([^<]+)<\/h1>/, 'a page with a heading')
   const buttons = [...page.matchAll(/<button(?![^>]* (?:hidden|tabindex))[^>]*name="decision"[^>]*>\s*([^<]+?)\s*</g)].map(
     ([, label]) => `[${label}]`,
   )
@@ -115,7 +118,7 @@ async function answerOnPage(url: string): Promise<void> {
   const form = new URLSearchParams({
     decision: 'approve',
     reason: 'the demo says so',
-    nonce: found(page, /name="nonce" value="([^"]+)"/, 'a nonce in the form'),
+    nonce: match(page, /name="nonce" value="([^"]+)"/, 'a nonce in the form'),
   })
   const { origin } = new URL(url)
   console.log(bold(`> POST ${url}`))
@@ -127,23 +130,23 @@ async function answerOnPage(url: string): Promise<void> {
     signal: AbortSignal.timeout(HTTP_MS),
   })
   const outcome = await answered.text()
-  const how = found(outcome, /role="status"><h1>([^<]+)/, 'a page that shows the answer')
-  print(`${answered.status} ${how} · ${found(outcome, /by <strong>([^<]+)/, 'a page that shows who answered')}`)
+  const how = match(outcome, /role="status"><h1>([^<]+)/, 'a page that shows the answer')
+  print(`${answered.status} ${how} · ${match(outcome, /by <strong>([^<]+)/, 'a page that shows who answered')}`)
   check(answered.ok, 'an accepted answer')
 }
 
-function standing(place: Place): void {
+function standing(demo: DemoStack): void {
   title('3  A standing approval: given for the session, it also covers the second call; revoked, it covers none')
   const digestOf = (file: string, ...more: string[]) =>
-    countersign(place, 'call', 'process.run', '--args', JSON.stringify({ command: 'sha256sum', args: [file] }), ...more)
+    countersign(demo, 'call', 'process.run', '--args', JSON.stringify({ command: 'sha256sum', args: [file] }), ...more)
   const first = digestOf('/usr/bin/id')
   check(first.code === 0 && first.out.startsWith('awaiting_approval'), 'a call that waits for approval')
   const call = callIn(first.out)
   const run = call.replace(/^call_(.*)_\d+$/, 'run_$1')
   const approval = call.replace('call_', 'apr_')
-  const card = countersign(place, 'approvals', 'show', approval)
+  const card = countersign(demo, 'approvals', 'show', approval)
   check(/standing answer +possible for up to 12 h: every call of `process.run`/.test(card.out), 'an approval that says what it could cover')
-  const yes = countersign(place, 'approvals', 'approve', approval, '--session')
+  const yes = countersign(demo, 'approvals', 'approve', approval, '--session')
   check(yes.code === 0 && /approve \(session\)/.test(yes.out), 'an answer for the session')
 
   const second = digestOf('/usr/bin/cat', '--run', run)
@@ -151,58 +154,58 @@ function standing(place: Place): void {
     second.code === 0 && second.out.startsWith('succeeded') && /approved by what stands/.test(second.out),
     'a call that needs no new approval',
   )
-  const stands = countersign(place, 'approvals', 'standing')
+  const stands = countersign(demo, 'approvals', 'standing')
   const revoked = countersign(
-    place,
+    demo,
     'approvals',
     'revoke',
-    found(stands.out, new RegExp(`(std_\\w+).*session \`${run}\``), 'a standing approval'),
+    match(stands.out, new RegExp(`(std_\\w+).*session \`${run}\``), 'a standing approval'),
   )
   check(revoked.code === 0, 'a revoked standing approval')
   const third = digestOf('/usr/bin/env', '--run', run)
   check(third.code === 0 && third.out.startsWith('awaiting_approval'), 'a call that needs an approval again')
-  const no = countersign(place, 'approvals', 'deny', callIn(third.out).replace('call_', 'apr_'))
+  const no = countersign(demo, 'approvals', 'deny', callIn(third.out).replace('call_', 'apr_'))
   check(no.code === 0, 'an accepted answer')
 }
 
-function forbidden(place: Place): void {
+function forbidden(demo: DemoStack): void {
   title('4  A forbidden call: it is denied with a reason, and the denial is attested too')
-  const denied = countersign(place, 'call', 'process.run', '--args', '{"command":"sudo","args":["id"]}')
+  const denied = countersign(demo, 'call', 'process.run', '--args', '{"command":"sudo","args":["id"]}')
   check(denied.code === 1 && denied.out.startsWith('denied') && /decided +deny by \S/.test(denied.out), 'a denial with its reason')
-  countersign(place, 'attestation', callIn(denied.out), '-o', 'denial.json')
-  const verified = countersign(place, 'verify', 'denial.json', '--keys', 'keys.json')
+  countersign(demo, 'attestation', callIn(denied.out), '-o', 'denial.json')
+  const verified = countersign(demo, 'verify', 'denial.json', '--keys', 'keys.json')
   check(verified.code === 0 && /ran +nothing/.test(verified.out), 'an attestation that nothing ran')
 }
 
-function skill(place: Place): void {
+function skill(demo: DemoStack): void {
   title('5  A skill: your own code at the edge, in an isolate without a network and with limited CPU')
-  const written = countersign(place, 'skill', 'new', 'hello', '--publisher', 'demo')
+  const written = countersign(demo, 'skill', 'new', 'hello', '--publisher', 'demo')
   check(written.code === 0, 'a skill')
-  tell('its tests run in the same kind of isolate as real calls; nothing is published')
-  const tested = countersign(place, 'skill', 'test', 'hello')
+  explain('its tests run in the same kind of isolate as real calls; nothing is published')
+  const tested = countersign(demo, 'skill', 'test', 'hello')
   check(tested.code === 0 && /^2 passed$/m.test(tested.out), 'tests that pass')
-  if (place.own) published(place)
-  else tell('skills/README.md shows how to publish it')
+  if (demo.own) publishAndCall(demo)
+  else explain('skills/README.md shows how to publish it')
 }
 
 /** One operator publishes the skill, another enables it. */
-function published(place: Place): void {
-  tell('the publisher needs a key, and an operator registers it')
-  const made = countersign(place, 'skill', 'keygen', 'demo')
-  countersign(place, 'skill', 'publishers', 'put', 'demo', found(made.out, /public +(\S+)/, 'a public key'))
-  countersign(place, 'skill', 'build', 'hello')
-  const waiting = countersign(place, 'skill', 'publish', 'hello')
+function publishAndCall(demo: DemoStack): void {
+  explain('the publisher needs a key, and an operator registers it')
+  const made = countersign(demo, 'skill', 'keygen', 'demo')
+  countersign(demo, 'skill', 'publishers', 'put', 'demo', match(made.out, /public +(\S+)/, 'a public key'))
+  countersign(demo, 'skill', 'build', 'hello')
+  const waiting = countersign(demo, 'skill', 'publish', 'hello')
   check(waiting.code === 0 && / quarantined$/m.test(waiting.out), 'a skill in quarantine')
-  tell('root published the skill, so root can’t enable it; another operator has to')
-  const own = countersign(place, 'skill', 'enable', 'hello', '1.0.0')
+  explain('root published the skill, so root can’t enable it; another operator has to')
+  const own = countersign(demo, 'skill', 'enable', 'hello', '1.0.0')
   check(own.code === 1, 'that root can’t enable it')
-  const [, ann = ''] = /key +(cs_operator_\S+)/.exec(countersign(place, 'operators', 'put', 'ann', '--roles', 'admin').out) ?? []
-  const enabled = countersign({ ...place, key: ann }, 'skill', 'enable', 'hello', '1.0.0', '--reason', 'it only logs')
+  const [, ann = ''] = /key +(cs_operator_\S+)/.exec(countersign(demo, 'operators', 'put', 'ann', '--roles', 'admin').out) ?? []
+  const enabled = countersign({ ...demo, key: ann }, 'skill', 'enable', 'hello', '1.0.0', '--reason', 'it only logs')
   check(enabled.code === 0, 'a skill that is enabled')
-  const called = countersign(place, 'call', 'hello.greet', '--args', '{"name":"Ada"}')
+  const called = countersign(demo, 'call', 'hello.greet', '--args', '{"name":"Ada"}')
   check(called.code === 0 && called.out.includes('Hello, Ada!'), 'a greeting')
-  countersign(place, 'attestation', callIn(called.out), '-o', 'greeting.json')
-  const verified = countersign(place, 'verify', 'greeting.json', '--keys', 'keys.json')
+  countersign(demo, 'attestation', callIn(called.out), '-o', 'greeting.json')
+  const verified = countersign(demo, 'verify', 'greeting.json', '--keys', 'keys.json')
   check(verified.code === 0 && /skill +sha256 [0-9a-f]{64}/.test(verified.out), 'an attestation that names the code that ran')
 }
 
@@ -238,14 +241,14 @@ const end = (code: number): Promise<never> => {
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void end(130))
 
 try {
-  const theirs = await running()
-  if (theirs === undefined) stop = await ownStack(join(folder, 'state'))
-  const place = { state: theirs ?? join(folder, 'state'), folder, own: theirs === undefined }
-  harmless(place)
-  await sensitive(place)
-  standing(place)
-  forbidden(place)
-  skill(place)
+  const runningState = await running()
+  if (runningState === undefined) stop = await ownStack(join(folder, 'state'))
+  const demo = { state: runningState ?? join(folder, 'state'), folder, own: runningState === undefined }
+  harmless(demo)
+  await sensitive(demo)
+  standing(demo)
+  forbidden(demo)
+  skill(demo)
   title('The attestations of the approved call and of the denied call are')
   console.log(good('verified'))
   await end(0)

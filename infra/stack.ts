@@ -125,9 +125,9 @@ async function makeParts({ state, secrets, build }: Ready, options: StackOptions
  * edge.
  */
 async function startParts(ready: Ready, parts: Parts, say: Say): Promise<Result<DevInfo, Refusal>> {
-  const risen = await rise(ready, parts, say)
-  if (!risen.ok) await stopParts(parts)
-  return risen
+  const started = await startInOrder(ready, parts, say)
+  if (!started.ok) await stopParts(parts)
+  return started
 }
 
 async function stopParts({ worker, edge, redis }: Parts): Promise<void> {
@@ -135,7 +135,7 @@ async function stopParts({ worker, edge, redis }: Parts): Promise<void> {
   removeDelegated()
 }
 
-async function rise(
+async function startInOrder(
   { state, secrets }: Ready,
   { url, operator, redis, edge, worker, workerAt }: Parts,
   say: Say,

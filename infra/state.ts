@@ -147,7 +147,7 @@ export async function redisPort(state: State, usable: (port: number) => Promise<
 /**
  * Tries to listen on a port (0: any); returns the port, or the error code (`EADDRINUSE`, `EACCES`).
  */
-const listening = (port: number): Promise<Result<number, string>> =>
+const tryListen = (port: number): Promise<Result<number, string>> =>
   new Promise((settle) => {
     const server = createServer()
     server.once('error', (error: NodeJS.ErrnoException) => settle(err(error.code ?? error.message)))
@@ -157,11 +157,11 @@ const listening = (port: number): Promise<Result<number, string>> =>
     })
   })
 
-const portFree = async (port: number): Promise<boolean> => (await listening(port)).ok
+const portFree = async (port: number): Promise<boolean> => (await tryListen(port)).ok
 
 /** Why the port can't be used, or `undefined` if it can. */
 export async function portRefusal(port: number): Promise<Refusal | undefined> {
-  const got = await listening(port)
+  const got = await tryListen(port)
   if (got.ok) return undefined
   const other = `set COUNTERSIGN_PORT to another one, e.g. \`COUNTERSIGN_PORT=${port < 1024 ? port + 8000 : port + 1} npm start\``
   if (got.error === 'EADDRINUSE') return `port ${port} is in use by another process; stop that process, or ${other}`
@@ -170,7 +170,7 @@ export async function portRefusal(port: number): Promise<Refusal | undefined> {
 }
 
 export async function freePort(): Promise<number> {
-  const got = await listening(0)
+  const got = await tryListen(0)
   if (!got.ok) throw new Error(`there is no free port on 127.0.0.1: ${got.error}`)
   return got.value
 }
@@ -179,7 +179,7 @@ export async function freePort(): Promise<number> {
  * The process's start time in ticks since boot. Together with the pid it identifies one process,
  * because pids are reused.
  */
-function startedAt(pid: number): string | undefined {
+function startTime(pid: number): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
@@ -193,7 +193,7 @@ function startedAt(pid: number): string | undefined {
  * Permits one stack per state folder. A lock whose holder (pid and start time) is dead is replaced.
  */
 export function lockState(state: State): Result<() => void, Refusal> {
-  const mine = `${process.pid} ${startedAt(process.pid)}`
+  const mine = `${process.pid} ${startTime(process.pid)}`
   for (let attempt = 0; attempt < 2; attempt++) {
     try {
       const file = openSync(state.lock, 'wx', 0o600)
@@ -202,7 +202,7 @@ export function lockState(state: State): Result<() => void, Refusal> {
       return ok(() => rmSync(state.lock, { force: true }))
     } catch {
       const [pid, since] = (existsSync(state.lock) ? readFileSync(state.lock, 'utf8') : '').split(' ')
-      if (pid !== undefined && since !== undefined && startedAt(Number(pid)) === since) {
+      if (pid !== undefined && since !== undefined && startTime(Number(pid)) === since) {
         return err(
           `another stack (pid ${pid}) runs on \`${state.dir}\`; stop it, or set COUNTERSIGN_STATE and COUNTERSIGN_PORT to start a second one`,
         )

@@ -38,7 +38,7 @@ const workerArgv = (state: State, command: 'run' | 'enroll', ...flags: string[])
   )
 
 /** The path under which the worker's user sees its home. */
-function homeSeen(state: State): string {
+function homePath(state: State): string {
   let seen = state.worker
   asWorker(user(), { home: state.worker }, ({ home }) => {
     seen = home
@@ -51,7 +51,7 @@ function homeSeen(state: State): string {
  * Writes worker.json at every start, because ports may have changed; other settings of the operator
  * stay. The worker's user must own the file, or the worker refuses it.
  */
-export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home = homeSeen(state)): void {
+export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home = homePath(state)): void {
   const own = (path: string): void => {
     const { uid, gid } = user()
     if (asRoot()) chownSync(path, uid, gid)
@@ -64,22 +64,22 @@ export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home
     pool: 'default',
     redis_url: redisUrl('worker', secrets, at.redisPort),
     home,
-    ...(at.stack === undefined ? {} : ofStack(at.stack)),
+    ...(at.stack === undefined ? {} : stackSettings(at.stack)),
   }
   const path = join(state.worker, 'worker.json')
-  const before = existsSync(path) ? objectIn(path) : {}
+  const before = existsSync(path) ? readConfig(path) : {}
   writePrivate(path, `${JSON.stringify({ ...before, ...config }, null, 2)}\n`)
   own(path)
 }
 
-const ofStack = ({ concurrency, private_hosts }: NonNullable<WorkerAt['stack']>): object => ({
+const stackSettings = ({ concurrency, private_hosts }: NonNullable<WorkerAt['stack']>): object => ({
   concurrency,
   drain_ms: DRAIN_MS,
   ...(private_hosts.length === 0 ? {} : { private_hosts }),
 })
 
 /** Fails on an unreadable file instead of overwriting the operator's settings. */
-function objectIn(path: string): object {
+function readConfig(path: string): object {
   try {
     const read: unknown = JSON.parse(readFileSync(path, 'utf8'))
     if (typeof read === 'object' && read !== null) return read
@@ -110,27 +110,27 @@ export async function enrolWorker(state: State, token: string): Promise<Result<v
   const [file = '', ...args] = workerArgv(state, 'enroll')
   const child = spawn(file, args, {
     cwd: ROOT,
-    env: { ...ENV, HOME: homeSeen(state) },
+    env: { ...ENV, HOME: homePath(state) },
     stdio: ['pipe', 'pipe', 'pipe'],
     timeout: ENROL_MS,
     killSignal: 'SIGKILL',
   })
-  const said: Buffer[] = []
-  child.stdout.on('data', (chunk: Buffer) => said.push(chunk))
-  child.stderr.on('data', (chunk: Buffer) => said.push(chunk))
+  const output: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => output.push(chunk))
+  child.stderr.on('data', (chunk: Buffer) => output.push(chunk))
   child.stdin.on('error', () => undefined) // it ended before it read the token; its output says why
   child.stdin.end(`${token}\n`)
   const code = await new Promise<number | string>((settle) => {
     child.on('error', (error) => settle(error.message))
     child.on('close', (exit, signal) => settle(exit ?? signal ?? 'no exit code'))
   })
-  return code === 0 ? ok(undefined) : err(`the worker could not be enrolled (${code}): ${Buffer.concat(said).toString().trim()}`)
+  return code === 0 ? ok(undefined) : err(`the worker could not be enrolled (${code}): ${Buffer.concat(output).toString().trim()}`)
 }
 
 export const workerSpec = (state: State): Spec => ({
   name: 'worker',
   argv: workerArgv(state, 'run', '--json'),
-  env: { ...ENV, HOME: homeSeen(state) },
+  env: { ...ENV, HOME: homePath(state) },
   cwd: ROOT,
   log: join(state.log, 'worker.log'),
   ready: (log) => Promise.resolve(/"msg":"ready"/.test(log())),

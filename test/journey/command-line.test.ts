@@ -65,7 +65,7 @@ describe('help', () => {
   })
 })
 
-describe('a slip', () => {
+describe('usage errors', () => {
   test.each([
     ['an unknown command', ['cal', 'x'], 'there is no command `cal` (did you mean `call`?)'],
     [
@@ -222,7 +222,7 @@ function terminal(command: string, env: Record<string, string>): Promise<string>
 
 const ACTIVE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/
 
-describe('S32 output of strangers', () => {
+describe('S32 untrusted output in a terminal', () => {
   test('S32 text of a tool or agent is printed with its control characters escaped and behind a bar', async () => {
     const { url } = await fakeEdge()
     const ran = await countersign(['call', 'text.stats'], { env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT } })
