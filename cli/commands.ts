@@ -1,4 +1,4 @@
-// Every command there is. Help, the parser and the tests read this table.
+// The table of all commands, in the order in which help lists them. Help, parser and tests read it.
 
 import { PRINCIPALS } from './admin/principals.ts'
 import { SECRETS } from './admin/secrets.ts'
@@ -17,8 +17,8 @@ import { POLICY } from './policy/policy.ts'
 import { POLICY_TRIALS } from './policy/rehearsal.ts'
 import type { Command } from './shell/command.ts'
 import { build } from './skills/build.ts'
-import { KEPT } from './skills/edge-state.ts'
-import { PUBLISHED } from './skills/lifecycle.ts'
+import { EDGE_STATE } from './skills/edge-state.ts'
+import { LIFECYCLE } from './skills/lifecycle.ts'
 import { newSkill } from './skills/new.ts'
 import { keygen } from './skills/publisher-key.ts'
 import { PUBLISHERS } from './skills/publishers.ts'
@@ -38,8 +38,8 @@ export const COMMANDS: readonly Command[] = [
   keygen,
   build,
   test,
-  ...PUBLISHED,
-  ...KEPT,
+  ...LIFECYCLE,
+  ...EDGE_STATE,
   ...PUBLISHERS,
   ...POLICY_CHECKS,
   ...POLICY,

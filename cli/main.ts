@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// `countersign`: the command line for agents, operators and auditors. Talks HTTP to an edge and nothing else; verifies offline. This file
-// is the way in and out: what is printed where, and with which exit code.
+// `countersign`: the command line for agents, operators and auditors. Commands talk HTTP to an edge
+// or, like `verify`, work offline. This file decides what is printed where, and the exit code.
 
 import type { FieldError } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
@@ -13,19 +13,19 @@ import { readConfig, wantsColour } from './shell/config.ts'
 import type { Api } from './shell/edge-api.ts'
 import { connect } from './shell/edge-api.ts'
 import { help } from './shell/help.ts'
-import type { Parsed } from './shell/parse-argv.ts'
+import type { ParsedCommandLine } from './shell/parse-argv.ts'
 import { parse } from './shell/parse-argv.ts'
 import { inline, json, jsonLine, paint } from './shell/terminal-text.ts'
 
-async function run(parsed: Extract<Parsed, { kind: 'run' }>): Promise<Result<Output, Trouble>> {
+async function run(parsed: Extract<ParsedCommandLine, { kind: 'run' }>): Promise<Result<Output, Trouble>> {
   const { command, args, flags } = parsed
   if (flags['raw'] === true && (process.stdout.isTTY || parsed.json)) {
     return {
       ok: false,
       error: usage(
         parsed.json
-          ? '`--raw` and `--json` exclude each other'
-          : '`--raw` to a terminal would let the output drive it; pipe it or send it to a file',
+          ? '`--raw` and `--json` can’t be used together'
+          : '`--raw` would let the output control this terminal; pipe it or redirect it to a file',
       ),
     }
   }
@@ -44,7 +44,7 @@ async function run(parsed: Extract<Parsed, { kind: 'run' }>): Promise<Result<Out
   })
 }
 
-/** Ends in order, by Ctrl-C too: what a command tells is whole lines. */
+/** Ctrl-C ends a long-running command between two writes, so its output is always whole lines. */
 function live(asJson: boolean): Live {
   const interrupted = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
@@ -63,7 +63,7 @@ function print({ json: value, text, raw }: Output, asJson: boolean): void {
 const fieldLine = ({ at, message, hint }: FieldError): string =>
   `  ${inline(at)}: ${inline(message)}${hint === undefined ? '' : ` (${inline(hint)})`}\n`
 
-function complain({ exit, code, detail, todo, errors }: Trouble, asJson: boolean): number {
+function printTrouble({ exit, code, detail, todo, errors }: Trouble, asJson: boolean): number {
   if (asJson)
     process.stdout.write(
       json({
@@ -86,19 +86,19 @@ function complain({ exit, code, detail, todo, errors }: Trouble, asJson: boolean
 async function main(argv: readonly string[]): Promise<number> {
   const asJson = argv.includes('--json')
   const parsed = parse(argv, COMMANDS)
-  if (!parsed.ok) return complain(parsed.error, asJson)
+  if (!parsed.ok) return printTrouble(parsed.error, asJson)
   if (parsed.value.kind === 'help') {
     const { commands, asked } = parsed.value
     ;(asked ? process.stdout : process.stderr).write(help(commands, commands.length === COMMANDS.length))
     return asked ? 0 : 2
   }
   const answer = await run(parsed.value)
-  if (!answer.ok) return complain(answer.error, asJson)
+  if (!answer.ok) return printTrouble(answer.error, asJson)
   print(answer.value, asJson)
   return answer.value.ok ? 0 : 1
 }
 
-// Whoever reads our output may stop early (`| head`); that is no fault of anybody.
+// The reader of our output may close the pipe early (`| head`); that is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
   process.exit()

@@ -1,5 +1,6 @@
-// The first step of every npm script: runs on any Node from 20 with no dependency, puts `node_modules` in order, and goes on under the Node
-// that came with it. Owns nothing else: what a script does is in the TypeScript entry that it names.
+// The first step of every npm script: runs on any Node from 20 on without dependencies, installs
+// what package-lock.json lists if needed, and runs the TypeScript entry under the Node from
+// node_modules.
 // usage: node infra/bootstrap.mjs <entry.ts> [arguments]
 
 import { spawn, spawnSync } from 'node:child_process'
@@ -18,11 +19,14 @@ const fail = (text) => {
 if (Number(process.versions.node.split('.')[0]) < 20)
   fail(`this is Node ${process.versions.node}; install Node 20 or newer`)
 if (process.platform !== 'linux')
-  fail(`this is ${process.platform}; Countersign's sandboxes need Linux (Debian 12 or newer, or alike)`)
+  fail(`this is ${process.platform}; Countersign's sandboxes need Linux (Debian 12 or newer, or similar)`)
 const [entry, ...args] = process.argv.slice(2)
 if (entry === undefined) fail('name the entry to run, e.g. `node infra/bootstrap.mjs infra/start.ts`')
 
-/** npm writes what it installed to `node_modules/.package-lock.json`, as its last step; it is the stamp that we compare. */
+/**
+ * As its last step, npm writes what it installed to `node_modules/.package-lock.json`, which we
+ * compare.
+ */
 function missing() {
   const installed = join(root, 'node_modules/.package-lock.json')
   if (!existsSync(installed) || !existsSync(node)) return 'node_modules'
@@ -36,16 +40,17 @@ function missing() {
 
 const lacking = missing()
 if (lacking !== undefined) {
-  say(`\`${lacking}\` is missing or not what package-lock.json says: npm ci (about a minute)`)
+  say(`\`${lacking}\` is missing or differs from package-lock.json; running npm ci (about a minute)`)
   const npm = spawnSync('npm', ['ci', '--no-fund', '--no-audit', '--loglevel=error'], {
     cwd: root,
     stdio: ['ignore', 2, 2],
   })
-  if (npm.error) fail(`npm did not start: ${npm.error.message}; install npm`)
-  if (npm.status !== 0) fail('npm ci failed; mend what it says above and run again')
+  if (npm.error) fail(`npm could not be started: ${npm.error.message}; install npm`)
+  if (npm.status !== 0) fail('npm ci failed; fix the error above and run this again')
 }
 
-// setpriv (util-linux, essential in Debian) asks the kernel to end the entry, in order, should this process be killed.
+// setpriv (util-linux, essential in Debian) makes the kernel send the entry SIGTERM if this process
+// dies.
 const setpriv = '/usr/bin/setpriv'
 const command = [
   ...(existsSync(setpriv) ? [setpriv, '--pdeathsig', 'TERM', '--'] : []),
@@ -60,12 +65,12 @@ const env = {
   WRANGLER_SEND_METRICS: 'false',
 }
 const child = spawn(command[0], command.slice(1), { cwd: root, stdio: 'inherit', env })
-child.on('error', (error) => fail(`\`${command[0]}\` did not start: ${error.message}`))
+child.on('error', (error) => fail(`\`${command[0]}\` could not be started: ${error.message}`))
 child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 1)))
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
 
-// npm may be killed without a word to us; then nobody is left to stop what we run.
+// npm may be killed without passing a signal on; then we stop the entry ourselves.
 const parent = process.ppid
 const watch = setInterval(() => {
   if (process.ppid === parent) return

@@ -1,5 +1,6 @@
-// Owns one long-running child process: starts it, knows when it is ready, notices its death, ends it. Every process of the stack is spawned
-// here and only here. Its output goes to a file; its death follows ours (see `pdeathsig`), however we die.
+// Owns one long-running child process: starts it, waits until it is ready, notices its death,
+// restarts and stops it. The only place that spawns processes of the stack. Output goes to a log
+// file; the child dies when we die, however that happens (see `pdeathsig`).
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync, renameSync, statSync } from 'node:fs'
@@ -15,16 +16,19 @@ export type Spec = {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   readonly log: string
-  /** Asked again and again after a start; `log` is what the child has written since. */
+  /** Polled after a start; `log` returns what the child has written since then. */
   readonly ready: (log: () => string) => Promise<boolean>
   readonly readyWithin_ms: number
-  /** After SIGTERM it may drain this long, then it is killed. */
+  /** How long it may drain after SIGTERM before it gets SIGKILL. */
   readonly stopWithin_ms: number
 }
 
 const LOG_MAX_BYTES = 16 * 1024 * 1024
 
-/** Has the kernel end the process when its parent is gone. To be the last step before the program: a change of user clears the wish. */
+/**
+ * Makes the kernel end the process when its parent dies. Must come last before the program: a
+ * change of user clears it.
+ */
 export const pdeathsig = (argv: readonly string[], signal: 'KILL' | 'TERM' = 'KILL'): string[] => [
   '/usr/bin/setpriv',
   '--pdeathsig',
@@ -36,7 +40,7 @@ export const pdeathsig = (argv: readonly string[], signal: 'KILL' | 'TERM' = 'KI
 export class Child {
   readonly name: string
   readonly #spec: Spec
-  /** Told when the child dies unasked, and what becomes of it. */
+  /** Reports an unexpected death of the child and its restarts. */
   readonly #say: (text: string) => void
   #process: ChildProcess | undefined
   #gone: Promise<void> = Promise.resolve()
@@ -58,7 +62,7 @@ export class Child {
     return this.#process !== undefined
   }
 
-  /** From now on a death that nobody asked for is answered with a new start. */
+  /** From now on, restarts the child whenever it dies without `stop` or `kill`. */
   supervise(): void {
     this.#supervised = true
   }
@@ -74,7 +78,7 @@ export class Child {
     await this.#end()
   }
 
-  /** SIGTERM, then SIGKILL when its time is over. */
+  /** SIGTERM, then SIGKILL after `stopWithin_ms`. */
   async stop(): Promise<void> {
     this.#wanted = false
     this.#signal('SIGTERM')
@@ -82,20 +86,20 @@ export class Child {
     await this.#end()
   }
 
-  /** kill -9 and a new start. */
+  /** SIGKILL and a new start. */
   async restart(): Promise<Result<void, Refusal>> {
     await this.kill()
     return this.start()
   }
 
-  /** The child leads a process group of its own: what it left in there goes with it. */
+  /** SIGKILL goes to the child's whole process group, so that nothing in it is left. */
   #signal(signal: 'SIGTERM' | 'SIGKILL'): void {
     const pid = this.#process?.pid
     if (pid === undefined) return
     try {
       process.kill(signal === 'SIGKILL' ? -pid : pid, signal)
     } catch {
-      // It ended by itself in this very moment.
+      // The process has ended in the meantime.
     }
   }
 
@@ -131,7 +135,7 @@ export class Child {
     const [file, ...args] = argv
     if (file === undefined) throw new Error('an argv needs a program')
     const out = openSync(log, 'a', 0o600)
-    // A session of its own: Ctrl-C at the terminal reaches us, and we stop the parts in order.
+    // Detached, so that Ctrl-C in the terminal reaches only us and we stop the parts in order.
     const child = spawn(file, args, { cwd, env, stdio: ['ignore', out, out], detached: true })
     closeSync(out)
     this.#process = child
@@ -147,11 +151,11 @@ export class Child {
   async #revive(dead: ChildProcess): Promise<void> {
     let why = `${this.name} ended (${dead.signalCode ?? dead.exitCode ?? 'not started'})`
     for (const pause of backoff()) {
-      this.#say(`${why}; starting it again in ${pause} ms`)
+      this.#say(`${why}; restarting it in ${pause} ms`)
       await sleep(pause)
       if (!this.#wanted || this.running) return
       const started = await this.#attempt()
-      if (started.ok) return this.#say(`${this.name} is back (pid ${this.pid})`)
+      if (started.ok) return this.#say(`${this.name} runs again (pid ${this.pid})`)
       why = started.error
     }
   }
@@ -162,7 +166,10 @@ function* backoff(): Generator<number> {
   for (;;) yield 5_000
 }
 
-/** What is written to the file from now on. An overlong file is put aside first. */
+/**
+ * Returns a reader of what is written to the log from now on. A log over the size limit is renamed
+ * first.
+ */
 function logFrom(path: string): () => string {
   if (existsSync(path) && statSync(path).size > LOG_MAX_BYTES) renameSync(path, `${path}.1`)
   const from = existsSync(path) ? statSync(path).size : 0

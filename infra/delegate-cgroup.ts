@@ -1,6 +1,6 @@
-// Owns the delegation of cgroups to a worker that root starts without systemd: a group that is given to the worker's user,
-// and removed when no process is in it any more. Where it can't be done nothing is: the worker says by itself what it lacks. Where
-// systemd starts the worker, `Delegate=` does this.
+// Delegates a cgroup to a worker that root starts without systemd (with systemd, `Delegate=` does
+// it): makes a group owned by the worker's user, and removes groups that have no process left. If
+// that is impossible it does nothing, and the worker itself reports what it lacks.
 
 import { randomBytes } from 'node:crypto'
 import {
@@ -17,14 +17,16 @@ import process from 'node:process'
 import { hasControllers, ownTree, processesIn } from '../worker/sandbox/limits/cgroup-delegation.ts'
 
 const OURS = /^countersign-[0-9]+-[0-9a-f]{8}(?:-([0-9]+))?$/
-/** The namespace of processes that sees those of all others (linux/proc_ns.h, PROC_PID_INIT_INO). */
-const FIRST = '4026531836'
-/** What whoever rules a group writes to. */
+/** The initial PID namespace, which sees all processes (linux/proc_ns.h, PROC_PID_INIT_INO). */
+const INITIAL_PID_NAMESPACE = '4026531836'
+/** The files of a group that its owner must be able to write. */
 const FILES = ['cgroup.procs', 'cgroup.threads', 'cgroup.subtree_control', 'tasks']
-/** Whoever tidies up takes a group that nobody has entered yet for one that was left. */
+/**
+ * Another process that tidies up may remove a group before anybody has entered it, so try again.
+ */
 const TRIES = 3
 
-/** As root: this process moves into a group of its own, which belongs to the user. */
+/** Run as root: moves this process into a new group that belongs to the user. */
 export function delegate(user: { readonly uid: number; readonly gid: number }): void {
   removeDelegated()
   for (let tries = TRIES; tries > 0; tries--) {
@@ -32,14 +34,16 @@ export function delegate(user: { readonly uid: number; readonly gid: number }): 
       for (const parent of parents()) enterNew(parent, user)
       return
     } catch {
-      // A host that lets nobody do so, as most containers: the worker finds it out, and tells.
+      // The host does not permit it, as in most containers; the worker finds out and reports it.
     }
   }
 }
 
 const ownNamespace = (): string => /[0-9]+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? ''
 
-/** A number alone would not do: in another namespace of processes it is somebody else's. */
+/**
+ * The name holds the PID namespace, because the same pid in another namespace is another process.
+ */
 function enterNew(parent: string, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
   const folder = join(
     parent,
@@ -52,14 +56,14 @@ function enterNew(parent: string, { uid, gid }: { readonly uid: number; readonly
 }
 
 /**
- * Removes the groups without processes, and tells of those that could not be removed yet. A worker that lives is in its own. A group of
- * another namespace of processes may look empty from here, so it is left to whoever sees its processes.
+ * Removes our groups without processes and returns those that could not be removed yet. A group of
+ * another PID namespace may only look empty from here, so it is skipped.
  */
 export function removeDelegated(): string[] {
   const here = ownNamespace()
   const isSeen = (name: string): boolean => {
     const [named, namespace] = OURS.exec(name) ?? []
-    return named !== undefined && (here === FIRST || here === namespace)
+    return named !== undefined && (here === INITIAL_PID_NAMESPACE || here === namespace)
   }
   return parents().flatMap((parent) =>
     readdirSync(parent)
@@ -69,19 +73,19 @@ export function removeDelegated(): string[] {
   )
 }
 
-const within = (folder: string): string[] => {
+const childGroups = (folder: string): string[] => {
   try {
     return readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>
       entry.isDirectory() ? [join(folder, entry.name)] : [],
     )
   } catch {
-    return [] // somebody else has removed it
+    return [] // another process has removed it
   }
 }
 
 function isEmpty(folder: string): boolean {
   try {
-    return processesIn(folder).length === 0 && within(folder).every(isEmpty)
+    return processesIn(folder).length === 0 && childGroups(folder).every(isEmpty)
   } catch {
     return true
   }
@@ -89,7 +93,7 @@ function isEmpty(folder: string): boolean {
 
 function removed(folder: string): boolean {
   try {
-    for (const inner of within(folder)) removed(inner)
+    for (const inner of childGroups(folder)) removed(inner)
     rmdirSync(folder)
     return true
   } catch {
@@ -97,7 +101,10 @@ function removed(folder: string): boolean {
   }
 }
 
-/** Where they are made. v1: our own groups. v2: the top, for a group with processes, as ours is, can't hand controllers down. */
+/**
+ * The parents of new groups. v1: our own groups. v2: the top group, because a group with processes
+ * can't delegate controllers.
+ */
 export function parents(): string[] {
   if (process.geteuid?.() !== 0) return []
   const tree = ownTree()

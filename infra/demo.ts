@@ -1,7 +1,8 @@
-// `npm run demo`: the story in a terminal, each step with the command or request that makes it. A harmless call runs; a sensitive one
-// waits, is approved through its link, runs in tier C and is verified offline, and refused with one byte changed; a yes for a session
-// saves the second question, and taken back it saves none; a forbidden call is denied with its reason; a skill is written, tried, published
-// and called. Uses the stack that runs, where it leaves no skill, or starts one in a folder of its own. Exit code 0 only if every step did what it says.
+// `npm run demo`: shows the product in a terminal, step by step, with each command and request. A
+// harmless call runs; a sensitive one is approved through its link and verified offline; a standing
+// approval saves a question; a forbidden call is denied; a skill is created, tested, published and
+// called. Uses the running stack (without publishing a skill there) or starts one. Exits with 0
+// only if all steps succeed.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,13 +18,14 @@ const { bold, dim, good, bad } = paint(wantsColour(process.stdout.isTTY))
 const COMMAND_MS = 60_000
 const HTTP_MS = 10_000
 
-/** The demo ends here if what it tells is not so. */
+/** Ends the demo with an error if a step did not do what it claims. */
 function check(condition: boolean, expected: string): asserts condition {
-  if (!condition) throw new Error(`the demo expected ${expected}; what came instead is above`)
+  if (!condition)
+    throw new Error(`the demo expected ${expected}; the output above shows what happened instead`)
 }
 
 const title = (text: string): void => console.log(`\n${bold(text)}\n`)
-const tell = (text: string): void => console.log(`# ${text}`)
+const explain = (text: string): void => console.log(`# ${text}`)
 const coloured = (line: string): string =>
   line.replace(/^verified$/, good).replace(/^NOT VERIFIED$|^ {2}FAIL/, bad)
 const print = (text: string): void =>
@@ -35,12 +37,20 @@ const print = (text: string): void =>
       .join('\n'),
   )
 
-/** Where the demo works: the stack whose keys the command line finds, and a folder for what it writes. `own`: it goes when the demo ends. */
-type Place = { readonly state: string; readonly folder: string; readonly own: boolean; readonly key?: string }
+/**
+ * The state folder of the stack and a folder for files. `own`: the demo started the stack and
+ * removes it at the end.
+ */
+type DemoStack = {
+  readonly state: string
+  readonly folder: string
+  readonly own: boolean
+  readonly key?: string
+}
 
-/** `countersign …` as a user would type it, shown with all that it answers. */
+/** Runs `countersign …` and prints the command and its output. */
 function countersign(
-  { state, folder, key }: Place,
+  { state, folder, key }: DemoStack,
   ...args: readonly string[]
 ): { readonly code: number | null; readonly out: string } {
   console.log(
@@ -62,26 +72,28 @@ function countersign(
   return { code: ran.status, out }
 }
 
-function found(text: string, pattern: RegExp, what: string): string {
+function match(text: string, pattern: RegExp, what: string): string {
   const [, first] = pattern.exec(text) ?? []
   check(first !== undefined, what)
   return first
 }
-const callIn = (text: string): string => found(text, /\b(call_[0-9A-Z]{26}_\d+)/, 'the id of a call')
+const callIn = (text: string): string => match(text, /\b(call_[0-9A-Z]{26}_\d+)/, 'the id of a call')
 
-function harmless(place: Place): void {
-  title('1  A harmless call: allowed by policy, run in a sandbox, attested')
-  const { code, out } = countersign(place, 'call', 'text.stats', '--args', '{"text":"who signs, answers\\n"}')
+function harmless(demo: DemoStack): void {
+  title('1  A harmless call: policy allows it, it runs in a sandbox and is attested')
+  const { code, out } = countersign(demo, 'call', 'text.stats', '--args', '{"text":"who signs, answers\\n"}')
   check(
     code === 0 && out.startsWith('succeeded') && /decided +allow/.test(out) && /attested +att_/.test(out),
     'a call that succeeded',
   )
 }
 
-async function sensitive(place: Place): Promise<void> {
-  title('2  A sensitive call: it waits for a human, runs in tier C, and its attestation is verified offline')
+async function sensitive(demo: DemoStack): Promise<void> {
+  title(
+    '2  A sensitive call: it waits for an approval, runs in tier C, and its attestation is verified offline',
+  )
   const asked = countersign(
-    place,
+    demo,
     'call',
     'process.run',
     '--args',
@@ -90,38 +102,38 @@ async function sensitive(place: Place): Promise<void> {
   check(asked.code === 0 && asked.out.startsWith('awaiting_approval'), 'a call that waits for approval')
   const call = callIn(asked.out)
 
-  tell('what the operator sees; the link is theirs alone, the agent never learns it')
-  const card = countersign(place, 'approvals', 'show', call.replace('call_', 'apr_'))
-  await answerOnPage(found(card.out, /link +(http\S+)/, 'a link'))
+  explain('this is what the operator sees; only the operator gets the link, never the agent')
+  const card = countersign(demo, 'approvals', 'show', call.replace('call_', 'apr_'))
+  await answerOnPage(match(card.out, /link +(http\S+)/, 'a link'))
 
-  const ended = countersign(place, 'calls', 'show', call, '--wait', '30')
+  const ended = countersign(demo, 'calls', 'show', call, '--wait', '30')
   check(
     ended.code === 0 &&
       ended.out.startsWith('succeeded') &&
       /[0-9a-f]{64} {2}\/usr\/bin\/env/.test(ended.out),
     'a digest as output',
   )
-  countersign(place, 'attestation', call, '-o', 'bundle.json')
-  countersign(place, 'keys', '-o', 'keys.json')
-  tell('from here on nothing but these two files is needed')
-  const verified = countersign(place, 'verify', 'bundle.json', '--keys', 'keys.json')
+  countersign(demo, 'attestation', call, '-o', 'bundle.json')
+  countersign(demo, 'keys', '-o', 'keys.json')
+  explain('verification needs only these two files, and no network')
+  const verified = countersign(demo, 'verify', 'bundle.json', '--keys', 'keys.json')
   check(verified.code === 0 && /^verified$/m.test(verified.out), 'a verified attestation')
 
-  const bytes = readFileSync(join(place.folder, 'bundle.json'))
+  const bytes = readFileSync(join(demo.folder, 'bundle.json'))
   const at = bytes.indexOf('/usr/bin/env') + '/usr/bin/en'.length
   bytes[at] = (bytes[at] ?? 0) ^ 1
-  writeFileSync(join(place.folder, 'forged.json'), bytes)
-  tell(`the same with one bit changed: byte ${at} says /usr/bin/enw`)
-  const forged = countersign(place, 'verify', 'forged.json', '--keys', 'keys.json')
+  writeFileSync(join(demo.folder, 'forged.json'), bytes)
+  explain(`the same bundle with one bit changed: at byte ${at}, /usr/bin/env becomes /usr/bin/enw`)
+  const forged = countersign(demo, 'verify', 'forged.json', '--keys', 'keys.json')
   check(forged.code === 1 && /^NOT VERIFIED$/m.test(forged.out), 'a forgery that is refused')
 }
 
-/** What a browser does when an operator opens the link and presses the button. */
+/** Sends the requests of a browser in which an operator opens the link and presses the button. */
 async function answerOnPage(url: string): Promise<void> {
   console.log(bold(`> GET ${url}`))
   const shown = await fetch(url, { signal: AbortSignal.timeout(HTTP_MS) })
   const page = await shown.text()
-  const heading = found(page, /<h1>([^<]+)<\/h1>/, 'a page with a heading')
+  const heading = match(page, /<h1>([^<]+)<\/h1>/, 'a page with a heading')
   const buttons = [
     ...page.matchAll(/<button(?![^>]* (?:hidden|tabindex))[^>]*name="decision"[^>]*>\s*([^<]+?)\s*</g),
   ].map(([, label]) => `[${label}]`)
@@ -131,7 +143,7 @@ async function answerOnPage(url: string): Promise<void> {
   const form = new URLSearchParams({
     decision: 'approve',
     reason: 'the demo says so',
-    nonce: found(page, /name="nonce" value="([^"]+)"/, 'a nonce in the form'),
+    nonce: match(page, /name="nonce" value="([^"]+)"/, 'a nonce in the form'),
   })
   const { origin } = new URL(url)
   console.log(bold(`> POST ${url}`))
@@ -143,20 +155,20 @@ async function answerOnPage(url: string): Promise<void> {
     signal: AbortSignal.timeout(HTTP_MS),
   })
   const outcome = await answered.text()
-  const how = found(outcome, /role="status"><h1>([^<]+)/, 'a page that says how it was answered')
+  const how = match(outcome, /role="status"><h1>([^<]+)/, 'a page that shows the answer')
   print(
-    `${answered.status} ${how} · ${found(outcome, /by <strong>([^<]+)/, 'a page that says who answered')}`,
+    `${answered.status} ${how} · ${match(outcome, /by <strong>([^<]+)/, 'a page that shows who answered')}`,
   )
-  check(answered.ok, 'an answer that was taken')
+  check(answered.ok, 'an accepted answer')
 }
 
-function standing(place: Place): void {
+function standing(demo: DemoStack): void {
   title(
-    '3  An answer that stands: a yes for the session saves the second question; taken back, it saves none',
+    '3  A standing approval: given for the session, it also covers the second call; revoked, it covers none',
   )
   const digestOf = (file: string, ...more: string[]) =>
     countersign(
-      place,
+      demo,
       'call',
       'process.run',
       '--args',
@@ -168,71 +180,71 @@ function standing(place: Place): void {
   const call = callIn(first.out)
   const run = call.replace(/^call_(.*)_\d+$/, 'run_$1')
   const approval = call.replace('call_', 'apr_')
-  const card = countersign(place, 'approvals', 'show', approval)
+  const card = countersign(demo, 'approvals', 'show', approval)
   check(
-    /can stand +for 12 h at the most: every call of `process.run`/.test(card.out),
-    'a card that says what an answer could cover',
+    /standing answer +possible for up to 12 h: every call of `process.run`/.test(card.out),
+    'an approval that says what it could cover',
   )
-  const yes = countersign(place, 'approvals', 'approve', approval, '--session')
+  const yes = countersign(demo, 'approvals', 'approve', approval, '--session')
   check(yes.code === 0 && /approve \(session\)/.test(yes.out), 'an answer for the session')
 
   const second = digestOf('/usr/bin/cat', '--run', run)
   check(
     second.code === 0 && second.out.startsWith('succeeded') && /approved by what stands/.test(second.out),
-    'a call that nobody was asked about',
+    'a call that needs no new approval',
   )
-  const stands = countersign(place, 'approvals', 'standing')
+  const stands = countersign(demo, 'approvals', 'standing')
   const revoked = countersign(
-    place,
+    demo,
     'approvals',
     'revoke',
-    found(stands.out, new RegExp(`(std_\\w+).*session \`${run}\``), 'what stands'),
+    match(stands.out, new RegExp(`(std_\\w+).*session \`${run}\``), 'a standing approval'),
   )
-  check(revoked.code === 0, 'an answer that is taken back')
+  check(revoked.code === 0, 'a revoked standing approval')
   const third = digestOf('/usr/bin/env', '--run', run)
-  check(third.code === 0 && third.out.startsWith('awaiting_approval'), 'a call that is asked about again')
-  const no = countersign(place, 'approvals', 'deny', callIn(third.out).replace('call_', 'apr_'))
-  check(no.code === 0, 'an answer that was taken')
+  check(third.code === 0 && third.out.startsWith('awaiting_approval'), 'a call that needs an approval again')
+  const no = countersign(demo, 'approvals', 'deny', callIn(third.out).replace('call_', 'apr_'))
+  check(no.code === 0, 'an accepted answer')
 }
 
-function forbidden(place: Place): void {
-  title('4  A forbidden call: denied with its reason, which is attested too')
-  const denied = countersign(place, 'call', 'process.run', '--args', '{"command":"sudo","args":["id"]}')
+function forbidden(demo: DemoStack): void {
+  title('4  A forbidden call: it is denied with a reason, and the denial is attested too')
+  const denied = countersign(demo, 'call', 'process.run', '--args', '{"command":"sudo","args":["id"]}')
   check(
     denied.code === 1 && denied.out.startsWith('denied') && /decided +deny by \S/.test(denied.out),
     'a denial with its reason',
   )
-  countersign(place, 'attestation', callIn(denied.out), '-o', 'denial.json')
-  const verified = countersign(place, 'verify', 'denial.json', '--keys', 'keys.json')
+  countersign(demo, 'attestation', callIn(denied.out), '-o', 'denial.json')
+  const verified = countersign(demo, 'verify', 'denial.json', '--keys', 'keys.json')
   check(verified.code === 0 && /ran +nothing/.test(verified.out), 'an attestation that nothing ran')
 }
 
-function skill(place: Place): void {
-  title('5  A skill: code of one’s own at the edge, in an isolate without a network, on fuel')
-  const written = countersign(place, 'skill', 'new', 'hello', '--publisher', 'demo')
+function skill(demo: DemoStack): void {
+  title('5  A skill: your own code at the edge, in an isolate without a network and with limited CPU')
+  const written = countersign(demo, 'skill', 'new', 'hello', '--publisher', 'demo')
   check(written.code === 0, 'a skill')
-  tell('its test, in the isolate that real calls run in; nothing is published for it')
-  const tested = countersign(place, 'skill', 'test', 'hello')
+  explain('its tests run in the same kind of isolate as real calls; nothing is published')
+  const tested = countersign(demo, 'skill', 'test', 'hello')
   check(tested.code === 0 && /^2 passed$/m.test(tested.out), 'tests that pass')
-  if (place.own) published(place)
-  else tell('to publish it in a stack that stays: docs/skills.md')
+  if (demo.own) publishAndCall(demo)
+  else explain('docs/skills.md shows how to publish it')
 }
 
-/** By one operator, and enabled by another. */
-function published(place: Place): void {
-  tell('a publisher has a key, and is on the list')
-  const made = countersign(place, 'skill', 'keygen', 'demo')
-  countersign(place, 'skill', 'publishers', 'put', 'demo', found(made.out, /public +(\S+)/, 'a public key'))
-  countersign(place, 'skill', 'build', 'hello')
-  const waiting = countersign(place, 'skill', 'publish', 'hello')
+/** One operator publishes the skill, another enables it. */
+function publishAndCall(demo: DemoStack): void {
+  explain('the publisher needs a key, and an operator registers it')
+  const made = countersign(demo, 'skill', 'keygen', 'demo')
+  countersign(demo, 'skill', 'publishers', 'put', 'demo', match(made.out, /public +(\S+)/, 'a public key'))
+  countersign(demo, 'skill', 'build', 'hello')
+  const waiting = countersign(demo, 'skill', 'publish', 'hello')
   check(waiting.code === 0 && / quarantined$/m.test(waiting.out), 'a skill in quarantine')
-  tell('nobody enables what they have published: here that is root, until somebody else is there')
-  const own = countersign(place, 'skill', 'enable', 'hello', '1.0.0')
-  check(own.code === 1, 'a refusal')
+  explain('root published the skill, so root can’t enable it; another operator has to')
+  const own = countersign(demo, 'skill', 'enable', 'hello', '1.0.0')
+  check(own.code === 1, 'that root can’t enable it')
   const [, ann = ''] =
-    /key +(cs_operator_\S+)/.exec(countersign(place, 'operators', 'put', 'ann', '--roles', 'admin').out) ?? []
+    /key +(cs_operator_\S+)/.exec(countersign(demo, 'operators', 'put', 'ann', '--roles', 'admin').out) ?? []
   const enabled = countersign(
-    { ...place, key: ann },
+    { ...demo, key: ann },
     'skill',
     'enable',
     'hello',
@@ -241,17 +253,17 @@ function published(place: Place): void {
     'it only logs',
   )
   check(enabled.code === 0, 'a skill that is enabled')
-  const called = countersign(place, 'call', 'hello.greet', '--args', '{"name":"Ada"}')
+  const called = countersign(demo, 'call', 'hello.greet', '--args', '{"name":"Ada"}')
   check(called.code === 0 && called.out.includes('Hello, Ada!'), 'a greeting')
-  countersign(place, 'attestation', callIn(called.out), '-o', 'greeting.json')
-  const verified = countersign(place, 'verify', 'greeting.json', '--keys', 'keys.json')
+  countersign(demo, 'attestation', callIn(called.out), '-o', 'greeting.json')
+  const verified = countersign(demo, 'verify', 'greeting.json', '--keys', 'keys.json')
   check(
     verified.code === 0 && /skill +sha256 [0-9a-f]{64}/.test(verified.out),
-    'an attestation that says which code ran',
+    'an attestation that names the code that ran',
   )
 }
 
-/** The state folder of the stack that runs, if one does. */
+/** The state folder of the running stack, if there is one. */
 async function running(): Promise<string | undefined> {
   const state = stateDir()
   const dev = join(state, 'dev.json')
@@ -263,7 +275,7 @@ async function running(): Promise<string | undefined> {
   return answer?.ok === true ? state : undefined
 }
 
-/** A stack for the length of the demo, and how to end it. */
+/** Starts a stack for the demo; returns the function that stops it. */
 async function ownStack(state: string): Promise<() => Promise<void>> {
   const started = await startStack({ state, say })
   if (started.ok) return started.value.stop
@@ -280,19 +292,20 @@ const end = (code: number): Promise<never> => {
   })
   return ending
 }
-// The terminal, npm and whoever wraps us may each pass the same Ctrl-C on: the first one ends the demo, the others change nothing.
+// Terminal, npm and wrappers may each forward the same Ctrl-C; the first ends the demo, the others
+// do nothing.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void end(130))
 
 try {
-  const theirs = await running()
-  if (theirs === undefined) stop = await ownStack(join(folder, 'state'))
-  const place = { state: theirs ?? join(folder, 'state'), folder, own: theirs === undefined }
-  harmless(place)
-  await sensitive(place)
-  standing(place)
-  forbidden(place)
-  skill(place)
-  title('The evidence of the call that was approved, and of the one that was denied, is')
+  const runningState = await running()
+  if (runningState === undefined) stop = await ownStack(join(folder, 'state'))
+  const demo = { state: runningState ?? join(folder, 'state'), folder, own: runningState === undefined }
+  harmless(demo)
+  await sensitive(demo)
+  standing(demo)
+  forbidden(demo)
+  skill(demo)
+  title('The attestations of the approved call and of the denied call are')
   console.log(good('verified'))
   await end(0)
 } catch (thrown) {

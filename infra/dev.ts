@@ -1,4 +1,5 @@
-// `npm run dev`: the same stack with the edge under `wrangler dev`, which rebuilds it when a source changes. Its state is in `<state>/dev`.
+// `npm run dev`: runs the stack with the edge under `wrangler dev`, which rebuilds it when a source
+// changes. Its state is in `<state>/dev`.
 
 import { createReadStream, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -17,8 +18,8 @@ await Promise.all([
 ])
 
 /**
- * wrangler's own lines, from now on: a failed rebuild is said there. Those of the two questions that `follow` keeps asking are left
- * out.
+ * Prints new lines of wrangler's log, such as a failed rebuild, without those of the two requests
+ * that `follow` polls.
  */
 async function showLog(path: string, ended: AbortSignal): Promise<void> {
   const ours = /^.*GET \/v1\/(?:calls|approvals) 200.*\n/gm

@@ -1,5 +1,6 @@
-// Owns the built edge, and the transpiler beside it: one folder per digest of their sources, made by wrangler, kept beside node_modules and shared by every state folder.
-// Never deploys anything, and holds nothing secret.
+// Builds edge and transpiler with wrangler, into one folder per digest of their sources in the
+// cache in node_modules, which all state folders share. Never deploys anything; the builds hold no
+// secret.
 
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -9,7 +10,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { err, ok, type Result } from '../shared/result.ts'
 import { type Refusal, ROOT } from './state.ts'
 
-/** All that the bundle is made of. */
+/** Everything that the bundle is made of. */
 const SOURCES = [
   'edge',
   'shared',
@@ -45,7 +46,7 @@ export type EdgeBuild = { readonly dir: string; readonly fresh: boolean; readonl
 export function buildEdge(say: (text: string) => void): Result<EdgeBuild, Refusal> {
   const dir = join(CACHE, `edge-${sourceDigest()}`)
   if (existsSync(join(dir, 'main.js'))) return ok({ dir, fresh: false, report: '' })
-  say('building the edge (wrangler, some seconds)')
+  say('building the edge with wrangler; this takes some seconds')
   const draft = `${dir}.${process.pid}`
   rmSync(draft, { recursive: true, force: true })
   mkdirSync(CACHE, { recursive: true })
@@ -53,20 +54,20 @@ export function buildEdge(say: (text: string) => void): Result<EdgeBuild, Refusa
   if (!built.ok) return built
   const beside = bundle(['--config', TRANSPILER_CONFIG], join(draft, TRANSPILER))
   if (!beside.ok) return beside
-  // Two builders of the same digest make the same bundle: whoever is second drops theirs.
+  // Two builds of the same digest are equal, so the second one is dropped.
   if (existsSync(dir)) rmSync(draft, { recursive: true, force: true })
   else renameSync(draft, dir)
   prune(dir)
   return ok({ dir, fresh: true, report: built.value })
 }
 
-/** wrangler's bundle of the edge, or of what `what` says; returns what wrangler said. */
+/** Bundles the edge, or the worker that the arguments `what` select; returns wrangler's output. */
 export function bundle(what: readonly string[], outdir: string): Result<string, Refusal> {
   const wrangler = join(ROOT, 'node_modules/.bin/wrangler')
   const built = spawnSync(wrangler, ['deploy', '--dry-run', '--outdir', outdir, ...what], {
     cwd: ROOT,
     encoding: 'utf8',
-    // Its settings and logs go beside the bundle instead of into the user's home.
+    // HOME makes wrangler keep its settings and logs in the cache instead of in the user's home.
     env: {
       PATH: `${dirname(wrangler)}:${process.env['PATH']}`,
       HOME: CACHE,
@@ -80,11 +81,13 @@ export function bundle(what: readonly string[], outdir: string): Result<string, 
   if (built.status === 0 && existsSync(join(outdir, 'main.js'))) return ok(report)
   rmSync(outdir, { recursive: true, force: true })
   return err(
-    `the edge does not build (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`,
+    `the edge could not be built (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`,
   )
 }
 
-/** Other digests' bundles, all but the newest few. A running stack serves a copy of its own. */
+/**
+ * Removes the builds of other digests except the newest few. Running stacks serve their own copies.
+ */
 function prune(current: string): void {
   const age = (path: string) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
   const old = readdirSync(CACHE)

@@ -1,5 +1,6 @@
-// `npm run test:escape`: plays the attacks of the lines S and N, with the defences on and with one of them off, and prints what came of
-// each. It ends with 1 where a line is open. What the names of the tests mean is in escape-table.ts.
+// `npm run test:escape`: runs the tests of the attacks S.. and N.., with all defences on and with
+// one of them off, and prints a table of the results. Exits with 1 if an attack is open.
+// escape-table.ts explains the titles of the tests.
 
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -13,7 +14,7 @@ import { sayOnStderr as say } from './setup.ts'
 import { ROOT } from './state.ts'
 import { fail } from './terminal.ts'
 
-/** What we read of vitest's JSON report. */
+/** The part of vitest's JSON report that we read. */
 type Report = {
   testResults: { assertionResults: { ancestorTitles: string[]; title: string; status: string }[] }[]
 }
@@ -36,13 +37,13 @@ let report: Report
 try {
   report = JSON.parse(readFileSync(file, 'utf8')) as Report // vitest wrote it just now
 } catch {
-  fail(say, 'vitest ended without a report')
+  fail(say, 'vitest ended without a report; its output above says why')
 } finally {
   rmSync(folder, { recursive: true, force: true })
 }
 
 const results = report.testResults.flatMap(({ assertionResults }) =>
-  // The others of these files were left out by the pattern.
+  // Tests of these files that the pattern excludes have the status `skipped`.
   assertionResults
     .filter(({ status }) => status === 'passed' || status === 'failed')
     .map(({ ancestorTitles, title, status }) => ({ titles: [...ancestorTitles, title], status })),

@@ -1,5 +1,6 @@
-// `npm run test:hosts`: installs Countersign on booted Debian machines by the documented commands, and tests it there.
-// Arguments go to vitest. The first run makes a tree of Debian (40 s), which is kept; a run takes about two minutes.
+// `npm run test:hosts`: installs Countersign on booted Debian machines with the documented
+// commands, and tests it there. Arguments go to vitest. The first run makes a Debian tree (40 s)
+// and keeps it; a run takes about two minutes.
 
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -13,7 +14,7 @@ if (process.getuid?.() !== 0)
   fail(say, 'booting machines needs root: run this with sudo, or in a virtual machine')
 const ready = installForHosts(say)
 if (!ready.ok) fail(say, ready.error)
-// Once for all machines: they find it in the checkout.
+// Build once; the machines use this checkout.
 const built = buildEdge(say)
 if (!built.ok) fail(say, built.error)
 const argv = ['run', '--config', 'vitest.hosts.config.ts', ...process.argv.slice(2)]

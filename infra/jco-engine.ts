@@ -1,6 +1,7 @@
-// Owns the transpiler's engine as Workers can load it: jco's bindgen component with its core modules as files beside it, since a Worker
-// compiles no code at run time, and an instance for each use in place of one for all. Wrangler runs it before it bundles the transpiler
-// (edge/skills/transpiler/wrangler.toml). It changes nothing else of what the package says, and stops where the package says it otherwise.
+// Patches jco's bindgen component so that a Worker can load it: its core modules become files
+// beside it, because a Worker compiles no code at run time, and each use gets a new instance.
+// Wrangler runs this before it bundles the transpiler (wrangler.transpiler.toml). Fails if the
+// package no longer contains the patched text.
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -13,21 +14,21 @@ const imports: string[] = []
 const text = readFileSync(source, 'utf8')
   .replace(
     /const (module\d+) = (?:fetchCompile\(new URL\('\.\/([\w.-]+)', import\.meta\.url\)\)|base64Compile\('([\w+/=]+)'\));/g,
-    lifted,
+    liftModule,
   )
   .replace(
-    ...once(
+    ...replacement(
       'const instantiateCore = WebAssembly.instantiate;',
       'const instantiateCore = (module, imports) => new WebAssembly.Instance(module, imports);',
     ),
   )
-  .replace(...once('export const $init = (() => {', 'export const start = () => {'))
+  .replace(...replacement('export const $init = (() => {', 'export const start = () => {'))
   .replace(/(return promise \|\| maybeSyncReturn;\n\})\)\(\);\n\nexport \{/, '$1;\n\nexport {')
 
 mkdirSync(folder, { recursive: true })
-writeFileSync(join(folder, 'bindgen.js'), `${imports.join('')}${expected(text)}`)
+writeFileSync(join(folder, 'bindgen.js'), `${imports.join('')}${checkPatched(text)}`)
 
-function lifted(_: string, name: string, file: string | undefined, base64: string | undefined): string {
+function liftModule(_: string, name: string, file: string | undefined, base64: string | undefined): string {
   const bytes =
     file === undefined ? Buffer.from(base64 ?? '', 'base64') : readFileSync(join(dirname(source), file))
   mkdirSync(folder, { recursive: true })
@@ -36,12 +37,14 @@ function lifted(_: string, name: string, file: string | undefined, base64: strin
   return ''
 }
 
-function once(from: string, to: string): [string, () => string] {
+function replacement(from: string, to: string): [string, () => string] {
   return [from, () => to]
 }
 
-/** A new version of the package that says it in other words is looked at first. */
-function expected(changed: string): string {
+/**
+ * Fails if a replacement did not apply: then a new version of the package must be looked at first.
+ */
+function checkPatched(changed: string): string {
   const stale = [
     'fetchCompile(new',
     "base64Compile('",
@@ -50,6 +53,8 @@ function expected(changed: string): string {
     '})();\n\nexport',
   ].find((left) => changed.includes(left))
   if (imports.length !== 4 || stale !== undefined)
-    throw new Error(`jco's bindgen is not as it was: ${imports.length} modules, \`${stale}\``)
+    throw new Error(
+      `jco's bindgen has changed, so this patch must be adapted: ${imports.length} modules, \`${stale}\``,
+    )
   return changed
 }

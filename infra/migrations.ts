@@ -1,5 +1,5 @@
-// npm run migrations: what changed in the tables of a room (edge/*/tables.ts) becomes a new migration of each object class that keeps anything, by drizzle-kit. It
-// applies nothing: the objects do that when they open.
+// `npm run migrations`: lets drizzle-kit write migrations for the changes in edge/tables, one
+// folder per object class. It applies none; the objects do that when they open.
 
 import { spawnSync } from 'node:child_process'
 

@@ -1,5 +1,6 @@
-// Owns what we need of the operating system: Debian packages, and the user that the worker runs as. Installs what is missing where it may,
-// and says exactly what to install where it may not. Never removes, starts or stops anything of the system's.
+// Owns the requirements on the operating system: Debian packages, and the worker's user. Installs
+// what is missing if it may, or says exactly what to install. Never removes, starts or stops a
+// system service.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -11,7 +12,7 @@ export const WORKER_USER = 'countersign'
 const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 type Need = { readonly package: string; readonly oneOf: readonly string[] }
 
-/** A package and the files of which one shows that it, or something as good, is there. */
+/** A package, and files of which one proves that it, or an equivalent, is installed. */
 const STACK: readonly Need[] = [
   { package: 'bubblewrap', oneOf: ['bwrap'] },
   { package: 'redis-tools', oneOf: ['redis-server', 'redis-check-rdb'] }, // see redisProgram
@@ -23,8 +24,8 @@ const STACK: readonly Need[] = [
 ]
 
 /**
- * What only the tests need: a browser for the pages, what attacks are written in, and programs that have to work in a sandbox as they
- * are.
+ * Only for tests: a browser for the pages, languages of attack programs, and programs that must
+ * work unchanged in a sandbox.
  */
 const TESTS: readonly Need[] = [
   { package: 'chromium', oneOf: ['chromium', 'google-chrome', 'chrome'] },
@@ -36,7 +37,7 @@ const TESTS: readonly Need[] = [
   { package: 'npm', oneOf: ['npm'] },
 ]
 
-/** Packages that only `npm run test:hosts` needs, which boots Debian in a folder. */
+/** Only for `npm run test:hosts`, which boots Debian in a folder. */
 const HOSTS: readonly Need[] = [
   { package: 'mmdebstrap', oneOf: ['mmdebstrap'] },
   { package: 'systemd-container', oneOf: ['systemd-nspawn'] },
@@ -57,7 +58,7 @@ function run(argv: readonly string[]): boolean {
   return spawnSync(file, args, { env, stdio: ['ignore', 2, 2] }).status === 0
 }
 
-/** How to become root without a question, or nothing. */
+/** The command prefix that makes us root without a password prompt, or `undefined`. */
 const asRoot = (): readonly string[] | undefined => {
   if (isRoot()) return []
   const sudo = onPath('sudo')
@@ -74,25 +75,31 @@ function install(needs: readonly Need[], say: (text: string) => void): Result<vo
   const root = asRoot()
   const apt = onPath('apt-get')
   if (apt === undefined)
-    return err(`this system has no apt-get; install what Debian calls ${packages.join(', ')}, then run again`)
+    return err(
+      `this system has no apt-get; install the equivalents of the Debian packages ${packages.join(', ')}, then run this again`,
+    )
   if (root === undefined)
     return err(
-      `${packages.join(', ')} must be installed and you are not root: run \`sudo ${byHand}\`, then run again`,
+      `these packages are missing, and you are not root: ${packages.join(', ')}; run \`sudo ${byHand}\`, then run this again`,
     )
   say(`installing ${packages.join(', ')}`)
   const command = [...root, apt, 'install', '-y', '-q', '--no-install-recommends', ...packages]
-  // A fresh machine has no package lists, an old one has stale ones: fetch them only when the first try fails.
+  // A new machine has no package lists and an old one has stale lists, so fetch them if the first
+  // try fails.
   const installed = run(command) || (run([...root, apt, 'update', '-q']) && run(command))
   return installed && missing().length === 0
     ? ok(undefined)
     : err(
-        `apt-get could not install ${missing().join(', ')}; mend what it says above, or run \`${byHand}\` yourself`,
+        `apt-get could not install ${missing().join(', ')}; fix the error above, or run \`${byHand}\` yourself`,
       )
 }
 
 export const installPackages = (say: (text: string) => void): Result<void, Refusal> => install(STACK, say)
 
-/** All that the tests need: what the stack does, the user that attacks and works, and programs of their own. */
+/**
+ * Installs everything that the tests need: the packages of the stack, the worker's user and the
+ * packages of tests.
+ */
 export function installForTests(say: (text: string) => void): Result<void, Refusal> {
   const stack = installPackages(say)
   if (!stack.ok) return stack
@@ -102,7 +109,10 @@ export function installForTests(say: (text: string) => void): Result<void, Refus
 
 export const installForHosts = (say: (text: string) => void): Result<void, Refusal> => install(HOSTS, say)
 
-/** Root never runs a sandbox (bwrap started by uid 0 leaves ways to become host root): its worker gets a user without any right. */
+/**
+ * Root never runs a sandbox, because bwrap started by uid 0 leaves ways to become host root. The
+ * worker gets an unprivileged user.
+ */
 export function makeUser(name: string, say: (text: string) => void): Result<void, Refusal> {
   if (!isRoot() || userNamed(name) !== undefined) return ok(undefined)
   say(`adding the system user \`${name}\``)
@@ -118,10 +128,10 @@ export function makeUser(name: string, say: (text: string) => void): Result<void
   ]
   return run([onPath('useradd') ?? '/usr/sbin/useradd', ...args])
     ? ok(undefined)
-    : err(`the user \`${name}\` can't be added; run \`useradd ${args.join(' ')}\` yourself`)
+    : err(`the user \`${name}\` could not be added; run \`useradd ${args.join(' ')}\` yourself`)
 }
 
-/** A user's numbers. The worker's home is in the state folder, not in the password file. */
+/** A user's uid and gid. The worker's home is in the state folder, not in /etc/passwd. */
 export function userNamed(name: string): { readonly uid: number; readonly gid: number } | undefined {
   const line = readFileSync('/etc/passwd', 'utf8')
     .split('\n')

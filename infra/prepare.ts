@@ -1,5 +1,6 @@
-// `npm run prepare-host`: writes what the units in infra/systemd run on (users, folders, configurations, secrets, kernel settings), and starts nothing.
-// For a host that serves for good; `npm start` needs none of it. Run again after an update: keys and passwords stay as they are.
+// `npm run prepare-host`: prepares a permanent host for the units in infra/systemd: users, folders,
+// configurations, secrets and kernel settings. Starts nothing. Run it again after an update; keys
+// and passwords stay as they are. `npm start` does not need it.
 
 import {
   chmodSync,
@@ -24,14 +25,20 @@ import { edgeEnv, edgeSpec } from './workerd.ts'
 const REDIS_USER = 'countersign-redis'
 const EDGE_USER = 'countersign-edge'
 
-/** All of a folder belongs to its service, and to no other. Follows no link: the service may have put one there, and the program is one. */
+/**
+ * Gives a folder and everything in it to its service's user. Never follows symlinks: the service
+ * may have planted one.
+ */
 function give(path: string, name: string): void {
-  const user = userNamed(name) ?? fail(say, `the user \`${name}\` is gone`)
+  const user = userNamed(name) ?? fail(say, `the user \`${name}\` does not exist any more; run this again`)
   lchownSync(path, user.uid, user.gid)
   if (lstatSync(path).isDirectory()) for (const entry of readdirSync(path)) give(join(path, entry), name)
 }
 
-/** Raises the settings that let one call use up what all calls share (worker/sandbox/limits/host-counts.ts). Never lowers one. */
+/**
+ * Raises kernel limits that all calls share, so that one call can't use them up
+ * (worker/sandbox/limits/host-counts.ts). Never lowers one.
+ */
 function raiseCounts(): void {
   const low = lowCounts((path) => (existsSync(path) ? readFileSync(path, 'latin1') : ''))
   if (low.length === 0) return
@@ -41,15 +48,18 @@ function raiseCounts(): void {
       writeFileSync(path, `${enough}`)
     } catch {
       say(
-        `\`${sysctl} = ${enough}\` is written to ${SYSCTL_FILE} but could not be set now: restart the host, or set it outside this container`,
+        `\`${sysctl} = ${enough}\` was written to ${SYSCTL_FILE} but could not be set now; restart the host or, in a container, set it outside`,
       )
     }
   }
 }
 
 if (process.getuid?.() !== 0)
-  fail(say, 'this prepares a host for systemd and needs root; `npm start` does not')
-const port = wantedPort() ?? fail(say, 'COUNTERSIGN_PORT is no port; set it to one from 1 to 65535')
+  fail(
+    say,
+    'prepare-host sets up system services and needs root: run it with sudo, or use `npm start`, which needs no root',
+  )
+const port = wantedPort() ?? fail(say, 'COUNTERSIGN_PORT is not a port; set it to a number from 1 to 65535')
 for (const name of [REDIS_USER, EDGE_USER]) {
   const user = makeUser(name, say)
   if (!user.ok) fail(say, user.error)
@@ -58,8 +68,9 @@ const ready = setUp(stateDir(), say)
 if (!ready.ok) fail(say, ready.error)
 const { state, secrets, build } = ready.value
 const program =
-  redisProgram(state) ?? fail(say, 'no redis-server on this machine; install the package redis-tools')
-// Taken by our own service, when this is an update.
+  redisProgram(state) ??
+  fail(say, 'there is no redis-server on this machine; install the package redis-tools')
+// On an update our own Redis uses the port already, so accept it without a check.
 const redisAt = await redisPort(state, () => Promise.resolve(true))
 const url = process.env['COUNTERSIGN_PUBLIC_URL'] || `http://127.0.0.1:${port}`
 
@@ -75,11 +86,14 @@ raiseCounts()
 give(state.redis, REDIS_USER)
 give(state.edge, EDGE_USER)
 give(state.worker, WORKER_USER)
-// The services pass through to their own folders; nobody but root may list it, or read the secrets in it.
+// 0711: the services can enter their own folders; only root can list this one or read the secrets
+// in it.
 chmodSync(state.dir, 0o711)
 
-console.log(`Prepared in ${state.dir}. Next:
+console.log(`The host is prepared; its state folder is ${state.dir}. Next, run:
+
   cp infra/systemd/*.service /etc/systemd/system/ && systemctl daemon-reload
   systemctl enable --now countersign-redis countersign-edge
-  and enrol the worker as docs/hosts.md says; the keys of the first operator
-  and of the installation are in ${state.secrets} (\`operator\`, \`installation\`)`)
+
+Then enrol the worker as docs/hosts.md describes. The keys of the first operator and of
+the installation are in ${state.secrets} (\`operator\`, \`installation\`).`)

@@ -1,12 +1,19 @@
-// Owns which addresses the edge's workerd may write to for its channels (N14): what is public, and neither this host by another address
-// of its own nor an address that holds one of IPv4 inside. workerd asks it at each connection, of what a name has resolved to.
+// Owns the network rules for messages of channels (N14): workerd may connect to public addresses
+// only, not to this host's own addresses and not to IPv6 addresses that embed an IPv4 address.
+// workerd checks each connection after name resolution.
 
 import { networkInterfaces } from 'node:os'
 
-/** IPv4 inside of IPv6 (compatible, NAT64, 6to4, Teredo): by these a private address could be written as a public one. */
+/**
+ * IPv6 ranges that embed IPv4 (compatible, NAT64, 6to4, Teredo) and could disguise a private
+ * address as a public one.
+ */
 const EMBEDDED = ['::/96', '64:ff9b::/96', '64:ff9b:1::/48', '2002::/16', '2001::/32'] as const
 
-/** As this host has them now: an address that it gets later is not among them before the next start. */
+/**
+ * The host's current addresses. Fails open: an address that it gets later is only denied after the
+ * next start.
+ */
 function ownAddresses(): string[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses)
   return all
@@ -14,7 +21,10 @@ function ownAddresses(): string[] {
     .map(({ address, family }) => `${address}/${family === 'IPv4' ? 32 : 128}`)
 }
 
-/** A `network` in workerd's configuration. `loopback`: for tests alone, which stand in for the outside on this host. */
+/**
+ * A `network` for workerd's configuration. `loopback` is for tests only, whose receivers are on
+ * this host.
+ */
 export function outsideNetwork(loopback: boolean): string {
   const list = (items: readonly string[]): string =>
     `[${items.map((item) => JSON.stringify(item)).join(', ')}]`

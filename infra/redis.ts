@@ -1,5 +1,5 @@
-// Owns our Redis: where its program is, its configuration, its access list, and the question whether it answers. It holds doorbells only.
-// Never touches a Redis that it did not start, Debian's own service included.
+// Owns our Redis, which holds only doorbells: its program, configuration, access list and readiness
+// check. Never touches a Redis that it did not start, such as Debian's service.
 
 import { existsSync, rmSync, symlinkSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -7,13 +7,15 @@ import { join } from 'node:path'
 import { pdeathsig, type Spec } from './child-process.ts'
 import { type Secrets, type State, sha256, writePrivate } from './state.ts'
 
-/** What every key and channel of ours begins with; the access list admits nothing else. */
+/** The prefix of all our keys and channels; the access list permits no others. */
 const REDIS_PREFIX = 'cs:'
 
 /**
- * What BullMQ and ioredis use, by name, and nothing beside it (Q08). Scripts are needed: BullMQ's moves are Lua, and what a script does is
- * held to this list too. INFO is in @dangerous and tells no key; BullMQ reads the server's version from it and does not start without.
- * Left out on purpose: KEYS, SCAN, RANDOMKEY and DBSIZE, which look past the prefix; FLUSH*, CONFIG, ACL, MODULE, DEBUG, MIGRATE, SCRIPT.
+ * The commands that BullMQ and ioredis use, and no others (Q08). Scripts are needed, because BullMQ
+ * is written in Lua; commands within a script are checked against this list too. INFO is in
+ * @dangerous but reveals no key, and BullMQ reads the server's version from it. Left out on
+ * purpose: KEYS, SCAN, RANDOMKEY and DBSIZE, which see past the prefix; FLUSH*, CONFIG, ACL,
+ * MODULE, DEBUG, MIGRATE, SCRIPT.
  */
 const COMMANDS = {
   connection: 'auth hello ping quit select reset echo client|setname client|getname client|id',
@@ -38,9 +40,9 @@ const permitted = Object.values(COMMANDS)
   .join(' ')
 
 /**
- * Only digests of the passwords reach the file. Nobody can become `default`: it is off and has no password. Yet it may do everything,
- * because Redis replays its append-only file as this user, and drops in silence each transaction (so each BullMQ script) that this user
- * may not run.
+ * Contains only digests of the passwords. Nobody can log in as `default`, which is off and has no
+ * password. It still has all permissions, because Redis replays its append-only file as this user
+ * and silently drops every transaction (so every BullMQ script) that the user may not run.
  */
 export function redisAcl(secrets: Secrets): string {
   const user = (name: 'edge' | 'worker') =>
@@ -56,14 +58,14 @@ aclfile ${state.redis}/users.acl
 acllog-max-len 128
 dir ${state.redis}
 dbfilename dump.rdb
-# A doorbell lost is rung again by the edge, but late: an append-only file keeps them through a kill -9.
+# The edge rings a lost doorbell again, but late; an append-only file preserves them across a kill -9.
 appendonly yes
 appendfsync everysec
 save ""
-# An evicted key is a doorbell lost in silence; better refuse to take one.
+# Evicting a key would silently lose a doorbell; refusing a write is better.
 maxmemory 256mb
 maxmemory-policy noeviction
-# A doorbell has some hundred bytes; what is read from here is parsed by the worker whole.
+# A doorbell has a few hundred bytes, and the worker parses each value whole, so large values are refused.
 proto-max-bulk-len 1mb
 databases 1
 enable-debug-command no
@@ -82,9 +84,9 @@ export const redisUrl = (user: 'edge' | 'worker', secrets: Secrets, port: number
   `redis://${user}:${secrets.redis[user]}@127.0.0.1:${port}`
 
 /**
- * Debian's package redis-tools holds the one Redis program as redis-check-rdb; the package redis-server adds a name for it and a service
- * that starts at once, at every boot, on port 6379. We want the program and not the service: by which name it is called is what it
- * becomes.
+ * Debian's package redis-tools contains the Redis server program under the name redis-check-rdb;
+ * the package redis-server only adds another name and a service on port 6379 that starts at once.
+ * We want the program without the service, so we link it under the name that makes it a server.
  */
 export function redisProgram(state: State): string | undefined {
   const served = ['/usr/bin/redis-server', '/usr/local/bin/redis-server'].find((path) => existsSync(path))
@@ -111,7 +113,7 @@ export function redisSpec(state: State, program: string, port: number, secrets: 
   }
 }
 
-/** AUTH and PING in Redis's inline form: enough to know that it has loaded its data and knows our users. */
+/** Sends AUTH and PING inline: PONG means that Redis has loaded its data and our users. */
 const answers = (port: number, user: string, password: string): Promise<boolean> =>
   new Promise((settle) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(`AUTH ${user} ${password}\r\nPING\r\n`))

@@ -1,7 +1,6 @@
-// Owns the change from root to an unprivileged user, for the worker and for tests that attack as it would. That user may not be able to
-// reach a folder that we can (a clone below a 0700 home), so the folders it needs are bound at a fixed place, in a mount namespace that
-// vanishes with the process. It decides nothing about what runs then. The stage is a tmpfs that only it sees; of its cgroup, see
-// delegate.ts.
+// Owns the change from root to an unprivileged user, for the worker and for tests that attack as
+// the worker's user. That user may not reach folders that root can (a clone in a 0700 home), so
+// they are bind-mounted on a private tmpfs, in a mount namespace that ends with the process.
 
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readlinkSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -14,26 +13,27 @@ export type User = { readonly uid: number; readonly gid: number }
 const UNSHARE = '/usr/bin/unshare'
 const SETPRIV = '/usr/bin/setpriv'
 const MOUNT = '/usr/bin/mount'
-/** A folder that every Linux has and no server uses. */
+/** The mount point of the tmpfs: a folder that every Linux has and no server uses. */
 const STAGE = '/media'
 
 /**
- * The argv that runs a command as `user`. `command` is told where each of `folders` is for that user. The process keeps one pid through all
- * its changes, so signals reach it. Without root nothing changes: we are that user, and the folders are where they are.
+ * The argv that runs a command as `user`. `command` gets the paths under which that user sees
+ * `folders`. The process keeps its pid, so signals reach it. Without root, we already are that user
+ * and the folders keep their paths.
  */
 export function asWorker<Name extends string>(
   user: User,
   folders: Readonly<Record<Name, string>>,
   command: (at: Readonly<Record<Name, string>>) => readonly string[],
 ): string[] {
-  return started(user, folders, command, true)
+  return argvFor(user, folders, command, true)
 }
 
-/** The same without a cgroup of its own: as on a host that delegates none. */
+/** The same without a delegated cgroup, as on a host that delegates none. */
 export const asWorkerAlone: typeof asWorker = (user, folders, command) =>
-  started(user, folders, command, false)
+  argvFor(user, folders, command, false)
 
-function started<Name extends string>(
+function argvFor<Name extends string>(
   user: User,
   folders: Readonly<Record<Name, string>>,
   command: (at: Readonly<Record<Name, string>>) => readonly string[],
@@ -47,7 +47,7 @@ function started<Name extends string>(
   return [UNSHARE, '--mount', '--', process.execPath, import.meta.filename, enter]
 }
 
-/** Runs as root in the new mount namespace, and becomes the command. */
+/** What the process in the new mount namespace, still root, does before it becomes the command. */
 type Entry = {
   readonly user: User
   readonly binds: readonly (readonly [string, string])[]
@@ -58,7 +58,7 @@ type Entry = {
 function enter({ user, binds, delegated, argv }: Entry): void {
   execFileSync(MOUNT, ['-t', 'tmpfs', '-o', 'mode=0755,size=1m,nosuid,nodev', 'countersign', STAGE])
   for (const [from, to] of binds) {
-    if (opensTo(from, user)) bindFolder(from, to)
+    if (canEnter(from, user)) bindFolder(from, to)
     else bindEntries(from, to)
   }
   if (delegated) delegate(user)
@@ -75,7 +75,7 @@ function enter({ user, binds, delegated, argv }: Entry): void {
   process.execve?.(SETPRIV, [SETPRIV, ...drop, '--', ...argv])
 }
 
-function opensTo(folder: string, { uid }: User): boolean {
+function canEnter(folder: string, { uid }: User): boolean {
   const { mode, uid: owner } = statSync(folder)
   return owner === uid || (mode & 0o005) === 0o005
 }
@@ -85,7 +85,10 @@ function bindFolder(from: string, to: string): void {
   execFileSync(MOUNT, ['--bind', '--', from, to])
 }
 
-/** A folder that is closed itself (a clone in what `mktemp -d` made) is opened by making it anew, with the same things in it. */
+/**
+ * For a folder that is itself closed to the user (a clone made by `mktemp -d`): makes an open one
+ * with the same entries.
+ */
 function bindEntries(from: string, to: string): void {
   mkdirSync(to)
   for (const entry of readdirSync(from, { withFileTypes: true })) {
@@ -100,7 +103,7 @@ function bindEntries(from: string, to: string): void {
 }
 
 if (import.meta.main) {
-  const [told] = process.argv.slice(2)
-  if (told === undefined) throw new Error('this is started by `asWorker`, not by hand')
-  enter(JSON.parse(told)) // written by `asWorker`
+  const [entry] = process.argv.slice(2)
+  if (entry === undefined) throw new Error('only `asWorker` starts this file; it is no command')
+  enter(JSON.parse(entry)) // written by `asWorker`
 }

@@ -1,5 +1,6 @@
-// `npm test`: set-up for tests, the gates, every test, and a closing line of plain numbers. Arguments go to vitest:
-// `npm test -- test/faults` runs one folder, without the gates. A test that was skipped fails the run.
+// `npm test`: installs what tests need, runs the checks and every test, and prints a last line of
+// plain numbers. Arguments go to vitest: `npm test -- test/faults` runs one folder, without the
+// checks. A skipped test fails the run.
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, globSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
@@ -11,7 +12,7 @@ import { installForTests } from './packages.ts'
 import { sayOnStderr } from './setup.ts'
 import { ROOT } from './state.ts'
 
-/** What we read of vitest's JSON report. */
+/** The part of vitest's JSON report that we read. */
 type Report = {
   numTotalTests: number
   numPassedTests: number
@@ -33,10 +34,10 @@ function stop(why: string): never {
 
 const ready = installForTests(sayOnStderr)
 if (!ready.ok) stop(ready.error)
-// The tests run even so: whoever mends a gate wants to know about them too.
+// The tests run even if a check fails, because both results are wanted.
 const gates = args.length > 0 || run('node', 'infra/check/gates.ts')
 
-// All that the tests make lies in here, so what they left behind can be told, and goes.
+// All temporary files of the tests are in here, so that leftovers can be reported and removed.
 const folder = mkdtempSync(join(tmpdir(), 'cs-'))
 chmodSync(folder, 0o1777)
 process.env['TMPDIR'] = folder
@@ -56,20 +57,24 @@ try {
   report = undefined
 }
 const left = await leftovers(folder)
-for (const what of left) sayOnStderr(`the tests left something behind: ${what}`)
+for (const what of left) sayOnStderr(`a test left this behind: ${what}`)
 rmSync(folder, { recursive: true, force: true })
-if (report === undefined) stop('vitest ended without a report')
+if (report === undefined) stop('vitest ended without a report; its output above says why')
 
-if (!gates) sayOnStderr('the gates found something; see it alone with `npm run check`')
+if (!gates) sayOnStderr('a check failed; run `npm run check` to see its output alone')
 const skipped = report.numTotalTests - report.numPassedTests - report.numFailedTests
-if (skipped > 0) sayOnStderr(`${skipped} tests did not run; a test that can't run must fail and say why`)
+if (skipped > 0) sayOnStderr(`${skipped} tests were skipped; a test that can't run must fail and say why`)
 const fine = gates && passed && report.success && skipped === 0 && left.length === 0
-// A file that did not load is a failure that vitest counts elsewhere.
+// vitest does not count a file that failed to load among the failed tests, so at least 1 is shown
+// then.
 const failed = report.numFailedTests + skipped + left.length + (gates ? 0 : 1)
 console.log(`${report.numPassedTests} passed, ${failed + (fine || failed > 0 ? 0 : 1)} failed`)
 process.exit(fine ? 0 : 1)
 
-/** Processes that name the folder on their command line or stand in it, and mounts in it; what is about to end gets a moment. */
+/**
+ * Processes with the folder in their command line or as working directory, mounts in it, and
+ * cgroups; waits up to 2 s for them to end.
+ */
 async function leftovers(name: string): Promise<string[]> {
   for (let tries = 20; ; tries--) {
     const processes = globSync('/proc/[0-9]*').flatMap((path) => {
@@ -79,7 +84,7 @@ async function leftovers(name: string): Promise<string[]> {
           ? [`process ${path.slice(6)}: ${command}`]
           : []
       } catch {
-        return [] // it ended meanwhile, or is a zombie
+        return [] // the process has ended, or is a zombie
       }
     })
     const mounts = readFileSync('/proc/self/mountinfo', 'utf8')

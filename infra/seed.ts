@@ -1,6 +1,6 @@
-// Owns the first start's contents: the seed tools, the agent `dev`, the worker's enrolment. Through the HTTP API with the root operator's
-// key, like any operator would; nothing is written into a store directly. What was seeded once belongs to the operator and is not touched
-// again.
+// Owns the contents of a first start: the seed tools, the agent `dev` and the worker's enrolment.
+// It uses the HTTP API with the root operator's key and writes into no store directly. What it has
+// seeded belongs to the operator and is not touched again.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -11,7 +11,9 @@ import { bearer, type Client, client, type Problem } from '../shared/routes/clie
 import { ProcessToolSpec } from '../shared/wire/tools.ts'
 import { type Refusal, ROOT, type State, TENANT, writePrivate } from './state.ts'
 
-/** What scripts read from `<state>/dev.json`; the file is there while the stack is ready, and only then. */
+/**
+ * The contents of `<state>/dev.json`, for scripts; the file exists only while the stack is ready.
+ */
 export type DevInfo = {
   readonly url: string
   readonly tenant: string
@@ -25,40 +27,44 @@ export type DevInfo = {
 const AGENT = 'dev'
 const TOOLS = join(ROOT, 'infra/tools')
 
-type Seeded = { readonly agent_key: string }
+type SeededKeys = { readonly agent_key: string }
 
 export const operatorClient = (url: string, key: string): Client => client(url, bearer(key))
 
-const said = (what: string, { status, code, detail }: Problem): Refusal =>
-  `${what}: the edge answered ${status} ${code}: ${detail}`
+const edgeError = (what: string, { status, code, detail }: Problem): Refusal =>
+  `${what}; the edge answered ${status} ${code}: ${detail}`
 
-/** The tools and the agent's key: made at the first start, read from the state folder at every later one. */
-export async function seed(state: State, operator: Client): Promise<Result<Seeded, Refusal>> {
-  if (existsSync(state.seeded)) return ok(JSON.parse(readFileSync(state.seeded, 'utf8')) as Seeded) // written below, 0600
+/**
+ * Registers the tools and makes the agent at the first start; later starts read the agent's key
+ * from the state folder.
+ */
+export async function seed(state: State, operator: Client): Promise<Result<SeededKeys, Refusal>> {
+  if (existsSync(state.seeded)) return ok(JSON.parse(readFileSync(state.seeded, 'utf8')) as SeededKeys) // written below, 0600
   for (const file of readdirSync(TOOLS).filter((entry) => entry.endsWith('.json'))) {
     const name = basename(file, '.json')
     const body = ProcessToolSpec.parse(JSON.parse(readFileSync(join(TOOLS, file), 'utf8')))
     const put = await operator('putTool', { params: { name }, body })
-    if (!put.ok) return err(said(`tool \`${name}\` was not registered`, put.error))
+    if (!put.ok) return err(edgeError(`the tool \`${name}\` could not be registered`, put.error))
   }
   const agent = await operator('putAgent', { params: { name: AGENT }, body: { tools: ['*'] } })
-  if (!agent.ok) return err(said(`agent \`${AGENT}\` was not made`, agent.error))
-  // Made by an earlier start that died before it wrote the key down: then nobody has it, and a new one harms nobody.
+  if (!agent.ok) return err(edgeError(`the agent \`${AGENT}\` could not be created`, agent.error))
+  // An earlier start may have died before it stored the key; nobody has that key, so rotating it is
+  // safe.
   const keyed =
     agent.value.key === undefined ? await operator('rotateAgentKey', { params: { name: AGENT } }) : agent
-  if (!keyed.ok) return err(said(`agent \`${AGENT}\` got no key`, keyed.error))
-  if (keyed.value.key === undefined) return err(`agent \`${AGENT}\` got no key from the edge`)
-  const seeded: Seeded = { agent_key: keyed.value.key }
+  if (!keyed.ok) return err(edgeError(`the agent \`${AGENT}\` got no key`, keyed.error))
+  if (keyed.value.key === undefined) return err(`the agent \`${AGENT}\` got no key from the edge`)
+  const seeded: SeededKeys = { agent_key: keyed.value.key }
   writePrivate(state.seeded, `${JSON.stringify(seeded)}\n`)
   return ok(seeded)
 }
 
 export async function enrolmentToken(operator: Client): Promise<Result<string, Refusal>> {
   const made = await operator('createEnrolment', { body: { pool: 'default' } })
-  return made.ok ? ok(made.value.token) : err(said('no enrolment token', made.error))
+  return made.ok ? ok(made.value.token) : err(edgeError('the edge made no enrolment token', made.error))
 }
 
 export async function readKeys(operator: Client): Promise<Result<z.infer<typeof Keys>, Refusal>> {
   const keys = await operator('keys', { query: { tenant: TENANT } })
-  return keys.ok ? ok(keys.value) : err(said('the public keys were not read', keys.error))
+  return keys.ok ? ok(keys.value) : err(edgeError('the public keys could not be read', keys.error))
 }

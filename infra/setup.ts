@@ -1,4 +1,5 @@
-// Owns the set-up of a machine and of a state folder: every step of it, in order, each cheap when already done. Starts nothing.
+// Sets up a machine and a state folder, step by step; each step is cheap if it is already done.
+// Starts nothing.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { ok, type Result } from '../shared/result.ts'
@@ -19,7 +20,7 @@ export function setUp(dir: string, say: Say): Result<Ready, Refusal> {
   const state = openState(dir)
   if (!state.ok) return state
   if (!existsSync(state.value.secrets))
-    say('making the edge key, the operator key, the installation key and the passwords of Redis')
+    say('creating the edge key, the operator key, the installation key and the Redis passwords')
   const secrets = readSecrets(state.value)
   const build = buildEdge(say)
   if (!build.ok) return build
@@ -27,7 +28,10 @@ export function setUp(dir: string, say: Say): Result<Ready, Refusal> {
   return ok({ state: state.value, secrets, build: build.value.dir })
 }
 
-/** Switches of distributions that forbid the namespaces of tier C to ordinary users. The worker proves it by trying; this says why. */
+/**
+ * Kernel settings by which distributions forbid user namespaces, which tier C needs. The worker
+ * tests tier C itself; this names the cause.
+ */
 const SWITCHES = [
   {
     file: '/proc/sys/kernel/unprivileged_userns_clone',
@@ -38,7 +42,7 @@ const SWITCHES = [
   {
     file: '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
     forbids: '1',
-    mend: 'install infra/apparmor/countersign-bwrap (its head says how)',
+    mend: 'install infra/apparmor/countersign-bwrap as its header describes',
   },
 ] as const
 
@@ -46,7 +50,7 @@ function noteUserNamespaces(say: Say): void {
   for (const { file, forbids, mend } of SWITCHES) {
     if (!existsSync(file) || readFileSync(file, 'utf8').trim() !== forbids) continue
     say(
-      `this system keeps user namespaces from ordinary users (${file} is ${forbids}): tier C will be refused; ${mend}`,
+      `unprivileged user namespaces are disabled on this system (${file} is ${forbids}), so tier C calls will be refused; to enable them: ${mend}`,
     )
   }
 }

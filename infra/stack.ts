@@ -1,5 +1,6 @@
-// Owns a running stack: Redis, the edge and one worker, started in order on a state folder, seeded, watched, and stopped in reverse.
-// `npm start`, the demo, the tests and the benchmark all come through here. Nothing of it outlives the process that started it.
+// Owns a running stack: starts Redis, the edge and one worker in order on a state folder, seeds and
+// supervises them, and stops them in reverse order. Used by `npm start`, the demo, the tests and
+// the benchmark. No process of it outlives the process that started it.
 
 import { rmSync } from 'node:fs'
 import { type Err, err, ok, type Result } from '../shared/result.ts'
@@ -23,21 +24,24 @@ import { enrolledAs, enrolWorker, prepareWorker, type WorkerAt, workerSpec } fro
 import { edgeSpec, wranglerSpec } from './workerd.ts'
 
 export type StackOptions = {
-  /** The state folder; made when it is not there. */
+  /** The state folder; created if missing. */
   readonly state: string
-  /** The edge's port; a free one when absent. */
+  /** The edge's port; by default a free one. */
   readonly port?: number
-  /** 127.0.0.1 unless somebody means it. */
+  /** The address to listen on; by default 127.0.0.1. */
   readonly host?: string
-  /** What browsers reach it by, where that is another address: behind a proxy that speaks TLS. */
+  /** The address that browsers use, if it differs: behind a TLS proxy. */
   readonly publicUrl?: string
   /** workerd serves the built edge; wrangler serves the sources, for development. */
   readonly edge?: 'workerd' | 'wrangler'
   readonly concurrency?: number
   readonly private_hosts?: readonly string[]
-  /** Channels may send to receivers on this host: for tests, whose receivers are. Origins by those that stand in for them, if any. */
+  /**
+   * For tests: channels may send to this host. A record also maps public origins to test servers
+   * here.
+   */
   readonly loopbackChannels?: true | Readonly<Record<string, string>>
-  /** Start a part again that died unasked. Tests that kill leave it off. */
+  /** Restart parts that die unexpectedly. Tests that kill parts leave it off. */
   readonly supervise?: boolean
   readonly say?: Say
 }
@@ -104,7 +108,9 @@ async function makeParts(
   if (refusal !== undefined) return err(refusal)
   const program = redisProgram(state)
   if (program === undefined)
-    return err('no redis-server on this machine; install the package redis-tools, or Redis 7 or newer')
+    return err(
+      'there is no redis-server on this machine; install the package redis-tools, or Redis 7 or newer',
+    )
   const redisAt = await redisPort(state)
   const url = `http://127.0.0.1:${port}`
   const { publicUrl } = options
@@ -135,11 +141,14 @@ async function makeParts(
   })
 }
 
-/** Each needs the one before: the edge is ready when it reaches Redis, the worker when it has an identity at the edge. */
+/**
+ * In order, because the edge is ready only with Redis, and the worker needs an identity from the
+ * edge.
+ */
 async function startParts(ready: Ready, parts: Parts, say: Say): Promise<Result<DevInfo, Refusal>> {
-  const risen = await rise(ready, parts, say)
-  if (!risen.ok) await stopParts(parts)
-  return risen
+  const started = await startInOrder(ready, parts, say)
+  if (!started.ok) await stopParts(parts)
+  return started
 }
 
 async function stopParts({ worker, edge, redis }: Parts): Promise<void> {
@@ -147,7 +156,7 @@ async function stopParts({ worker, edge, redis }: Parts): Promise<void> {
   removeDelegated()
 }
 
-async function rise(
+async function startInOrder(
   { state, secrets }: Ready,
   { url, operator, redis, edge, worker, workerAt }: Parts,
   say: Say,

@@ -1,4 +1,5 @@
-// `npm start`: sets up what is missing, runs the stack, says how to make a first call, shows each call, and stops everything on Ctrl-C.
+// `npm start`: sets up what is missing, runs the stack, prints a command for a first call, shows
+// each call, and stops everything on Ctrl-C.
 
 import { join } from 'node:path'
 import { sayOnStderr } from './setup.ts'
@@ -26,21 +27,21 @@ async function greet({ url, dev, state }: Stack): Promise<void> {
     .flat()
     .map((path) => `\n  ${path.slice(1).padEnd(8)} ${url}${path}`)
     .join('')}
-  keys     ${state.dev} (agent, operator, installation; readable by you only)
+  keys     ${state.dev} (agent, operator, installation; only you can read it)
   logs     ${state.log}
 
-A first call, allowed, run in a sandbox and attested:
+To make a first call, which policy allows and which runs in a sandbox, run in another terminal:
 
   curl -sS -H @${header} -H 'prefer: wait=10' --json '{"tool":"text.stats","args":{"text":"who signs, answers\\n"}}' ${url}/v1/calls
 
-Calls show below as they end. Ctrl-C stops everything.
+Ended calls and pending approvals are shown below. Ctrl-C stops everything.
 `)
 }
 
 async function serves(url: string): Promise<boolean> {
   try {
     const answer = await fetch(url, { method: 'HEAD', signal: AbortSignal.timeout(2_000) })
-    return answer.ok || answer.status === 401 // a page that asks who one is
+    return answer.ok || answer.status === 401 // the sign-in page
   } catch {
     return false
   }

@@ -1,5 +1,5 @@
-// Owns the state folder (`COUNTERSIGN_STATE`): its place, its modes, its secrets, its ports and the lock that one stack holds on it.
-// Never starts anything and never sends anything.
+// Owns the state folder (`COUNTERSIGN_STATE`): its layout, file modes, secrets, ports, and the lock
+// that permits one stack per folder. Starts and sends nothing.
 
 import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto'
 import {
@@ -26,7 +26,7 @@ import { err, ok, type Result } from '../shared/result.ts'
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 export const TENANT = 'default'
 
-/** Every file and folder below the state folder, named once. */
+/** The paths of all files and folders in the state folder. */
 export type State = {
   readonly dir: string
   readonly secrets: string
@@ -43,9 +43,12 @@ export type State = {
 export type Secrets = {
   /** Ed25519 private key as JWK: signs grants, countersigns attestations, signs checkpoints. */
   readonly edge: PrivateJwk
-  /** The first operator. Its hash is all that the edge is told. */
+  /** The key of the first operator. The edge gets only its hash. */
   readonly operator: string
-  /** The key of the installation's operator, who creates and deletes tenants. The edge gets only its hash. */
+  /**
+   * The key of the installation's operator, who creates and deletes tenants. The edge gets only its
+   * hash.
+   */
   readonly installation: string
   /** Passwords of the two Redis users. */
   readonly redis: { readonly edge: string; readonly worker: string }
@@ -54,7 +57,7 @@ export type Secrets = {
 /** A sentence for the person at the terminal. */
 export type Refusal = string
 
-/** COUNTERSIGN_PORT, or undefined when it is no port. */
+/** COUNTERSIGN_PORT (default 8787), or `undefined` if it is not a port. */
 export function wantedPort(): number | undefined {
   const port = Number(process.env['COUNTERSIGN_PORT'] || 8787)
   return Number.isInteger(port) && port > 0 && port < 65_536 ? port : undefined
@@ -81,7 +84,7 @@ export function openState(dir: string): Result<State, Refusal> {
     const me = process.getuid?.()
     if (uid !== me) {
       return err(
-        `state folder \`${dir}\` belongs to uid ${uid}, not to you (${me}); start as that user, chown it, or set COUNTERSIGN_STATE to a folder of your own`,
+        `the state folder \`${dir}\` belongs to uid ${uid}, not to you (uid ${me}); start as that user, chown the folder, or set COUNTERSIGN_STATE to a folder of your own`,
       )
     }
     chmodSync(dir, 0o700)
@@ -89,7 +92,7 @@ export function openState(dir: string): Result<State, Refusal> {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
   } catch (error) {
     return err(
-      `state folder \`${dir}\` can't be made or used (${reason(error)}); set COUNTERSIGN_STATE to a folder that you may write`,
+      `the state folder \`${dir}\` can't be created or used (${reason(error)}); set COUNTERSIGN_STATE to a folder that you can write to`,
     )
   }
   return ok(state)
@@ -97,7 +100,7 @@ export function openState(dir: string): Result<State, Refusal> {
 
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
-/** Readable by its owner only from its first byte on, and either whole or not there. */
+/** Writes a file atomically with mode 0600, so that nobody else can read it at any moment. */
 export function writePrivate(path: string, text: string): void {
   const draft = `${path}.${process.pid}.new`
   const file = openSync(draft, 'w', 0o600)
@@ -114,7 +117,7 @@ export function writePrivate(path: string, text: string): void {
 export function readSecrets(state: State): Secrets {
   if (!existsSync(state.secrets)) {
     const secrets: Secrets = {
-      // The format of an Ed25519 private key; node's own type leaves every member open.
+      // An Ed25519 private key has these members; Node's type makes all of them optional.
       edge: generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk,
       operator: mintKey('operator', TENANT, Date.now()).key,
       installation: mintInstallationKey(Date.now()),
@@ -125,13 +128,16 @@ export function readSecrets(state: State): Secrets {
   const kept = JSON.parse(readFileSync(state.secrets, 'utf8')) as Omit<Secrets, 'installation'> &
     Partial<Secrets> // written here, 0600, by this user
   if (kept.installation !== undefined) return { ...kept, installation: kept.installation }
-  // A state folder from before installations had a key of their own.
+  // A state folder from a version without installation keys.
   const secrets: Secrets = { ...kept, installation: mintInstallationKey(Date.now()) }
   writePrivate(state.secrets, `${JSON.stringify(secrets, null, 2)}\n`)
   return secrets
 }
 
-/** The port of our own Redis: random at first, then kept, so that its address survives a restart; another one if somebody took it. */
+/**
+ * The port of our Redis: random at the first start, then kept, so that its address survives
+ * restarts; a new one if it is in use.
+ */
 export async function redisPort(
   state: State,
   usable: (port: number) => Promise<boolean> = portFree,
@@ -145,8 +151,10 @@ export async function redisPort(
   return port
 }
 
-/** The port that was got, or why not (`EADDRINUSE`, `EACCES`). */
-const listening = (port: number): Promise<Result<number, string>> =>
+/**
+ * Tries to listen on a port (0: any); returns the port, or the error code (`EADDRINUSE`, `EACCES`).
+ */
+const tryListen = (port: number): Promise<Result<number, string>> =>
   new Promise((settle) => {
     const server = createServer()
     server.once('error', (error: NodeJS.ErrnoException) => settle(err(error.code ?? error.message)))
@@ -158,26 +166,30 @@ const listening = (port: number): Promise<Result<number, string>> =>
     })
   })
 
-const portFree = async (port: number): Promise<boolean> => (await listening(port)).ok
+const portFree = async (port: number): Promise<boolean> => (await tryListen(port)).ok
 
-/** A sentence when the port can't be had. */
+/** Why the port can't be used, or `undefined` if it can. */
 export async function portRefusal(port: number): Promise<Refusal | undefined> {
-  const got = await listening(port)
+  const got = await tryListen(port)
   if (got.ok) return undefined
   const other = `set COUNTERSIGN_PORT to another one, e.g. \`COUNTERSIGN_PORT=${port < 1024 ? port + 8000 : port + 1} npm start\``
-  if (got.error === 'EADDRINUSE') return `port ${port} is taken by another process; stop that, or ${other}`
+  if (got.error === 'EADDRINUSE')
+    return `port ${port} is in use by another process; stop that process, or ${other}`
   if (got.error === 'EACCES') return `port ${port} needs root; ${other}`
   return `port ${port} can't be used (${got.error}); ${other}`
 }
 
 export async function freePort(): Promise<number> {
-  const got = await listening(0)
-  if (!got.ok) throw new Error(`the kernel gave no free port on 127.0.0.1: ${got.error}`)
+  const got = await tryListen(0)
+  if (!got.ok) throw new Error(`there is no free port on 127.0.0.1: ${got.error}`)
   return got.value
 }
 
-/** When the kernel started the process, in ticks since boot: with the pid, the name of one process and of no later one. */
-function startedAt(pid: number): string | undefined {
+/**
+ * The process's start time in ticks since boot. Together with the pid it identifies one process,
+ * because pids are reused.
+ */
+function startTime(pid: number): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
@@ -187,9 +199,11 @@ function startedAt(pid: number): string | undefined {
   }
 }
 
-/** One stack per state folder. A holder that died without releasing is recognised by pid and start time, and replaced. */
+/**
+ * Permits one stack per state folder. A lock whose holder (pid and start time) is dead is replaced.
+ */
 export function lockState(state: State): Result<() => void, Refusal> {
-  const mine = `${process.pid} ${startedAt(process.pid)}`
+  const mine = `${process.pid} ${startTime(process.pid)}`
   for (let attempt = 0; attempt < 2; attempt++) {
     try {
       const file = openSync(state.lock, 'wx', 0o600)
@@ -198,15 +212,15 @@ export function lockState(state: State): Result<() => void, Refusal> {
       return ok(() => rmSync(state.lock, { force: true }))
     } catch {
       const [pid, since] = (existsSync(state.lock) ? readFileSync(state.lock, 'utf8') : '').split(' ')
-      if (pid !== undefined && since !== undefined && startedAt(Number(pid)) === since) {
+      if (pid !== undefined && since !== undefined && startTime(Number(pid)) === since) {
         return err(
-          `another stack (pid ${pid}) runs on \`${state.dir}\`; stop it, or set COUNTERSIGN_STATE and COUNTERSIGN_PORT for a second one`,
+          `another stack (pid ${pid}) runs on \`${state.dir}\`; stop it, or set COUNTERSIGN_STATE and COUNTERSIGN_PORT to start a second one`,
         )
       }
       rmSync(state.lock, { force: true })
     }
   }
-  return err(`the lock \`${state.lock}\` can't be taken; check that you may write there`)
+  return err(`the lock file \`${state.lock}\` can't be created; check that you can write to that folder`)
 }
 
 export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex')

@@ -1,11 +1,15 @@
-// Owns what the person at the terminal of `npm start` and `npm run dev` meets: the environment's wishes, Ctrl-C, and the line per call.
+// Owns the terminal side of `npm start` and `npm run dev`: environment variables, Ctrl-C, and one
+// line per call and pending approval.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Say } from './setup.ts'
 import { type Stack, type StackOptions, startStack } from './stack.ts'
 import { stateDir, wantedPort } from './state.ts'
 
-/** npm and the terminal both pass one Ctrl-C on: what follows within this time is still the first. */
+/**
+ * Terminal and npm both forward one Ctrl-C, so a second signal within this time is the same key
+ * press.
+ */
 const SAME_KEYPRESS_MS = 500
 
 export function fail(say: Say, text: string): never {
@@ -13,7 +17,7 @@ export function fail(say: Say, text: string): never {
   process.exit(1)
 }
 
-/** Starts a stack as the environment asks, or ends the process with a sentence. */
+/** Starts a stack with the settings of the environment, or prints why not and ends the process. */
 export async function startFromTerminal(
   say: Say,
   options: Omit<StackOptions, 'state' | 'say'> & { readonly under?: string },
@@ -21,8 +25,8 @@ export async function startFromTerminal(
   const port = wantedPort()
   if (port === undefined)
     fail(say, `COUNTERSIGN_PORT is \`${process.env['COUNTERSIGN_PORT']}\`; set it to a port from 1 to 65535`)
-  // Whoever interrupts the start loses nothing: the parts die with us, and all of them are built to survive that.
-  const interrupt = () => fail(say, 'stopped before it was ready')
+  // Interrupting a start loses nothing: the parts die with us and survive being killed.
+  const interrupt = () => fail(say, 'stopped before the stack was ready')
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, interrupt)
   const state = options.under === undefined ? stateDir() : `${stateDir()}/${options.under}`
   const started = await startStack({ supervise: true, ...options, state, port, say })
@@ -31,7 +35,7 @@ export async function startFromTerminal(
   return started.value
 }
 
-/** The first signal stops in order, a second one at once. */
+/** The first signal stops the stack in order; a second one kills it. */
 export function stopOnSignal(say: Say, stack: Stack, ending: AbortController): void {
   let first: number | undefined
   const onSignal = (): void => {
@@ -41,7 +45,7 @@ export function stopOnSignal(say: Say, stack: Stack, ending: AbortController): v
     }
     first = Date.now()
     ending.abort()
-    say('stopping; Ctrl-C again kills')
+    say('stopping; press Ctrl-C again to kill everything at once')
     void stack.stop().then(() => {
       say('stopped')
       process.exit(0)
@@ -52,7 +56,10 @@ export function stopOnSignal(say: Say, stack: Stack, ending: AbortController): v
 
 const clock = (ms: number): string => new Date(ms).toTimeString().slice(0, 8)
 
-/** One line per ended call, and one per approval that waits, until aborted. An edge that is away for a while is asked again. */
+/**
+ * Prints one line per ended call and per pending approval until aborted. Retries while the edge
+ * does not answer.
+ */
 export async function follow(
   { operator }: Stack,
   print: (line: string) => void,
@@ -94,7 +101,7 @@ async function followApprovals(
     for (const { id, requested_at, prompt, url } of list?.ok === true ? list.value.items : []) {
       if (shown.has(id)) continue
       shown.add(id)
-      print(`${clock(requested_at)}  waits for you  ${prompt.tool}  ${prompt.agent}  answer at ${url ?? id}`)
+      print(`${clock(requested_at)}  needs approval ${prompt.tool}  ${prompt.agent}  answer at ${url ?? id}`)
     }
     await sleep(1_000, undefined, { signal: ended }).catch(() => undefined)
   }

@@ -1,5 +1,5 @@
-// Owns how the worker is run beside the stack: its home, its configuration, its enrolment and its process. As root it becomes the
-// unprivileged worker user before its first line runs; no secret is on a command line.
+// Owns the stack's worker: its home, configuration, enrolment and process. Started by root, it
+// becomes the unprivileged worker user before its first line runs. No secret is on a command line.
 
 import { spawn } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
@@ -14,15 +14,15 @@ import { type Refusal, ROOT, type Secrets, type State, TENANT, writePrivate } fr
 export type WorkerAt = {
   readonly url: string
   readonly redisPort: number
-  /** Settings of a stack at a terminal. On a permanent host its operator chooses them. */
+  /** Settings for `npm start` and tests. On a permanent host the operator chooses them. */
   readonly stack?: {
     readonly concurrency: number
-    /** Private addresses that the egress proxy may reach; for tests against a server of their own. */
+    /** Private addresses that the egress proxy may reach, for test servers. */
     readonly private_hosts: readonly string[]
   }
 }
 
-/** Ctrl-C at a developer's terminal should not take the 20 s that a server's drain may. */
+/** Shorter than a server's 20 s, so that Ctrl-C in a developer's terminal is quick. */
 const DRAIN_MS = 4_000
 const ENROL_MS = 20_000
 
@@ -32,7 +32,7 @@ const user = (): User =>
   userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 const asRoot = (): boolean => process.getuid?.() === 0
 
-/** The command line of the worker, as its user, who sees the program and its home wherever the stage puts them. */
+/** The worker's command line, with the paths under which its user sees the program and its home. */
 const workerArgv = (state: State, command: 'run' | 'enroll', ...flags: string[]): string[] =>
   asWorker(user(), { app: ROOT, home: state.worker }, ({ app, home }) =>
     pdeathsig([
@@ -45,8 +45,8 @@ const workerArgv = (state: State, command: 'run' | 'enroll', ...flags: string[])
     ]),
   )
 
-/** Where the worker finds its home. */
-function homeSeen(state: State): string {
+/** The path under which the worker's user sees its home. */
+function homePath(state: State): string {
   let seen = state.worker
   asWorker(user(), { home: state.worker }, ({ home }) => {
     seen = home
@@ -56,10 +56,10 @@ function homeSeen(state: State): string {
 }
 
 /**
- * Written at every start: ports may have moved. What else an operator has written into it stays. Belongs to the worker's user, who
- * refuses it otherwise.
+ * Writes worker.json at every start, because ports may have changed; other settings of the operator
+ * stay. The worker's user must own the file, or the worker refuses it.
  */
-export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home = homeSeen(state)): void {
+export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home = homePath(state)): void {
   const own = (path: string): void => {
     const { uid, gid } = user()
     if (asRoot()) chownSync(path, uid, gid)
@@ -72,34 +72,37 @@ export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home
     pool: 'default',
     redis_url: redisUrl('worker', secrets, at.redisPort),
     home,
-    ...(at.stack === undefined ? {} : ofStack(at.stack)),
+    ...(at.stack === undefined ? {} : stackSettings(at.stack)),
   }
   const path = join(state.worker, 'worker.json')
-  const before = existsSync(path) ? objectIn(path) : {}
+  const before = existsSync(path) ? readConfig(path) : {}
   writePrivate(path, `${JSON.stringify({ ...before, ...config }, null, 2)}\n`)
   own(path)
 }
 
-const ofStack = ({ concurrency, private_hosts }: NonNullable<WorkerAt['stack']>): object => ({
+const stackSettings = ({ concurrency, private_hosts }: NonNullable<WorkerAt['stack']>): object => ({
   concurrency,
   drain_ms: DRAIN_MS,
   ...(private_hosts.length === 0 ? {} : { private_hosts }),
 })
 
-/** What can't be read is told, not lost. */
-function objectIn(path: string): object {
+/** Fails on an unreadable file instead of overwriting the operator's settings. */
+function readConfig(path: string): object {
   try {
     const read: unknown = JSON.parse(readFileSync(path, 'utf8'))
     if (typeof read === 'object' && read !== null) return read
   } catch {
-    // Told below.
+    // Reported below.
   }
-  throw new Error(`\`${path}\` is no JSON object: mend it, or remove it and have it written anew`)
+  throw new Error(`\`${path}\` is not a JSON object; correct it, or delete it and it will be written again`)
 }
 
 const keyFile = (state: State): string => join(state.worker, 'key.json')
 
-/** The id that the edge gave our worker; nothing where it was never enrolled, or where the power went while it was. */
+/**
+ * The id that the edge gave our worker, or `undefined` if it was not enrolled or the enrolment was
+ * cut off.
+ */
 export function enrolledAs(state: State): string | undefined {
   if (!existsSync(keyFile(state))) return undefined
   try {
@@ -115,15 +118,15 @@ export async function enrolWorker(state: State, token: string): Promise<Result<v
   const [file = '', ...args] = workerArgv(state, 'enroll')
   const child = spawn(file, args, {
     cwd: ROOT,
-    env: { ...ENV, HOME: homeSeen(state) },
+    env: { ...ENV, HOME: homePath(state) },
     stdio: ['pipe', 'pipe', 'pipe'],
     timeout: ENROL_MS,
     killSignal: 'SIGKILL',
   })
-  const said: Buffer[] = []
-  child.stdout.on('data', (chunk: Buffer) => said.push(chunk))
-  child.stderr.on('data', (chunk: Buffer) => said.push(chunk))
-  child.stdin.on('error', () => undefined) // it ended before it read; what it said tells why
+  const output: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => output.push(chunk))
+  child.stderr.on('data', (chunk: Buffer) => output.push(chunk))
+  child.stdin.on('error', () => undefined) // it ended before it read the token; its output says why
   child.stdin.end(`${token}\n`)
   const code = await new Promise<number | string>((settle) => {
     child.on('error', (error) => settle(error.message))
@@ -131,13 +134,13 @@ export async function enrolWorker(state: State, token: string): Promise<Result<v
   })
   return code === 0
     ? ok(undefined)
-    : err(`the worker was not enrolled (${code}): ${Buffer.concat(said).toString().trim()}`)
+    : err(`the worker could not be enrolled (${code}): ${Buffer.concat(output).toString().trim()}`)
 }
 
 export const workerSpec = (state: State): Spec => ({
   name: 'worker',
   argv: workerArgv(state, 'run', '--json'),
-  env: { ...ENV, HOME: homeSeen(state) },
+  env: { ...ENV, HOME: homePath(state) },
   cwd: ROOT,
   log: join(state.log, 'worker.log'),
   ready: (log) => Promise.resolve(/"msg":"ready"/.test(log())),

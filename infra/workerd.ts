@@ -1,5 +1,5 @@
-// Owns how workerd serves the built edge: the Cap'n Proto configuration, and the process with its secrets in its environment. No secret is
-// ever in the file or on the command line.
+// Owns how workerd serves the built edge: its Cap'n Proto configuration and its process. Secrets
+// are in the environment, never in the file or on the command line.
 
 import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { extname, join } from 'node:path'
@@ -12,7 +12,10 @@ import { ROOT, type Secrets, type State, writePrivate } from './state.ts'
 
 export const COMPATIBILITY_DATE = '2026-11-01'
 
-/** Class, binding, and the name that its files on disk hang on: never change the last, or the data is lost from sight. */
+/**
+ * Class, binding and storage key of each object. Never change a `uniqueKey`: workerd would no
+ * longer find the data.
+ */
 const OBJECTS = [
   { className: 'TenantObject', binding: 'TENANT', uniqueKey: 'countersign-tenant' },
   { className: 'RunObject', binding: 'RUN', uniqueKey: 'countersign-run' },
@@ -32,7 +35,9 @@ const FROM_ENVIRONMENT = [
   'PUBLIC_URL',
 ] as const
 
-/** What the edge is told, whoever runs it: workerd here, `wrangler dev`, or Cloudflare's secrets. */
+/**
+ * The edge's environment: used by workerd here, by `wrangler dev`, and as secrets on Cloudflare.
+ */
 export const edgeEnv = (
   secrets: Secrets,
   redisPort: number,
@@ -45,7 +50,7 @@ export const edgeEnv = (
   PUBLIC_URL: url,
 })
 
-/** wrangler names the modules as the bundle imports them; what each is shows in its ending. */
+/** The kind of each module, by its file extension. */
 const MODULE_KINDS: Readonly<Record<string, string>> = {
   '.js': 'esModule',
   '.mjs': 'esModule',
@@ -60,7 +65,7 @@ const MODULE_KINDS: Readonly<Record<string, string>> = {
 const list = (items: readonly string[]): string =>
   `[\n${items.map((item) => `      ${item},\n`).join('')}    ]`
 
-/** Entry first: workerd takes the first module for the worker itself. */
+/** The entry comes first, because workerd takes the first module as the worker's main module. */
 export function modules(bundle: string, at = 'bundle'): string[] {
   const names = readdirSync(bundle).filter((name) => extname(name) in MODULE_KINDS)
   const ordered = ['main.js', ...names.filter((name) => name !== 'main.js').sort()]
@@ -86,12 +91,13 @@ const config :Workerd.Config = (
     (name = "objects", disk = (path = ${JSON.stringify(objects)}, writable = true)),
     # Redis is on loopback, everything else is public: no request of the edge reaches a private network (SSRF, N14).
     (name = "internet", network = (allow = ["public", "127.0.0.1/32"], tlsOptions = (trustBrowserCas = true))),
-    # What channels send goes where operators say: nothing on this host either, by whatever name (only tests let its loopback in).
+    # Operators choose where channels send to, so this network also excludes this host (except in tests).
     (name = "outside", network = ${outsideNetwork(standIns !== undefined)}),
   ],
   sockets = [(name = "http", address = ${JSON.stringify(address)}, http = (), service = "edge")],
-  # Isolates of skills see to it that memory of calls that have ended is given back; nobody else calls it. And whenever an isolate is made, all
-  # of the process would forget its compiled code, and the next decision wait 9 ms for the engine's.
+  # --expose-gc: isolates of skills free the memory of ended calls; nothing else calls gc. Without
+  # --no-flush-liftoff-code, each new isolate would drop the compiled code of the whole process, and
+  # the next decision would wait 9 ms for the policy engine.
   v8Flags = ["--expose-gc", "--no-flush-liftoff-code"],
 );
 
@@ -121,7 +127,7 @@ const edge :Workerd.Worker = (
     globalOutbound = "internet",
 );
 
-# It reads what strangers send, so it reaches nothing.
+# The transpiler reads untrusted components, so it has no network.
 const transpiler :Workerd.Worker = (
     compatibilityDate = "${COMPATIBILITY_DATE}",
     modules = ${list(modules(join(bundle, TRANSPILER), `bundle/${TRANSPILER}`))},
@@ -133,9 +139,12 @@ export type EdgeAt = {
   readonly host: string
   readonly port: number
   readonly redisPort: number
-  /** What browsers reach it by, where that is not this. */
+  /** The address that browsers use, if it differs. */
   readonly publicUrl?: string | undefined
-  /** For tests: channels may send to this host, and what they send to one of these origins goes to the one that stands in for it here. */
+  /**
+   * For tests: channels may send to this host, and requests to one of these origins go to the
+   * server given for it.
+   */
   readonly loopbackChannels?: Readonly<Record<string, string>> | undefined
 }
 
@@ -156,12 +165,16 @@ export function edgeSpec(state: State, build: string, at: EdgeAt, secrets: Secre
     log: join(state.log, 'edge.log'),
     ready: () => answersReady(url),
     readyWithin_ms: 30_000,
-    // It has nothing to save: every fact is on disk before anybody is told. What it would wait for are callers who wait.
+    // Nothing is lost by a quick stop: every fact is on disk before it is answered. Only waiting
+    // callers are cut off.
     stopWithin_ms: 1_000,
   }
 }
 
-/** wrangler reads the secrets from a file that only its user may read, and ends its own workerd on SIGTERM, so that is what it gets. */
+/**
+ * wrangler reads the secrets from a file with mode 0600. It ends its own workerd only on SIGTERM,
+ * so it gets that signal.
+ */
 export function wranglerSpec(state: State, at: EdgeAt, secrets: Secrets): Spec {
   const url = `http://127.0.0.1:${at.port}`
   const env = join(state.edge, 'dev.env')

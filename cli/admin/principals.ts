@@ -1,4 +1,4 @@
-// Who may take part: agents, operators and workers, made, listed and revoked by an operator.
+// Commands with which operators create, list and revoke agents, operators and workers.
 
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -18,12 +18,12 @@ const names = (given: string | undefined): string[] | undefined =>
 const done = (what: string): Result<Output, never> =>
   ok({ ok: true, json: { done: true }, text: `${what}\n` })
 
-/** A new principal, and its key if this is the one time that it is shown. */
-function keyed(kind: string, name: string, key: string | undefined, paint: Paint): string {
+/** A principal after a change, and its key if one was made: the only time that it is shown. */
+function principalText(kind: string, name: string, key: string | undefined, paint: Paint): string {
   const made = `${kind} ${paint.bold(inline(name))}\n`
   return key === undefined
-    ? `${made}  its key stays as it is\n`
-    : `${made}${columns([['key', key]], '  ')}  ${paint.warn('shown this once, and kept nowhere')}\n`
+    ? `${made}  its key is unchanged\n`
+    : `${made}${columns([['key', key]], '  ')}  ${paint.warn('keep this key now: it is shown only once and is not stored')}\n`
 }
 
 const listAgents = command({
@@ -46,7 +46,7 @@ const listAgents = command({
     return ok({
       ok: true,
       json: list.value.items,
-      text: listing(paint, ['agent', 'tools', 'channels', 'groups', 'pool', 'made'], rows, 'no agents'),
+      text: listing(paint, ['agent', 'tools', 'channels', 'groups', 'pool', 'created'], rows, 'no agents'),
     })
   },
 })
@@ -91,7 +91,7 @@ const putAgent = command({
     if (!spec.ok) return spec
     const put = await api('putAgent', { params: { name }, body: spec.value })
     return put.ok
-      ? ok({ ok: true, json: put.value, text: keyed('agent', put.value.name, put.value.key, paint) })
+      ? ok({ ok: true, json: put.value, text: principalText('agent', put.value.name, put.value.key, paint) })
       : put
   },
 })
@@ -101,12 +101,12 @@ const rotate = (kind: 'agent' | 'operator', route: 'rotateAgentKey' | 'rotateOpe
     words: [`${kind}s`, 'rotate'],
     args: NAME,
     flags: {},
-    does: `Give an ${kind} a new key; the old one ends at once`,
+    does: `Give an ${kind} a new key; the old one stops working immediately`,
     key: 'operator',
     async run({ args, api, paint }) {
       const put = await api(route, { params: { name: args.NAME } })
       return put.ok
-        ? ok({ ok: true, json: put.value, text: keyed(kind, put.value.name, put.value.key, paint) })
+        ? ok({ ok: true, json: put.value, text: principalText(kind, put.value.name, put.value.key, paint) })
         : put
     },
   })
@@ -115,7 +115,7 @@ const revokeAgent = command({
   words: ['agents', 'revoke'],
   args: NAME,
   flags: {},
-  does: 'Revoke an agent, at once',
+  does: 'Revoke an agent, effective immediately',
   key: 'operator',
   async run({ args, api }) {
     const gone = await api('deleteAgent', { params: { name: args.NAME } })
@@ -140,7 +140,7 @@ const listOperators = command({
     return ok({
       ok: true,
       json: list.value.items,
-      text: listing(paint, ['operator', 'roles', 'made'], rows, 'no operators'),
+      text: listing(paint, ['operator', 'roles', 'created'], rows, 'no operators'),
     })
   },
 })
@@ -151,18 +151,22 @@ const putOperator = command({
   flags: {
     roles: {
       value: 'ROLE,…',
-      what: 'the roles, which policy gives a meaning: admin, approver, auditor, courier by default',
+      what: 'its roles; policies define what they mean. The default policies know admin, approver, auditor and courier',
     },
   },
-  does: 'Make an operator, or change one; a new one’s key is in the answer, once',
+  does: 'Create or change an operator; prints the key of a new one, once',
   key: 'operator',
   async run({ args: { NAME: name }, flags, api, paint }) {
     const roles = names(flags.roles)
     if (roles === undefined)
-      return err(usage('`--roles` is missing: countersign operators put NAME --roles approver'))
+      return err(usage('`--roles` is missing; for example: countersign operators put NAME --roles approver'))
     const put = await api('putOperator', { params: { name }, body: { roles } })
     return put.ok
-      ? ok({ ok: true, json: put.value, text: keyed('operator', put.value.name, put.value.key, paint) })
+      ? ok({
+          ok: true,
+          json: put.value,
+          text: principalText('operator', put.value.name, put.value.key, paint),
+        })
       : put
   },
 })
@@ -171,7 +175,7 @@ const revokeOperator = command({
   words: ['operators', 'revoke'],
   args: NAME,
   flags: {},
-  does: 'Revoke an operator, at once',
+  does: 'Revoke an operator, effective immediately',
   key: 'operator',
   async run({ args, api }) {
     const gone = await api('deleteOperator', { params: { name: args.NAME } })
@@ -183,7 +187,7 @@ const listWorkers = command({
   words: ['workers', 'list'],
   args: {},
   flags: {},
-  does: 'List workers, with the tiers that each has proven; on one of C-nocgroup limits hold for each process alone',
+  does: 'List workers, with the tiers that each has proven; C-nocgroup means that limits apply to each process, not to the whole call',
   key: 'operator',
   async run({ api, paint }) {
     const list = await api('listWorkers', {})
@@ -202,27 +206,32 @@ const listWorkers = command({
     return ok({
       ok: true,
       json: list.value.items,
-      text: listing(paint, ['worker', 'name', 'pool', 'tiers', 'status', 'seen', 'key'], rows, 'no workers'),
+      text: listing(
+        paint,
+        ['worker', 'name', 'pool', 'tiers', 'status', 'last seen', 'key'],
+        rows,
+        'no workers',
+      ),
     })
   },
 })
 
-const copied = (at: number): string =>
-  `copied: two processes used its key at the same time, last ${time(at)}; if you don’t know of a second host, revoke it and enrol its host again\n`
+const copiedKeyWarning = (at: number): string =>
+  `warning: two processes used this worker’s key at the same time, most recently at ${time(at)}; if you did not copy it to a second host, revoke the worker and enrol its host again\n`
 
 const showWorker = command({
   words: ['workers', 'show'],
   args: { WORKER: 'the worker’s id' },
   flags: {},
-  does: 'Show what a worker has proven of its sandboxes, and why not',
+  does: 'Show what a worker has proven about its sandboxes, and what is missing',
   key: 'operator',
   async run({ args, api }) {
     const found = await api('readWorker', { params: { worker: args.WORKER } })
     if (!found.ok) return found
     const { name, pool, advertised, doubled_at_ms, proof } = found.value
-    const head = `${inline(name)}, pool ${inline(pool)}, gets calls of: ${advertised.join(' and ') || 'no tier'}\n${doubled_at_ms === null ? '' : copied(doubled_at_ms)}`
+    const head = `${inline(name)}, pool ${inline(pool)}, runs calls of: ${advertised.join(' and ') || 'no tier'}\n${doubled_at_ms === null ? '' : copiedKeyWarning(doubled_at_ms)}`
     if (proof === null)
-      return ok({ ok: true, json: found.value, text: `${head}it has said nothing signed of itself yet\n` })
+      return ok({ ok: true, json: found.value, text: `${head}it has not sent a signed proof yet\n` })
     const { tiers, egress, cgroups, prepared, profiles = [] } = proof
     const own = profiles.map(
       ({ name: profile, proof: part }) => [`profile ${inline(profile)}`, part] as const,
@@ -237,23 +246,23 @@ const showWorker = command({
       }),
       ...own,
     ]
-    const told = parts.flatMap(([part, { ok: held, lack, checks }]) => [
+    const lines = parts.flatMap(([part, { ok: held, lack, checks }]) => [
       `${part}: ${lack ?? (held ? 'proven' : 'not proven')}`,
       ...checks.map(
         (check) => `  ${check.ok ? 'ok  ' : 'FAIL'}  ${inline(check.name)}: ${inline(check.seen)}`,
       ),
     ])
     const { kernel, bubblewrap, util_linux, node } = proof.versions
-    const on = `tried ${time(proof.at_ms)}, in ${proof.took_ms} ms; Linux ${kernel}, bubblewrap ${bubblewrap}, util-linux ${util_linux}, Node ${node}`
-    return ok({ ok: true, json: found.value, text: `${head}${inline(on)}\n${told.join('\n')}\n` })
+    const on = `tested at ${time(proof.at_ms)}, in ${proof.took_ms} ms; Linux ${kernel}, bubblewrap ${bubblewrap}, util-linux ${util_linux}, Node ${node}`
+    return ok({ ok: true, json: found.value, text: `${head}${inline(on)}\n${lines.join('\n')}\n` })
   },
 })
 
 const enrolWorker = command({
   words: ['workers', 'enrol'],
   args: {},
-  flags: { pool: { value: 'NAME', what: 'the pool it is to belong to; default if you say nothing' } },
-  does: 'Make a token that enrols one worker, once, soon',
+  flags: { pool: { value: 'NAME', what: 'the pool that the worker joins (default: default)' } },
+  does: 'Print a token that enrols one worker; it works once and expires soon',
   key: 'operator',
   examples: ['countersign workers enrol | countersign-worker enroll --config /etc/countersign/worker.json'],
   async run({ flags, api }) {
@@ -266,7 +275,7 @@ const revokeWorker = command({
   words: ['workers', 'revoke'],
   args: { WORKER: 'the worker’s id' },
   flags: {},
-  does: 'Revoke a worker, at once; what it runs ends indeterminate',
+  does: 'Revoke a worker, effective immediately; its running calls end as indeterminate',
   key: 'operator',
   async run({ args, api }) {
     const gone = await api('revokeWorker', { params: { worker: args.WORKER } })

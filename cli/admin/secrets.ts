@@ -1,5 +1,5 @@
-// What tools are handed and nobody reads back: secrets put, listed and removed by operators. A value comes from standard input or a file,
-// never from the command line, where others could read it.
+// Commands with which operators put, list and remove secrets, which nobody can read back. A value
+// comes from standard input or a file, never from the command line, where others could read it.
 
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -14,7 +14,7 @@ const names = (given: string | undefined): string[] =>
   (given ?? '').split(',').flatMap((name) => name.trim() || [])
 const NAME = { NAME: 'the secret’s name' } as const
 
-/** Not what a lenient decoder would make of it: a tool would be handed another secret. */
+/** Strict UTF-8: a lenient decoder would change the secret. */
 function textOf(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
@@ -27,7 +27,7 @@ const list = command({
   words: ['secrets', 'list'],
   args: {},
   flags: {},
-  does: 'List secrets: their versions and which tools may have them, never their values',
+  does: 'List secrets with their versions and the tools that may use them, never their values',
   key: 'operator',
   async run({ api, paint }) {
     const secrets = await api('listSecrets', {})
@@ -36,13 +36,13 @@ const list = command({
       name,
       String(version),
       tools.join(','),
-      hosts?.join(',') ?? 'the tool',
+      hosts?.join(',') ?? 'tools',
       `${put_by}, ${time(put_at_ms)}`,
     ])
     return ok({
       ok: true,
       json: secrets.value.items,
-      text: listing(paint, ['secret', 'version', 'tools', 'handed to', 'put by'], rows, 'no secrets'),
+      text: listing(paint, ['secret', 'version', 'tools', 'given to', 'changed by'], rows, 'no secrets'),
     })
   },
 })
@@ -51,16 +51,16 @@ const put = command({
   words: ['secrets', 'put'],
   args: {
     ...NAME,
-    FILE: 'holds the value, UTF-8 text; - reads standard input. One newline at its end is left off',
+    FILE: 'the file with the value, as UTF-8 text; - reads standard input. One newline at the end is removed',
   },
   flags: {
-    tools: { value: 'TOOL,…', what: 'the tools that may have it' },
+    tools: { value: 'TOOL,…', what: 'the tools that may use it' },
     hosts: {
       value: 'HOST:PORT,…',
-      what: 'bind it to these: no tool is handed it, its proxy adds it to requests to them',
+      what: 'only for requests to these hosts: the proxy adds it, and no tool gets to see it',
     },
   },
-  does: 'Put a secret, or its next version; it goes in and never comes out',
+  does: 'Store a secret, or its next version; its value can’t be read back',
   key: 'operator',
   examples: [
     'pass show github/bot | countersign secrets put github-token - --tools github.issues',
@@ -68,7 +68,7 @@ const put = command({
   ],
   async run({ args: { NAME: name, FILE: file }, flags, api }) {
     const [tools, hosts] = [names(flags.tools), names(flags.hosts)]
-    if (tools.length === 0) return err(usage('say with `--tools` which tools may have it'))
+    if (tools.length === 0) return err(usage('`--tools` is missing: name the tools that may use the secret'))
     const bytes = readBytes(file, LIMITS.body_bytes)
     if (!bytes.ok) return bytes
     const text = textOf(bytes.value)
@@ -76,8 +76,8 @@ const put = command({
       return err(
         trouble(
           'unreadable',
-          'a secret is UTF-8 text, and this is not',
-          'put it in base64, and have the tool decode it',
+          'the secret is not UTF-8 text',
+          'encode it in base64 and let the tool decode it',
         ),
       )
     const value = text.replace(/\r?\n$/, '')
@@ -94,7 +94,7 @@ const remove = command({
   words: ['secrets', 'remove'],
   args: NAME,
   flags: {},
-  does: 'Remove a secret; calls of tools that want it are denied from then on',
+  does: 'Remove a secret; from then on, calls of tools that need it are denied',
   key: 'operator',
   async run({ args: { NAME: name }, api }) {
     const gone = await api('deleteSecret', { params: { name } })

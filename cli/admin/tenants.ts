@@ -1,4 +1,5 @@
-// `countersign tenants`: the operator of the installation creates, lists, limits, suspends, resumes and deletes tenants.
+// `countersign tenants`: the operator of the installation creates, lists, limits, suspends, resumes
+// and deletes tenants.
 
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -21,13 +22,13 @@ const REASON = { reason: { value: 'TEXT', what: 'why, for the journal' } } as co
 type QuotaFlags = Readonly<Record<keyof typeof QUOTA, string | undefined>>
 
 function quotaIn({ calls, files, workers, streams }: QuotaFlags) {
-  const said = { calls_per_day: calls, files_bytes: files, workers, streams }
-  const given = Object.entries(said).flatMap(([name, value]) =>
+  const texts = { calls_per_day: calls, files_bytes: files, workers, streams }
+  const given = Object.entries(texts).flatMap(([name, value]) =>
     value === undefined ? [] : [{ name, value }],
   )
   const wrong = given.find(({ value }) => !/^\d+$/.test(value))
   if (wrong !== undefined)
-    return err(usage(`the quota \`${wrong.name}\` is to be a whole number in digits, such as 1000`))
+    return err(usage(`the quota \`${wrong.name}\` must be a whole number in digits, such as 1000`))
   return fitting(
     Quota.partial(),
     Object.fromEntries(given.map(({ name, value }) => [name, Number(value)])),
@@ -38,14 +39,18 @@ function quotaIn({ calls, files, workers, streams }: QuotaFlags) {
 const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Tenant): [string, string][] => [
   ['tenant', inline(name)],
   ['state', state === 'deleted' && erased !== true ? 'deleted; its data is still being removed' : state],
-  ['made', time(created_at_ms)],
+  ['created', time(created_at_ms)],
   ['changed', time(changed_at_ms)],
   ['calls a day', String(quota.calls_per_day)],
   ['bytes of files', String(quota.files_bytes)],
   ['workers', String(quota.workers)],
   ['open streams', String(quota.streams)],
 ]
-const told = (tenant: Tenant): Output => ({ ok: true, json: tenant, text: columns(rowsOf(tenant), '') })
+const tenantOutput = (tenant: Tenant): Output => ({
+  ok: true,
+  json: tenant,
+  text: columns(rowsOf(tenant), ''),
+})
 
 const list = command({
   words: ['tenants', 'list'],
@@ -68,7 +73,7 @@ const list = command({
       last === undefined || rows.length < LIMITS.page
         ? ''
         : `there may be more: \`countersign tenants list --after ${last.name}\`\n`
-    const text = `${listing(paint, ['tenant', 'state', 'made'], rows, 'no tenants')}${more}`
+    const text = `${listing(paint, ['tenant', 'state', 'created'], rows, 'no tenants')}${more}`
     return ok({ ok: true, json: tenants.value.items, text })
   },
 })
@@ -136,7 +141,7 @@ const quota = command({
     if (Object.keys(change.value).length === 0)
       return err(usage('nothing to change: give `--calls`, `--files`, `--workers` or `--streams`'))
     const put = await api('putQuota', { params: { tenant: args.NAME }, body: change.value })
-    return put.ok ? ok(told(put.value)) : put
+    return put.ok ? ok(tenantOutput(put.value)) : put
   },
 })
 
@@ -144,14 +149,14 @@ const suspend = command({
   words: ['tenants', 'suspend'],
   args: NAME,
   flags: REASON,
-  does: 'Suspend a tenant at once: its keys are refused, running calls may finish, and its data is kept',
+  does: 'Suspend a tenant immediately: its keys are refused, running calls may finish, and its data is kept',
   key: 'installation',
   async run({ args, flags, api }) {
     const done = await api('suspendTenant', {
       params: { tenant: args.NAME },
       body: flags.reason === undefined ? {} : { reason: flags.reason },
     })
-    return done.ok ? ok(told(done.value)) : done
+    return done.ok ? ok(tenantOutput(done.value)) : done
   },
 })
 
@@ -166,7 +171,7 @@ const resume = command({
       params: { tenant: args.NAME },
       body: flags.reason === undefined ? {} : { reason: flags.reason },
     })
-    return done.ok ? ok(told(done.value)) : done
+    return done.ok ? ok(tenantOutput(done.value)) : done
   },
 })
 
@@ -181,7 +186,7 @@ const remove = command({
     if (args.AGAIN !== args.NAME)
       return err(usage('the two names differ, so nothing was deleted; give the same name twice'))
     const done = await api('deleteTenant', { params: { tenant: args.NAME }, body: { name: args.AGAIN } })
-    return done.ok ? ok(told(done.value)) : done
+    return done.ok ? ok(tenantOutput(done.value)) : done
   },
 })
 

@@ -1,4 +1,4 @@
-// The tools that there are: registered, shown and withdrawn by operators.
+// Commands with which operators register, show and withdraw tools.
 
 import { basename } from 'node:path'
 import { ok } from '../../shared/result.ts'
@@ -14,7 +14,7 @@ const listTools = command({
   words: ['tools', 'list'],
   args: {},
   flags: {},
-  does: 'List the tools that the key’s owner may see',
+  does: 'List the tools that the owner of the key may see',
   key: 'either',
   async run({ api, paint }) {
     const list = await api('listTools', {})
@@ -38,7 +38,7 @@ const showTool = command({
   words: ['tools', 'show'],
   args: NAME,
   flags: {},
-  does: 'Show a tool as registered; the answer can be edited and put back',
+  does: 'Show a tool as registered, as JSON; you can edit it and `tools put` it back',
   key: 'operator',
   async run({ args, api }) {
     const tool = await api('readTool', { params: { name: args.NAME } })
@@ -48,16 +48,20 @@ const showTool = command({
 
 const putTool = command({
   words: ['tools', 'put'],
-  args: { FILE: 'the tool as JSON; - reads it from standard input' },
+  args: { FILE: 'the tool as JSON; - reads standard input' },
   flags: {
-    name: { value: 'NAME', what: 'the tool’s name, where the file neither says it nor is named by it' },
+    name: {
+      value: 'NAME',
+      what: 'the tool’s name (default: `name` in the file, or the file’s name without .json)',
+    },
   },
-  does: 'Register a tool; every change is a new version',
+  does: 'Register or change a tool; every change makes a new version',
   key: 'operator',
   async run({ args: { FILE: file }, flags, api, paint }) {
     const read = readRecord(file)
     if (!read.ok) return read
-    const { name: named, version: _version, digest: _digest, policy: _policy, ...rest } = read.value // as `tools show` tells them; the edge says them anew
+    // `tools show` prints these fields too; the edge sets them.
+    const { name: named, version: _version, digest: _digest, policy: _policy, ...rest } = read.value
     const name = flags.name ?? (typeof named === 'string' ? named : basename(file, '.json'))
     const spec = fitting(ProcessToolSpec, rest, `\`${file}\``)
     if (!spec.ok) return spec
@@ -67,7 +71,7 @@ const putTool = command({
       ['version', String(put.value.version)],
       ['digest', put.value.digest],
       ['policy sees', put.value.policy.args],
-      ...put.value.policy.unseen.map(({ at, reason }) => ['not', `${at}: ${reason}`]),
+      ...put.value.policy.unseen.map(({ at, reason }) => ['does not see', `${at}: ${reason}`]),
     ]
     return ok({
       ok: true,
@@ -81,7 +85,7 @@ const withdrawTool = command({
   words: ['tools', 'withdraw'],
   args: NAME,
   flags: {},
-  does: 'Withdraw a tool; its versions stay on record',
+  does: 'Withdraw a tool, so that it can’t be called; its versions stay on record',
   key: 'operator',
   async run({ args, api }) {
     const gone = await api('deleteTool', { params: { name: args.NAME } })

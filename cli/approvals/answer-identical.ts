@@ -1,28 +1,33 @@
-// One answer to all that ask exactly the same: said with their number, so that nobody answers one more than they knew of.
+// One answer to all identical approvals. The operator gives their number, so that nobody answers
+// more approvals than they saw in the list.
 
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Answer as Said } from '../../shared/wire/approvals.ts'
+import type { Answer as ApprovalAnswer } from '../../shared/wire/approvals.ts'
 import type { Answer, Given, Trouble } from '../shell/command.ts'
 import { trouble, usage } from '../shell/command.ts'
 import { inline } from '../shell/terminal-text.ts'
 
 export const ALIKE = {
   value: 'N',
-  what: 'answer all N that ask exactly the same, as `approvals list` counts them, each by itself; refused if by now they are more or fewer',
+  what: 'answer all N identical approvals, N as shown by `approvals list`; refused if their number has changed',
 } as const
 
-type Body = Partial<Said> & Pick<Said, 'decision'>
+type Body = Partial<ApprovalAnswer> & Pick<ApprovalAnswer, 'decision'>
 
-export async function answerAlike(api: Given['api'], id: string, number: string, body: Body): Answer {
+export async function answerIdentical(api: Given['api'], id: string, number: string, body: Body): Answer {
   if (!/^[1-9][0-9]{0,4}$/.test(number))
-    return err(usage('`--alike` takes their number, as `approvals list` counts them'))
-  const found = await thoseThatAsk(api, id)
+    return err(usage('`--alike` takes the number of identical approvals that `approvals list` shows'))
+  const found = await identicalApprovals(api, id)
   if (!found.ok) return found
   const ids = found.value
   if (ids.length !== Number(number))
     return err(
-      trouble('conflict', `${ids.length} ask exactly this, not ${number}`, 'look at `approvals list` again'),
+      trouble(
+        'conflict',
+        `there are now ${ids.length} identical approvals, not ${number}, so none was answered`,
+        'run `approvals list` again',
+      ),
     )
   const answered: { approval: string; status: string; detail?: string }[] = []
   for (const approval of ids) {
@@ -44,11 +49,11 @@ export async function answerAlike(api: Given['api'], id: string, number: string,
   })
 }
 
-/** Oldest first. */
-async function thoseThatAsk(api: Given['api'], id: string): Promise<Result<string[], Trouble>> {
-  const asked = await api('readApproval', { params: { id } })
-  if (!asked.ok) return asked
-  const { group } = asked.value
+/** The ids of the pending approvals that are identical to this one, oldest first. */
+async function identicalApprovals(api: Given['api'], id: string): Promise<Result<string[], Trouble>> {
+  const approval = await api('readApproval', { params: { id } })
+  if (!approval.ok) return approval
+  const { group } = approval.value
   const ids: string[] = []
   for (;;) {
     const after = ids.at(-1)

@@ -1,12 +1,12 @@
-// What operators answer: the approvals that wait, one in full, yes or no.
+// Commands with which operators list, read and answer approvals.
 
 import { err, ok } from '../../shared/result.ts'
 import type { Answer, Command, Given } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { listing, time } from '../shell/terminal-text.ts'
-import { ALIKE, answerAlike } from './answer-identical.ts'
-import { approveChanged, EDIT_FLAGS } from './edit-arguments.ts'
+import { ALIKE, answerIdentical } from './answer-identical.ts'
+import { approveEdited, EDIT_FLAGS } from './edit-arguments.ts'
 import { showApproval } from './render.ts'
 import { STANDING_FLAGS, scopeOf } from './standing.ts'
 import { watch } from './watch.ts'
@@ -16,7 +16,7 @@ const REASON = { value: 'TEXT', what: 'why; shown to the agent and kept in the j
 
 const DIGEST = {
   value: 'DIGEST',
-  what: 'what was shown; needed where somebody has changed the arguments',
+  what: 'the digest that `approvals show` printed; needed if somebody has changed the arguments',
 } as const
 
 const STATUSES = ['pending', 'ended', 'all'] as const
@@ -27,16 +27,16 @@ const list = command({
   words: ['approvals', 'list'],
   args: {},
   flags: {
-    status: { value: 'STATUS', what: 'pending (if you say nothing), ended or all' },
+    status: { value: 'STATUS', what: 'pending, ended or all (default: pending)' },
     each: {
-      what: 'each by itself; else those that wait and ask exactly the same are one line, with their number',
+      what: 'one line per approval; without it, identical pending approvals share a line with their number',
     },
   },
   does: 'List approvals, newest first',
   key: 'operator',
   async run({ flags, api, paint }) {
     const status = flags.status ?? 'pending'
-    if (!isStatus(status)) return err(usage(`\`--status\` is to be one of ${STATUSES.join(', ')}`))
+    if (!isStatus(status)) return err(usage(`\`--status\` must be one of ${STATUSES.join(', ')}`))
     const alike = status === 'pending' && !flags.each ? 'once' : 'each'
     const page = await api('listApprovals', { query: { status, alike } })
     if (!page.ok) return page
@@ -52,10 +52,10 @@ const list = command({
         url ?? '',
       ],
     )
-    const none = status === 'pending' ? 'nothing waits for approval' : 'no approvals'
+    const none = status === 'pending' ? 'no pending approvals' : 'no approvals'
     const text = listing(
       paint,
-      ['approval', 'status', 'risk', 'agent', 'alike', 'expires', 'asks', 'link'],
+      ['approval', 'status', 'risk', 'agent', 'identical', 'expires', 'call', 'link'],
       rows,
       none,
     )
@@ -67,7 +67,7 @@ const show = command({
   words: ['approvals', 'show'],
   args: ID,
   flags: {},
-  does: 'Show an approval: what would run, for whom, and why it is asked',
+  does: 'Show an approval: what would run, for which agent, and why policy asks',
   key: 'operator',
   async run({ args, api, paint }) {
     const read = await api('readApproval', { params: { id: args.APPROVAL } })
@@ -79,14 +79,14 @@ const approve = command({
   words: ['approvals', 'approve'],
   args: ID,
   flags: { reason: REASON, digest: DIGEST, alike: ALIKE, ...STANDING_FLAGS, ...EDIT_FLAGS },
-  does: 'Approve the call that the approval shows; exactly it, once, if you say no more',
+  does: 'Approve the call that the approval shows: exactly this call, once, unless flags say otherwise',
   key: 'operator',
   async run({ args, flags, api, paint }) {
     const { arguments: changed } = flags
     if (changed !== undefined)
-      return approveChanged(api, paint, args.APPROVAL, { ...flags, arguments: changed })
+      return approveEdited(api, paint, args.APPROVAL, { ...flags, arguments: changed })
     return flags['dry-run']
-      ? err(usage('`--dry-run` goes with `--arguments`'))
+      ? err(usage('`--dry-run` needs `--arguments`'))
       : answer(api, paint, args.APPROVAL, 'approve', flags)
   },
 })
@@ -103,8 +103,8 @@ const deny = command({
 const revokeLinks = command({
   words: ['approvals', 'revoke-links'],
   args: ID,
-  flags: { of: { value: 'OPERATOR', what: 'whose link; everybody’s if you say nothing' } },
-  does: 'Take back the links to an approval; it waits on, and is answered otherwise',
+  flags: { of: { value: 'OPERATOR', what: 'revoke only this operator’s link (default: all links)' } },
+  does: 'Revoke the links to an approval; it stays pending and can still be answered in other ways',
   key: 'operator',
   async run({ args, flags, api, paint }) {
     const query = flags.of === undefined ? {} : { of: flags.of }
@@ -113,7 +113,7 @@ const revokeLinks = command({
   },
 })
 
-type Said = {
+type AnswerFlags = {
   reason: string | undefined
   digest?: string | undefined
   alike: string | undefined
@@ -126,13 +126,13 @@ async function answer(
   paint: Paint,
   id: string,
   decision: 'approve' | 'deny',
-  flags: Said,
+  flags: AnswerFlags,
 ): Answer {
   const scope = scopeOf(flags)
   if (!scope.ok) return scope
   const shown = flags.digest === undefined ? {} : { digest: flags.digest }
   const body = { decision, reason: flags.reason ?? '', ...shown, ...scope.value }
-  if (flags.alike !== undefined) return answerAlike(api, id, flags.alike, body)
+  if (flags.alike !== undefined) return answerIdentical(api, id, flags.alike, body)
   const answered = await api('answerApproval', { params: { id }, body })
   return answered.ok
     ? ok({ ok: true, json: answered.value, text: showApproval(answered.value, paint) })

@@ -1,4 +1,5 @@
-// Saying yes to other arguments than the agent's: what an operator starts from, what a change would come to, and the answer that binds it.
+// Approving a call with changed arguments: prints the arguments to start from, previews the change,
+// and sends an answer that is bound to that preview.
 
 import { err, ok } from '../../shared/result.ts'
 import type { Answer, Command, Given } from '../shell/command.ts'
@@ -6,18 +7,18 @@ import { command, trouble, usage } from '../shell/command.ts'
 import { ARGUMENTS, readArguments } from '../shell/json-input.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { json } from '../shell/terminal-text.ts'
-import { changesInWords, showApproval } from './render.ts'
+import { renderChanges, showApproval } from './render.ts'
 
 /** For `approve`. */
 export const EDIT_FLAGS = {
   arguments: {
     value: ARGUMENTS.value,
-    what: 'yes to these arguments instead, whole; start from `approvals arguments`',
+    what: 'approve with these arguments instead; start from the output of `approvals arguments`',
   },
-  'dry-run': { what: 'with `--arguments`: show what would change, and record nothing' },
+  'dry-run': { what: 'with `--arguments`: show what would change and record nothing' },
 } as const
 
-type Changing = {
+type EditFlags = {
   arguments: string
   'dry-run': boolean
   reason: string | undefined
@@ -27,12 +28,17 @@ type Changing = {
   for: string | undefined
 }
 
-/** The answer is to what the preview told: if anything is otherwise by then, nothing is recorded. */
-export async function approveChanged(api: Given['api'], paint: Paint, id: string, flags: Changing): Answer {
+/**
+ * The answer names the digests of the preview; if anything has changed since, the edge records
+ * nothing.
+ */
+export async function approveEdited(api: Given['api'], paint: Paint, id: string, flags: EditFlags): Answer {
   if (flags.session || flags.for !== undefined)
-    return err(usage('a yes to changed arguments is for that call alone'))
+    return err(
+      usage('changed arguments can be approved for this call only: leave out `--session` and `--for`'),
+    )
   if (flags.alike !== undefined)
-    return err(usage('changed arguments are of one call: `--alike` does not go with `--arguments`'))
+    return err(usage('changed arguments can be approved for this call only: leave out `--alike`'))
   const read = readArguments(flags.arguments, '--arguments')
   if (!read.ok) return read
   const preview = await api('previewAnswer', { params: { id }, body: { arguments: read.value } })
@@ -42,12 +48,15 @@ export async function approveChanged(api: Given['api'], paint: Paint, id: string
     return err(
       trouble(
         'outdated',
-        `this is not the call that you were shown: its digest is \`${digest}\``,
-        'look at `approvals show` again',
+        `the call has changed since you were shown it; its digest is now \`${digest}\``,
+        'run `approvals show` again',
       ),
     )
-  const diff = `${paint.dim('changes:')}\n${changesInWords(preview.value, paint)}`
-  const then = effect === 'ask' ? 'with your yes others are still asked\n' : 'with your yes it runs\n'
+  const diff = `${paint.dim('changes:')}\n${renderChanges(preview.value, paint)}`
+  const then =
+    effect === 'ask'
+      ? 'after your approval, others must approve too\n'
+      : 'after your approval, the call runs\n'
   if (flags['dry-run']) return ok({ ok: true, json: preview.value, text: `${diff}${then}` })
   const body = {
     decision: 'approve' as const,
@@ -66,7 +75,7 @@ const printArguments = command({
   words: ['approvals', 'arguments'],
   args: { APPROVAL: 'the approval’s id' },
   flags: {},
-  does: 'Print an approval’s arguments as JSON, to change them; what is hidden stands as it is shown, and may stay so',
+  does: 'Print the arguments of an approval as JSON, for you to change; a masked value that you leave as printed is kept',
   key: 'operator',
   async run({ args, api }) {
     const read = await api('readArguments', { params: { id: args.APPROVAL } })

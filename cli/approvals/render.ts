@@ -1,9 +1,10 @@
-// Renders an approval and its edits as text. What others wrote is on its own line or behind a bar, with control characters escaped.
+// Renders an approval and its edits as text. Untrusted text is on its own line or behind a bar, and
+// its control characters are escaped.
 
 import type { Approval, Edit } from '../../shared/wire/approvals.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, fileCount, inline, quoted, time } from '../shell/terminal-text.ts'
-import { standingInWords } from './standing.ts'
+import { standingScope } from './standing.ts'
 
 export function showApproval(approval: Approval, paint: Paint): string {
   const {
@@ -25,10 +26,10 @@ export function showApproval(approval: Approval, paint: Paint): string {
     ['agent', prompt.agent],
     ['tool', `${prompt.tool}, version ${prompt.tool_version}`],
     ['risk', prompt.risk_ground === undefined ? prompt.risk : `${prompt.risk}: ${prompt.risk_ground}`],
-    ['asked by', prompt.policies.join(', ')],
+    ['policies', prompt.policies.join(', ')],
     ['reason', prompt.reason],
-    ['on yes', prompt.on_yes],
-    ...(prompt.standing === undefined ? [] : [['can stand', standingInWords(approval)]]),
+    ['if approved', prompt.on_yes],
+    ...(prompt.standing === undefined ? [] : [['standing answer', standingScope(approval)]]),
     ['digest', digest],
     ['requested', time(requested_at)],
     ['expires', time(expires_at)],
@@ -45,15 +46,17 @@ export function showApproval(approval: Approval, paint: Paint): string {
     ...(url === undefined ? [] : [['link', url]]),
   ]
   const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad
-  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(`${prompt.command} ${prompt.plan}`.trim())}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}${edits.map((edit) => `${paint.dim(`changed by ${edit.by} over ${edit.channel} at ${time(edit.at_ms)}, from ${edit.from}:`)}\n${changesInWords(edit, paint)}`).join('')}`
+  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(`${prompt.command} ${prompt.plan}`.trim())}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}${edits.map((edit) => `${paint.dim(`edited by ${edit.by} over ${edit.channel} at ${time(edit.at_ms)}, from ${edit.from}:`)}\n${renderChanges(edit, paint)}`).join('')}`
 }
 
-/** The changes of an edit, one place after another: a removed line starts with a minus, an added one with a plus. */
-export function changesInWords({ changes, more }: Pick<Edit, 'changes' | 'more'>, paint: Paint): string {
+/**
+ * The changes of an edit, place by place: removed lines start with a minus, added ones with a plus.
+ */
+export function renderChanges({ changes, more }: Pick<Edit, 'changes' | 'more'>, paint: Paint): string {
   const side = (sign: string, text: string | null): string =>
     text === null ? '' : quoted(text).replace(/^ {2}/gm, `${sign} `)
   const lines = changes.map(
     ({ at, from, to }) => `  ${inline(at)}\n${paint.bad(side('-', from))}${paint.good(side('+', to))}`,
   )
-  return `${lines.join('')}${more === 0 ? '' : `  and ${more} places more\n`}`
+  return `${lines.join('')}${more === 0 ? '' : `  and ${more} more places\n`}`
 }

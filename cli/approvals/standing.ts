@@ -1,18 +1,19 @@
-// Answers that stand for further calls: how one is given with `approvals approve` and `deny`, which there are, and how they are taken back.
+// Standing answers, which apply to further calls: the flags of `approvals approve` and `deny` that
+// give one, and the commands that list and revoke them.
 
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Answer, Approval } from '../../shared/wire/approvals.ts'
 import type { Command, Trouble } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
-import { listing, time } from '../shell/terminal-text.ts'
+import { inline, listing, time } from '../shell/terminal-text.ts'
 
 /** For `approve` and `deny`. */
 export const STANDING_FLAGS = {
   session: {
-    what: 'for all such calls of its session, until it is reset; `approvals show` says which calls those are',
+    what: 'answer all such calls of this session, until it is reset; `approvals show` says which calls that covers',
   },
-  for: { value: 'TIME', what: 'the same for a time, such as 90s, 10m or 2h' },
+  for: { value: 'TIME', what: 'like --session, but only for this time, such as 90s, 10m or 2h' },
 } as const
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600 }
@@ -23,7 +24,7 @@ export function scopeOf(flags: {
   for: string | undefined
 }): Result<Partial<Pick<Answer, 'scope' | 'ttl_s'>>, Trouble> {
   if (flags.for === undefined) return ok(flags.session ? { scope: 'session' } : {})
-  if (flags.session) return err(usage('`--session` or `--for`, not both'))
+  if (flags.session) return err(usage('give `--session` or `--for`, not both'))
   const [, number = '', unit = ''] = /^([0-9]{1,6})([smh])$/.exec(flags.for) ?? []
   const ttl_s = Number(number) * (UNITS[unit] ?? 0)
   return ttl_s > 0
@@ -31,11 +32,11 @@ export function scopeOf(flags: {
     : err(usage('`--for` takes a time such as 90s, 10m or 2h'))
 }
 
-/** What an answer could stand for, before it is given. */
-export function standingInWords({ prompt: { standing } }: Approval): string {
+/** What a standing answer to this approval would cover, and for how long. */
+export function standingScope({ prompt: { standing } }: Approval): string {
   if (standing === undefined) return ''
-  if (standing.most_s === 0) return 'no: policy wants a yes for each call'
-  return `for ${duration(standing.most_s)} at the most: ${standing.covers}`
+  if (standing.most_s === 0) return 'not possible: policy requires an approval for each call'
+  return `possible for up to ${duration(standing.most_s)}: ${standing.covers}`
 }
 
 const duration = (s: number): string =>
@@ -45,14 +46,14 @@ const standing = command({
   words: ['approvals', 'standing'],
   args: {},
   flags: {},
-  does: 'List the answers that stand for further calls, newest first',
+  does: 'List the standing approvals and denials, newest first',
   key: 'operator',
   async run({ api, paint }) {
     const page = await api('listStanding', {})
     if (!page.ok) return page
     const rows = page.value.items.map(({ id, decision, by, until_ms, covers, live }) => [
       id,
-      live ? decision : `${decision}, dormant`,
+      live ? decision : `${decision}, inactive`,
       by,
       time(until_ms),
       covers,
@@ -60,33 +61,37 @@ const standing = command({
     return ok({
       ok: true,
       json: page.value.items,
-      text: listing(paint, ['standing', 'says', 'by', 'until', 'to'], rows, 'nothing stands'),
+      text: listing(paint, ['standing', 'answer', 'by', 'until', 'covers'], rows, 'no standing answers'),
     })
   },
 })
 
 const revoke = command({
   words: ['approvals', 'revoke'],
-  args: { STANDING: 'its id, from `approvals standing`' },
+  args: { STANDING: 'the id of the standing answer, from `approvals standing`' },
   flags: {},
-  does: 'Take a standing answer back; nothing begins under it any more',
+  does: 'Revoke a standing answer; no further call starts because of it',
   key: 'operator',
   async run({ args, api }) {
     const done = await api('revokeStanding', { params: { id: args.STANDING } })
-    return done.ok ? ok({ ok: true, json: done.value, text: `${args.STANDING} stands no more\n` }) : done
+    return done.ok
+      ? ok({ ok: true, json: done.value, text: `standing answer ${inline(args.STANDING)} revoked\n` })
+      : done
   },
 })
 
 const reset = command({
   words: ['sessions', 'reset'],
   args: { SESSION: 'the session’s name' },
-  flags: { agent: { value: 'NAME', what: 'whose session; an agent’s key needs none' } },
-  does: 'Take back every answer that stands in a session; with an agent’s key, every yes',
+  flags: {
+    agent: { value: 'NAME', what: 'the agent whose session it is; not needed with the agent’s own key' },
+  },
+  does: 'Revoke all standing answers of a session; with an agent’s key, only the approvals',
   key: 'either',
   async run({ args, flags, api }) {
     const body = flags.agent === undefined ? {} : { agent: flags.agent }
     const done = await api('resetSession', { params: { session: args.SESSION }, body })
-    return done.ok ? ok({ ok: true, json: done.value, text: `${done.value.ended} taken back\n` }) : done
+    return done.ok ? ok({ ok: true, json: done.value, text: `${done.value.ended} revoked\n` }) : done
   },
 })
 

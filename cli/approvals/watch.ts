@@ -1,12 +1,12 @@
-// `countersign approvals watch`: what waits, and then each question and answer as it comes. What the edge keeps is asked for from where
-// we were, so an edge that restarts loses us nothing.
+// `countersign approvals watch`: shows the pending approvals, then each new approval and answer. It
+// polls from the last change that it has seen, so a restart of the edge loses nothing.
 
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { ListedApproval } from '../../shared/wire/approvals.ts'
 import type { Given, Trouble } from '../shell/command.ts'
 import { command, toldAlready } from '../shell/command.ts'
-import { Patience } from '../shell/reconnect.ts'
+import { RetryBackoff } from '../shell/reconnect.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { inline, time } from '../shell/terminal-text.ts'
 
@@ -16,25 +16,26 @@ export const watch = command({
   words: ['approvals', 'watch'],
   args: {},
   flags: {},
-  does: 'Show what waits, and then each question and answer as it comes, until Ctrl-C; with `--json` each is a line',
+  does: 'Show the pending approvals, then new approvals and answers as they come, until Ctrl-C; `--json` prints one line each',
   key: 'operator',
   async run({ api, paint, live }) {
     const alive = live()
     const { tell, until } = alive
-    const patience = new Patience(alive)
+    const backoff = new RetryBackoff(alive)
     const shown = new Map<string, string>()
     const show = (approval: ListedApproval): void => {
       const { id, status, answers } = approval
       const state = `${status} ${answers.length}`
       if (shown.get(id) === state) return
       if (status === 'pending') shown.set(id, state)
-      else shown.delete(id) // an end comes once
+      else shown.delete(id) // the end of an approval is reported once
       tell(approval, lineOf(approval, paint))
     }
-    // From before the list is read: what changes while it is comes again, and is shown once.
+    // Read the change position before the list: a change in between appears in both, and `shown`
+    // drops it.
     const start = await api('listChanges', { query: {}, signal: until })
     if (!start.ok) return until.aborted ? ENDED : start
-    const waiting = await waitingNow(api, until)
+    const waiting = await pendingApprovals(api, until)
     if (!waiting.ok) return until.aborted ? ENDED : waiting
     for (const approval of waiting.value) show(approval)
     let after = start.value.latest
@@ -42,22 +43,22 @@ export const watch = command({
       const page = await api('listChanges', { query: { after }, wait: WAIT_S, signal: until })
       if (until.aborted) break
       if (page.ok) {
-        patience.rewarded()
+        backoff.reset()
         for (const { seq, approval } of page.value.items) {
           show(approval)
           after = seq
         }
-      } else if (!(await patience.with(page.error))) return page
+      } else if (!(await backoff.waitToRetry(page.error))) return page
     }
     return ENDED
   },
 })
 
-/** All has been told. */
+/** Ctrl-C is the normal end. */
 const ENDED = ok(toldAlready(true))
 
-/** Oldest first. */
-async function waitingNow(
+/** The pending approvals, oldest first. */
+async function pendingApprovals(
   api: Given['api'],
   signal: AbortSignal,
 ): Promise<Result<ListedApproval[], Trouble>> {
@@ -74,11 +75,11 @@ async function waitingNow(
 function lineOf({ id, status, prompt, requested_at, answers, url }: ListedApproval, paint: Paint): string {
   const last = answers.at(-1)
   const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad
-  const said =
+  const lastAnswer =
     last === undefined
       ? ''
       : `  ${last.decision} by ${last.by} over ${last.channel}${last.reason === '' ? '' : `: ${last.reason}`}`
   const link = url === undefined ? '' : `  ${url}`
   const at = time(last?.at_ms ?? requested_at)
-  return `${paint.dim(at)}  ${brush(status)}  ${inline(`${id}  ${prompt.risk}  ${prompt.title}${said}${link}`)}\n`
+  return `${paint.dim(at)}  ${brush(status)}  ${inline(`${id}  ${prompt.risk}  ${prompt.title}${lastAnswer}${link}`)}\n`
 }

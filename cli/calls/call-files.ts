@@ -1,5 +1,6 @@
-// Files of calls: what a call brings is put into its run by digest, what it brought or left is listed and saved. A file that was fetched
-// has the digest that the call names, lies inside the folder that was named, and takes no other file's place unless that is asked for.
+// Input and output files of calls: uploads input files into a run by digest, lists and saves the
+// files of a call. A saved file has the digest that the call names, stays inside the folder that
+// the user named, and overwrites nothing unless `--overwrite` is given.
 
 import { basename, join } from 'node:path'
 import { sha256 } from '../../shared/bytes/json.ts'
@@ -13,48 +14,50 @@ import type { Call } from '../../shared/wire/calls.ts'
 import type { Answer, Command, Given, Trouble } from '../shell/command.ts'
 import { command, trouble, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
-import { placeIn, readBytes, saveBytes } from '../shell/files.ts'
+import { prepareTarget, readBytes, saveBytes } from '../shell/files.ts'
 import { fitting, whole } from '../shell/json-input.ts'
 import { inline, listing, time } from '../shell/terminal-text.ts'
 
 export const FILE_FLAG = {
   value: 'PATH[:NAME]',
   many: true,
-  what: 'a file that the call brings, under its own name or this one; may be given several times',
+  what: 'an input file of the call, under its own name or as NAME; may be given several times',
 } as const
 
-type Brought = FileRef & { readonly content: Uint8Array }
+type LoadedFile = FileRef & { readonly content: Uint8Array }
 
-/** Read once: what is digested is what is sent. */
-export function readFiles(given: readonly string[]): Result<Brought[], Trouble> {
-  const files: Brought[] = []
+/** Reads each file once, so that the digest is of the bytes that are sent. */
+export function readFiles(given: readonly string[]): Result<LoadedFile[], Trouble> {
+  const files: LoadedFile[] = []
   for (const one of given) {
     const colon = one.lastIndexOf(':')
     const from = colon < 0 ? one : one.slice(0, colon)
     const path = colon < 0 ? basename(one) : one.slice(colon + 1)
-    const fault = from === '' ? 'has a file before its `:`' : pathFault(path)
+    if (from === '')
+      return err(usage(`\`--file ${one}\`: there is no path before the \`:\`; write PATH:NAME`))
+    const fault = pathFault(path)
     if (fault !== undefined)
       return err(usage(`\`--file ${one}\`: the name of a file ${fault}; write PATH:NAME`))
     const read = readBytes(from, LIMITS.file_bytes)
     if (!read.ok) return read
     files.push({ path, sha256: sha256(read.value), content: read.value })
   }
-  const fits = fitting(FileRefs, namesOf(files), '`--file`')
+  const fits = fitting(FileRefs, fileRefs(files), '`--file`')
   return fits.ok ? ok(files) : fits
 }
 
-export const namesOf = (files: readonly Brought[]): FileRef[] =>
+export const fileRefs = (files: readonly LoadedFile[]): FileRef[] =>
   files.map(({ path, sha256: digest }) => ({ path, sha256: digest }))
 
-/** With their sizes, as a plan has them. */
-export const measured = (files: readonly Brought[]): InputFile[] =>
+/** The files with their sizes, as a plan lists them. */
+export const withSizes = (files: readonly LoadedFile[]): InputFile[] =>
   files.map(({ path, sha256: digest, content }) => ({ path, sha256: digest, bytes: content.byteLength }))
 
-/** Into this run, or into a new one; whichever it is. */
-export async function putFiles(
+/** Uploads the files into `run`, or into a new run; returns the run's id. */
+export async function uploadFiles(
   api: Api,
   run: string | undefined,
-  files: readonly Brought[],
+  files: readonly LoadedFile[],
 ): Promise<Result<string, Trouble>> {
   const made = run === undefined ? await api('createRun', { body: {} }) : ok({ id: run })
   if (!made.ok) return made
@@ -66,36 +69,33 @@ export async function putFiles(
   return ok(id)
 }
 
-const putInto = command({
+const uploadCommand = command({
   words: ['runs', 'put'],
   args: {},
-  flags: {
-    file: FILE_FLAG,
-    run: { value: 'RUN', what: 'the run to put them into; a new one if you say nothing' },
-  },
-  does: 'Put files into a run, for calls to bring them later by their digests',
+  flags: { file: FILE_FLAG, run: { value: 'RUN', what: 'the run to put them into (default: a new run)' } },
+  does: 'Upload files into a run; calls of the run can name them later by their digests',
   key: 'agent',
   examples: ['countersign runs put --file sales.csv --file q3.json'],
   async run({ flags, api, paint }) {
-    if (flags.file.length === 0) return err(usage('name a `--file`'))
+    if (flags.file.length === 0) return err(usage('give at least one `--file`'))
     const files = readFiles(flags.file)
     if (!files.ok) return files
-    const run = await putFiles(api, flags.run, files.value)
+    const run = await uploadFiles(api, flags.run, files.value)
     if (!run.ok) return run
-    const put = measured(files.value)
+    const put = withSizes(files.value)
     return ok({
       ok: true,
       json: { run: run.value, files: put },
-      text: `run ${inline(run.value)}\n${listed(put, paint)}`,
+      text: `run ${inline(run.value)}\n${fileTable(put, paint)}`,
     })
   },
 })
 
-const held = command({
+const listRunFiles = command({
   words: ['runs', 'files'],
   args: { RUN: 'the run’s id' },
   flags: {},
-  does: 'List the files that a run holds, and until when',
+  does: 'List the files that a run holds, and until when it keeps them',
   key: 'either',
   async run({ args, api, paint }) {
     const list = await api('listFiles', { params: { run: args.RUN } })
@@ -110,12 +110,12 @@ const held = command({
     return ok({
       ok: true,
       json: items,
-      text: listing(paint, ['sha256', 'bytes', 'named by a call', 'until'], rows, 'no files'),
+      text: listing(paint, ['sha256', 'bytes', 'used by a call', 'kept until'], rows, 'no files'),
     })
   },
 })
 
-const listed = (files: readonly InputFile[], paint: Given['paint']): string =>
+const fileTable = (files: readonly InputFile[], paint: Given['paint']): string =>
   listing(
     paint,
     ['file', 'bytes', 'sha256'],
@@ -125,8 +125,8 @@ const listed = (files: readonly InputFile[], paint: Given['paint']): string =>
 
 const CALL = { CALL: 'the call’s id' } as const
 const FLAGS = {
-  to: { value: 'DIR', what: 'save them below this folder, which is made if it is not there' },
-  overwrite: { what: 'with `--to`: in the place of files that are there already' },
+  to: { value: 'DIR', what: 'save them in this folder, which is created if needed' },
+  overwrite: { what: 'with `--to`: overwrite existing files' },
 } as const
 type Flags = { readonly to: string | undefined; readonly overwrite: boolean }
 
@@ -134,31 +134,31 @@ const inputs = command({
   words: ['calls', 'inputs'],
   args: CALL,
   flags: FLAGS,
-  does: 'List the files that a call brings, or save them to read what would run',
+  does: 'List the input files of a call, or save them, for instance to read what an approval is about',
   key: 'either',
-  run: (given) => filesOf(given, 'brings'),
+  run: (given) => listOrSave(given, 'brings'),
 })
 
 const outputs = command({
   words: ['calls', 'outputs'],
   args: CALL,
   flags: FLAGS,
-  does: 'List the files that a call left, or save them',
+  does: 'List the output files of a call, or save them',
   key: 'either',
   examples: ['countersign calls outputs call_01ABC…_1 --to results'],
-  run: (given) => filesOf(given, 'left'),
+  run: (given) => listOrSave(given, 'left'),
 })
 
-async function filesOf(
+async function listOrSave(
   { args, flags, api, paint }: Given<typeof CALL> & { readonly flags: Flags },
   which: 'brings' | 'left',
 ): Answer {
-  if (flags.overwrite && flags.to === undefined) return err(usage('`--overwrite` goes with `--to`'))
+  if (flags.overwrite && flags.to === undefined) return err(usage('`--overwrite` needs `--to DIR`'))
   const params = whole(args.CALL)
   if (!params.ok) return params
   const read = await api('readCall', { params: params.value })
   if (!read.ok) return read
-  const { files, left, more } = told(read.value, which)
+  const { files, left, more } = filesOfCall(read.value, which)
   const saved =
     flags.to === undefined
       ? ok(undefined)
@@ -166,33 +166,36 @@ async function filesOf(
   if (!saved.ok) return saved
   const besides = [
     ...left.map(({ path, why }) => `not kept: ${inline(path)} (${why})\n`),
-    ...(more === 0 ? [] : [`and ${more} more that were not kept\n`]),
-    ...(saved.value === undefined ? [] : [`saved below ${inline(saved.value)}\n`]),
+    ...(more === 0 ? [] : [`not kept: ${more} more\n`]),
+    ...(saved.value === undefined ? [] : [`saved in ${inline(saved.value)}\n`]),
   ]
   const places = saved.value === undefined ? {} : { saved: saved.value }
   return ok({
     ok: true,
     json: { files, left, more, ...places },
-    text: `${listed(files, paint)}${besides.join('')}`,
+    text: `${fileTable(files, paint)}${besides.join('')}`,
   })
 }
 
-const told = ({ plan, result }: Call, which: 'brings' | 'left') =>
+const filesOfCall = ({ plan, result }: Call, which: 'brings' | 'left') =>
   which === 'left'
     ? (result?.files ?? { files: [], left: [], more: 0 })
     : { files: broughtBy(plan) ?? [], left: [], more: 0 }
 
-type Where = { readonly to: string; readonly overwrite: boolean }
+type SaveOptions = { readonly to: string; readonly overwrite: boolean }
 
-/** All of them or, where one can't be had, those before it; what is in the way is told before the first is fetched. */
+/**
+ * Saves the files in order and stops at the first that fails. Existing files and bad paths are
+ * reported before anything is fetched.
+ */
 async function save(
   api: Api,
   call: { run: string; call: string },
   files: readonly InputFile[],
-  where: Where,
+  where: SaveOptions,
 ): Promise<Result<string, Trouble>> {
   for (const { path } of files) {
-    const place = placeIn(where.to, path, where.overwrite)
+    const place = prepareTarget(where.to, path, where.overwrite)
     if (!place.ok) return place
   }
   for (const { path, sha256: digest, bytes } of files) {
@@ -202,7 +205,7 @@ async function save(
       return err(
         trouble(
           'digest_mismatch',
-          `what was answered for \`${path}\` has another digest than the call names; it was not saved`,
+          `the edge’s answer for \`${path}\` does not have the digest that the call names; it was not saved`,
         ),
       )
     const saved = saveBytes(where.to, path, fetched.value, where.overwrite)
@@ -211,4 +214,4 @@ async function save(
   return ok(join(where.to, '.'))
 }
 
-export const CALL_FILES: readonly Command[] = [inputs, outputs, putInto, held]
+export const CALL_FILES: readonly Command[] = [inputs, outputs, uploadCommand, listRunFiles]

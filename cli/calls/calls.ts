@@ -1,4 +1,4 @@
-// What agents do and operators look up: propose, read and cancel calls and runs, fetch their evidence.
+// Commands about calls and runs: propose, read and cancel them, and fetch their evidence.
 
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -11,12 +11,14 @@ import { writeText } from '../shell/files.ts'
 import { ARGUMENTS, CALL_EXITS, readArguments, whole } from '../shell/json-input.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, inline, json, listing, time } from '../shell/terminal-text.ts'
-import { FILE_FLAG, namesOf, putFiles, readFiles } from './call-files.ts'
+import { FILE_FLAG, fileRefs, readFiles, uploadFiles } from './call-files.ts'
 import { followed, followOne } from './follow.ts'
 import { cancelling, rawOutput, showCall, went } from './render.ts'
 
-const WAIT = { value: 'S', what: `seconds to wait for its end (at most ${LIMITS.wait_s})` } as const
-const RAW = { what: 'only what the program printed, byte for byte; not to a terminal' } as const
+const WAIT = { value: 'S', what: `seconds to wait for its end, at most ${LIMITS.wait_s}` } as const
+const RAW = {
+  what: 'print only the program’s standard output, byte for byte; refused if that goes to a terminal',
+} as const
 const FILE = { value: 'FILE', short: 'o', what: 'write it to this file' } as const
 const CALL = { CALL: 'the call’s id' } as const
 const RUN = { RUN: 'the run’s id' } as const
@@ -27,10 +29,10 @@ function readWait(given: string | undefined, otherwise: number): Result<number, 
   const fits = /^\d{1,3}$/.test(given) && Number(given) <= LIMITS.wait_s
   return fits
     ? ok(Number(given))
-    : err(usage(`\`--wait\` is to be a number of seconds from 0 to ${LIMITS.wait_s}`))
+    : err(usage(`\`--wait\` must be a number of seconds from 0 to ${LIMITS.wait_s}`))
 }
 
-const answered = (call: Call, paint: Paint, raw: boolean) =>
+const callOutput = (call: Call, paint: Paint, raw: boolean) =>
   ok({ ok: went(call), json: call, text: showCall(call, paint), ...(raw ? { raw: rawOutput(call) } : {}) })
 
 const call = command({
@@ -38,11 +40,11 @@ const call = command({
   args: { TOOL: 'the tool’s name' },
   flags: {
     args: ARGUMENTS,
-    wait: { ...WAIT, what: `${WAIT.what}; ${DEFAULT_WAIT_S} if you say nothing, and none for an approval` },
-    run: { value: 'RUN', what: 'the run to propose it in; a new one if you say nothing' },
+    wait: { ...WAIT, what: `${WAIT.what} (default: ${DEFAULT_WAIT_S}, or 0 if the call needs an approval)` },
+    run: { value: 'RUN', what: 'the run to propose it in (default: a new run)' },
     file: FILE_FLAG,
     follow: {
-      what: 'show what it writes as it writes it, until its end; to a terminal that is so while it is waited for',
+      what: 'show its output as it is written, until the call ends; on a terminal, this happens anyway during --wait',
     },
     raw: RAW,
   },
@@ -56,7 +58,7 @@ const call = command({
   async run(given) {
     const { flags, api, paint } = given
     const tool = given.args.TOOL
-    if (flags.follow && flags.raw) return err(usage('`--follow` and `--raw` exclude each other'))
+    if (flags.follow && flags.raw) return err(usage('`--follow` and `--raw` can’t be used together'))
     const args = readArguments(flags.args)
     if (!args.ok) return args
     const files = readFiles(flags.file)
@@ -64,32 +66,33 @@ const call = command({
     const wait = readWait(flags.wait, DEFAULT_WAIT_S)
     if (!wait.ok) return wait
     const body = { tool, args: args.value }
-    const held = files.value.length === 0 ? ok(flags.run) : await putFiles(api, flags.run, files.value)
+    const held = files.value.length === 0 ? ok(flags.run) : await uploadFiles(api, flags.run, files.value)
     if (!held.ok) return held
     const proposed =
       held.value === undefined
         ? await api('proposeCallInNewRun', { body })
         : await api('proposeCall', {
             params: { run: held.value },
-            body: files.value.length === 0 ? body : { ...body, files: namesOf(files.value) },
+            body: files.value.length === 0 ? body : { ...body, files: fileRefs(files.value) },
           })
     if (!proposed.ok) return proposed
     const { id, run, state, ended_at_ms } = proposed.value
-    // A human may take long: who does not say how long to wait for one is told at once what to do.
+    // A human may take long, so without `--wait` the command returns immediately and says how to
+    // approve.
     const asked = state === 'awaiting_approval' && flags.wait === undefined && !flags.follow
     const enough = ended_at_ms !== undefined || wait.value === 0 || asked
     const within_s = flags.follow && flags.wait === undefined ? undefined : wait.value
     if (!enough && (flags.follow || given.terminal)) return followed(given, { run, call: id }, within_s)
     const call = enough ? proposed : await api('readCall', { params: { run, call: id }, wait: wait.value })
-    return call.ok ? answered(call.value, paint, flags.raw) : call
+    return call.ok ? callOutput(call.value, paint, flags.raw) : call
   },
 })
 
 const showOne = command({
   words: ['calls', 'show'],
   args: CALL,
-  flags: { wait: { ...WAIT, what: `${WAIT.what}; 0 if you say nothing` }, raw: RAW },
-  does: 'Show a call',
+  flags: { wait: { ...WAIT, what: `${WAIT.what} (default: 0)` }, raw: RAW },
+  does: 'Show a call, its decision and its result',
   key: 'either',
   exits: CALL_EXITS,
   async run({ args, flags, api, paint }) {
@@ -98,7 +101,7 @@ const showOne = command({
     const wait = readWait(flags.wait, 0)
     if (!wait.ok) return wait
     const read = await api('readCall', { params: params.value, wait: wait.value })
-    return read.ok ? answered(read.value, paint, flags.raw) : read
+    return read.ok ? callOutput(read.value, paint, flags.raw) : read
   },
 })
 
@@ -138,12 +141,12 @@ const cancelOne = command({
 const listCalls = command({
   words: ['calls', 'list'],
   args: {},
-  flags: { last: { value: 'N', what: `how many, at most ${LIMITS.page}; 20 if you say nothing` } },
-  does: 'List the calls that ended last, of all agents',
+  flags: { last: { value: 'N', what: `how many, at most ${LIMITS.page} (default: 20)` } },
+  does: 'List the calls of all agents that ended most recently',
   key: 'operator',
   async run({ flags, api, paint }) {
     const last = flags.last ?? '20'
-    if (!/^\d{1,3}$/.test(last)) return err(usage('`--last` is to be a number'))
+    if (!/^\d{1,3}$/.test(last)) return err(usage('`--last` must be a number'))
     const list = await api('listCalls', { query: { last: Number(last) } })
     if (!list.ok) return list
     const rows = list.value.items.map(({ at_ms, state, tool, took_ms, agent, call: id }) => [
@@ -159,7 +162,7 @@ const listCalls = command({
       json: list.value.items,
       text: listing(
         paint,
-        ['ended', 'state', 'tool', 'took, waits included', 'agent', 'call'],
+        ['ended', 'state', 'tool', 'took, with waiting', 'agent', 'call'],
         rows,
         'no call has ended yet',
       ),
@@ -173,19 +176,24 @@ const showRun = command({
   flags: {},
   does: 'Show a run and what it has used of its budget',
   key: 'either',
-  run: ({ args, api, paint }) => aboutRun(api, 'readRun', args.RUN, paint),
+  run: ({ args, api, paint }) => runSummary(api, 'readRun', args.RUN, paint),
 })
 
 const cancelRun = command({
   words: ['runs', 'cancel'],
   args: RUN,
   flags: {},
-  does: 'Cancel a run and every call of it that has not ended',
+  does: 'Cancel a run and all of its calls that have not ended',
   key: 'either',
-  run: ({ args, api, paint }) => aboutRun(api, 'cancelRun', args.RUN, paint),
+  run: ({ args, api, paint }) => runSummary(api, 'cancelRun', args.RUN, paint),
 })
 
-async function aboutRun(api: Given['api'], verb: 'readRun' | 'cancelRun', run: string, paint: Paint): Answer {
+async function runSummary(
+  api: Given['api'],
+  verb: 'readRun' | 'cancelRun',
+  run: string,
+  paint: Paint,
+): Answer {
   const read = await api(verb, { params: { run } })
   if (!read.ok) return read
   const {
@@ -203,7 +211,7 @@ async function aboutRun(api: Given['api'], verb: 'readRun' | 'cancelRun', run: s
     ['agent', agent],
     ['session', session],
     ...(channel === null ? [] : [['channel', channel]]),
-    ['made', time(created_at_ms)],
+    ['created', time(created_at_ms)],
     [
       'calls',
       `${used.calls} of ${budget.max_calls_per_run}; denied ${used.denied} of ${budget.max_denied_per_run}`,
@@ -221,7 +229,7 @@ const journal = command({
   words: ['runs', 'journal'],
   args: RUN,
   flags: { output: FILE },
-  does: 'Show the hash-chained events of a run; `countersign verify --journal` checks the file',
+  does: 'Show the journal of a run, its hash-chained events; `countersign verify --journal` checks the saved file',
   key: 'either',
   async run({ args, flags, api, paint }) {
     const items: JournalEntry[] = []
@@ -235,7 +243,7 @@ const journal = command({
       items.push(...page.value.items)
     }
     const rows = items.map(({ seq, at_ms, kind, call: id }) => [String(seq), time(at_ms), kind, id ?? ''])
-    return keep(
+    return emitEvidence(
       { items },
       flags.output,
       listing(paint, ['seq', 'at', 'event', 'call'], rows, 'the journal is empty'),
@@ -247,7 +255,7 @@ const attestation = command({
   words: ['attestation'],
   args: CALL,
   flags: { output: FILE },
-  does: 'Fetch the attestation of an ended call, with all that `countersign verify` needs besides keys',
+  does: 'Fetch the attestation of an ended call and all else that `countersign verify` needs, except the keys',
   key: 'either',
   examples: [
     'countersign attestation call_01ABC…_1 -o bundle.json',
@@ -258,7 +266,7 @@ const attestation = command({
     const params = whole(args.CALL)
     if (!params.ok) return params
     const bundle = await api('readAttestation', { params: params.value })
-    return bundle.ok ? keep(bundle.value, flags.output) : bundle
+    return bundle.ok ? emitEvidence(bundle.value, flags.output) : bundle
   },
 })
 
@@ -266,13 +274,13 @@ const snapshot = command({
   words: ['calls', 'snapshot'],
   args: CALL,
   flags: { output: FILE },
-  does: 'Fetch the policy snapshot that a call was decided under; `countersign verify --snapshot` checks it',
+  does: 'Fetch the policy snapshot under which a call was decided; `countersign verify --snapshot` checks it',
   key: 'either',
   async run({ args, flags, api }) {
     const params = whole(args.CALL)
     if (!params.ok) return params
     const read = await api('readSnapshot', { params: params.value })
-    return read.ok ? keep(read.value, flags.output) : read
+    return read.ok ? emitEvidence(read.value, flags.output) : read
   },
 })
 
@@ -281,22 +289,19 @@ const keys = command({
   args: {},
   flags: {
     output: FILE,
-    tenant: {
-      value: 'NAME',
-      what: 'the tenant; that of COUNTERSIGN_KEY if you say nothing, or else `default`',
-    },
+    tenant: { value: 'NAME', what: 'the tenant (default: the one of COUNTERSIGN_KEY, or else `default`)' },
   },
-  does: 'Fetch the public keys of the edge and of the workers of one tenant',
+  does: 'Fetch the public keys of the edge and of one tenant’s workers',
   key: 'none',
   examples: ['countersign keys --tenant acme -o keys.json'],
   async run({ flags, api, tenant }) {
     const read = await api('keys', { query: { tenant: flags.tenant ?? tenant() } })
-    return read.ok ? keep(read.value, flags.output) : read
+    return read.ok ? emitEvidence(read.value, flags.output) : read
   },
 })
 
-/** Evidence goes to a file where one is named, and to standard output as JSON otherwise. */
-function keep(value: unknown, path: string | undefined, text = json(value)): Awaited<Answer> {
+/** Writes evidence to the file that `-o` names, or prints it to standard output. */
+function emitEvidence(value: unknown, path: string | undefined, text = json(value)): Awaited<Answer> {
   if (path === undefined) return ok({ ok: true, json: value, text })
   const written = writeText(path, json(value))
   return written.ok

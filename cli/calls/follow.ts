@@ -1,5 +1,5 @@
-// A call followed from the command line: its lines as they are written, progress told from output, its states and its end. Over a restart
-// of the edge it goes on where it was.
+// Follows a call on the command line: its output and standard error line by line, its states and
+// its end. After a restart of the edge it reconnects and continues where it was.
 
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -7,59 +7,62 @@ import { LIVE_EVENTS, type LiveEvent } from '../../shared/wire/output-events.ts'
 import type { Answer, Given, Live, Trouble } from '../shell/command.ts'
 import { command, toldAlready, trouble } from '../shell/command.ts'
 import { CALL_EXITS, whole } from '../shell/json-input.ts'
-import { Patience } from '../shell/reconnect.ts'
-import { eventsOf, type Told } from '../shell/server-sent-events.ts'
+import { RetryBackoff } from '../shell/reconnect.ts'
+import { readEvents, type ServerSentEvent } from '../shell/server-sent-events.ts'
 import { inline, type Paint, quoted } from '../shell/terminal-text.ts'
 import { showCall, went } from './render.ts'
 
-const BROKEN = trouble('unreachable', 'the stream broke off')
-const OTHER = trouble(
+const BROKEN = trouble('unreachable', 'the connection broke')
+const NOT_UNDERSTOOD = trouble(
   'unexpected_answer',
-  'the edge told something else of the call than this version of countersign knows',
+  'the edge sent an event that this version of countersign does not understand',
+  'use the countersign version that belongs to this edge',
 )
 
-/** Until its end, or until nobody listens any more. */
+/** Returns when the call has ended or the command was interrupted. */
 async function follow(
   { api, paint }: Pick<Given, 'api' | 'paint'>,
   live: Live,
   params: { run: string; call: string },
 ): Promise<Result<true, Trouble>> {
-  const patience = new Patience(live)
-  const told = new Telling(paint)
+  const backoff = new RetryBackoff(live)
+  const renderer = new LineRenderer(paint)
   let after = '0.0.0'
   while (!live.until.aborted) {
     const opened = await api('followCall', { params, query: { after }, signal: live.until })
     if (live.until.aborted) break
     if (!opened.ok) {
-      if (await patience.with(opened.error)) continue
+      if (await backoff.waitToRetry(opened.error)) continue
       return opened
     }
-    for await (const event of eventsOf(opened.value)) {
-      patience.rewarded()
-      const heard = understood(event)
-      if (heard === undefined) return err(OTHER)
-      live.tell({ event: heard.event, ...heard.data }, told.text(heard))
-      if (heard.event === 'end') return ok(true)
+    for await (const event of readEvents(opened.value)) {
+      backoff.reset()
+      const liveEvent = parseLiveEvent(event)
+      if (liveEvent === undefined) return err(NOT_UNDERSTOOD)
+      live.tell({ event: liveEvent.event, ...liveEvent.data }, renderer.text(liveEvent))
+      if (liveEvent.event === 'end') return ok(true)
       after = event.id
     }
-    if (!live.until.aborted) await patience.with(BROKEN)
+    if (!live.until.aborted) await backoff.waitToRetry(BROKEN)
   }
   return ok(true)
 }
 
-/** By the schema of its name. A newer edge may say more in it than we know. */
-function understood({ event, data }: Told): LiveEvent | undefined {
+/**
+ * Validates an event by the schema of its name; ignores fields that a newer edge may have added.
+ */
+function parseLiveEvent({ event, data }: ServerSentEvent): LiveEvent | undefined {
   if (!Object.hasOwn(LIVE_EVENTS, event)) return undefined
   const value: unknown = JSON.parse(data)
-  const read = LIVE_EVENTS[event as keyof typeof LIVE_EVENTS].safeParse(value) // it is one of them, as was just seen
+  const read = LIVE_EVENTS[event as keyof typeof LIVE_EVENTS].safeParse(value) // checked on the line above
   const other = read.error?.issues.some(({ code }) => code !== 'unrecognized_keys') ?? false
-  return other ? undefined : ({ event, data: value } as LiveEvent) // the schema of its name has read it
+  return other ? undefined : ({ event, data: value } as LiveEvent) // its schema has validated it
 }
 
 const BARS = { stdout: '│', stderr: '┆' } as const
 
-/** Whole lines alone: the last one waits for its end. */
-class Telling {
+/** Renders events as whole lines; holds back an incomplete last line until its end arrives. */
+class LineRenderer {
   readonly #paint: Paint
   #rest = { stdout: '', stderr: '' }
 
@@ -77,16 +80,19 @@ class Telling {
     const { state, attempt, cancel_requested } = data
     if (state === 'awaiting_approval') return `${this.#paint.warn(state)}\n`
     if (state === 'granted' && attempt > 0)
-      return `${this.#flush()}${this.#paint.warn('its worker was lost; it is run again from its beginning')}\n`
+      return `${this.#flush()}${this.#paint.warn('its worker was lost; the call runs again from the start')}\n`
     return state === 'running' && cancel_requested
       ? `${this.#paint.warn('cancelling: it runs until its worker stops it')}\n`
       : ''
   }
 
-  /** A line that its program writes over, as progress often is, is a line: none waits for the last of them, and none is lost. */
+  /**
+   * Treats a carriage return as a line end, so that every step of a progress display is shown at
+   * once.
+   */
   #lines(stream: 'stdout' | 'stderr', text: string): string {
     const all = this.#rest[stream] + text
-    const end = Math.max(all.lastIndexOf('\n'), all.lastIndexOf('\r', all.length - 2)) + 1 // behind the last `\r` a `\n` may come
+    const end = Math.max(all.lastIndexOf('\n'), all.lastIndexOf('\r', all.length - 2)) + 1 // a final `\r` may be half of `\r\n`
     this.#rest[stream] = all.slice(end)
     const ended = all
       .slice(0, end)
@@ -107,7 +113,10 @@ class Telling {
   }
 }
 
-/** Followed to its end, or for so many seconds; then what there is to say of it beside its output. */
+/**
+ * Follows a call until it ends, for at most `within_s` seconds; then shows the call without its
+ * output.
+ */
 export async function followed(
   given: Pick<Given, 'api' | 'paint' | 'live'>,
   params: { run: string; call: string },
@@ -117,8 +126,8 @@ export async function followed(
   live.tell({ event: 'call', run: params.run, id: params.call }, given.paint.dim(`${inline(params.call)}\n`))
   const until =
     within_s === undefined ? live.until : AbortSignal.any([live.until, AbortSignal.timeout(within_s * 1000)])
-  const heard = await follow(given, { ...live, until }, params)
-  const read = heard.ok ? await given.api('readCall', { params }) : heard
+  const ended = await follow(given, { ...live, until }, params)
+  const read = ended.ok ? await given.api('readCall', { params }) : ended
   if (!read.ok) return read
   const { result, ...call } = read.value
   const rest = result === undefined ? call : { ...call, result: { ...result, output: '', stderr: '' } }
@@ -130,7 +139,7 @@ export const followOne = command({
   words: ['calls', 'follow'],
   args: { CALL: 'the call’s id' },
   flags: {},
-  does: 'Show what a call writes as it writes it, until its end or Ctrl-C; with `--json` each event is a line',
+  does: 'Show the output of a call as it is written, until the call ends or Ctrl-C; `--json` prints one line per event',
   key: 'either',
   exits: CALL_EXITS,
   async run(given) {

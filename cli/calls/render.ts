@@ -1,22 +1,23 @@
-// Renders calls and decisions as text. What others wrote is on its own line or behind a bar, with control characters escaped.
+// Renders calls and decisions as text. Untrusted text is on its own line or behind a bar, and its
+// control characters are escaped.
 
 import { EDGE_EXECUTOR, ISOLATE } from '../../shared/evidence/statement.ts'
 import { broughtBy, type Plan } from '../../shared/plan/plan.ts'
 import type { Output as Answered } from '../../shared/routes/client.ts'
 import type { Call, Decision } from '../../shared/wire/calls.ts'
 import type { Paint } from '../shell/terminal-text.ts'
-import { columns, enforced, fileCount, inline, quoted, time } from '../shell/terminal-text.ts'
+import { columns, enforcementLabel, fileCount, inline, quoted, time } from '../shell/terminal-text.ts'
 
-/** Where a call may still stand; everything else is an ending. */
+/** The states of a call that has not ended. */
 const OPEN: ReadonlySet<string> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
 
-/** A call that ended otherwise than it was meant to; one that has not ended is no failure. */
+/** Whether `call` and `calls show` exit with 0: the call succeeded, or has not ended yet. */
 export const went = ({ state }: Call): boolean => state === 'succeeded' || OPEN.has(state)
 
 const brushFor = (state: string, paint: Paint) =>
   state === 'succeeded' ? paint.good : OPEN.has(state) ? paint.warn : paint.bad
 
-const decided = ({ effect, policies, reason }: Decision): string =>
+const decisionText = ({ effect, policies, reason }: Decision): string =>
   `${effect}${policies.length === 0 ? '' : ` by ${policies.join(', ')}`}${reason === '' ? '' : `: ${reason}`}`
 
 /** Where a call runs that was asked to stop, and until when. */
@@ -30,21 +31,24 @@ export function showCall(call: Call, paint: Paint): string {
   const took =
     call.ended_at_ms === undefined
       ? ''
-      : `  ${call.ended_at_ms - call.created_at_ms} ms${approval === undefined ? '' : ', the wait for humans included'}`
-  const rows: string[][] = [['decided', decided(decision)]]
+      : `  ${call.ended_at_ms - call.created_at_ms} ms${approval === undefined ? '' : ', including the wait for people'}`
+  const rows: string[][] = [['decided', decisionText(decision)]]
   for (const [index, together] of (decision.explanation?.changes ?? []).entries())
-    rows.push([index === 0 ? 'needs' : 'or', together.map(({ words }) => words).join(', and ')])
+    rows.push([index === 0 ? 'needs' : 'or', together.map(({ words }) => words).join(' and ')])
   if (approval !== undefined) {
     rows.push([
       'approval',
       `${approval.id} ${approval.status}${approval.status === 'pending' ? `, until ${time(approval.expires_at)}` : ''}`,
     ])
     if (state === 'awaiting_approval')
-      rows.push(['', `an operator answers: countersign approvals approve ${approval.id}`])
+      rows.push(['', `to approve it, an operator runs: countersign approvals approve ${approval.id}`])
   }
   if (running?.cancel_requested === true) rows.push(['cancelling', cancelling(running)])
   if (call.edited !== undefined)
-    rows.push(['changed', `an operator changed the arguments; what was proposed was ${call.edited.from}`])
+    rows.push([
+      'edited',
+      `an operator changed the arguments; the proposed call had the digest ${call.edited.from}`,
+    ])
   if (result?.error !== undefined)
     rows.push([
       'error',
@@ -52,21 +56,22 @@ export function showCall(call: Call, paint: Paint): string {
     ])
   if (result !== undefined && result.exit_code !== null) rows.push(['exit code', String(result.exit_code)])
   const [brought, kept] = [broughtBy(call.plan)?.length ?? 0, result?.files?.files.length ?? 0]
-  if (brought > 0) rows.push(['brought', `${fileCount(brought)}: countersign calls inputs ${id}`])
-  if (result?.files !== undefined) rows.push(['left', `${fileCount(kept)}: countersign calls outputs ${id}`])
+  if (brought > 0) rows.push(['input', `${fileCount(brought)}: countersign calls inputs ${id}`])
+  if (result?.files !== undefined)
+    rows.push(['output', `${fileCount(kept)}: countersign calls outputs ${id}`])
   if (attestation !== undefined)
-    rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforced(attestation)})`])
+    rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforcementLabel(attestation)})`])
   const text = (name: string, content: string) =>
     content === '' ? '' : `${paint.dim(`${name}:`)}\n${quoted(content)}`
   const shown =
     result === undefined
       ? ''
-      : `${text(result.encoding === 'base64' ? 'output, base64' : 'output', result.output)}${text(attestation?.executor === ISOLATE ? 'log' : 'errors', result.stderr)}`
-  const cut = result?.truncated === true ? `${paint.warn('the output was cut')}\n` : ''
+      : `${text(result.encoding === 'base64' ? 'output, base64' : 'output', result.output)}${text(attestation?.executor === ISOLATE ? 'log' : 'standard error', result.stderr)}`
+  const cut = result?.truncated === true ? `${paint.warn('the output was truncated')}\n` : ''
   return `${brushFor(state, paint)(inline(state))}  ${inline(tool)}  ${inline(id)}${took}\n${columns(rows, '  ')}${shown}${cut}`
 }
 
-/** What a program printed, byte for byte. */
+/** The program's standard output, byte for byte. */
 export const rawOutput = ({ result }: Call): Uint8Array =>
   result === undefined
     ? new Uint8Array()
@@ -77,13 +82,13 @@ export function showDecision({ decision, plan }: Answered<'decide'>, paint: Pain
   const { explanation } = decision
   const rows = [
     ['reason', decision.reason],
-    ...(plan === null ? [] : [[decision.effect === 'deny' ? 'last plan' : 'would run', planned(plan)]]),
+    ...(plan === null ? [] : [[decision.effect === 'deny' ? 'last plan' : 'would run', planText(plan)]]),
     ...(explanation === undefined ? [['policies', decision.policies.join(', ') || 'none']] : []),
   ]
   return `${brush(decision.effect)}\n${columns(rows, '  ')}${explanation === undefined ? '' : showExplanation(explanation, decision.effect, paint)}`
 }
 
-const planned = ({ tier, egress, executor }: Plan): string =>
+const planText = ({ tier, egress, executor }: Plan): string =>
   `tier ${tier}, egress ${egress.mode}${egress.hosts.length === 0 ? '' : ` to ${egress.hosts.join(', ')}`}: ${executor.kind === 'skill' ? `skill ${executor.skill} ${executor.version}` : executor.argv.join(' ')}`
 
 type Explanation = NonNullable<Decision['explanation']>
@@ -110,10 +115,10 @@ function showExplanation(
   return [
     part('policies:', determining.join('') || '  none permits it\n'),
     part('errors:', errors.map((error) => `  ${inline(error)}\n`).join('')),
-    part('plans refused:', columns(tried, '  ')),
+    part('refused plans:', columns(tried, '  ')),
     effect === 'allow' ? '' : part('would be allowed with:', showChanges(changes)),
     part(
-      'what nobody who asks can change:',
+      'facts that the proposer can’t change:',
       columns(
         fixed.map((fact) => [fact]),
         '  ',
@@ -122,21 +127,21 @@ function showExplanation(
   ].join('')
 }
 
-const WHO = {
-  agent: 'the agent, by its arguments',
-  human: 'an approver',
-  operator: 'an operator',
-  time: 'the hour at which it is asked',
+const CHANGED_BY = {
+  agent: 'the agent can change it',
+  human: 'an approver can change it',
+  operator: 'an operator can change it',
+  time: 'depends on the time of the call',
 } as const
 
-/** One alternative is a block; what must change together stands together. */
+/** One block per alternative; all lines of a block must change together. */
 const showChanges = (changes: Explanation['changes']): string =>
   changes
     .map((together) =>
       columns(
         together.map(({ words, is, by }) => [
           words,
-          `${is === undefined ? '' : `is ${[is].flat().join(', ') || 'empty'}; `}${WHO[by]}`,
+          `${is === undefined ? '' : `is ${[is].flat().join(', ') || 'empty'}; `}${CHANGED_BY[by]}`,
         ]),
         '  ',
       ),

@@ -1,5 +1,5 @@
-// Offline verification: an attestation against public keys, a journal against its own chain. Reads files and nothing else; what holds
-// and what does not is decided in shared/, where the edge and the tests have it from too.
+// Offline verification: an attestation against public keys, a journal against its own hash chain.
+// Reads local files only. The checks themselves are in shared/evidence/, which the edge uses too.
 
 import type { Check } from '../../shared/evidence/bundle.ts'
 import { Bundle, Keys, verifyBundle } from '../../shared/evidence/bundle.ts'
@@ -12,25 +12,25 @@ import type { Answer, Command, Trouble } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import { readJson } from '../shell/files.ts'
 import type { Paint } from '../shell/terminal-text.ts'
-import { columns, enforced, inline, time } from '../shell/terminal-text.ts'
+import { columns, enforcementLabel, inline, time } from '../shell/terminal-text.ts'
 
 export const verify: Command = command({
   words: ['verify'],
-  args: { 'FILE?': 'a bundle, as `countersign attestation` writes it; - reads standard input' },
+  args: { 'FILE?': 'a bundle from `countersign attestation`; - reads standard input' },
   flags: {
     keys: {
       value: 'KEYS',
-      what: 'the public keys to trust, as `countersign keys` writes them; get them once, from somebody you trust',
+      what: 'the public keys to trust, from `countersign keys`; get them once, from somebody you trust',
     },
-    call: { value: 'CALL', what: 'the call that the bundle is to be about' },
+    call: { value: 'CALL', what: 'also check that the bundle is about this call' },
     snapshot: {
       value: 'FILE',
-      what: 'the policy snapshot that it is to have been decided under, as `countersign calls snapshot -o` writes it',
+      what: 'also check that the call was decided under this policy snapshot, from `countersign calls snapshot -o`',
     },
-    journal: { value: 'FILE', what: 'check a journal instead, as `countersign runs journal -o` writes it' },
+    journal: { value: 'FILE', what: 'check a journal instead, from `countersign runs journal -o`' },
     head: {
       value: 'HASH',
-      what: 'the head that the journal is to end in; without it, a cut tail can’t be told',
+      what: 'with `--journal`: the hash of its last entry; without it, missing entries at the end go unnoticed',
     },
   },
   does: 'Verify an attestation or a journal, offline',
@@ -42,12 +42,13 @@ export const verify: Command = command({
       const stray = args.FILE ?? flags.keys ?? flags.call ?? flags.snapshot
       return stray === undefined
         ? verifyJournal(flags.journal, flags.head, paint)
-        : err(usage(`with \`--journal\`, \`${stray}\` has no meaning; a journal is checked by itself`))
+        : err(usage(`\`--journal\` checks a journal alone; leave out \`${stray}\``))
     }
-    if (flags.head !== undefined) return err(usage('`--head` is for `--journal`'))
-    if (args.FILE === undefined) return err(usage('name a file: countersign verify FILE --keys KEYS'))
+    if (flags.head !== undefined) return err(usage('`--head` needs `--journal FILE`'))
+    if (args.FILE === undefined)
+      return err(usage('`FILE` is missing; usage: countersign verify FILE --keys KEYS'))
     if (flags.keys === undefined)
-      return err(usage('`--keys` is missing: countersign verify FILE --keys KEYS'))
+      return err(usage('`--keys` is missing; usage: countersign verify FILE --keys KEYS'))
     if (args.FILE === '-' && flags.keys === '-')
       return err(usage('standard input can’t be both the bundle and the keys'))
     return verifyFile(args.FILE, flags.keys, flags, paint)
@@ -61,59 +62,69 @@ async function verifyFile(file: string, keyFile: string, expected: Expected, pai
   if (!keyJson.ok) return keyJson
   const keys = Keys.safeParse(keyJson.value)
   if (!keys.success)
-    return verdict([failing('the key file has the form of one', issue(keys.error))], {}, paint)
+    return verdict([failedCheck('the key file is well-formed', issue(keys.error))], {}, paint)
   const bundleJson = readJson(file)
-  if (!bundleJson.ok) return unread(bundleJson.error, 'the bundle can be read', paint)
+  if (!bundleJson.ok) return unreadableVerdict(bundleJson.error, 'the bundle can be read', paint)
   const bundle = Bundle.safeParse(bundleJson.value)
   if (!bundle.success)
-    return verdict([failing('the bundle has the form of one', issue(bundle.error))], {}, paint)
+    return verdict([failedCheck('the bundle is well-formed', issue(bundle.error))], {}, paint)
   const { checks, statement } = verifyBundle(bundle.data, keys.data)
   const asked =
     expected.call === undefined
       ? []
       : [
           {
-            name: 'it is about the call that was asked for',
+            name: 'the bundle is about the call given with --call',
             ok: statement?.predicate.facts.call === expected.call,
           },
         ]
   const shown = expected.snapshot === undefined ? ok(undefined) : readJson(expected.snapshot)
-  if (!shown.ok) return unread(shown.error, 'the snapshot can be read', paint)
+  if (!shown.ok) return unreadableVerdict(shown.error, 'the snapshot can be read', paint)
   const snapshot = PolicySnapshot.safeParse(shown.value)
   const fits =
     snapshot.success && statement !== undefined && decidedUnder(snapshot.data, statement.predicate.facts)
   const under =
-    expected.snapshot === undefined ? [] : [{ name: 'it was decided under this policy snapshot', ok: fits }]
+    expected.snapshot === undefined
+      ? []
+      : [{ name: 'the call was decided under this policy snapshot', ok: fits }]
   return verdict([...checks, ...asked, ...under], statement === undefined ? {} : summary(statement), paint)
 }
 
 async function verifyJournal(file: string, head: string | undefined, paint: Paint): Answer {
   const journalJson = readJson(file)
-  if (!journalJson.ok) return unread(journalJson.error, 'the journal can be read', paint)
+  if (!journalJson.ok) return unreadableVerdict(journalJson.error, 'the journal can be read', paint)
   const journal = ROUTES.readJournal.result.safeParse(journalJson.value)
   if (!journal.success)
-    return verdict([failing('the journal has the form of one', issue(journal.error))], {}, paint)
+    return verdict([failedCheck('the journal is well-formed', issue(journal.error))], {}, paint)
   const chain = verifyChain(journal.data.items)
-  const whole = 'every entry follows the one before it, from the first on'
+  const whole = 'every entry links to the one before it, from the first entry on'
   if (!chain.ok)
-    return verdict([failing(whole, `entry ${chain.error.seq}: ${chain.error.reason}`)], {}, paint)
+    return verdict([failedCheck(whole, `entry ${chain.error.seq}: ${chain.error.reason}`)], {}, paint)
   const { seq, hash } = chain.value
-  const end = head === undefined ? 'unknown: give --head, and a cut tail shows' : 'the head that was given'
-  const asked = head === undefined ? [] : [{ name: 'it ends in the head that was given', ok: hash === head }]
+  const end =
+    head === undefined
+      ? 'not checked: give --head to detect missing entries at the end'
+      : 'the head given with --head'
+  const asked =
+    head === undefined
+      ? []
+      : [{ name: 'the journal ends with the head given with --head', ok: hash === head }]
   return verdict([{ name: whole, ok: true }, ...asked], { entries: String(seq), head: hash, end }, paint)
 }
 
-const failing = (name: string, detail: string): Check => ({ name, ok: false, detail })
-/** A file that could be read but not parsed is evidence too: of the wrong kind. */
-const unread = (error: Trouble, check: string, paint: Paint): Awaited<Answer> =>
-  error.code === 'unreadable' ? err(error) : verdict([failing(check, error.detail)], {}, paint)
+const failedCheck = (name: string, detail: string): Check => ({ name, ok: false, detail })
+/**
+ * A file that can't be opened is an error; one that can be opened but not parsed is not verified.
+ */
+const unreadableVerdict = (error: Trouble, check: string, paint: Paint): Awaited<Answer> =>
+  error.code === 'unreadable' ? err(error) : verdict([failedCheck(check, error.detail)], {}, paint)
 const issue = ({
   issues: [first],
 }: {
   readonly issues: readonly { readonly path: readonly PropertyKey[]; readonly message: string }[]
 }): string => `\`${first?.path.join('.') || '(the whole)'}\`: ${first?.message ?? 'unknown'}`
 
-/** The checklist, and under it the verdict. What the evidence says is told only where it is to be believed. */
+/** The checklist and the verdict. The contents of the evidence are shown only if it is verified. */
 function verdict(
   checks: readonly Check[],
   about: Readonly<Record<string, string>>,
@@ -121,18 +132,18 @@ function verdict(
 ): Awaited<Answer> {
   const verified = checks.length > 0 && checks.every((check) => check.ok)
   const line = ({ name, ok: holds, detail, at }: Check): string => {
-    const more = [detail, at === undefined ? undefined : `the fault is at ${at}`].filter(
+    const more = [detail, at === undefined ? undefined : `the difference is at ${at}`].filter(
       (one) => one !== undefined,
     )
     return `  ${holds ? paint.good('ok  ') : paint.bad('FAIL')}  ${inline([name, ...more].join(': '))}\n`
   }
-  const said = verified
+  const conclusion = verified
     ? `${paint.good('verified')}\n${columns(Object.entries(about), '  ')}`
     : `${paint.bad('NOT VERIFIED')}\n`
   return ok({
     ok: verified,
     json: { verified, checks, ...(verified ? { about } : {}) },
-    text: `${checks.map(line).join('')}${said}`,
+    text: `${checks.map(line).join('')}${conclusion}`,
   })
 }
 
@@ -149,12 +160,15 @@ function summary({
     decided: `${facts.decision.effect} by ${facts.decision.policies.join(', ') || 'no policy'}`,
     ...(approvers === undefined || approvers === '' ? {} : { approval: approvers }),
     ended: `${state}${error === null || error === state ? '' : `, ${error}`}, ${time(execution.ended_at_ms)}`,
-    ran: grant === null ? 'nothing' : `on ${grant.worker}: ${execution.executor} (${enforced(execution)})`,
-    ...(execution.skill === undefined ? {} : { skill: ofSkill(execution.skill) }),
+    ran:
+      grant === null
+        ? 'nothing'
+        : `on ${grant.worker}: ${execution.executor} (${enforcementLabel(execution)})`,
+    ...(execution.skill === undefined ? {} : { skill: skillText(execution.skill) }),
   }
 }
 
-const ofSkill = ({
+const skillText = ({
   digest,
   fuel_used,
   memory_bytes,

@@ -1,4 +1,5 @@
-// How approvals reach people: channels set up, tried and removed, and what became of their messages.
+// Commands that set up, test and remove the channels through which approvals reach people, and that
+// list and retry their messages.
 
 import { ok } from '../../shared/result.ts'
 import type { ChannelShown } from '../../shared/wire/channels.ts'
@@ -16,7 +17,7 @@ const list = command({
   words: ['channels', 'list'],
   args: {},
   flags: {},
-  does: 'List channels, in the order in which they are tried',
+  does: 'List channels, in the order in which they are used',
   key: 'operator',
   async run({ api, paint }) {
     const channels = await api('listChannels', {})
@@ -26,25 +27,25 @@ const list = command({
       channel.kind,
       `${channel.after_s} s`,
       channel.recipients === undefined
-        ? 'whoever reads it'
+        ? 'anybody who reads it'
         : [...channel.recipients.roles, ...channel.recipients.operators].join(','),
       channel.to,
       channel.notices === true ? 'yes' : 'no',
-      more(channel),
+      details(channel),
       `${put_by}, ${time(put_at_ms)}`,
     ])
     const text = listing(
       paint,
-      ['channel', 'kind', 'after', 'for', 'to', 'notices', 'more', 'put by'],
+      ['channel', 'kind', 'after', 'for', 'to', 'notices', 'details', 'changed by'],
       rows,
-      'no channels: approvals wait in the inbox',
+      'no channels: approvals appear in the inbox only',
     )
     return ok({ ok: true, json: channels.value.items, text })
   },
 })
 
-/** What there is to know of this kind of channel alone. */
-function more(channel: ChannelShown): string {
+/** The details that only this kind of channel has. */
+function details(channel: ChannelShown): string {
   switch (channel.kind) {
     case 'webhook':
       return channel.keys.map((key) => key.public ?? key.scheme).join(',')
@@ -61,10 +62,10 @@ const put = command({
   words: ['channels', 'put'],
   args: {
     ...NAME,
-    FILE: 'the channel as JSON; - reads standard input, for its secrets need not be in a file',
+    FILE: 'the channel as JSON; - reads standard input, so that its secrets need not be in a file',
   },
   flags: {},
-  does: 'Set up a channel, or change it as a whole; its secrets go in and never come out',
+  does: 'Set up or replace a channel; its secrets can’t be read back',
   key: 'operator',
   examples: [
     `echo '{"kind": "webhook", "url": "https://hooks.example.com/countersign", "keys": ["'"$WEBHOOK_KEY"'"]}' | countersign channels put on-call -`,
@@ -90,14 +91,18 @@ const test = command({
   words: ['channels', 'test'],
   args: NAME,
   flags: {},
-  does: 'Send a message that asks nothing, once',
+  does: 'Send one test message, without an approval in it',
   key: 'operator',
-  exits: '0 it was taken; 1 it was not, or refused',
+  exits: '0 it was accepted; 1 it was not accepted, or the command was refused',
   async run({ args: { NAME: name }, api }) {
     const tested = await api('testChannel', { params: { name } })
     if (!tested.ok) return tested
     const { sent, why } = tested.value
-    return ok({ ok: sent, json: tested.value, text: sent ? 'taken\n' : `not taken: ${inline(why ?? '')}\n` })
+    return ok({
+      ok: sent,
+      json: tested.value,
+      text: sent ? 'accepted\n' : `not accepted: ${inline(why ?? '')}\n`,
+    })
   },
 })
 
@@ -105,7 +110,7 @@ const remove = command({
   words: ['channels', 'remove'],
   args: NAME,
   flags: {},
-  does: 'Remove a channel and its secrets; what it has not sent is not sent',
+  does: 'Remove a channel and its secrets; its unsent messages are dropped',
   key: 'operator',
   async run({ args: { NAME: name }, api }) {
     const gone = await api('deleteChannel', { params: { name } })
@@ -119,16 +124,16 @@ const deliveries = command({
   flags: {
     state: {
       value: 'STATE',
-      what: 'due, sent, failed (given up) or dropped (of no use any more); all if you say nothing',
+      what: 'due, sent, failed (given up) or dropped (no longer needed) (default: all)',
     },
-    after: { value: 'ID', what: 'the page behind this message, whose id is in --json' },
+    after: { value: 'ID', what: 'list the messages after this one; --json shows the ids' },
   },
-  does: 'List a channel’s messages and what became of them, the latest first',
+  does: 'List the messages of a channel and their delivery state, newest first',
   key: 'operator',
   async run({ args: { NAME: name }, flags, api, paint }) {
     const state = DeliveryState.optional().safeParse(flags.state)
     if (!state.success)
-      return { ok: false, error: usage(`\`--state\` is to be one of ${DeliveryState.options.join(', ')}`) }
+      return { ok: false, error: usage(`\`--state\` must be one of ${DeliveryState.options.join(', ')}`) }
     const page = await api('listDeliveries', {
       params: { name },
       query: {
@@ -149,7 +154,7 @@ const deliveries = command({
         why ?? '',
       ],
     )
-    const heading = ['about', 'tells', 'for', 'state', 'tries', 'since', 'next', 'why']
+    const heading = ['about', 'kind', 'for', 'state', 'attempts', 'since', 'next attempt', 'why']
     return ok({ ok: true, json: page.value.items, text: listing(paint, heading, rows, 'no messages') })
   },
 })
@@ -158,11 +163,17 @@ const retry = command({
   words: ['channels', 'retry'],
   args: NAME,
   flags: {},
-  does: 'Try a channel’s messages that were given up again, where they are still of use',
+  does: 'Retry the failed messages of a channel that are still needed',
   key: 'operator',
   async run({ args: { NAME: name }, api }) {
     const done = await api('retryDeliveries', { params: { name } })
-    return done.ok ? ok({ ok: true, json: done.value, text: `${done.value.due} to be sent\n` }) : done
+    return done.ok
+      ? ok({
+          ok: true,
+          json: done.value,
+          text: `${done.value.due} ${done.value.due === 1 ? 'message' : 'messages'} will be sent again\n`,
+        })
+      : done
   },
 })
 

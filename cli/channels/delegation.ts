@@ -1,4 +1,4 @@
-// While somebody is away: who is asked too, and until when.
+// Commands for delegates: the operators who are asked too while somebody is away.
 
 import { err, ok } from '../../shared/result.ts'
 import type { Command } from '../shell/command.ts'
@@ -9,16 +9,16 @@ const UNITS: Readonly<Record<string, number>> = { m: 60, h: 3_600, d: 24 * 3_600
 
 const delegate = command({
   words: ['channels', 'delegate'],
-  args: { 'NAME?': 'the operator who is asked too; left out, you are back' },
+  args: { 'NAME?': 'your delegate; leave it out when you are back' },
   flags: { for: { value: 'TIME', what: 'how long, such as 8h or 14d' } },
-  does: 'While you are away, have another operator asked too, through the channels that write to you by name; it gives them no right',
+  does: 'Set your delegate: while you are away, channels that address you by name ask that operator too; this grants no rights',
   key: 'operator',
   async run({ args: { NAME: to }, flags, api }) {
     if (to === undefined) {
       const back = await api('deleteDelegation', {})
       if (!back.ok && back.error.code === 'not_found')
-        return err({ ...back.error, todo: 'nothing; you were not away' })
-      return back.ok ? ok({ ok: true, json: back.value, text: 'nobody else is asked from now on\n' }) : back
+        return err({ ...back.error, todo: 'there is nothing to do' })
+      return back.ok ? ok({ ok: true, json: back.value, text: 'you have no delegate any more\n' }) : back
     }
     const [, number = '', unit = ''] = /^([0-9]{1,4})([mhd])$/.exec(flags.for ?? '') ?? []
     const for_s = Number(number) * (UNITS[unit] ?? 0)
@@ -29,7 +29,7 @@ const delegate = command({
     const text =
       through.length > 0
         ? `${inline(to)} is asked too, until ${time(until_ms)}, through ${through.map(inline).join(', ')}\n`
-        : `warning: until ${time(until_ms)} ${inline(to)} would be asked too, but no channel does: none writes to you by name and knows where to write to ${inline(to)}\n`
+        : `warning: ${inline(to)} is your delegate until ${time(until_ms)}, but will not be asked: no channel addresses you by name and also has an address for ${inline(to)}\n`
     return ok({ ok: true, json: put.value, text })
   },
 })
@@ -38,7 +38,7 @@ const delegations = command({
   words: ['channels', 'delegations'],
   args: {},
   flags: {},
-  does: 'List who is away, and who is asked too',
+  does: 'List the operators who are away, and their delegates',
   key: 'operator',
   async run({ api, paint }) {
     const away = await api('listDelegations', {})
@@ -47,7 +47,7 @@ const delegations = command({
     return ok({
       ok: true,
       json: away.value.items,
-      text: listing(paint, ['away', 'asked too', 'until'], rows, 'nobody is away'),
+      text: listing(paint, ['away', 'delegate', 'until'], rows, 'nobody has a delegate'),
     })
   },
 })

@@ -1,6 +1,7 @@
-// Mails of an outbox, carried to a mail server of one's own: written as files, or handed to a sendmail. Each is told to be done once it
-// is on disk or taken, and not before. A mail that is not taken stays in the outbox, and the others go on; what can take none stops it.
-// Beside the compilers of skills, the one place where the command line starts a program.
+// `countersign channels drain`: delivers the mails of an outbox to the operator's own mail server,
+// as files or through sendmail. A mail is reported as delivered only once it is on disk or
+// accepted. If one mail is refused, it stays in the outbox and the others go on; if none can be
+// delivered, the command stops.
 
 import { spawnSync } from 'node:child_process'
 import {
@@ -24,17 +25,20 @@ import { command, trouble, usage } from '../shell/command.ts'
 import { reason } from '../shell/files.ts'
 import { inline } from '../shell/terminal-text.ts'
 
-/** Why this mail was not taken, or `null`. An error: no other would be. */
+/**
+ * Returns why this mail was refused, or `null`. An error means that no other mail could be
+ * delivered either.
+ */
 type Deliver = (mail: Collected) => Result<string | null, Trouble>
 
-/** A mail server that takes longer than this hangs. */
+/** A sendmail that takes longer is treated as hung. */
 const SENDMAIL_MS = 60_000
-/** What a sendmail needs; our key, which is in our own environment, it does not. */
-const SURROUNDINGS = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C.UTF-8' }
+/** The environment of sendmail, which must not see our key. */
+const SENDMAIL_ENVIRONMENT = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C.UTF-8' }
 
 /**
- * Whoever looks into the folder finds whole mails alone, each once, whatever dies in between. They hold links: nobody else may read
- * them.
+ * Writes each mail to a temporary file, syncs and renames it, so that a crash leaves no partial and
+ * no duplicate `.eml`. Mode 0600, because mails contain approval links.
  */
 const intoFolder =
   (dir: string): Deliver =>
@@ -43,16 +47,16 @@ const intoFolder =
     const unfinished = join(dir, `.${id}.unfinished`)
     try {
       rmSync(unfinished, { force: true })
-      synced(unfinished, 'wx', (file) => writeSync(file, message))
+      syncFile(unfinished, 'wx', (file) => writeSync(file, message))
       renameSync(unfinished, path)
-      synced(dir, 'r')
+      syncFile(dir, 'r')
       return ok(null)
     } catch (thrown) {
       return err(trouble('unwritable', `\`${path}\` can't be written: ${reason(thrown)}`))
     }
   }
 
-function synced(path: string, flags: 'wx' | 'r', write: (file: number) => void = () => undefined): void {
+function syncFile(path: string, flags: 'wx' | 'r', write: (file: number) => void = () => undefined): void {
   const file = openSync(path, flags, 0o600)
   try {
     write(file)
@@ -62,7 +66,10 @@ function synced(path: string, flags: 'wx' | 'r', write: (file: number) => void =
   }
 }
 
-/** It reads the recipient off the mail; a line with a dot alone ends nothing. Lines end as programs on this side have them. */
+/**
+ * `-t` takes the recipient from the mail, `-i` ignores lines with a single dot. Line ends become
+ * `\n`, as sendmail expects.
+ */
 const intoSendmail =
   (path: string): Deliver =>
   ({ message }) => {
@@ -70,14 +77,15 @@ const intoSendmail =
     const ran = spawnSync(path, ['-t', '-i'], {
       input,
       stdio: ['pipe', 'ignore', 'ignore'],
-      env: SURROUNDINGS,
+      env: SENDMAIL_ENVIRONMENT,
       timeout: SENDMAIL_MS,
     })
-    // One that says no may do so before it has read the mail, which is an error of its own.
-    if (ran.status) return ok(`\`${path}\` ended with ${ran.status}`)
+    // Look at the status first: a refusal before sendmail has read the mail also causes an EPIPE
+    // error.
+    if (ran.status) return ok(`\`${path}\` exited with ${ran.status}`)
     if (ran.error !== undefined)
       return err(trouble('sendmail_failed', `\`${path}\` can't be used: ${reason(ran.error)}`))
-    return ok(ran.status === 0 ? null : `\`${path}\` ended by ${ran.signal}`)
+    return ok(ran.status === 0 ? null : `\`${path}\` was ended by ${ran.signal}`)
   }
 
 function faultInFolder(dir: string): Trouble | undefined {
@@ -94,25 +102,29 @@ export const drain = command({
   words: ['channels', 'drain'],
   args: { NAME: 'the channel’s name' },
   flags: {
-    dir: { value: 'DIR', what: 'write each mail into this folder, as a file of its own that ends in .eml' },
-    sendmail: { value: 'PATH', what: 'hand each mail to this program, as sendmail -t -i takes it' },
+    dir: { value: 'DIR', what: 'write each mail into this folder, as one .eml file' },
+    sendmail: {
+      value: 'PATH',
+      what: 'pass each mail to this program on standard input; it is run as PATH -t -i',
+    },
   },
-  does: 'Deliver the mails that wait in an outbox; run it every minute. A mail is delivered once, or twice if it dies in between',
+  does: 'Deliver the mails of an outbox channel; run it every minute. A crash in between can deliver a mail twice',
   key: 'operator',
   exits:
-    '0 none waits any more; 1 refused, or some could not be delivered and wait still: `channels deliveries` says why',
+    '0 the outbox is empty; 1 refused, or some mails could not be delivered and stay in the outbox: `channels deliveries` says why',
   examples: ['countersign channels drain by-mail --sendmail /usr/sbin/sendmail'],
   async run({ args: { NAME: name }, flags: { dir, sendmail }, api }) {
     if ((dir === undefined) === (sendmail === undefined))
-      return err(usage('give `--dir` or `--sendmail`, one of the two'))
+      return err(usage('give either `--dir` or `--sendmail`'))
     const deliver = dir === undefined ? intoSendmail(sendmail ?? '') : intoFolder(dir)
     const fault = dir === undefined ? undefined : faultInFolder(dir)
     if (fault !== undefined) return err(fault)
     const [delivered, failed]: [string[], { id: string; why: string }[]] = [[], []]
-    for (let told: Told = { done: [], failed: [] }; ; ) {
-      const waiting = await api('collectMessages', { params: { name }, body: told })
+    for (let report: DeliveryReport = { done: [], failed: [] }; ; ) {
+      const waiting = await api('collectMessages', { params: { name }, body: report })
       if (!waiting.ok) return waiting
-      // What was tried before waits behind all others: where there is nothing else, each has had its try.
+      // The edge lists mails that were already tried at the end: if there are no others, each had
+      // its try.
       const fresh = waiting.value.items.filter(
         ({ id }) => !delivered.includes(id) && failed.every((one) => one.id !== id),
       )
@@ -122,31 +134,33 @@ export const drain = command({
           json: { delivered, failed },
           text: summary(delivered.length, failed),
         })
-      told = { done: [], failed: [] }
+      report = { done: [], failed: [] }
       for (const mail of fresh) {
-        // It names a file, and is another's word.
+        // The id becomes a file name and comes from the edge, so check it.
         const taken = /^msg_[0-9a-f]{32}$/.test(mail.id)
           ? deliver(mail)
-          : err(trouble('unexpected_answer', `\`${inline(mail.id)}\` is no message`))
+          : err(
+              trouble('unexpected_answer', `the edge sent a mail with the invalid id \`${inline(mail.id)}\``),
+            )
         if (!taken.ok) {
-          const heard = await api('collectMessages', { params: { name }, body: told })
-          return heard.ok ? taken : heard
+          const reported = await api('collectMessages', { params: { name }, body: report })
+          return reported.ok ? taken : reported
         }
-        if (taken.value === null) told.done.push(mail.id)
-        else told.failed.push({ id: mail.id, why: taken.value.slice(0, LIMITS.delivery_why_chars) })
+        if (taken.value === null) report.done.push(mail.id)
+        else report.failed.push({ id: mail.id, why: taken.value.slice(0, LIMITS.delivery_why_chars) })
       }
-      delivered.push(...told.done)
-      failed.push(...told.failed)
+      delivered.push(...report.done)
+      failed.push(...report.failed)
     }
   },
 })
 
-type Told = { done: string[]; failed: { id: string; why: string }[] }
+type DeliveryReport = { done: string[]; failed: { id: string; why: string }[] }
 
-const summary = (delivered: number, failed: Told['failed']): string =>
+const summary = (delivered: number, failed: DeliveryReport['failed']): string =>
   [
     `${delivered} delivered`,
-    ...(failed.length === 0 ? [] : [`${failed.length} not delivered, and wait still:`]),
+    ...(failed.length === 0 ? [] : [`${failed.length} not delivered, still in the outbox:`]),
     ...failed.map(({ id, why }) => `  ${id}: ${inline(why)}`),
   ]
     .join('\n')

@@ -1,7 +1,8 @@
-// `countersign policy explain`: what is decided of a call, proposed or only supposed; why, and what would change it.
+// `countersign policy explain`: how policy decides a call, proposed or hypothetical, why, and what
+// would change the decision.
 
 import { err, ok } from '../../shared/result.ts'
-import { FILE_FLAG, measured, readFiles } from '../calls/call-files.ts'
+import { FILE_FLAG, readFiles, withSizes } from '../calls/call-files.ts'
 import { showDecision } from '../calls/render.ts'
 import type { Command } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
@@ -15,12 +16,12 @@ type Flags = {
   readonly file: readonly string[]
 }
 
-async function supposed({ tool = '', args: text, agent, file }: Flags, api: Api) {
+async function decideHypothetical({ tool = '', args: text, agent, file }: Flags, api: Api) {
   const args = readArguments(text)
   if (!args.ok) return args
   const brought = readFiles(file)
   if (!brought.ok) return brought
-  const files = measured(brought.value)
+  const files = withSizes(brought.value)
   return api('decide', {
     body: {
       tool,
@@ -31,34 +32,37 @@ async function supposed({ tool = '', args: text, agent, file }: Flags, api: Api)
   })
 }
 
-async function proposed(id: string, api: Api) {
+async function explainProposed(id: string, api: Api) {
   const params = whole(id)
   return params.ok ? api('explainCall', { params: params.value }) : params
 }
 
 export const explain: Command = command({
   words: ['policy', 'explain'],
-  args: { 'CALL?': 'a call that was proposed; it is decided anew, by the policies in force' },
+  args: { 'CALL?': 'a proposed call; it is decided again, by the policies in force' },
   flags: {
-    tool: { value: 'TOOL', what: 'without CALL: the tool of a call that is only supposed' },
+    tool: { value: 'TOOL', what: 'instead of CALL: the tool of a hypothetical call' },
     args: ARGUMENTS,
-    file: { ...FILE_FLAG, what: 'a file that it would bring; it is read here and sent nowhere' },
-    agent: { value: 'AGENT', what: 'whose call it would be; with an agent’s key it is its own' },
+    file: { ...FILE_FLAG, what: 'an input file of the hypothetical call; it is read here but not uploaded' },
+    agent: {
+      value: 'AGENT',
+      what: 'the agent of the hypothetical call; with an agent’s key, always that agent',
+    },
   },
-  does: 'Explain what is decided of a call and what would change it; nothing happens',
+  does: 'Explain how policy decides a call and what would change the decision; nothing is proposed',
   key: 'either',
-  exits: '0 it is allowed, or put to an operator; 1 it is denied',
+  exits: '0 the call is allowed, or an operator would be asked; 1 it is denied',
   examples: [
     'countersign policy explain call_01ABC…_1',
     `countersign policy explain --agent dev --tool process.run --args '{"command":"id"}'`,
   ],
   async run({ args: { CALL: id }, flags, api, paint }) {
-    if ((id === undefined) === (flags.tool === undefined)) return err(usage('name a CALL, or a `--tool`'))
+    if ((id === undefined) === (flags.tool === undefined)) return err(usage('give either CALL or `--tool`'))
     if (id !== undefined && (flags.agent !== undefined || flags.args !== undefined || flags.file.length > 0))
       return err(
-        usage('a CALL has its agent, arguments and files: leave `--agent`, `--args` and `--file` out'),
+        usage('CALL already has an agent, arguments and files: leave out `--agent`, `--args` and `--file`'),
       )
-    const read = id === undefined ? await supposed(flags, api) : await proposed(id, api)
+    const read = id === undefined ? await decideHypothetical(flags, api) : await explainProposed(id, api)
     if (!read.ok) return read
     return ok({
       ok: read.value.decision.effect !== 'deny',

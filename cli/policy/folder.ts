@@ -1,4 +1,5 @@
-// Policies and their cases as operators keep them: a folder of .cedar files, and files of cases beside them. It reads, and sends nothing.
+// Reads policies and their test cases from disk: a folder of .cedar files with files of cases
+// beside it.
 
 import { readdirSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -13,22 +14,22 @@ import { trouble, usage } from '../shell/command.ts'
 import { readBytes, readJson, reason } from '../shell/files.ts'
 import { fitting } from '../shell/json-input.ts'
 
-export const DIR = {
-  DIR: 'a folder of .cedar files; each is one text of the set, by its file’s name',
-} as const
+export const DIR = { DIR: 'a folder of .cedar files; each is one policy text, named after its file' } as const
 
-/** The texts of a set, each by its file's name. */
+/** The policy texts of a set, by file name without `.cedar`. */
 export function readFolder(dir: string): Result<Record<string, string>, Trouble> {
   const names = namesIn(dir, '.cedar')
   if (!names.ok) return names
   if (names.value.length === 0)
-    return err(usage(`\`${dir}\` holds no .cedar file; to allow nothing, put a policy that permits nothing`))
+    return err(
+      usage(`\`${dir}\` contains no .cedar file; to deny every call, put a policy that permits nothing`),
+    )
   const policies: Record<string, string> = {}
   for (const name of names.value) {
     if (!PATTERNS.name.test(basename(name, '.cedar')))
       return err(
         usage(
-          `\`${join(dir, name)}\` can’t name a text: a small letter, then small letters, digits and \`_.-\`, 64 at the most`,
+          `\`${join(dir, name)}\`: rename the file; a policy text’s name starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
         ),
       )
     const text = readCedar(join(dir, name))
@@ -38,8 +39,8 @@ export function readFolder(dir: string): Result<Record<string, string>, Trouble>
   return ok(policies)
 }
 
-/** What lies there as if it were of the set, and is not. */
-export function overlooked(dir: string, policies: Readonly<Record<string, string>>): string[] {
+/** Warnings about files that look like part of the set and are not: in subfolders, or empty. */
+export function ignoredFiles(dir: string, policies: Readonly<Record<string, string>>): string[] {
   const deeper = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter(
     (path) => path.endsWith('.cedar') && dirname(path) !== '.',
   )
@@ -47,29 +48,32 @@ export function overlooked(dir: string, policies: Readonly<Record<string, string
   const empty = Object.keys(policies).filter((name) => policies[name]?.trim() === '')
   return [
     ...[...folders].map(
-      (folder) => `${join(dir, folder)}: the .cedar files in this folder are not of the set`,
+      (folder) => `${join(dir, folder)}: the .cedar files in this folder are ignored; move them to ${dir}`,
     ),
     ...empty.map((name) => `${join(dir, name)}.cedar: the file is empty`),
   ]
 }
 
-/** The path of what the edge names by its text, line and column, so that an editor finds the place; what has no file keeps its name. */
-export function pathed(at: string, dir: string, policies: Readonly<Record<string, string>>): string {
+/**
+ * Turns the edge's `text:line:column` into `path:line:column`, which editors understand; other
+ * places stay as they are.
+ */
+export function withPath(at: string, dir: string, policies: Readonly<Record<string, string>>): string {
   const [name = '', ...place] = at.split(':')
   return Object.hasOwn(policies, name) ? [join(dir, `${name}.cedar`), ...place].join(':') : at
 }
 
 export type CasesFile = { readonly path: string; readonly cases: SentCases }
 
-/** The files of cases at `path`: itself, or those in it. */
+/** The files of cases at `path`: the file itself, or the .json files of the folder. */
 export function readCases(path: string): Result<CasesFile[], Trouble> {
   if (statSync(path, { throwIfNoEntry: false }) === undefined)
     return err(
       usage(
-        `no cases in \`${path}\`: there is no such file or folder; docs/policies.md says how they are written`,
+        `there are no test cases: \`${path}\` does not exist; docs/policies.md explains how to write them`,
       ),
     )
-  const paths = isFile(path) ? ok([path]) : inFolder(path)
+  const paths = isFile(path) ? ok([path]) : caseFilesIn(path)
   if (!paths.ok) return paths
   const files: CasesFile[] = []
   for (const each of paths.value) {
@@ -80,12 +84,14 @@ export function readCases(path: string): Result<CasesFile[], Trouble> {
   return ok(files)
 }
 
-function inFolder(path: string): Result<string[], Trouble> {
+function caseFilesIn(path: string): Result<string[], Trouble> {
   const names = namesIn(path, '.json')
   if (!names.ok) return names
   return names.value.length === 0
     ? err(
-        usage(`no cases in \`${path}\`: it holds no .json file; docs/policies.md says how they are written`),
+        usage(
+          `there are no test cases: \`${path}\` contains no .json file; docs/policies.md explains how to write them`,
+        ),
       )
     : ok(names.value.map((name) => join(path, name)))
 }

@@ -1,25 +1,26 @@
-// Policies as operators keep them: versions put, put in force, taken back, shown and compared. Each change says which version it changes,
-// so that nobody overwrites what a colleague did in between. How a change looks is in `policy-diff`.
+// Commands that put, activate, roll back, show and compare versions of the policy set. Each change
+// names the version that it expects in force (`If-Match`), so that nobody overwrites the change of
+// a colleague.
 
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Output as Answered } from '../../shared/routes/client.ts'
+import type { Output as RouteOutput } from '../../shared/routes/client.ts'
 import type { Command, Output, Trouble } from '../shell/command.ts'
 import { command, trouble, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, inline, listing, quoted, time } from '../shell/terminal-text.ts'
-import { warned } from './check.ts'
+import { warningLines } from './check.ts'
 import { nextStep, showChange } from './diff.ts'
-import { DIR, pathed, readFolder } from './folder.ts'
+import { DIR, readFolder, withPath } from './folder.ts'
 
-type Version = Answered<'listPolicyVersions'>['items'][number]
-type Checked = Answered<'putPolicies'>
+type Version = RouteOutput<'listPolicyVersions'>['items'][number]
+type PutResult = RouteOutput<'putPolicies'>
 
 const EXPECT = {
   expect: {
     value: 'VERSION',
-    what: 'refuse if another one is in force, unless nothing is left to change; if you say nothing, only what changes while this runs is refused',
+    what: 'refuse if another version is in force, unless nothing would change (default: the version in force when the command starts)',
   },
 } as const
 const VERSION = { VERSION: 'the version’s number' } as const
@@ -27,7 +28,7 @@ const VERSION = { VERSION: 'the version’s number' } as const
 const list = command({
   words: ['policy', 'list'],
   args: {},
-  flags: { before: { value: 'VERSION', what: 'those older than this one: the next page' } },
+  flags: { before: { value: 'VERSION', what: 'list versions older than this one, for the next page' } },
   does: 'List the versions of the tenant’s policy set, newest first',
   key: 'operator',
   async run({ flags, api, paint }) {
@@ -39,22 +40,22 @@ const list = command({
     const rows = read.value.items.map(
       ({ version, active, shadow, author, created_at_ms, activated_at_ms, activated_by, note }) => [
         String(version),
-        active ? 'in force' : shadow ? 'shadows it' : '',
+        active ? 'in force' : shadow ? 'shadow' : '',
         author,
         time(created_at_ms),
         activated_at_ms === null ? 'never in force' : `${time(activated_at_ms)} by ${activated_by ?? ''}`,
         note,
       ],
     )
-    const heading = ['version', '', 'author', 'made', 'last put in force', 'note']
+    const heading = ['version', '', 'author', 'created', 'last in force since', 'note']
     return ok({ ok: true, json: read.value.items, text: listing(paint, heading, rows, 'no versions') })
   },
 })
 
 const show = command({
   words: ['policy', 'show'],
-  args: { 'VERSION?': 'a version; what is in force, and the floor above it, if you say nothing' },
-  flags: { only: { value: 'NAME', what: 'one of its texts' } },
+  args: { 'VERSION?': 'a version (default: the one in force, with the floor)' },
+  flags: { only: { value: 'NAME', what: 'show only this policy text' } },
   does: 'Show the policies of a version',
   key: 'operator',
   async run({ args: { VERSION: version }, flags, api, paint }) {
@@ -70,11 +71,11 @@ const show = command({
     ]
     const wanted = texts.filter(({ name }) => flags.only === undefined || name === flags.only)
     if (wanted.length === 0 && flags.only !== undefined)
-      return err(trouble('not_found', `there is no policy text \`${flags.only}\``))
+      return err(trouble('not_found', `this version has no policy text \`${flags.only}\``))
     const text = wanted
       .map(({ name, of, text: cedar }) => `${paint.bold(inline(name))}  ${of}\n${quoted(cedar)}`)
       .join('')
-    return ok({ ok: true, json: read.value, text: `${about(read.value, paint)}${text}` })
+    return ok({ ok: true, json: read.value, text: `${versionText(read.value, paint)}${text}` })
   },
 })
 
@@ -84,12 +85,12 @@ const put = command({
   flags: {
     note: {
       value: 'TEXT',
-      what: 'why; kept with the version, and replaced by its author’s next until that has been in force',
+      what: 'why; stored with the version. Until the version has been in force, its author can replace the note',
     },
-    'no-activate': { what: 'only check and store it; what is in force stays' },
+    'no-activate': { what: 'only check and store it; the version in force stays' },
     ...EXPECT,
   },
-  does: 'Put a whole set as a new version, and put it in force; what the newest version says already makes no other',
+  does: 'Store a complete policy set as a new version and put it in force; a set equal to the newest version makes no new version',
   key: 'operator',
   examples: [
     'countersign policy put my-policies --note "refunds"',
@@ -105,8 +106,8 @@ const put = command({
       ...(note === undefined ? {} : { note }),
     }
     const here = <P extends { readonly at: string }>(places: readonly P[]): P[] =>
-      places.map((place) => ({ ...place, at: pathed(place.at, dir, policies.value) }))
-    const done = await changing(api, flags.expect, paint, async ({ match }) => {
+      places.map((place) => ({ ...place, at: withPath(place.at, dir, policies.value) }))
+    const done = await changeIfInForce(api, flags.expect, paint, async ({ match }) => {
       const answer = await api('putPolicies', { body, headers: { 'if-match': match } })
       return answer.ok ? ok({ ...answer.value, warnings: here(answer.value.warnings) }) : answer
     })
@@ -120,10 +121,10 @@ const activate = command({
   words: ['policy', 'activate'],
   args: VERSION,
   flags: EXPECT,
-  does: 'Put a version in force, an older one too; it is checked as if it were put now',
+  does: 'Put a version in force, newer or older; it is checked again first',
   key: 'operator',
   async run({ args: { VERSION: version }, flags, api, paint }) {
-    return changing(api, flags.expect, paint, ({ match }) =>
+    return changeIfInForce(api, flags.expect, paint, ({ match }) =>
       api('activatePolicyVersion', { params: { version }, headers: { 'if-match': match } }),
     )
   },
@@ -133,16 +134,16 @@ const rollback = command({
   words: ['policy', 'rollback'],
   args: {},
   flags: EXPECT,
-  does: 'Put in force again what was in force before; a second time takes that back',
+  does: 'Put the previously active version in force again; a second rollback undoes the first',
   key: 'operator',
   async run({ flags, api, paint }) {
-    return changing(api, flags.expect, paint, async ({ match, previous }) =>
+    return changeIfInForce(api, flags.expect, paint, async ({ match, previous }) =>
       previous === null
         ? err(
             trouble(
               'not_found',
-              'nothing was in force before this version',
-              'choose one of `countersign policy list`',
+              'no version was in force before this one',
+              'choose one from `countersign policy list`',
             ),
           )
         : api('activatePolicyVersion', {
@@ -156,18 +157,16 @@ const rollback = command({
 const diff = command({
   words: ['policy', 'diff'],
   args: VERSION,
-  flags: {
-    against: { value: 'VERSION', what: 'the version to compare with; the one in force if you say nothing' },
-  },
+  flags: { against: { value: 'VERSION', what: 'the version to compare with (default: the one in force)' } },
   does: 'Show what a version would change, policy by policy',
   key: 'operator',
-  exits: '0 compared, whether they differ or not; 1 refused',
+  exits: '0 compared, whether or not they differ; 1 refused or failed',
   async run({ args: { VERSION: version }, flags, api, paint }) {
     const query = flags.against === undefined ? {} : { against: flags.against }
     const read = await api('diffPolicyVersions', { params: { version }, query })
     if (!read.ok) return read
     const { against, changes } = read.value
-    const heading = `version ${read.value.version} against ${against}: ${changes.length === 0 ? 'nothing that decides differs' : `${changes.length} changed`}\n`
+    const heading = `version ${read.value.version} against ${against}: ${changes.length === 0 ? 'no policy differs' : `${changes.length} changed`}\n`
     const next =
       flags.against === undefined && read.value.version !== against ? nextStep(read.value, paint) : ''
     return ok({
@@ -178,15 +177,17 @@ const diff = command({
   },
 })
 
-type Seen = { readonly match: string; readonly previous: number | null }
+type Expected = { readonly match: string; readonly previous: number | null }
 
-/** A change of what was in force when it was begun, or when the operator says that it was; of nothing else. */
-async function changing(
+/**
+ * Runs a change only if the expected version is in force: `--expect`, or the one read at the start.
+ */
+async function changeIfInForce(
   api: Api,
   expect: string | undefined,
   paint: Paint,
-  change: (seen: Seen) => Promise<Result<Checked, Trouble>>,
-): Promise<Result<Output & { readonly set: Checked }, Trouble>> {
+  change: (seen: Expected) => Promise<Result<PutResult, Trouble>>,
+): Promise<Result<Output & { readonly set: PutResult }, Trouble>> {
   const read = await api('readPolicies', {})
   if (!read.ok) return read
   const base = expect ?? String(read.value.version)
@@ -198,38 +199,38 @@ async function changing(
       ok: true,
       json: done.value,
       set: done.value,
-      text: about(done.value, paint, done.value.active ? present : null),
+      text: versionText(done.value, paint, done.value.active ? present : null),
     })
   if (done.error.code !== 'version_conflict') return done
-  const todo = `see \`countersign policy list\`, and \`countersign policy diff VERSION --against ${base}\`; then do it again on top of that`
+  const todo = `look at \`countersign policy list\` and \`countersign policy diff VERSION --against ${base}\`, then make your change again on top of that`
   return err(
     trouble(
       'version_conflict',
-      `version ${base} is not in force, so nothing was changed${base === String(present) ? ': somebody else was first' : `; in force is ${present}`}`,
+      `nothing was changed: version ${base} is not in force${base === String(present) ? ' any more, because somebody else has just changed it' : `, version ${present} is`}`,
       todo,
     ),
   )
 }
 
-function about(
+function versionText(
   set: Omit<Version, 'policy_count'> & {
     readonly activations?: readonly { at_ms: number; by: string }[]
-  } & Partial<Pick<Checked, 'warnings'>>,
+  } & Partial<Pick<PutResult, 'warnings'>>,
   paint: Paint,
-  /** What was in force when this was put in force. */
+  /** The version that this one replaced in force, if it was just activated. */
   instead: number | null = null,
 ): string {
   const { version, active, digest, note, author, created_at_ms, activated_at_ms, activated_by } = set
   const last = activated_at_ms === null ? [] : [{ at_ms: activated_at_ms, by: activated_by ?? '' }]
   const rows = [
     ['digest', digest],
-    ['made', `${time(created_at_ms)} by ${author}`],
+    ['created', `${time(created_at_ms)} by ${author}`],
     ...(set.activations ?? last).map(({ at_ms, by }) => ['put in force', `${time(at_ms)} by ${by}`]),
     ...(note === '' ? [] : [['note', note]]),
   ]
   const change =
-    instead === null ? '' : instead === version ? ', as it was already' : `, in place of version ${instead}`
-  return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}${change}\n${columns(rows, '  ')}${warned(set.warnings ?? [], paint)}`
+    instead === null ? '' : instead === version ? ', as before' : `, replacing version ${instead}`
+  return `version ${paint.bold(String(version))}  ${active ? paint.good('in force') : 'not in force'}${change}\n${columns(rows, '  ')}${warningLines(set.warnings ?? [], paint)}`
 }
 
 export const POLICY: readonly Command[] = [list, show, put, activate, rollback, diff]

@@ -1,21 +1,21 @@
-// Policies tried before they are in force: rehearsed on calls that were, or as a shadow of the set in force on calls as they come. Neither
-// decides anything.
+// `countersign policy rehearse` and `policy shadow`: try a policy version on past calls, or beside
+// the version in force on new calls. Neither decides anything.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Output as Answered } from '../../shared/routes/client.ts'
+import type { Output as RouteOutput } from '../../shared/routes/client.ts'
 import type { Command, Trouble } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, inline, listing, time } from '../shell/terminal-text.ts'
-import { warned } from './check.ts'
+import { warningLines } from './check.ts'
 import { nextStep } from './diff.ts'
 import { readFolder } from './folder.ts'
 
-type Rehearsal = Answered<'rehearsePolicyVersion'>
-type Shadow = Answered<'readPolicyShadow'>
+type Rehearsal = RouteOutput<'rehearsePolicyVersion'>
+type Shadow = RouteOutput<'readPolicyShadow'>
 
 const isVersion = (text: string): boolean => /^[1-9][0-9]{0,8}$/.test(text)
 
@@ -23,22 +23,18 @@ const rehearse = command({
   words: ['policy', 'rehearse'],
   args: {
     'VERSION|DIR':
-      'a version, or a folder of .cedar files; a folder is stored as a version, which needs `policy.write`, and not put in force',
+      'a version, or a folder of .cedar files; a folder is stored as a version first (which needs `policy.write`) and not put in force',
   },
   flags: {
     days: {
       value: 'N',
-      what: `calls that ended in the last N days; 7 if you say nothing, at most ${LIMITS.rehearsal_days}`,
+      what: `calls that ended in the last N days (default: 7, at most ${LIMITS.rehearsal_days})`,
     },
-    limit: {
-      value: 'N',
-      what: `the latest N of them; 1000 if you say nothing, at most ${LIMITS.rehearsal_calls}`,
-    },
+    limit: { value: 'N', what: `the latest N of them (default: 1000, at most ${LIMITS.rehearsal_calls})` },
   },
-  does: 'Tell what policies would have said of the calls that were: which flip, and how often humans would be asked',
+  does: 'Show how policies would have decided past calls: which decisions change, and how often people would be asked',
   key: 'operator',
-  exits:
-    '0 they decide what was looked at as the set in force does; 1 they flip a call, or too little could be looked at to tell',
+  exits: '0 no decision changes; 1 a decision changes, or too few calls could be rehearsed to be sure',
   examples: ['countersign policy rehearse my-policies --days 30', 'countersign policy rehearse 7'],
   async run({ args, flags, api, paint }) {
     const bounds = { days: numberIn(flags.days), limit: numberIn(flags.limit) }
@@ -47,10 +43,12 @@ const rehearse = command({
     const version = await versionOf(args['VERSION|DIR'], api)
     if (!version.ok) return version
     const body = Object.fromEntries(Object.entries(bounds).filter(([, value]) => value !== undefined))
-    const told = await api('rehearsePolicyVersion', { params: { version: version.value }, body })
-    if (!told.ok) return told
-    const holds = tellsLittle(told.value) === null && !told.value.summary.some(({ now, to }) => now !== to)
-    return ok({ ok: holds, json: told.value, text: showRehearsal(told.value, paint) })
+    const rehearsal = await api('rehearsePolicyVersion', { params: { version: version.value }, body })
+    if (!rehearsal.ok) return rehearsal
+    const holds =
+      inconclusiveBecause(rehearsal.value) === null &&
+      !rehearsal.value.summary.some(({ now, to }) => now !== to)
+    return ok({ ok: holds, json: rehearsal.value, text: showRehearsal(rehearsal.value, paint) })
   },
 })
 
@@ -65,27 +63,25 @@ async function versionOf(named: string, api: Api): Promise<Result<string, Troubl
   return put.ok ? ok(String(put.value.version)) : put
 }
 
-/** Why nothing follows from what did not flip. */
-export function tellsLittle({
+/** Why the rehearsal is inconclusive, or `null`. */
+export function inconclusiveBecause({
   looked_at,
   out_of_time,
   unrehearsable,
 }: Pick<Rehearsal, 'looked_at' | 'out_of_time' | 'unrehearsable'>) {
   const not = unrehearsable.reduce((all, { count }) => all + count, 0)
   if (out_of_time)
-    return `there was time for ${looked_at} calls only; narrow it with \`--days\` or \`--limit\`, or do it again when there is less to do`
-  return not > looked_at - not ? `more calls can’t be rehearsed (${not}) than can (${looked_at - not})` : null
+    return `time ran out after ${looked_at} calls; narrow it with \`--days\` or \`--limit\`, or repeat it when the edge is less busy`
+  return not > looked_at - not ? `${not} of ${looked_at} calls can’t be rehearsed` : null
 }
 
-function showRehearsal(told: Rehearsal, paint: Paint): string {
-  const { version, against, looked_at, complete, since_ms, summary, flips, unrehearsable } = told
-  const extent = complete
-    ? `every one that ended since ${time(since_ms)}`
-    : 'the latest; older ones were not looked at'
+function showRehearsal(rehearsal: Rehearsal, paint: Paint): string {
+  const { version, against, looked_at, complete, since_ms, summary, flips, unrehearsable } = rehearsal
+  const extent = complete ? `all that ended since ${time(since_ms)}` : 'the latest ones; there are older ones'
   const kinds = summary.map(({ from, now, to, count }) => [
     `${from} → ${to}`,
     String(count),
-    since(now, from, to, against),
+    changedSince(now, from, to, against),
   ])
   const moved = flips.some(({ from, now }) => now !== from)
   const rows = flips.map(({ call, agent, tool, from, now, to, policies, reason }) => [
@@ -98,7 +94,7 @@ function showRehearsal(told: Rehearsal, paint: Paint): string {
     reason,
   ])
   const heading = [
-    'flip',
+    'change',
     ...(moved ? [`by ${against} now`] : []),
     'tool',
     'agent',
@@ -107,74 +103,76 @@ function showRehearsal(told: Rehearsal, paint: Paint): string {
     'reason',
   ]
   const more = summary.reduce((all, { count }) => all + count, 0) - flips.length
-  const little = tellsLittle(told)
+  const little = inconclusiveBecause(rehearsal)
   return [
     `version ${paint.bold(String(version))} against ${against}: ${looked_at} ${looked_at === 1 ? 'call' : 'calls'}, ${extent}\n`,
-    summary.length === 0 ? `${paint.good('no call flips')}\n` : columns(kinds, '  '),
+    summary.length === 0 ? `${paint.good('no decision changes')}\n` : columns(kinds, '  '),
     summary.length === 0
       ? ''
       : `\n${listing(paint, heading, rows, '')}${more > 0 ? `and ${more} more\n` : ''}`,
     unrehearsable.length === 0
       ? ''
-      : `\ncan’t be rehearsed:\n${columns(
+      : `\ncalls that can’t be rehearsed:\n${columns(
           unrehearsable.map(({ reason, count }) => [String(count), reason]),
           '  ',
         )}`,
-    `\n${questions(told)}\n`,
-    little === null ? '' : `${paint.warn('this tells little')}: ${little}\n`,
-    version === against ? '' : nextStep(told, paint),
+    `\n${approvalCounts(rehearsal)}\n`,
+    little === null ? '' : `${paint.warn('inconclusive')}: ${little}\n`,
+    version === against ? '' : nextStep(rehearsal, paint),
   ].join('')
 }
 
-function questions({
+function approvalCounts({
   version,
   against,
   looked_at: all,
   approvals,
   approvals_per_day: rate,
 }: Rehearsal): string {
-  const counts = `questions to humans: ${approvals.now} of ${all} by version ${against}, ${approvals.to} of ${all} by version ${version}`
-  return rate === null ? counts : `${counts}; a day: ${rate.now} and ${rate.to}`
+  const counts = `approvals needed: ${approvals.now} of ${all} with version ${against}, ${approvals.to} of ${all} with version ${version}`
+  return rate === null ? counts : `${counts}; per day: ${rate.now} and ${rate.to}`
 }
 
-/** Where the set in force does not say what was said then, something else has changed since. */
-function since(now: string, from: string, to: string, against: number): string {
+/**
+ * Notes where the version in force would no longer decide as it did then: something else has
+ * changed since.
+ */
+function changedSince(now: string, from: string, to: string, against: number): string {
   if (now === from) return ''
-  return now === to ? `so it is by version ${against} already` : `by version ${against}: ${now}`
+  return now === to ? `version ${against} now decides so too` : `version ${against} now decides ${now}`
 }
 
 const shadow = command({
   words: ['policy', 'shadow'],
-  args: {
-    'VERSION|off?':
-      'the version to be asked beside the one in force, or `off`; what there is if you say nothing',
-  },
+  args: { 'VERSION|off?': 'the version to use as shadow, or `off`; leave it out to show the current shadow' },
   flags: {},
-  does: 'Have a version asked about each call beside the one in force, which alone decides; and tell where they differ',
+  does: 'Evaluate a version beside the one in force on each new call and count where they differ; only the one in force decides',
   key: 'operator',
   examples: ['countersign policy shadow 7', 'countersign policy shadow', 'countersign policy shadow off'],
   async run({ args, api, paint }) {
     const named = args['VERSION|off']
     if (named !== undefined && named !== 'off' && !isVersion(named))
-      return err(usage('name a version, or `off`'))
+      return err(usage('give the number of a version, or `off`'))
     const version = named === 'off' ? null : Number(named)
     if (named === undefined) {
-      const told = await api('readPolicyShadow', {})
-      return told.ok ? ok({ ok: true, json: told.value, text: showShadow(told.value, paint) }) : told
+      const current = await api('readPolicyShadow', {})
+      return current.ok
+        ? ok({ ok: true, json: current.value, text: showShadow(current.value, paint) })
+        : current
     }
     const put = await api('putPolicyShadow', { body: { version } })
     return put.ok
       ? ok({
           ok: true,
           json: put.value,
-          text: `${showShadow(put.value, paint)}${warned(put.value.warnings, paint)}`,
+          text: `${showShadow(put.value, paint)}${warningLines(put.value.warnings, paint)}`,
         })
       : put
   },
 })
 
 function showShadow({ version, since_ms, by, calls, differ, counts, latest }: Shadow, paint: Paint): string {
-  if (version === null) return 'nothing shadows the set in force\n'
+  if (version === null) return 'there is no shadow version\n'
   const kinds = counts.map(({ from, to, count }) => [`${from} → ${to}`, String(count)])
   const rows = latest.map(({ at_ms, from, to, tool, agent, call }) => [
     time(at_ms),
@@ -184,9 +182,11 @@ function showShadow({ version, since_ms, by, calls, differ, counts, latest }: Sh
     call,
   ])
   return [
-    `version ${paint.bold(String(version))}, since ${time(since_ms ?? 0)} by ${inline(by ?? '')}: differs on ${differ} of ${calls} calls that have ended\n`,
+    `version ${paint.bold(String(version))} has been the shadow since ${time(since_ms ?? 0)}, set by ${inline(by ?? '')}; it differs on ${differ} of ${calls} ended calls\n`,
     columns(kinds, '  '),
-    rows.length === 0 ? '' : `\n${listing(paint, ['ended', 'differs', 'tool', 'agent', 'call'], rows, '')}`,
+    rows.length === 0
+      ? ''
+      : `\n${listing(paint, ['ended', 'difference', 'tool', 'agent', 'call'], rows, '')}`,
   ].join('')
 }
 

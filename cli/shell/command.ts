@@ -1,12 +1,15 @@
-// What a command is: its words, arguments and flags, what it needs and what it does. Help, parsing and running all read this one shape.
-// It holds no command and does nothing.
+// The type of a command: its words, arguments and flags, the key that it sends and what it does.
+// Help, the parser and `main` all work from this type.
 
 import type { FieldError } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
 import type { Api } from './edge-api.ts'
 import type { Paint } from './terminal-text.ts'
 
-/** With `value` a flag takes one, and help calls it that; without, it is a switch. `many`: it may be given several times. */
+/**
+ * A flag with `value` takes a value, which help calls by that word; without, it is a switch.
+ * `many`: it may be repeated.
+ */
 export type Flag = {
   readonly value?: string
   readonly many?: true
@@ -14,7 +17,7 @@ export type Flag = {
   readonly what: string
 }
 type Flags = Readonly<Record<string, Flag>>
-/** By name, in order; a name that ends in `?` may be left out. */
+/** Positional arguments, in order, each with its help text. A name that ends in `?` is optional. */
 type Arguments = Readonly<Record<string, string>>
 
 type ArgumentValues<A> = {
@@ -33,24 +36,30 @@ type FlagValues<F> = {
 export type Given<A = Record<never, never>, F = Record<never, never>> = {
   readonly args: ArgumentValues<A>
   readonly flags: FlagValues<F>
-  /** Carries the key that the command needs. */
+  /** Sends the key that the command needs. */
   readonly api: Api
   readonly tenant: () => string
   readonly paint: Paint
-  /** For a command that goes on until it is interrupted. */
+  /** For a command that runs until it is interrupted. */
   readonly live: () => Live
-  /** Somebody reads what is printed, as it comes. */
+  /** Standard output is a terminal, and the output is text, not JSON. */
   readonly terminal: boolean
 }
 
-/** `tell` prints one thing at once, as a line of JSON where JSON is wanted; `note` says what is not part of the output. */
+/**
+ * `tell` prints one item immediately, with `--json` as one line of JSON; `note` writes to standard
+ * error.
+ */
 export type Live = {
   readonly tell: (json: unknown, text: string) => void
   readonly note: (text: string) => void
   readonly until: AbortSignal
 }
 
-/** What a command has to say. `ok: false` is an answer too: a call that was denied, a bundle that is not verified. Both exit by it. */
+/**
+ * The output of a command that got an answer. `ok: false` is an answer too (a call was denied, a
+ * bundle is not verified) and makes the exit code 1.
+ */
 export type Output = {
   readonly ok: boolean
   readonly json: unknown
@@ -58,10 +67,12 @@ export type Output = {
   readonly raw?: Uint8Array
 }
 
-/** Where everything was printed as it came. */
+/** The result of a command that has already printed everything through `Live`. */
 export const toldAlready = (ok: boolean): Output => ({ ok, json: null, text: '', raw: new Uint8Array() })
 
-/** Why there is no answer: refused by the edge or the machine (1), or asked for wrongly (2). */
+/**
+ * Why a command got no answer: the edge or this machine refused it (1), or its usage was wrong (2).
+ */
 export type Trouble = {
   readonly exit: 1 | 2
   readonly code: string
@@ -84,15 +95,19 @@ type Shape<A, F> = {
   readonly args: A
   readonly flags: F
   readonly does: string
-  /** Whose key it sends; `either` is an operator's where there is one. What is offline needs no edge at all. */
+  /**
+   * Whose key it sends; `either` prefers an operator's. An `offline` command needs no edge at all.
+   */
   readonly key: 'agent' | 'operator' | 'either' | 'installation' | 'none' | 'offline'
-  /** What 0 and 1 mean, where that is more than done and refused. */
+  /** What exit codes 0 and 1 mean, if not simply "done" and "refused or failed". */
   readonly exits?: string
   readonly examples?: readonly string[]
   readonly run: (given: Given<A, F>) => Answer
 }
 
-/** A command whose arguments and flags are known by value only: what the table, help and the parser work with. */
+/**
+ * A command without the types of its arguments and flags: what the table, help and the parser use.
+ */
 export type Command = Omit<Shape<Arguments, Flags>, 'run'> & {
   readonly run: (
     given: Omit<Given, 'args' | 'flags'> & { readonly args: Values; readonly flags: Values },
@@ -100,6 +115,9 @@ export type Command = Omit<Shape<Arguments, Flags>, 'run'> & {
 }
 export type Values = Readonly<Record<string, string | boolean | readonly string[] | undefined>>
 
-/** Types a command by its own arguments and flags. The parser fills them by the same table, so that the two can't differ. */
+/**
+ * Types `run` by the command's own tables of arguments and flags. The parser fills them from the
+ * same tables.
+ */
 export const command = <const A extends Arguments, const F extends Flags>(shape: Shape<A, F>): Command =>
   shape as unknown as Command // see above

@@ -1,5 +1,6 @@
-// The one file that reads the environment: where the edge is, which key to send, whether colour is wanted. Keys come from the environment
-// or a file that only their owner reads, never from the command line, where every process on the machine can see them.
+// The one file that reads the environment: where the edge is, which key to send, whether to use
+// colour. Keys come from the environment or from a file that only its owner can read, never from
+// the command line, which every process on the machine can see.
 
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -10,8 +11,8 @@ import { err, ok, type Result } from '../../shared/result.ts'
 import type { Command, Trouble } from './command.ts'
 import { usage } from './command.ts'
 
-type Environment = Readonly<Record<string, string | undefined>>
-type Dev = {
+type Variables = Readonly<Record<string, string | undefined>>
+type DevInfo = {
   readonly url: string
   readonly tenant: string
   readonly agent_key: string
@@ -22,45 +23,55 @@ export type Config = { readonly url: string; readonly key: string | undefined; r
 
 const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
-export const wantsColour = (terminal: boolean, env: Environment = process.env): boolean =>
+export const wantsColour = (terminal: boolean, env: Variables = process.env): boolean =>
   terminal && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb'
 
-/** Where publishers' keys are kept: each a file that only its owner reads. */
-export const publishersFolder = (env: Environment = process.env): string =>
+/** The folder of publishers' keys: one file each, readable by its owner only. */
+export const publishersFolder = (env: Variables = process.env): string =>
   join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'countersign', 'publishers')
 
-/** What a program of somebody else's is started with: not our keys. */
-export const surroundings = (env: Environment = process.env): Record<string, string | undefined> =>
+/**
+ * The environment for third-party programs that we start: ours without any COUNTERSIGN_ variable,
+ * so without keys.
+ */
+export const childEnvironment = (env: Variables = process.env): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('COUNTERSIGN_')))
 
-/** What `command` needs to reach the edge. A key of the state folder goes to the edge of that folder, and to no other. */
-export function readConfig(command: Command, env: Environment = process.env): Result<Config, Trouble> {
+/**
+ * Address and key for `command`. A key from the state folder is only sent to the edge of that state
+ * folder.
+ */
+export function readConfig(command: Command, env: Variables = process.env): Result<Config, Trouble> {
   const path = join(env['COUNTERSIGN_STATE'] || '.countersign', 'dev.json')
   const dev = readDev(path)
   const address = env['COUNTERSIGN_URL'] || dev?.url
   if (address === undefined) {
     return err(
       usage(
-        `no edge is named: set COUNTERSIGN_URL and COUNTERSIGN_KEY, or start one here with \`npm start\` (it writes \`${path}\`)`,
+        `no edge is configured: set COUNTERSIGN_URL and COUNTERSIGN_KEY, or run \`npm start\` here (it writes \`${path}\`)`,
       ),
     )
   }
   const url = URL.canParse(address) ? new URL(address) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol))
-    return err(usage('COUNTERSIGN_URL is no address; give one such as `https://edge.example.com`'))
+    return err(
+      usage('COUNTERSIGN_URL is not an http or https address; set one such as `https://edge.example.com`'),
+    )
   if (url.username !== '' || url.password !== '')
-    return err(usage('COUNTERSIGN_URL holds a password; put the key into COUNTERSIGN_KEY'))
+    return err(
+      usage('COUNTERSIGN_URL contains a user name or password; remove it and set COUNTERSIGN_KEY to the key'),
+    )
   if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
     return err(
       usage(
-        'COUNTERSIGN_URL is plain http, which shows the key to the network; use https (http is for this machine only)',
+        'COUNTERSIGN_URL is plain http, which would expose the key on the network; use https (http is for this machine only)',
       ),
     )
   }
   const own = dev !== undefined && url.origin === originOf(dev.url) ? dev : undefined
   const key = keyFor(command, env['COUNTERSIGN_KEY'], own)
   if (!key.ok) return key
-  // A command that sends no key is about the tenant of the key that is set, all the same.
+  // A command that sends no key still concerns the tenant of the key that is set.
   const tenant = parseKey(key.value ?? env['COUNTERSIGN_KEY'] ?? '')?.tenant ?? own?.tenant ?? 'default'
   return ok({ url: url.href, key: key.value, tenant })
 }
@@ -68,11 +79,11 @@ export function readConfig(command: Command, env: Environment = process.env): Re
 function keyFor(
   { key: needed, words }: Command,
   given: string | undefined,
-  dev: Dev | undefined,
+  dev: DevInfo | undefined,
 ): Result<string | undefined, Trouble> {
   if (needed === 'none' || needed === 'offline') return ok(undefined)
   const name = words.join(' ')
-  if (given === '') return err(usage('COUNTERSIGN_KEY is set and empty; set it to a key, or unset it'))
+  if (given === '') return err(usage('COUNTERSIGN_KEY is empty; set it to a key, or unset it'))
   if (given === undefined) {
     const own =
       needed === 'agent'
@@ -81,26 +92,28 @@ function keyFor(
           ? dev?.installation_key
           : dev?.operator_key
     if (own !== undefined) return ok(own)
-    return err(usage(`\`${name}\` needs ${WHOSE[needed]} key: set COUNTERSIGN_KEY`))
+    return err(usage(`\`${name}\` needs ${KEY_OWNER[needed]} key: set COUNTERSIGN_KEY`))
   }
   const governs = PATTERNS.installationKey.test(given)
   if (governs && needed === 'installation') return ok(given)
   if (governs)
-    return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is the installation’s`))
+    return err(usage(`\`${name}\` needs ${KEY_OWNER[needed]} key, and COUNTERSIGN_KEY is the installation’s`))
   const parsed = parseKey(given)
   if (parsed === undefined)
     return err(
       usage(
-        'COUNTERSIGN_KEY is not an API key; it begins with `cs_agent_`, `cs_operator_` or `cs_installation_`',
+        'COUNTERSIGN_KEY is not an API key; API keys begin with `cs_agent_`, `cs_operator_` or `cs_installation_`',
       ),
     )
   if (parsed.kind !== needed && !(needed === 'either' && parsed.kind !== 'enrol')) {
-    return err(usage(`\`${name}\` needs ${WHOSE[needed]} key, and COUNTERSIGN_KEY is ${WHOSE[parsed.kind]}`))
+    return err(
+      usage(`\`${name}\` needs ${KEY_OWNER[needed]} key, and COUNTERSIGN_KEY is ${KEY_OWNER[parsed.kind]}`),
+    )
   }
   return ok(given)
 }
 
-const WHOSE = {
+const KEY_OWNER = {
   agent: 'an agent’s',
   operator: 'an operator’s',
   either: 'an agent’s or operator’s',
@@ -110,8 +123,8 @@ const WHOSE = {
 
 const originOf = (text: string): string | undefined => (URL.canParse(text) ? new URL(text).origin : undefined)
 
-/** What a running stack wrote, if it is there and whole. */
-function readDev(path: string): Dev | undefined {
+/** `dev.json` as a running `npm start` writes it, or `undefined` if it is missing or incomplete. */
+function readDev(path: string): DevInfo | undefined {
   let bytes: Uint8Array
   try {
     bytes = readFileSync(path)

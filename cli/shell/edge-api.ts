@@ -1,4 +1,5 @@
-// The edge as commands see it: input checked before it is sent, answers checked when they come, and every failure one `Trouble`.
+// The edge as commands see it: checks input before sending it, checks answers against the route's
+// schema, and turns every failure into a `Trouble`.
 
 import type { z } from 'zod'
 import type { Result } from '../../shared/result.ts'
@@ -15,41 +16,45 @@ import type { Config } from './config.ts'
 
 export type Api = <N extends RouteName>(name: N, input: Input<N>) => Promise<Result<Output<N>, Trouble>>
 
-/** How long an answer may take beyond the time that the edge was asked to wait. */
-const PATIENCE_MS = 30_000
+/** How long to wait for an answer, on top of the time that the request asks the edge to wait. */
+const ANSWER_TIMEOUT_MS = 30_000
 
 export function connect({ url, key }: Config): Api {
   const send = key === undefined ? client(url) : client(url, bearer(key))
   return async (name, input) => {
     const route: Route = ROUTES[name]
-    const fault = faultIn(route, input)
+    const fault = firstInputFault(route, input)
     if (fault !== undefined) return err(usage(fault))
-    const patience = new AbortController()
-    const late = () => patience.abort(new DOMException('no answer in time', 'TimeoutError'))
-    const timer = setTimeout(late, PATIENCE_MS + (input.wait ?? 0) * 1000)
+    const timeout = new AbortController()
+    const late = () => timeout.abort(new DOMException('no answer in time', 'TimeoutError'))
+    const timer = setTimeout(late, ANSWER_TIMEOUT_MS + (input.wait ?? 0) * 1000)
     const signal =
-      input.signal === undefined ? patience.signal : AbortSignal.any([patience.signal, input.signal])
+      input.signal === undefined ? timeout.signal : AbortSignal.any([timeout.signal, input.signal])
     let answer: Awaited<ReturnType<typeof send<typeof name>>>
     try {
       answer = await send(name, { ...input, signal })
     } catch (thrown) {
-      return err(unreachable(url, thrown))
+      return err(transportTrouble(url, thrown))
     } finally {
-      clearTimeout(timer) // what goes on after it has begun takes the time that it takes
+      clearTimeout(timer) // only the start of an answer has a deadline; a stream may last longer
     }
-    if (!answer.ok) return err(refused(answer.error))
+    if (!answer.ok) return err(troubleOf(answer.error))
     const read = route.result.safeParse(answer.value)
-    // A newer edge may say more than we know of; what we do know of must be as we know it.
+    // A newer edge may send fields that we don't know; the fields that we do know must be valid.
     const other = read.error?.issues.some(({ code }) => code !== 'unrecognized_keys') ?? false
     if (other)
       return err(
-        trouble('unexpected_answer', `${url} answered something else than this version of countersign knows`),
+        trouble(
+          'unexpected_answer',
+          `this version of countersign does not understand the answer of ${url}`,
+          'use the countersign version that belongs to this edge',
+        ),
       )
     return read.success ? ok(read.data as Output<typeof name>) : answer // the route's own schema read it
   }
 }
 
-function faultIn(
+function firstInputFault(
   route: Route,
   input: { params?: unknown; query?: unknown; body?: unknown },
 ): string | undefined {
@@ -62,12 +67,12 @@ function faultIn(
   return undefined
 }
 
-function unreachable(url: string, thrown: unknown): Trouble {
+function transportTrouble(url: string, thrown: unknown): Trouble {
   if (thrown instanceof SyntaxError)
     return trouble(
       'unexpected_answer',
-      `${url} does not answer in JSON`,
-      'check that COUNTERSIGN_URL names a Countersign edge',
+      `the answer of ${url} is not JSON`,
+      'check that COUNTERSIGN_URL is the address of a Countersign edge',
     )
   if (thrown instanceof DOMException && thrown.name === 'AbortError')
     return trouble('interrupted', 'interrupted')
@@ -82,18 +87,25 @@ function unreachable(url: string, thrown: unknown): Trouble {
   throw thrown
 }
 
-/** What the edge advises is about HTTP; here the same is done otherwise. */
-function todoHere(code: string, detail: string): string | undefined {
-  if (code === 'unauthenticated') return 'set COUNTERSIGN_KEY to a key of this edge that is not revoked'
-  if (code === 'not_found' && detail.startsWith('no version ')) return '`countersign policy list` shows them'
+/** Advice in terms of this command line, where the edge's advice is in terms of HTTP. */
+function adviceForCommandLine(code: string, detail: string): string | undefined {
+  if (code === 'unauthenticated') return 'set COUNTERSIGN_KEY to a key of this edge that has not been revoked'
+  if (code === 'not_found' && detail.startsWith('no version '))
+    return '`countersign policy list` lists the versions'
   return undefined
 }
 
-/** An edge's refusal. Another server's error page may be JSON too, of any shape. */
-function refused(problem: Partial<Problem>): Trouble {
+/**
+ * An error answer of the edge. Another server's error page may be JSON too, so no field is trusted.
+ */
+function troubleOf(problem: Partial<Problem>): Trouble {
   const { code, detail, todo, errors } = problem
   if (typeof code !== 'string' || typeof detail !== 'string')
-    return trouble('unexpected_answer', 'the answer is an error, but not one of a Countersign edge')
+    return trouble(
+      'unexpected_answer',
+      'the server answered with an error that is not from a Countersign edge',
+      'check that COUNTERSIGN_URL is the address of a Countersign edge',
+    )
   const listed = Array.isArray(errors)
     ? errors.filter(({ at, message }) => typeof at === 'string' && typeof message === 'string')
     : undefined
@@ -101,7 +113,7 @@ function refused(problem: Partial<Problem>): Trouble {
     exit: 1,
     code,
     detail,
-    todo: todoHere(code, detail) ?? (typeof todo === 'string' ? todo : undefined),
+    todo: adviceForCommandLine(code, detail) ?? (typeof todo === 'string' ? todo : undefined),
     errors: listed,
   }
 }

@@ -1,4 +1,5 @@
-// Files that commands read and write: bounded, strict, and told apart from what the edge said when they can't be used.
+// Local files that commands read and write. Reads are bounded; nothing is written outside the
+// folder that the user named, and nothing is overwritten unasked.
 
 import { randomUUID } from 'node:crypto'
 import {
@@ -24,7 +25,10 @@ import { trouble } from './command.ts'
 const STDIN = 0
 const CHUNK_BYTES = 1 << 16
 
-/** The bytes of a file, or of standard input for `-`; never more than `limit` of them. */
+/**
+ * The bytes of a file, or of standard input for `-`. Fails after `limit` bytes, so `/dev/zero`
+ * ends.
+ */
 export function readBytes(path: string, limit: number): Result<Uint8Array, Trouble> {
   const name = path === '-' ? 'standard input' : `\`${path}\``
   let file: number | undefined
@@ -36,7 +40,7 @@ export function readBytes(path: string, limit: number): Result<Uint8Array, Troub
       const read = readSync(file, chunk)
       if (read === 0) return ok(Buffer.concat(chunks))
       total += read
-      if (total > limit) return err(trouble('too_large', `${name} has more than ${limit} bytes`))
+      if (total > limit) return err(trouble('too_large', `${name} has more than ${limit} bytes, the maximum`))
       chunks.push(chunk.subarray(0, read))
     }
   } catch (thrown) {
@@ -69,28 +73,30 @@ export function writeText(path: string, text: string): Result<number, Trouble> {
   }
 }
 
-/** What the system said, in its own words: ENOENT and its kin. */
+/**
+ * The system's message without the system call and the path: `ENOENT: no such file or directory`.
+ */
 export const reason = (thrown: unknown): string =>
   thrown instanceof Error
     ? thrown.message.replace(/, (?:open|read|write|scandir|mkdir|lstat|link|rename).*$/, '')
     : String(thrown)
 
 /**
- * Where a file of a call goes below `folder`: its folders are made, and none of them is a link, so that nothing leads out. What is there
- * already is in the way, unless it is a file that may be overwritten.
+ * The path for a file of a call below `folder`. Makes the folders in between and refuses symlinks,
+ * so that nothing is written outside `folder`. Refuses an existing file unless `overwrite` is set.
  */
-export function placeIn(folder: string, path: string, overwrite: boolean): Result<string, Trouble> {
+export function prepareTarget(folder: string, path: string, overwrite: boolean): Result<string, Trouble> {
   const place = join(folder, path)
   const fault = pathFault(path)
   if (fault !== undefined)
-    return err(trouble('unwritable', `\`${path}\` is no name to save a file under: it ${fault}`))
+    return err(trouble('unwritable', `\`${path}\` can't be saved under that name: it ${fault}`))
   try {
     mkdirSync(folder, { recursive: true })
     const above = path.split('/').slice(0, -1)
     for (const [i] of above.entries()) {
       const at = join(folder, ...above.slice(0, i + 1))
       if (kindOf(at) === undefined) mkdirSync(at)
-      if (!lstatSync(at).isDirectory()) return err(trouble('unwritable', `\`${at}\` is no folder`))
+      if (!lstatSync(at).isDirectory()) return err(trouble('unwritable', `\`${at}\` is not a folder`))
     }
   } catch (thrown) {
     return err(trouble('unwritable', `\`${place}\` can't be written: ${reason(thrown)}`))
@@ -100,28 +106,28 @@ export function placeIn(folder: string, path: string, overwrite: boolean): Resul
   return err(
     trouble(
       'exists',
-      `\`${place}\` is there already`,
-      overwrite ? 'choose another folder' : 'choose another folder, or say `--overwrite`',
+      `\`${place}\` already exists`,
+      overwrite ? 'choose another folder' : 'choose another folder, or add `--overwrite`',
     ),
   )
 }
 
 const kindOf = (path: string) => lstatSync(path, { throwIfNoEntry: false })
 
-/** Whole or not at all: it is written beside its place first. */
+/** Saves atomically: writes a temporary file in the same folder, then renames or links it. */
 export function saveBytes(
   folder: string,
   path: string,
   bytes: Uint8Array,
   overwrite: boolean,
 ): Result<string, Trouble> {
-  const place = placeIn(folder, path, overwrite)
+  const place = prepareTarget(folder, path, overwrite)
   if (!place.ok) return place
   const beside = join(dirname(place.value), `.countersign-${randomUUID()}`)
   try {
     writeFileSync(beside, bytes, { flag: 'wx' })
     if (overwrite) renameSync(beside, place.value)
-    else linkSync(beside, place.value) // fails where somebody was faster
+    else linkSync(beside, place.value) // fails if the file was created in the meantime
     return place
   } catch (thrown) {
     return err(trouble('unwritable', `\`${place.value}\` can't be written: ${reason(thrown)}`))

@@ -1,5 +1,5 @@
-// What people write as JSON, in files or on the command line: specifications of operators, arguments of calls. Read strictly, and held
-// against the wire's own schemas before they are sent. And the ids of calls, which hold their run.
+// JSON input of commands, from files or the command line: specifications, arguments of calls. It is
+// parsed strictly and validated against the wire schemas before it is sent. Also parses call ids.
 
 import type { z } from 'zod'
 import type { Json } from '../../shared/bytes/json.ts'
@@ -19,7 +19,7 @@ export function readRecord(path: string): Result<Record<string, Json>, Trouble> 
   const { value } = read
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? ok(value)
-    : err(usage(`\`${path}\` is to hold one JSON object`))
+    : err(usage(`\`${path}\` must contain one JSON object`))
 }
 
 export function fitting<T>(schema: z.ZodType<T>, value: unknown, of: string): Result<T, Trouble> {
@@ -27,11 +27,12 @@ export function fitting<T>(schema: z.ZodType<T>, value: unknown, of: string): Re
   return read.ok ? read : err(usage(`${of} can’t be used; ${inOneLine(read.error.slice(0, 1))}`))
 }
 
-export const CALL_EXITS = '0 it succeeded, or has not ended yet; 1 it was denied, failed or ended otherwise'
+export const CALL_EXITS =
+  '0 the call succeeded or has not ended yet; 1 it was denied, failed or ended in another way'
 
 export const ARGUMENTS = {
   value: 'JSON|@FILE|-',
-  what: 'the call’s arguments, one JSON object; @FILE reads a file, - standard input',
+  what: 'the call’s arguments as one JSON object; @FILE reads them from a file, - from standard input',
 } as const
 
 export function readArguments(
@@ -45,12 +46,12 @@ export function readArguments(
   if (!read.ok) return err(usage(`\`${flag}\`: ${read.error.detail}`))
   const { value } = read
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return err(usage(`\`${flag}\` is to be one JSON object, e.g. '{"text":"x"}'`))
+    return err(usage(`\`${flag}\` must be one JSON object, e.g. '{"text":"x"}'`))
   return ok(value)
 }
 
 export function whole(id: string): Result<{ run: string; call: string }, Trouble> {
   return PATTERNS.call.test(id)
     ? ok({ run: split(id).run, call: id })
-    : err(usage(`\`${id}\` is not the id of a call; those look like call_01ABC…_1`))
+    : err(usage(`\`${id}\` is not a call id; call ids look like call_01ABC…_1`))
 }

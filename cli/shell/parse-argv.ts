@@ -1,4 +1,5 @@
-// From argv to one command with its arguments and flags, or a usage error that says what was probably meant. Pure.
+// Parses argv into one command with its arguments and flags, or into a usage error that suggests
+// what was probably meant. Pure.
 
 import { parseArgs } from 'node:util'
 import type { Result } from '../../shared/result.ts'
@@ -6,7 +7,7 @@ import { err, ok } from '../../shared/result.ts'
 import type { Command, Flag, Trouble, Values } from './command.ts'
 import { usage } from './command.ts'
 
-export type Parsed =
+export type ParsedCommandLine =
   | {
       readonly kind: 'run'
       readonly command: Command
@@ -14,22 +15,30 @@ export type Parsed =
       readonly flags: Values
       readonly json: boolean
     }
-  /** Help on the commands that begin with these words; asked for, or for want of a command. */
+  /**
+   * Help on some commands: requested (`asked`), or shown because the words name no single command.
+   */
   | { readonly kind: 'help'; readonly commands: readonly Command[]; readonly asked: boolean }
 
-export const EVERYWHERE = {
-  json: { what: 'answer with one JSON document' },
-  help: { short: 'h', what: 'this text' },
+export const COMMON_FLAGS = {
+  json: { what: 'print the answer as one JSON document' },
+  help: { short: 'h', what: 'show this help' },
 } as const satisfies Record<string, Flag>
 
-/** Anywhere in an argument: a key that was pasted where it can be seen. It is not repeated in the answer. */
+/**
+ * An API key anywhere in an argument, where other processes can see it. The error does not repeat
+ * it.
+ */
 const KEY = /cs_(?:agent|operator|enrol)_[a-z0-9-]+_[0-9A-Z]{26}_[0-9A-Z]+/
 
-export function parse(argv: readonly string[], commands: readonly Command[]): Result<Parsed, Trouble> {
+export function parse(
+  argv: readonly string[],
+  commands: readonly Command[],
+): Result<ParsedCommandLine, Trouble> {
   if (argv.some((arg) => KEY.test(arg) || /^--?(?:api-?)?key(?:=|$)/.test(arg))) {
     return err(
       usage(
-        'keys never go on the command line, where every process on the machine can read them; set COUNTERSIGN_KEY',
+        'a key on the command line can be read by every process on this machine; set COUNTERSIGN_KEY instead',
       ),
     )
   }
@@ -40,26 +49,26 @@ export function parse(argv: readonly string[], commands: readonly Command[]): Re
   if (words[0] === 'help') words.shift()
   const named = commands.filter((command) => beginsWith(words, command.words))
   const [command] = named
-  if (command === undefined) return withoutCommand(words, commands, asksHelp)
+  if (command === undefined) return helpOrError(words, commands, asksHelp)
   if (asksHelp) return ok({ kind: 'help', commands: named, asked: true })
-  return readRest(command, argv)
+  return readArgumentsAndFlags(command, argv)
 }
 
 const beginsWith = (words: readonly string[], start: readonly string[]): boolean =>
   start.every((word, i) => words[i] === word)
 
-function withoutCommand(
+function helpOrError(
   words: readonly string[],
   commands: readonly Command[],
   asked: boolean,
-): Result<Parsed, Trouble> {
+): Result<ParsedCommandLine, Trouble> {
   const [first, second] = words
   if (first === undefined) return ok({ kind: 'help', commands, asked })
   const group = commands.filter(({ words: [head] }) => head === first)
   if (group.length === 0)
     return err(
       usage(
-        `there is no command \`${first}\`${meant(
+        `there is no command \`${first}\`${suggestion(
           first,
           commands.map((command) => command.words[0]),
         )}`,
@@ -71,13 +80,16 @@ function withoutCommand(
   const seconds = group.flatMap((command) => command.words[1] ?? [])
   return err(
     usage(
-      `there is no command \`${first} ${second}\`${meant(second, seconds, `${first} `)}, only ${seconds.map((word) => `\`${word}\``).join(', ')}`,
+      `there is no command \`${first} ${second}\`${suggestion(second, seconds, `${first} `)}; \`${first}\` has ${seconds.map((word) => `\`${word}\``).join(', ')}`,
     ),
   )
 }
 
-function readRest(command: Command, argv: readonly string[]): Result<Parsed, Trouble> {
-  const flags: Readonly<Record<string, Flag>> = { ...command.flags, ...EVERYWHERE }
+function readArgumentsAndFlags(
+  command: Command,
+  argv: readonly string[],
+): Result<ParsedCommandLine, Trouble> {
+  const flags: Readonly<Record<string, Flag>> = { ...command.flags, ...COMMON_FLAGS }
   const { tokens } = parseArgs({
     args: [...argv],
     options: Object.fromEntries(
@@ -90,7 +102,7 @@ function readRest(command: Command, argv: readonly string[]): Result<Parsed, Tro
       ]),
     ),
     allowPositionals: true,
-    strict: false, // its own refusals do not say what was meant
+    strict: false, // our own errors suggest what was meant
     tokens: true,
   })
   const values = new Map<string, string | boolean | readonly string[]>()
@@ -102,13 +114,15 @@ function readRest(command: Command, argv: readonly string[]): Result<Parsed, Tro
     const flag = Object.hasOwn(flags, name) ? flags[name] : undefined
     if (flag === undefined) {
       const hint = rawName.startsWith('--')
-        ? meant(name, Object.keys(flags), '--')
+        ? suggestion(name, Object.keys(flags), '--')
         : '; write `--` before an argument that begins with `-`'
       return err(usage(`\`${command.words.join(' ')}\` has no flag \`${rawName}\`${hint}`))
     }
-    if (values.has(name) && flag.many !== true) return err(usage(`\`${rawName}\` is given twice`))
+    if (values.has(name) && flag.many !== true)
+      return err(usage(`\`${rawName}\` is given twice; give it once`))
     if (flag.value === undefined && value !== undefined) return err(usage(`\`${rawName}\` takes no value`))
-    // A forgotten value must not swallow the next flag; one that does begin so is written behind a `=`.
+    // A forgotten value must not swallow the next flag. A value that begins with `--` is written
+    // after `=`.
     if (flag.value !== undefined && (value === undefined || (!inlineValue && value.startsWith('--')))) {
       return err(usage(`\`${rawName}\` needs a value: ${rawName} ${flag.value}`))
     }
@@ -118,30 +132,30 @@ function readRest(command: Command, argv: readonly string[]): Result<Parsed, Tro
       flag.many === true ? [...(typeof before === 'object' ? before : []), value ?? ''] : (value ?? true),
     )
   }
-  const args = assign(command, positionals.slice(command.words.length))
+  const args = nameArguments(command, positionals.slice(command.words.length))
   if (!args.ok) return args
   const given = Object.fromEntries(
-    Object.entries(command.flags).map(([name, flag]) => [name, values.get(name) ?? unsaid(flag)]),
+    Object.entries(command.flags).map(([name, flag]) => [name, values.get(name) ?? absentValue(flag)]),
   )
   return ok({ kind: 'run', command, args: args.value, flags: given, json: values.has('json') })
 }
 
-const unsaid = ({ value, many }: Flag) => (many === true ? [] : value === undefined ? false : undefined)
+const absentValue = ({ value, many }: Flag) => (many === true ? [] : value === undefined ? false : undefined)
 
-function assign(command: Command, given: readonly string[]): Result<Values, Trouble> {
+function nameArguments(command: Command, given: readonly string[]): Result<Values, Trouble> {
   const names = Object.keys(command.args)
   const missing = names.slice(given.length).find((name) => !name.endsWith('?'))
-  const line = [...command.words, ...names.map(shown)].join(' ')
-  if (missing !== undefined) return err(usage(`\`${missing}\` is missing: countersign ${line}`))
+  const line = [...command.words, ...names.map(argumentLabel)].join(' ')
+  if (missing !== undefined) return err(usage(`\`${missing}\` is missing; usage: countersign ${line}`))
   if (given.length > names.length)
-    return err(usage(`\`${given[names.length]}\` is one argument too many: countersign ${line}`))
+    return err(usage(`unexpected argument \`${given[names.length]}\`; usage: countersign ${line}`))
   return ok(Object.fromEntries(names.map((name, i) => [name.replace('?', ''), given[i]])))
 }
 
-export const shown = (name: string): string => (name.endsWith('?') ? `[${name.slice(0, -1)}]` : name)
+export const argumentLabel = (name: string): string => (name.endsWith('?') ? `[${name.slice(0, -1)}]` : name)
 
-/** What was probably meant, where something is near enough. */
-function meant(word: string, among: readonly string[], before = ''): string {
+/** ` (did you mean …?)` if a known word is close enough, else an empty text. */
+function suggestion(word: string, among: readonly string[], before = ''): string {
   const [nearest] = [...new Set(among)]
     .map((name) => ({ name, far: distance(word, name) }))
     .sort((a, b) => a.far - b.far)
@@ -149,7 +163,9 @@ function meant(word: string, among: readonly string[], before = ''): string {
   return near ? ` (did you mean \`${before}${nearest.name}\`?)` : ''
 }
 
-/** Edits between two words: a letter more, less, another one, or two swapped. */
+/**
+ * Optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours.
+ */
 function distance(a: string, b: string): number {
   const rows = Array.from({ length: a.length + 1 }, (_, i) =>
     Array.from({ length: b.length + 1 }, (_, j) => (i === 0 ? j : j === 0 ? i : 0)),

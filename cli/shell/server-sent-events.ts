@@ -1,35 +1,35 @@
-// Server-sent events as they come, by the WHATWG's rules as far as an edge uses them. It ends with the stream, however that ends: whoever
-// reads knows by the events whether there is more, and where to go on.
+// Parses server-sent events (the part of the WHATWG format that an edge uses). The generator ends
+// with the stream, for whatever reason; the caller knows from the events whether to reconnect.
 
-export type Told = { readonly id: string; readonly event: string; readonly data: string }
+export type ServerSentEvent = { readonly id: string; readonly event: string; readonly data: string }
 
-/** An edge says every 15 s that it is still there. */
-const SILENCE_MS = 45_000
-/** Of one event: what an edge sends at once is less, however JSON spells it. */
-const MOST_CHARS = 1 << 20
+/** An edge sends a keep-alive every 15 s. */
+const KEEP_ALIVE_TIMEOUT_MS = 45_000
+/** The longest event that is accepted; an edge sends shorter ones. */
+const MAX_EVENT_CHARS = 1 << 20
 
-export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Told> {
+export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerSentEvent> {
   const reader = body.getReader()
   const text = new TextDecoder()
   let rest = ''
   try {
     for (;;) {
-      const silence = setTimeout(() => void reader.cancel(), SILENCE_MS)
+      const silence = setTimeout(() => void reader.cancel(), KEEP_ALIVE_TIMEOUT_MS)
       const read = await reader.read().finally(() => clearTimeout(silence))
       if (read.done) return
       const blocks = (rest + text.decode(read.value, { stream: true })).split('\n\n')
       rest = blocks.pop() ?? ''
-      for (const block of blocks) yield* eventIn(block)
-      if (rest.length > MOST_CHARS) return
+      for (const block of blocks) yield* parseEvent(block)
+      if (rest.length > MAX_EVENT_CHARS) return
     }
   } catch {
-    return // the connection broke, or whoever reads was interrupted
+    return // the connection broke, or the request was aborted
   } finally {
-    void reader.cancel().catch(() => undefined) // who stops reading hangs up
+    void reader.cancel().catch(() => undefined) // closes the connection when the caller stops reading
   }
 }
 
-function* eventIn(block: string): Generator<Told> {
+function* parseEvent(block: string): Generator<ServerSentEvent> {
   const fields = new Map(
     block
       .split('\n')

@@ -1,5 +1,6 @@
-// Text for a terminal: colour where it is wanted, columns, and strings of strangers made inert (S32). What a tool printed, or an agent
-// wrote, must not move the cursor, retitle the window or reorder a line.
+// Text for a terminal: colour, columns, and escaping of untrusted strings (S32). The output of a
+// tool, or text that an agent wrote, must not move the cursor, retitle the window or reorder a
+// line.
 
 export type Paint = {
   readonly bold: Brush
@@ -20,7 +21,10 @@ export const paint = (on: boolean): Paint => ({
   warn: brush(on, 33, 39),
 })
 
-/** Controls (C0, C1), formats (bidirectional marks, zero-width characters), lone surrogates, private use, and odd line ends. */
+/**
+ * Controls (C0, C1), formats (bidirectional marks, zero-width characters), lone surrogates, private
+ * use, and odd line ends.
+ */
 const ACTIVE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029]/gu
 
 const escaped = (char: string): string => {
@@ -28,21 +32,24 @@ const escaped = (char: string): string => {
   return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`
 }
 
-/** Keeps lines and tabs; everything else that acts instead of showing is spelled out. */
+/** Escapes every active character except newlines and tabs. */
 export const inert = (text: string): string =>
   text.replace(ACTIVE, (char) => (char === '\n' || char === '\t' ? char : escaped(char)))
-/** As `inert`, for what has its place within a line. */
+/** Like `inert`, for text within one line: newlines and tabs are escaped too. */
 export const inline = (text: string): string => text.replace(ACTIVE, escaped)
 
-/** Somebody else's lines, told from ours by the bar before each. */
+/** Untrusted lines, each behind a bar, so that none can pass for a line of ours. */
 export function quoted(text: string, bar = '│'): string {
   const lines = inert(text).replace(/\n$/, '').split('\n')
   return lines.map((line) => `  ${bar} ${line}\n`).join('')
 }
 
-/** JSON that is as inert as text: what JSON lets stand unescaped, and a terminal might obey, is escaped too. The value is the same. */
+/**
+ * JSON that is safe on a terminal: active characters that JSON permits unescaped are escaped too.
+ * The value is unchanged.
+ */
 export const json = (value: unknown): string => `${inertJson(JSON.stringify(value, null, 2))}\n`
-/** The same on one line: of many, each is a document. */
+/** The same on one line, for streams of JSON documents. */
 export const jsonLine = (value: unknown): string => `${inertJson(JSON.stringify(value))}\n`
 
 function inertJson(text: string): string {
@@ -52,7 +59,9 @@ function inertJson(text: string): string {
   )
 }
 
-/** Rows in columns, each as wide as its widest cell, the last one ragged. Cells are made inert here. */
+/**
+ * Aligned columns, each as wide as its widest cell; the last one is not padded. Escapes the cells.
+ */
 export function columns(rows: readonly (readonly string[])[], indent = ''): string {
   const cells = rows.map((row) => row.map(inline))
   const widths = cells.reduce<number[]>(
@@ -67,7 +76,7 @@ export function columns(rows: readonly (readonly string[])[], indent = ''): stri
     .join('')
 }
 
-/** A heading and rows, or a sentence where there are none. */
+/** A heading and rows, or the sentence `none` if there are no rows. */
 export const listing = (
   paint: Paint,
   heading: readonly string[],
@@ -87,8 +96,8 @@ export function time(ms: number): string {
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString()
 }
 
-/** What held an execution, as its attestation tells it. */
-export const enforced = ({
+/** How an execution was confined, according to its attestation. */
+export const enforcementLabel = ({
   sandbox_enforcement,
   cgroup,
 }: {

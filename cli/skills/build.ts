@@ -1,4 +1,4 @@
-// `countersign skill build`: from an author's folder to a signed package beside it.
+// `countersign skill build`: builds a signed package from the author's folder.
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,8 +14,10 @@ import { pack, payloadOf } from './package.ts'
 import { signerOf } from './publisher-key.ts'
 import { DIST, FOLDER, readSkill } from './source-folder.ts'
 
-export const packageOf = (folder: string, { id, version }: Pick<UnboundManifest, 'id' | 'version'>): string =>
-  join(folder, DIST, `${id}-${version}.skill.json`)
+export const packagePath = (
+  folder: string,
+  { id, version }: Pick<UnboundManifest, 'id' | 'version'>,
+): string => join(folder, DIST, `${id}-${version}.skill.json`)
 
 export const build = command({
   words: ['skill', 'build'],
@@ -23,10 +25,10 @@ export const build = command({
   flags: {
     signer: {
       value: 'FILE',
-      what: 'the publisher’s key, as `skill keygen` wrote it; the one kept here if you say nothing',
+      what: 'the publisher’s key file from `skill keygen` (default: the publisher’s key on this machine)',
     },
   },
-  does: 'Build the package of a skill: its component, what it is made of and from what, signed by its publisher',
+  does: 'Build the package of a skill: component, bill of materials and provenance, signed by its publisher',
   key: 'offline',
   examples: ['countersign skill build', 'countersign skill build hello --signer /run/secrets/acme.json'],
   async run({ args: { FOLDER: folder = '.' }, flags, paint }) {
@@ -35,15 +37,15 @@ export const build = command({
     const { manifest } = skill.value
     const signer = signerOf(manifest.publisher, flags.signer)
     if (!signer.ok) return signer
-    const { make } = await import('./compile.ts') // with compilers and engines, which nobody else waits for
-    const made = await make(skill.value)
+    const { compileSkill } = await import('./compile.ts') // loads compilers and engines, so only when needed
+    const made = await compileSkill(skill.value)
     if (!made.ok) return made
     const packed = pack(payloadOf(manifest, made.value), signer.value)
-    const path = packageOf(folder, manifest)
-    const written = inFolder(path, `${canonical(packed)}\n`)
+    const path = packagePath(folder, manifest)
+    const written = writeInFolder(path, `${canonical(packed)}\n`)
     if (!written.ok) return written
     const { component, parts } = made.value
-    const said = {
+    const built = {
       id: manifest.id,
       version: manifest.version,
       package: path,
@@ -55,21 +57,21 @@ export const build = command({
     }
     const rows = [
       ['package', path],
-      ['digest', said.digest],
-      ['component', `${component.byteLength} bytes, sha256 ${said.component.sha256}`],
-      ['may use', said.capabilities.join(', ') || 'nothing'],
-      ['made with', said.made_of.join(', ') || 'a component as it was'],
+      ['digest', built.digest],
+      ['component', `${component.byteLength} bytes, sha256 ${built.component.sha256}`],
+      ['may use', built.capabilities.join(', ') || 'nothing'],
+      ['contains', built.made_of.join(', ') || 'the component only'],
       ['signed by', `${manifest.publisher}, ${signer.value.kid}`],
     ]
     return ok({
       ok: true,
-      json: said,
+      json: built,
       text: `skill ${paint.bold(inline(manifest.id))} ${inline(manifest.version)}\n${columns(rows, '  ')}`,
     })
   },
 })
 
-function inFolder(path: string, text: string): Result<number, Trouble> {
+function writeInFolder(path: string, text: string): Result<number, Trouble> {
   mkdirSync(join(path, '..'), { recursive: true })
   return writeText(path, text)
 }

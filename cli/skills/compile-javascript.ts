@@ -1,29 +1,30 @@
-// A skill written in JavaScript or TypeScript: its modules, evaluated in an engine that goes along, as one component.
+// Builds a skill written in JavaScript or TypeScript: evaluates its modules in QuickJS and makes
+// one component of the engine and its memory.
 
 import type { SkillCapability } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err } from '../../shared/result.ts'
 import { componentAround } from './component.ts'
-import { glue, NO_WASI, USED_OF_ENGINE } from './javascript/canonical-abi-wat.ts'
+import { canonicalAbiWat, ENGINE_EXPORTS, NO_WASI } from './javascript/canonical-abi-wat.ts'
 import { withImage } from './javascript/memory-image.ts'
-import { engineModule, evaluated, type Modules } from './javascript/quickjs.ts'
+import { engineModule, evaluate, type Modules } from './javascript/quickjs.ts'
 
-export async function fromJavaScript(
+export async function compileJavaScript(
   main: string,
   modules: Modules,
   granted: readonly SkillCapability[],
 ): Promise<Result<Uint8Array, string>> {
-  const image = await evaluated(main, modules, granted)
+  const image = await evaluate(main, modules, granted)
   if (!image.ok) return image
   const { snapshot, at } = image.value
   const between = [
-    { name: 'env', text: glue(granted, at), imports: 'world' },
+    { name: 'env', text: canonicalAbiWat(granted, at), imports: 'world' },
     { name: 'wasi_snapshot_preview1', text: NO_WASI, imports: 'nothing' },
   ] as const
   const component = await componentAround(
-    withImage(engineModule(), snapshot, USED_OF_ENGINE),
+    withImage(engineModule(), snapshot, ENGINE_EXPORTS),
     between,
     granted,
   )
-  return component.ok ? component : err(`the component does not fit together: ${component.error}`)
+  return component.ok ? component : err(`the component can’t be assembled: ${component.error}`)
 }

@@ -1,5 +1,5 @@
-// From a skill's folder to its component, and what went into it: each source and each tool by digest or version, for the bill of materials
-// and the provenance. The same folder and tools make the same bytes.
+// Compiles a skill's folder to its component and records the sources and parts that went into it,
+// for the bill of materials and the provenance. The same folder and tools give the same bytes.
 
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -12,15 +12,15 @@ import { capabilitiesIn } from '../../shared/wire/skills.ts'
 import type { Trouble } from '../shell/command.ts'
 import { trouble } from '../shell/command.ts'
 import { readBytes } from '../shell/files.ts'
-import { fromJavaScript } from './compile-javascript.ts'
+import { compileJavaScript } from './compile-javascript.ts'
 import { compileAssemblyScript, compileRust } from './compilers.ts'
 import { componentOf } from './component.ts'
-import { Sources } from './javascript/module-graph.ts'
+import { ModuleGraph } from './javascript/module-graph.ts'
 import { readPackageJson } from './javascript/package-json.ts'
 import { engineModule } from './javascript/quickjs.ts'
 import { cratesIn, type SkillFolder, sourcesIn, TOML } from './source-folder.ts'
 
-/** Something of somebody else's that is in the component: an engine, a standard library, packages. */
+/** Third-party code in the component: an engine, a standard library, a package. */
 export type Part = {
   readonly name: string
   readonly version: string
@@ -28,47 +28,47 @@ export type Part = {
   readonly license?: string | undefined
   readonly sha256?: string | undefined
 }
-/** An author's own file, by its path in the folder. */
+/** A source file of the author, by its path in the folder. */
 export type Source = { readonly path: string; readonly sha256: string }
-export type Made = {
+export type BuiltComponent = {
   readonly component: Uint8Array
   readonly sources: readonly Source[]
   readonly parts: readonly Part[]
 }
 
-const BUILT = ['dist', 'node_modules', 'target']
+const BUILD_FOLDERS = ['dist', 'node_modules', 'target']
 
-export async function make(skill: SkillFolder): Promise<Result<Made, Trouble>> {
-  const made = await making[skill.language](skill)
+export async function compileSkill(skill: SkillFolder): Promise<Result<BuiltComponent, Trouble>> {
+  const made = await COMPILERS[skill.language](skill)
   if (!made.ok) return made
   const { byteLength } = made.value.component
   if (byteLength > LIMITS.skill_component_bytes)
     return err(
       trouble(
         'build_failed',
-        `the component has ${byteLength} bytes; ${LIMITS.skill_component_bytes} are the most`,
+        `the component has ${byteLength} bytes; the maximum is ${LIMITS.skill_component_bytes}`,
       ),
     )
   const sources = [{ path: TOML, sha256: sha256(skill.toml) }, ...made.value.sources]
   return ok({ ...made.value, sources })
 }
 
-const making: Readonly<
-  Record<SkillFolder['language'], (skill: SkillFolder) => Promise<Result<Made, Trouble>>>
+const COMPILERS: Readonly<
+  Record<SkillFolder['language'], (skill: SkillFolder) => Promise<Result<BuiltComponent, Trouble>>>
 > = {
   async javascript({ folder, main, manifest }) {
-    const sources = new Sources(folder, main)
-    const component = await fromJavaScript(main, sources, capabilitiesIn(manifest))
+    const sources = new ModuleGraph(folder, main)
+    const component = await compileJavaScript(main, sources, capabilitiesIn(manifest))
     if (!component.ok) return err(trouble('build_failed', component.error))
     const own = sources.all.flatMap(({ path, sha256, of }) => (of === undefined ? [{ path, sha256 }] : []))
     const packages = sources.all.flatMap(({ sha256, of }) => (of === undefined ? [] : [{ ...of, sha256 }]))
-    return ok({ component: component.value, sources: own, parts: [engine(), ...byPackage(packages)] })
+    return ok({ component: component.value, sources: own, parts: [enginePart(), ...packageParts(packages)] })
   },
 
   async assemblyscript({ folder, main, manifest }) {
     const compiled = compileAssemblyScript(folder, main)
     return compiled.ok
-      ? around(compiled.value.module, folder, capabilitiesIn(manifest), [compiled.value.library])
+      ? wrapModule(compiled.value.module, folder, capabilitiesIn(manifest), [compiled.value.library])
       : compiled
   },
 
@@ -77,7 +77,7 @@ const making: Readonly<
     if (!compiled.ok) return compiled
     const crates = cratesIn(folder)
     return crates.ok
-      ? around(compiled.value.module, folder, capabilitiesIn(manifest), [
+      ? wrapModule(compiled.value.module, folder, capabilitiesIn(manifest), [
           compiled.value.library,
           ...crates.value,
         ])
@@ -96,23 +96,23 @@ const making: Readonly<
   },
 }
 
-/** A core module that a compiler made of all that lies in the folder. */
-async function around(
+/** Wraps a compiled core module; all files of the folder count as its sources. */
+async function wrapModule(
   module: Uint8Array,
   folder: string,
   granted: readonly SkillCapability[],
   parts: readonly Part[],
-): Promise<Result<Made, Trouble>> {
+): Promise<Result<BuiltComponent, Trouble>> {
   const component = await componentOf(module, granted)
   if (!component.ok)
     return err(
       trouble(
         'build_failed',
-        `the module is not of the world: ${component.error}`,
-        'name under [capabilities] what it imports',
+        `the module does not fit the skill world: ${component.error}`,
+        'list what it imports under [capabilities] in skill.toml',
       ),
     )
-  const paths = sourcesIn(folder, BUILT)
+  const paths = sourcesIn(folder, BUILD_FOLDERS)
   if (!paths.ok) return paths
   const sources: Source[] = []
   for (const path of paths.value.filter((one) => one !== TOML)) {
@@ -123,23 +123,23 @@ async function around(
   return ok({ component: component.value, sources, parts })
 }
 
-const npm = (name: string, version: string): string => `pkg:npm/${name.replace(/^@/, '%40')}@${version}`
+const npmUrl = (name: string, version: string): string => `pkg:npm/${name.replace(/^@/, '%40')}@${version}`
 
-function engine(): Part {
+function enginePart(): Part {
   const { name, version, license } = readPackageJson(
     join(createRequire(import.meta.url).resolve('quickjs-wasi/quickjs.wasm'), '../package.json'),
   )
-  return { name, version, purl: npm(name, version), license, sha256: sha256(engineModule()) }
+  return { name, version, purl: npmUrl(name, version), license, sha256: sha256(engineModule()) }
 }
 
-/** One part for each package, by the digest of its modules that were read. */
-function byPackage(
+/** One part per package, with a digest over those of its modules that are used. */
+function packageParts(
   files: readonly { name: string; version: string; license?: string | undefined; sha256: string }[],
 ): Part[] {
   const found = new Map<string, Part & { digests: string[] }>()
   for (const { name, version, license, sha256 } of files) {
     const id = `${name}@${version}`
-    const part = found.get(id) ?? { name, version, purl: npm(name, version), license, digests: [] }
+    const part = found.get(id) ?? { name, version, purl: npmUrl(name, version), license, digests: [] }
     part.digests.push(sha256)
     found.set(id, part)
   }

@@ -1,5 +1,6 @@
-// Compilers of an author's own, which the command line starts in the skill's folder: cargo for Rust, asc for AssemblyScript. What is missing
-// is told with the command that gets it. It keeps nothing of the edge in their environment.
+// Runs the author's compilers in the skill's folder: cargo for Rust, asc for AssemblyScript. If one
+// is missing, the error names the command that installs it. Compilers get no COUNTERSIGN_
+// variables.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
@@ -8,27 +9,27 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Trouble } from '../shell/command.ts'
 import { trouble } from '../shell/command.ts'
-import { surroundings } from '../shell/config.ts'
+import { childEnvironment } from '../shell/config.ts'
 import type { Part } from './compile.ts'
-import { installed, readPackageJson } from './javascript/package-json.ts'
+import { findPackage, readPackageJson } from './javascript/package-json.ts'
 
-/** A first build of much Rust takes minutes. */
+/** The first build of a large Rust skill takes minutes. */
 const COMPILE_MS = 10 * 60_000
 const TARGET = 'wasm32-unknown-unknown'
 
-/** A module, and what of its language goes along in it. */
-export type Compiled = { readonly module: Uint8Array; readonly library: Part }
-type Ran = {
+/** The compiled module, and the language's library inside it, for the bill of materials. */
+export type CompiledModule = { readonly module: Uint8Array; readonly library: Part }
+type ProgramResult = {
   readonly code: number | null
   readonly out: string
   readonly err: string
   readonly missing: boolean
 }
 
-function ran(folder: string, program: string, args: readonly string[]): Ran {
+function runProgram(folder: string, program: string, args: readonly string[]): ProgramResult {
   const { status, stdout, stderr, error } = spawnSync(program, args, {
     cwd: folder,
-    env: surroundings(),
+    env: childEnvironment(),
     encoding: 'utf8',
     timeout: COMPILE_MS,
     maxBuffer: 16 * 1024 * 1024,
@@ -37,21 +38,21 @@ function ran(folder: string, program: string, args: readonly string[]): Ran {
   return { code: status, out: stdout ?? '', err: stderr ?? '', missing }
 }
 
-const failed = (name: string, { out, err: said }: Ran) =>
-  err(trouble('build_failed', `${name} did not compile it:\n${`${out}${said}`.trim()}`))
+const compileError = (name: string, { out, err: errors }: ProgramResult) =>
+  err(trouble('build_failed', `${name} could not compile the skill:\n${`${out}${errors}`.trim()}`))
 
-const GET_RUST = `install Rust and its WebAssembly target: \`rustup target add ${TARGET}\`, or on Debian \`apt install cargo libstd-rust-dev-wasm32 lld-14\``
+const RUST_ADVICE = `install Rust and its WebAssembly target: \`rustup target add ${TARGET}\`, or on Debian \`apt install cargo libstd-rust-dev-wasm32 lld-14\``
 
-export function compileRust(folder: string): Result<Compiled, Trouble> {
-  const version = ran(folder, 'rustc', ['--version'])
-  const cargo = ran(folder, 'cargo', ['--version'])
+export function compileRust(folder: string): Result<CompiledModule, Trouble> {
+  const version = runProgram(folder, 'rustc', ['--version'])
+  const cargo = runProgram(folder, 'cargo', ['--version'])
   if (version.missing || cargo.missing)
-    return err(trouble('toolchain_missing', 'there is no cargo or rustc here', GET_RUST))
-  const std = ran(folder, 'rustc', ['--print', 'target-libdir', '--target', TARGET])
+    return err(trouble('toolchain_missing', 'cargo or rustc is not installed', RUST_ADVICE))
+  const std = runProgram(folder, 'rustc', ['--print', 'target-libdir', '--target', TARGET])
   if (std.code !== 0 || !existsSync(std.out.trim()))
-    return err(trouble('toolchain_missing', `rustc has no standard library for ${TARGET}`, GET_RUST))
+    return err(trouble('toolchain_missing', `rustc has no standard library for ${TARGET}`, RUST_ADVICE))
   const target = resolve(folder, 'dist', 'rust')
-  const built = ran(folder, 'cargo', [
+  const built = runProgram(folder, 'cargo', [
     'build',
     '--release',
     '--target',
@@ -61,13 +62,13 @@ export function compileRust(folder: string): Result<Compiled, Trouble> {
     '--message-format',
     'json-render-diagnostics',
   ])
-  if (built.code !== 0) return failed('cargo', built)
+  if (built.code !== 0) return compileError('cargo', built)
   const file = built.out.split('\n').flatMap(wasmFileIn).at(-1)
   if (file === undefined)
     return err(
       trouble(
         'build_failed',
-        'cargo built no module: Cargo.toml needs `crate-type = ["cdylib"]` under [lib]',
+        'cargo built no WebAssembly module: add `crate-type = ["cdylib"]` under [lib] in Cargo.toml',
       ),
     )
   const release = version.out.trim().replace(/^rustc ([\w.-]+).*$/s, '$1')
@@ -80,7 +81,7 @@ export function compileRust(folder: string): Result<Compiled, Trouble> {
   return ok({ module: readFileSync(file), library })
 }
 
-/** Cargo tells what it made in a line of JSON each. */
+/** Cargo reports each artifact as one line of JSON. */
 function wasmFileIn(line: string): string[] {
   if (!line.startsWith('{')) return []
   const { filenames } = JSON.parse(line) as { filenames?: unknown }
@@ -89,19 +90,19 @@ function wasmFileIn(line: string): string[] {
     : []
 }
 
-export function compileAssemblyScript(folder: string, main: string): Result<Compiled, Trouble> {
-  const found = ascFor(folder)
+export function compileAssemblyScript(folder: string, main: string): Result<CompiledModule, Trouble> {
+  const found = findAsc(folder)
   if (found === undefined)
     return err(
       trouble(
         'toolchain_missing',
-        'there is no AssemblyScript here',
-        `\`npm install --prefix ${folder}\`: its package.json names it`,
+        'the AssemblyScript compiler is not installed',
+        `\`npm install --prefix ${folder}\` installs it, because it is in the skill’s package.json`,
       ),
     )
   const out = resolve(folder, 'dist', 'assembly.wasm')
-  const built = ran(folder, process.execPath, [found.path, main, '--outFile', out, ...ASC])
-  if (built.code !== 0) return failed('asc', built)
+  const built = runProgram(folder, process.execPath, [found.path, main, '--outFile', out, ...ASC_FLAGS])
+  if (built.code !== 0) return compileError('asc', built)
   const module = readFileSync(out)
   rmSync(out)
   const { version, license } = found
@@ -111,13 +112,13 @@ export function compileAssemblyScript(folder: string, main: string): Result<Comp
   })
 }
 
-/** What would abort traps, with nothing imported for it. */
-const ASC = ['--optimize', '--use', 'abort='] as const
+/** `abort` compiles to a trap, so that the module needs no import for it. */
+const ASC_FLAGS = ['--optimize', '--use', 'abort='] as const
 
-/** The folder's own, or else the one that lies beside us. */
-function ascFor(folder: string): { path: string; version: string; license: string | undefined } | undefined {
+/** The compiler installed in the skill's folder, or else the one installed with this command. */
+function findAsc(folder: string): { path: string; version: string; license: string | undefined } | undefined {
   const root =
-    installed(resolve(folder), 'assemblyscript') ?? installed(import.meta.dirname, 'assemblyscript')
+    findPackage(resolve(folder), 'assemblyscript') ?? findPackage(import.meta.dirname, 'assemblyscript')
   if (root === undefined) return undefined
   const { version, license } = readPackageJson(join(root, 'package.json'))
   return { path: join(root, 'bin/asc.js'), version, license }

@@ -1,5 +1,5 @@
-// What the edge holds of skills beside their versions: what each keeps from call to call, the packages that were published, and the parts
-// that no skill is to be made of.
+// Commands about state that the edge keeps for skills besides their versions: stored values,
+// published packages, and the list of denied parts.
 
 import { canonical } from '../../shared/bytes/json.ts'
 import { ok } from '../../shared/result.ts'
@@ -15,8 +15,8 @@ const ID = { ID: 'the skill’s id' } as const
 const storage = command({
   words: ['skill', 'storage'],
   args: ID,
-  flags: { after: { value: 'KEY', what: 'go on after this key, the last of the page before' } },
-  does: 'Show what a skill keeps from call to call: keys and sizes, never the values',
+  flags: { after: { value: 'KEY', what: 'list the keys after this one, for the next page' } },
+  does: 'Show what a skill has stored between calls: keys and sizes, never the values',
   key: 'operator',
   async run({ args: { ID: id }, flags: { after }, api, paint }) {
     const kept = await api('readSkillStorage', {
@@ -32,7 +32,7 @@ const storage = command({
           `cleared by ${inline(by)}, ${time(at_ms)}: ${keys} keys, ${bytes} bytes\n`,
       )
       .join('')
-    const table = listing(paint, ['key', 'bytes', 'changed'], rows, 'it keeps nothing')
+    const table = listing(paint, ['key', 'bytes', 'changed'], rows, 'nothing is stored')
     return ok({ ok: true, json: kept.value, text: `${table}${keys} keys, ${bytes} bytes\n${past}` })
   },
 })
@@ -41,7 +41,7 @@ const clear = command({
   words: ['skill', 'clear'],
   args: ID,
   flags: {},
-  does: 'Delete all that a skill keeps, whatever its state; who did it stays on record',
+  does: 'Delete everything that a skill has stored, in any state of the skill; the deletion is recorded with your name',
   key: 'operator',
   async run({ args: { ID: id }, api }) {
     const cleared = await api('clearSkillStorage', { params: { id } })
@@ -49,16 +49,16 @@ const clear = command({
     return ok({
       ok: true,
       json: cleared.value,
-      text: `skill ${inline(id)} keeps nothing any more: ${cleared.value.keys} keys, ${cleared.value.bytes} bytes are gone\n`,
+      text: `the storage of skill ${inline(id)} is now empty; deleted ${cleared.value.keys} keys, ${cleared.value.bytes} bytes\n`,
     })
   },
 })
 
-const fetched = command({
+const fetchPackage = command({
   words: ['skill', 'package'],
-  args: { ...ID, VERSION: 'which version' },
+  args: { ...ID, VERSION: 'the version' },
   flags: { output: { value: 'FILE', short: 'o', what: 'write it to this file' } },
-  does: 'Fetch the package of a version as it was published, to see for oneself what was signed',
+  does: 'Fetch the package of a version as it was published, to inspect what was signed',
   key: 'operator',
   async run({ args: { ID: id, VERSION: version }, flags: { output }, api }) {
     const packed = await api('readSkillPackage', { params: { id, version } })
@@ -79,10 +79,10 @@ const deniedParts = command({
   words: ['skill', 'denied-parts'],
   args: {
     'FILE?':
-      'a JSON list of {pattern, reason} that takes the place of the one that there is: `name@version` or a package URL, with * at its end for whatever follows; - reads standard input',
+      'a JSON list of {pattern, reason} that replaces the current one; a pattern is `name@version` or a package URL and may end in *; - reads standard input',
   },
   flags: {},
-  does: 'List the parts that no skill is to be made of, or put them: what holds one is neither published nor enabled from then on',
+  does: 'List the denied parts, or replace them: a skill that contains one can’t be published or enabled',
   key: 'operator',
   async run({ args: { FILE: file }, api, paint }) {
     const wanted = file === undefined ? undefined : readJson(file)
@@ -102,9 +102,9 @@ const deniedParts = command({
     return ok({
       ok: true,
       json: parts.value.items,
-      text: listing(paint, ['part', 'by', 'reason'], rows, 'no part is denied'),
+      text: listing(paint, ['part', 'by', 'reason'], rows, 'no denied parts'),
     })
   },
 })
 
-export const KEPT: readonly Command[] = [fetched, storage, clear, deniedParts]
+export const EDGE_STATE: readonly Command[] = [fetchPackage, storage, clear, deniedParts]

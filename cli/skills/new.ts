@@ -1,5 +1,5 @@
-// A new skill: a folder that builds, tests and publishes as it is, in the language of its author. The templates lie beside this file; what is
-// the same for all of them is the world, which they are written against.
+// `countersign skill new`: creates a folder that builds, tests and publishes as it is, from the
+// templates beside this file. All templates share the same WIT world.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
@@ -12,7 +12,7 @@ import type { Trouble } from '../shell/command.ts'
 import { command, trouble, usage } from '../shell/command.ts'
 import { reason } from '../shell/files.ts'
 import { inline } from '../shell/terminal-text.ts'
-import { publishersHere } from './publisher-key.ts'
+import { localPublishers } from './publisher-key.ts'
 
 const TEMPLATES = join(import.meta.dirname, 'templates')
 const LANGUAGES = {
@@ -25,15 +25,15 @@ const isLanguage = (name: string): name is keyof typeof LANGUAGES => Object.hasO
 
 export const newSkill = command({
   words: ['skill', 'new'],
-  args: { NAME: 'the skill’s name, and that of the folder that is made' },
+  args: { NAME: 'the name of the skill and of its new folder' },
   flags: {
-    template: {
-      value: Object.keys(LANGUAGES).join('|'),
-      what: 'the language; TypeScript if you say nothing',
+    template: { value: Object.keys(LANGUAGES).join('|'), what: 'the language (default: ts, TypeScript)' },
+    publisher: {
+      value: 'NAME',
+      what: 'its publisher (default: the one whose key is on this machine, or else your user name)',
     },
-    publisher: { value: 'NAME', what: 'who publishes it; the one whose key is here, if there is one' },
   },
-  does: 'Begin a skill: a folder with skill.toml, code, and a test, that builds as it is',
+  does: 'Create a skill: a folder with skill.toml, code and a test, ready to build',
   key: 'offline',
   examples: ['countersign skill new hello', 'countersign skill new redact --template rust'],
   async run({ args: { NAME: id }, flags, paint }) {
@@ -41,7 +41,7 @@ export const newSkill = command({
     if (!isLanguage(template))
       return err(
         usage(
-          `there is no template \`${template}\`, only ${Object.keys(LANGUAGES)
+          `there is no template \`${template}\`; choose one of ${Object.keys(LANGUAGES)
             .map((name) => `\`${name}\``)
             .join(', ')}`,
         ),
@@ -49,14 +49,20 @@ export const newSkill = command({
     if (!PATTERNS.name.test(id))
       return err(
         usage(
-          `\`${id}\` can’t name a skill: a small letter, then small letters, digits and \`_.-\`, 64 at the most`,
+          `\`${id}\` can’t be a skill’s name: it starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
         ),
       )
     const publisher = publisherFor(flags.publisher)
     if (!publisher.ok) return publisher
-    const files = filesOf(template, { id, publisher: publisher.value, crate: id.replace(/\./g, '-') })
+    const files = filesFromTemplate(template, {
+      id,
+      publisher: publisher.value,
+      crate: id.replace(/\./g, '-'),
+    })
     if (existsSync(id) && readdirSync(id).length > 0)
-      return err(trouble('exists', `\`${id}\` is there already`, 'choose another name'))
+      return err(
+        trouble('exists', `the folder \`${id}\` already exists and is not empty`, 'choose another name'),
+      )
     try {
       for (const [path, text] of files) {
         mkdirSync(dirname(join(id, path)), { recursive: true })
@@ -66,10 +72,11 @@ export const newSkill = command({
       return err(trouble('unwritable', `\`${id}\` can't be written: ${reason(thrown)}`))
     }
     const paths = [...files.keys()].sort()
-    // Typed here: in a folder with a package.json of its own `npx` would ask the npm registry for `countersign`, and run whatever it got.
+    // To be typed in this folder: in one with its own package.json, `npx` would fetch whatever the
+    // npm registry has under the name `countersign`, and run it.
     const next = [
       ...(template === 'assemblyscript' ? [`npm install --prefix ${id}`] : []),
-      ...(publishersHere().includes(publisher.value)
+      ...(localPublishers().includes(publisher.value)
         ? []
         : [`npx countersign skill keygen ${publisher.value}`]),
       `npx countersign skill test ${id}`,
@@ -83,18 +90,26 @@ export const newSkill = command({
   },
 })
 
-/** Whose key is here; where nobody's is, whoever is at work. */
+/** The given publisher, or the only one with a key on this machine, or the user's name. */
 function publisherFor(given: string | undefined): Result<string, Trouble> {
-  const here = publishersHere()
+  const here = localPublishers()
   if (given === undefined && here.length > 1)
-    return err(usage(`say which with \`--publisher\`: ${here.join(', ')}`))
+    return err(
+      usage(`there are keys of several publishers here; choose one with \`--publisher\`: ${here.join(', ')}`),
+    )
   const own = userInfo().username
   const publisher = given ?? here[0] ?? (PATTERNS.name.test(own) ? own : 'me')
-  return PATTERNS.name.test(publisher) ? ok(publisher) : err(usage(`\`${publisher}\` can’t name a publisher`))
+  return PATTERNS.name.test(publisher)
+    ? ok(publisher)
+    : err(
+        usage(
+          `\`${publisher}\` can’t be a publisher’s name: it starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
+        ),
+      )
 }
 
-/** By their paths in the new folder. */
-function filesOf(
+/** The texts of the new files, by their paths in the new folder. */
+function filesFromTemplate(
   template: keyof typeof LANGUAGES,
   words: Readonly<Record<string, string>>,
 ): Map<string, string> {

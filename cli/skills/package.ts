@@ -1,5 +1,6 @@
-// What an author hands out: manifest and component, what the component is made of (CycloneDX) and from what it was made (in-toto, SLSA), each
-// bound by its digest, and all of it signed. Nothing in it says when or where, so that the same skill is the same package, byte for byte.
+// The signed package of a skill: manifest, component, bill of materials (CycloneDX) and provenance
+// (in-toto, SLSA), each bound by its digest. It contains no time or place, so that the same skill
+// gives the same package, byte for byte.
 
 import { z } from 'zod'
 import { BODY, digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
@@ -13,11 +14,11 @@ import {
   type SkillPayload,
   type UnboundManifest,
 } from '../../shared/wire/skills.ts'
-import type { Made, Part, Source } from './compile.ts'
+import type { BuiltComponent, Part, Source } from './compile.ts'
 
 const BUILDER = 'countersign:skill-build'
 
-export function payloadOf(manifest: UnboundManifest, made: Made): SkillPayload {
+export function payloadOf(manifest: UnboundManifest, made: BuiltComponent): SkillPayload {
   const component_sha256 = sha256(made.component)
   const sbom = billOfMaterials(manifest, component_sha256, made.parts)
   const provenance = provenanceOf(manifest, component_sha256, made)
@@ -30,12 +31,12 @@ export function pack(payload: SkillPayload, signer: Signer): SkillPackage {
   return { ...seal(SKILL_TYPE, payload, signer), payloadType: SKILL_TYPE }
 }
 
-const Said = z.object({
+const UnverifiedPayload = z.object({
   manifest: z.object({ publisher: Name }),
   provenance: z.unknown(),
 })
-/** As `provenanceOf` writes it; another builder's may be anything. */
-const Sources = z.object({
+/** The part of a provenance that `provenanceOf` writes; another builder's may look different. */
+const ProvenanceSources = z.object({
   predicate: z.object({
     buildDefinition: z.object({
       resolvedDependencies: z.array(
@@ -46,17 +47,18 @@ const Sources = z.object({
 })
 const FILE = 'file:'
 
-/** What is in one as it lies there; nothing where it is none. */
-function saidIn(packed: SkillPackage): z.infer<typeof Said> | undefined {
+/** The unverified payload of a package, or `undefined` if it does not parse. */
+function unverifiedPayload(packed: SkillPackage): z.infer<typeof UnverifiedPayload> | undefined {
   const json = parseJson(payloadBytes(packed), { ...BODY, bytes: LIMITS.skill_package_bytes })
-  return json.ok ? Said.safeParse(json.value).data : undefined
+  return json.ok ? UnverifiedPayload.safeParse(json.value).data : undefined
 }
 
-export const publisherOf = (packed: SkillPackage): string | undefined => saidIn(packed)?.manifest.publisher
+export const publisherOf = (packed: SkillPackage): string | undefined =>
+  unverifiedPayload(packed)?.manifest.publisher
 
-/** The author's own files that it says it was made from. */
+/** The author's source files that the package names in its provenance. Not verified. */
 export function sourcesOf(packed: SkillPackage): Source[] {
-  const read = Sources.safeParse(saidIn(packed)?.provenance)
+  const read = ProvenanceSources.safeParse(unverifiedPayload(packed)?.provenance)
   const all = read.data?.predicate.buildDefinition.resolvedDependencies ?? []
   return all.flatMap(({ uri, digest }) =>
     uri.startsWith(FILE) && digest !== undefined
@@ -99,7 +101,7 @@ function billOfMaterials(
 function provenanceOf(
   manifest: UnboundManifest,
   component: string,
-  { sources, parts }: Made,
+  { sources, parts }: BuiltComponent,
 ): Record<string, unknown> {
   return {
     _type: 'https://in-toto.io/Statement/v1',

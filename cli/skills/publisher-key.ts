@@ -1,4 +1,5 @@
-// A publisher's key: made here, kept in a file that only its owner reads, and never on a command line.
+// A publisher's signing key: generated here and kept in a file that only its owner can read. It
+// never appears on a command line.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
@@ -32,8 +33,8 @@ type KeyFile = z.infer<typeof KeyFile>
 const ENDING = '.json'
 const fileOf = (publisher: string): string => join(publishersFolder(), `${publisher}${ENDING}`)
 
-/** The publishers whose keys are here. */
-export function publishersHere(): string[] {
+/** The publishers whose keys are on this machine. */
+export function localPublishers(): string[] {
   try {
     return readdirSync(publishersFolder())
       .filter((name) => name.endsWith(ENDING))
@@ -46,55 +47,55 @@ export function publishersHere(): string[] {
 
 export function signerOf(publisher: string, given?: string): Result<Signer, Trouble> {
   const path = given ?? fileOf(publisher)
-  if (given === undefined && !existsSync(path)) return err(usage(keyless(publisher)))
+  if (given === undefined && !existsSync(path)) return err(usage(missingKeyText(publisher)))
   const file = readKey(path)
   if (!file.ok) return file
   return file.value.publisher === publisher
     ? ok(signerFromJwk(file.value.key))
     : err(
         usage(
-          `\`${path}\` is the key of \`${file.value.publisher}\`, and skill.toml says the publisher is \`${publisher}\``,
+          `\`${path}\` is the key of \`${file.value.publisher}\`, but skill.toml names the publisher \`${publisher}\``,
         ),
       )
 }
 
-function keyless(publisher: string): string {
-  const here = publishersHere()
+function missingKeyText(publisher: string): string {
+  const here = localPublishers()
   const make = `\`countersign skill keygen ${publisher}\``
   return here.length === 0
-    ? `there is no key at \`${fileOf(publisher)}\`; ${make} makes it`
-    : `skill.toml says the publisher is \`${publisher}\`, whose key is not here; name there whose is (${here.map((name) => `\`${name}\``).join(', ')}), or make theirs: ${make}`
+    ? `there is no key at \`${fileOf(publisher)}\`; ${make} creates it`
+    : `skill.toml names the publisher \`${publisher}\`, whose key is not on this machine; name one whose key is here (${here.map((name) => `\`${name}\``).join(', ')}), or create the key with ${make}`
 }
 
 function readKey(path: string): Result<KeyFile, Trouble> {
   const there = statSync(path, { throwIfNoEntry: false })
   if (there === undefined)
-    return err(usage(`there is no key at \`${path}\`; \`countersign skill keygen NAME\` makes one`))
+    return err(usage(`there is no key at \`${path}\`; \`countersign skill keygen NAME\` creates one`))
   if ((there.mode & 0o077) !== 0)
     return err(
       trouble(
         'key_exposed',
-        `others may read \`${path}\``,
-        `\`chmod 600 ${path}\`, and if anybody did, make another key`,
+        `other users can read \`${path}\``,
+        `run \`chmod 600 ${path}\`; if anybody may have read it, create a new key`,
       ),
     )
   const bytes = readBytes(path, LIMITS.body_bytes)
   if (!bytes.ok) return bytes
   const json = parseJson(bytes.value)
   const read = json.ok ? KeyFile.safeParse(json.value) : undefined
-  if (read?.success !== true) return err(usage(`\`${path}\` is no key of a publisher`)) // nothing of it is repeated
+  if (read?.success !== true) return err(usage(`\`${path}\` is not a publisher’s key file`)) // its content may be secret, so it is not quoted
   return ok(read.data)
 }
 
-function already(path: string): Trouble {
+function existingKeyError(path: string): Trouble {
   const file = readKey(path)
-  if (!file.ok) return trouble('exists', `\`${path}\` is there already`, 'choose another file with `--to`')
+  if (!file.ok) return trouble('exists', `\`${path}\` already exists`, 'choose another file with `--to`')
   const { publisher, key } = file.value
-  const then = `an operator puts you on the list: \`countersign skill publishers put ${publisher} ${key.x}\``
-  return trouble('exists', `the key of \`${publisher}\` is there already and can be used: \`${path}\``, then)
+  const then = `if no operator has registered it yet, ask one to run \`countersign skill publishers put ${publisher} ${key.x}\``
+  return trouble('exists', `the key of \`${publisher}\` already exists and can be used: \`${path}\``, then)
 }
 
-/** The public half stands on command lines, where what begins with `-` is a flag. */
+/** Public keys are typed as command-line arguments, so one that begins with `-` is not used. */
 export function newKey(): PrivateJwk {
   const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // an Ed25519 key has these members
   return jwk.x.startsWith('-') ? newKey() : jwk
@@ -102,21 +103,21 @@ export function newKey(): PrivateJwk {
 
 export const keygen = command({
   words: ['skill', 'keygen'],
-  args: { PUBLISHER: 'the name that skills are published under' },
+  args: { PUBLISHER: 'the name under which skills are published' },
   flags: {
     to: {
       value: 'FILE',
-      what: 'write the key there, in place of the folder where publishers’ keys are kept',
+      what: 'write the key to this file (default: a file in ~/.config/countersign/publishers)',
     },
   },
-  does: 'Make a publisher’s key, in a file that only you can read; the answer says what an operator is to be told',
+  does: 'Create a publisher’s key in a file that only you can read, and print the public key for the operators',
   key: 'offline',
   examples: ['countersign skill keygen acme'],
   async run({ args: { PUBLISHER: publisher }, flags: { to }, paint }) {
     if (!PATTERNS.name.test(publisher))
       return err(
         usage(
-          `\`${publisher}\` can’t name a publisher: a small letter, then small letters, digits and \`_.-\`, 64 at the most`,
+          `\`${publisher}\` can’t be a publisher’s name: it starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
         ),
       )
     const path = to ?? fileOf(publisher)
@@ -130,7 +131,7 @@ export const keygen = command({
       })
       chmodSync(path, 0o600)
     } catch (thrown) {
-      if (existsSync(path)) return err(already(path))
+      if (existsSync(path)) return err(existingKeyError(path))
       return err(trouble('unwritable', `\`${path}\` can't be written: ${reason(thrown)}`))
     }
     const { kid } = signerFromJwk(jwk)
@@ -139,7 +140,7 @@ export const keygen = command({
       ['public', x],
       ['kid', kid],
     ]
-    const then = `an operator puts you on the list: ${paint.bold(`countersign skill publishers put ${inline(publisher)} ${x}`)}\n`
+    const then = `next, an operator runs: ${paint.bold(`countersign skill publishers put ${inline(publisher)} ${x}`)}\n`
     return ok({
       ok: true,
       json: { publisher, path, x, kid },

@@ -1,4 +1,5 @@
-// Whose signature under a skill counts: publishers and their keys, put on the list, taken off it, and revoked by operators.
+// Commands with which operators manage the publishers whose signatures are accepted, and their
+// keys.
 
 import { ok } from '../../shared/result.ts'
 import type { Command } from '../shell/command.ts'
@@ -11,7 +12,7 @@ const list = command({
   words: ['skill', 'publishers', 'list'],
   args: {},
   flags: {},
-  does: 'List who may publish skills, by their keys, and which keys were revoked',
+  does: 'List the publishers of skills with their keys, revoked keys included',
   key: 'operator',
   async run({ api, paint }) {
     const publishers = await api('listPublishers', {})
@@ -38,11 +39,10 @@ const put = command({
   words: ['skill', 'publishers', 'put'],
   args: {
     ...NAME,
-    PUBLIC:
-      'their public keys as `skill keygen` told them, several with commas between; these are then all that count',
+    PUBLIC: 'their public keys from `skill keygen`, separated by commas; they replace all earlier keys',
   },
   flags: {},
-  does: 'Let somebody publish skills, or give them other keys; what was signed with those before stays published',
+  does: 'Add a publisher of skills, or replace their keys; versions signed with earlier keys stay published',
   key: 'operator',
   examples: ['countersign skill publishers put acme 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo'],
   async run({ args: { NAME: name, PUBLIC: keys }, api, paint }) {
@@ -55,11 +55,11 @@ const put = command({
 
 const revokeKey = command({
   words: ['skill', 'publishers', 'revoke-key'],
-  args: { ...NAME, KID: 'which key, as `skill publishers list` has it' },
+  args: { ...NAME, KID: 'the id of the key, from `skill publishers list`' },
   flags: { reason: { value: 'TEXT', what: 'why, for the record' } },
-  does: 'Revoke a publisher’s key, for good, and every version of a skill that it signed',
+  does: 'Revoke a publisher’s key permanently, and every version of a skill that it signed',
   key: 'operator',
-  async run({ args: { NAME: name, KID: kid }, flags: { reason = 'no reason was given' }, api }) {
+  async run({ args: { NAME: name, KID: kid }, flags: { reason = 'no reason given' }, api }) {
     const left = await api('revokePublisherKey', { params: { name, kid }, body: { reason } })
     return left.ok
       ? ok({ ok: true, json: left.value, text: `key ${inline(kid)} of ${inline(name)} revoked\n` })
@@ -71,7 +71,7 @@ const remove = command({
   words: ['skill', 'publishers', 'remove'],
   args: NAME,
   flags: {},
-  does: 'Take a publisher off the list; what they published stays until it is disabled',
+  does: 'Remove a publisher; versions that they published stay until somebody disables them',
   key: 'operator',
   async run({ args: { NAME: name }, api }) {
     const gone = await api('deletePublisher', { params: { name } })

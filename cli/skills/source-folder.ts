@@ -1,4 +1,5 @@
-// What an author has: a folder with `skill.toml` and sources in one language. It reads, strictly, and says where something is wrong.
+// Reads an author's folder: `skill.toml` and sources in one language. Strict: no symlinks, no
+// unknown fields, and every error has a file, line and field.
 
 import { existsSync, lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,10 +18,10 @@ import { readBytes } from '../shell/files.ts'
 import type { Part, Source } from './compile.ts'
 
 export const FOLDER = {
-  'FOLDER?': 'the skill’s folder, where skill.toml is; this one if you say nothing',
+  'FOLDER?': 'the skill’s folder, with skill.toml in it (default: this folder)',
 } as const
 export const TOML = 'skill.toml'
-/** What is built. */
+/** The folder for build results. */
 export const DIST = 'dist'
 
 export type Language = 'javascript' | 'assemblyscript' | 'rust' | 'component'
@@ -29,11 +30,11 @@ export type SkillFolder = {
   readonly toml: Uint8Array
   readonly manifest: UnboundManifest
   readonly language: Language
-  /** Where its code begins, within the folder. */
+  /** The path of its main source within the folder. */
   readonly main: string
 }
 
-/** What a folder that holds one of these is written in. */
+/** The main source of each language; which of them exists decides the language. */
 const MAINS: readonly (readonly [main: string, Language])[] = [
   ['src/main.ts', 'javascript'],
   ['src/main.js', 'javascript'],
@@ -45,8 +46,8 @@ const MAINS: readonly (readonly [main: string, Language])[] = [
 export function readSkill(folder = '.'): Result<SkillFolder, Trouble> {
   const path = join(folder, TOML)
   if (!existsSync(path))
-    return err(usage(`there is no \`${path}\`; \`countersign skill new NAME\` makes a folder with one`))
-  const own = ownFile(folder, TOML)
+    return err(usage(`there is no \`${path}\`; \`countersign skill new NAME\` creates a skill`))
+  const own = checkNoLink(folder, TOML)
   if (!own.ok) return own
   const toml = readBytes(path, LIMITS.body_bytes)
   if (!toml.ok) return toml
@@ -55,17 +56,26 @@ export function readSkill(folder = '.'): Result<SkillFolder, Trouble> {
   const mains = MAINS.filter(([main]) => existsSync(join(folder, main)))
   const [found, other] = mains
   if (found === undefined)
-    return err(usage(`\`${folder}\` has no code: one of ${MAINS.map(([main]) => `\`${main}\``).join(', ')}`))
+    return err(
+      usage(
+        `\`${folder}\` has no source code; add one of ${MAINS.map(([main]) => `\`${main}\``).join(', ')}`,
+      ),
+    )
   if (other !== undefined)
     return err(
-      usage(`\`${folder}\` has both \`${found[0]}\` and \`${other[0]}\`; keep the one that it is built from`),
+      usage(`\`${folder}\` has both \`${found[0]}\` and \`${other[0]}\`; keep only the one to build from`),
     )
   const [main, language] = found
-  const begins = ownFile(folder, main)
+  const begins = checkNoLink(folder, main)
   if (!begins.ok) return begins
   const dist = lstatSync(join(folder, DIST), { throwIfNoEntry: false })
   if (dist?.isDirectory() === false)
-    return err(trouble('exists', `\`${join(folder, DIST)}\` is no folder; what is built goes there`))
+    return err(
+      trouble(
+        'exists',
+        `\`${join(folder, DIST)}\` is not a folder; remove it, because the build writes there`,
+      ),
+    )
   return ok({ folder, toml: toml.value, manifest: manifest.value, language, main })
 }
 
@@ -86,19 +96,21 @@ function readManifest(path: string, bytes: Uint8Array): Result<UnboundManifest, 
   }
   const dated = firstDate(value)
   if (dated !== undefined)
-    return refused(path, [{ at: place(text, dated), message: 'a date is no JSON; write it as a text' }])
+    return invalidManifest(path, [
+      { at: placeInToml(text, dated), message: 'write the date as a string in quotes' },
+    ])
   const strict = parseJson(Buffer.from(JSON.stringify(value)), BODY)
   if (!strict.ok) return err(trouble('invalid_manifest', `\`${path}\`: ${strict.error.detail}`))
   const read = readAs(UnboundManifest, strict.value)
   if (read.ok) return read
-  return refused(
+  return invalidManifest(
     path,
-    read.error.map(({ at, message }) => ({ at: place(text, at.split('/').slice(1)), message })),
+    read.error.map(({ at, message }) => ({ at: placeInToml(text, at.split('/').slice(1)), message })),
   )
 }
 
-const refused = (path: string, errors: readonly FieldError[]) =>
-  err({ ...trouble('invalid_manifest', `\`${path}\` is no manifest of a skill`), errors })
+const invalidManifest = (path: string, errors: readonly FieldError[]) =>
+  err({ ...trouble('invalid_manifest', `\`${path}\` is not a valid skill manifest`), errors })
 
 function firstDate(value: unknown, path: readonly string[] = []): readonly string[] | undefined {
   if (value instanceof Date) return path
@@ -110,17 +122,23 @@ function firstDate(value: unknown, path: readonly string[] = []): readonly strin
   return undefined
 }
 
-/** The line of what is meant, or of what it would stand in, and its name. */
-function place(text: string, path: readonly string[]): string {
+/**
+ * `skill.toml:LINE: FIELD` for a field, with the line of the nearest table around it if the field
+ * is missing.
+ */
+function placeInToml(text: string, path: readonly string[]): string {
   const lines = linesOf(text)
   for (let length = path.length; length > 0; length--) {
     const line = lines.get(path.slice(0, length).join('.'))
     if (line !== undefined) return `${TOML}:${line}: ${path.join('.')}`
   }
-  return `${TOML}: ${path.join('.') || 'the whole'}`
+  return `${TOML}: ${path.join('.') || 'the whole file'}`
 }
 
-/** Where each table and key begins: tables in lists by their number, as paths have them. What is written within a line is found by its line. */
+/**
+ * The line on which each table and key begins, by path; tables in arrays by index. Inline tables
+ * have the line of their key.
+ */
 function linesOf(text: string): Map<string, number> {
   const found = new Map<string, number>()
   const counted = new Map<string, number>()
@@ -129,22 +147,25 @@ function linesOf(text: string): Map<string, number> {
     const [, open = '', header] = /^\s*(\[\[?)\s*([^\]]+?)\s*\]/.exec(line) ?? []
     const [, key] = /^\s*([\w."'-]+(?:\s*\.\s*[\w."'-]+)*)\s*=/.exec(line) ?? []
     if (header !== undefined) {
-      table = numbered(plain(header), counted, open === '[[')
+      table = withIndex(unquoted(header), counted, open === '[[')
       found.set(table, index + 1)
-    } else if (key !== undefined) found.set(table === '' ? plain(key) : `${table}.${plain(key)}`, index + 1)
+    } else if (key !== undefined)
+      found.set(table === '' ? unquoted(key) : `${table}.${unquoted(key)}`, index + 1)
   }
   return found
 }
 
-const plain = (key: string): string => key.replace(/["'\s]/g, '')
+const unquoted = (key: string): string => key.replace(/["'\s]/g, '')
 
-function numbered(header: string, counted: Map<string, number>, opens: boolean): string {
+function withIndex(header: string, counted: Map<string, number>, opens: boolean): string {
   if (opens) counted.set(header, (counted.get(header) ?? -1) + 1)
   const list = [...counted.keys()].find((name) => header === name || header.startsWith(`${name}.`))
   return list === undefined ? header : `${list}.${counted.get(list)}${header.slice(list.length)}`
 }
 
-/** All files below `folder`, by their paths within it, in order; what begins with a dot and what is built is no source. */
+/**
+ * The sorted paths of all files in `folder`, except build results and names that begin with a dot.
+ */
 export function sourcesIn(folder: string, built: readonly string[]): Result<string[], Trouble> {
   const sources: string[] = []
   const left = ['']
@@ -154,36 +175,39 @@ export function sourcesIn(folder: string, built: readonly string[]): Result<stri
       if (entry.name.startsWith('.') || built.includes(entry.name)) continue
       if (entry.isDirectory()) left.push(path)
       else if (entry.isFile()) sources.push(path)
-      else return err(notOfIt(folder, path))
+      else return err(linkError(folder, path))
     }
   }
   return ok(sources.sort())
 }
 
-/** A skill is what lies in its folder: what a link leads to may be anything of this machine, and another thing tomorrow. */
-const notOfIt = (folder: string, path: string): Trouble =>
+/** Symlinks are refused: the target may be any file of this machine, and another one tomorrow. */
+const linkError = (folder: string, path: string): Trouble =>
   trouble(
     'build_failed',
-    `\`${join(folder, path)}\` is a link, or no file; put what it leads to into the skill’s folder`,
+    `\`${join(folder, path)}\` is a symlink or not a regular file; copy the file into the skill’s folder`,
   )
 
-/** Whether the file, and each folder on the way to it from the skill’s, lies there itself. */
-function ownFile(folder: string, path: string): Result<true, Trouble> {
+/** Fails if the file, or any folder on the way to it, is a symlink or of the wrong kind. */
+function checkNoLink(folder: string, path: string): Result<true, Trouble> {
   const parts = path.split('/')
   for (const count of parts.keys()) {
     const way = parts.slice(0, count + 1).join('/')
     const found = lstatSync(join(folder, way), { throwIfNoEntry: false })
     const isOwn = count + 1 === parts.length ? found?.isFile() : found?.isDirectory()
-    if (isOwn !== true) return err(notOfIt(folder, way))
+    if (isOwn !== true) return err(linkError(folder, way))
   }
   return ok(true)
 }
 
-/** Those that are not any more what they were, or not there; none of another folder is looked at, whatever a package says. */
+/**
+ * Paths of the sources that have changed or gone. A package is untrusted, so paths out of the
+ * folder are skipped.
+ */
 export function changedIn(folder: string, sources: readonly Source[]): string[] {
   const changed = sources.filter(({ path, sha256: was }) => {
     if (path.startsWith('/') || path.split('/').includes('..')) return false
-    const bytes = ownFile(folder, path).ok
+    const bytes = checkNoLink(folder, path).ok
       ? readBytes(join(folder, path), LIMITS.skill_package_bytes)
       : undefined
     return bytes?.ok !== true || sha256(bytes.value) !== was
@@ -204,13 +228,18 @@ const CargoLock = z.object({
     .default([]),
 })
 
-/** Crates of others that cargo has locked. */
+/** The third-party crates in Cargo.lock. */
 export function cratesIn(folder: string): Result<Part[], Trouble> {
   const bytes = readBytes(join(folder, 'Cargo.lock'), LIMITS.skill_package_bytes)
   if (!bytes.ok) return bytes
   const read = CargoLock.safeParse(parseToml(Buffer.from(bytes.value).toString('utf8')))
   if (!read.success)
-    return err(trouble('build_failed', `\`${join(folder, 'Cargo.lock')}\` is not as cargo writes it`))
+    return err(
+      trouble(
+        'build_failed',
+        `\`${join(folder, 'Cargo.lock')}\` is not a lock file of cargo; delete it and build again`,
+      ),
+    )
   const crates = read.data.package.filter(({ source }) => source !== undefined)
   return ok(
     crates.map(({ name, version, checksum }) => ({

@@ -1,5 +1,5 @@
-// `countersign skill test`: the tests beside a skill, each a call in the edge's own isolate with what its host would say recorded, held
-// against what it expects. Nothing is published for it, and no key is needed to build.
+// `countersign skill test`: runs the tests beside a skill. Each is a call in the edge's own isolate
+// with recorded answers of the host, compared with the expectation. Nothing is published or signed.
 
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,11 +18,12 @@ import type { Paint } from '../shell/terminal-text.ts'
 import { inline, quoted } from '../shell/terminal-text.ts'
 import { FOLDER, readSkill, type SkillFolder } from './source-folder.ts'
 
-/** What is said is held against what was; what is not said may be anything. */
-const Expected = z.strictObject({
+/** Only the fields that a test gives are compared. */
+const Expectation = z.strictObject({
   output: z.json().optional(),
-  /** The reason that its author gave, or of another ending its kind: `trap`, `fuel_exhausted`, `capability_denied`, … */
+  /** The message of the error that the skill returned. */
   error: z.string().optional(),
+  /** The kind of another ending: `trap`, `fuel_exhausted`, `capability_denied`, … */
   ends: z.string().optional(),
   log: z.string().optional(),
   requests: z
@@ -38,11 +39,11 @@ const Expected = z.strictObject({
   posts: z.array(z.strictObject({ channel: z.string(), text: z.string() })).optional(),
   fuel_at_most: z.int().optional(),
 })
-const Test = Trial.extend({ description: z.string().min(1), expect: Expected })
+const Test = Trial.extend({ description: z.string().min(1), expect: Expectation })
 type Test = z.infer<typeof Test>
 const TestFile = z.strictObject({ about: z.string(), tests: z.array(Test).min(1) })
 
-type Told = {
+type TestResult = {
   readonly description: string
   readonly ok: boolean
   readonly why: readonly string[]
@@ -53,26 +54,30 @@ export const test = command({
   words: ['skill', 'test'],
   args: FOLDER,
   flags: {},
-  does: 'Run the tests of a skill, its tests/*.json: each is a call in the edge’s own isolate, whose host says what the test has recorded',
+  does: 'Run the tests of a skill, tests/*.json: each is a call in the edge’s own isolate, with host answers recorded in the test',
   key: 'operator',
-  exits: '0 all came out as expected; 1 one did not, or the skill does not build',
+  exits: '0 all tests passed; 1 a test failed, or the skill does not build',
   async run({ args: { FOLDER: folder = '.' }, api, paint }) {
     const skill = readSkill(folder)
     if (!skill.ok) return skill
     const files = readTests(folder)
     if (!files.ok) return files
-    const { make } = await import('./compile.ts')
-    const made = await make(skill.value)
+    const { compileSkill } = await import('./compile.ts')
+    const made = await compileSkill(skill.value)
     if (!made.ok) return made
-    const told: { path: string; tests: Told[] }[] = []
+    const filesWithResults: { path: string; tests: TestResult[] }[] = []
     for (const { path, tests } of files.value) {
-      const results = await tryAll(api, skill.value, made.value.component, tests)
+      const results = await runTests(api, skill.value, made.value.component, tests)
       if (!results.ok) return results
-      told.push({ path, tests: tests.map((one, index) => toldOf(one, results.value[index])) })
+      filesWithResults.push({ path, tests: tests.map((one, index) => resultOf(one, results.value[index])) })
     }
-    const all = told.flatMap(({ tests }) => tests)
+    const all = filesWithResults.flatMap(({ tests }) => tests)
     const failed = all.filter((one) => !one.ok).length
-    return ok({ ok: failed === 0, json: told, text: summary(told, paint, all.length, failed) })
+    return ok({
+      ok: failed === 0,
+      json: filesWithResults,
+      text: summary(filesWithResults, paint, all.length, failed),
+    })
   },
 })
 
@@ -84,7 +89,11 @@ function readTests(folder: string): Result<{ path: string; tests: Test[] }[], Tr
         .sort()
     : []
   if (names.length === 0)
-    return err(usage(`\`${dir}\` holds no .json file with tests; docs/skills.md says how they are written`))
+    return err(
+      usage(
+        `there are no tests: \`${dir}\` contains no .json file; docs/skills.md explains how to write them`,
+      ),
+    )
   const files: { path: string; tests: Test[] }[] = []
   for (const name of names) {
     const path = join(dir, name)
@@ -97,8 +106,8 @@ function readTests(folder: string): Result<{ path: string; tests: Test[] }[], Tr
   return ok(files)
 }
 
-/** As many at once as the edge takes. */
-async function tryAll(
+/** Sends the tests in batches of as many as the edge accepts. */
+async function runTests(
   api: Api,
   { manifest }: SkillFolder,
   component: Uint8Array,
@@ -118,9 +127,10 @@ async function tryAll(
   return ok(done)
 }
 
-function toldOf({ description, expect }: Test, tried: Tried | undefined): Told {
-  if (tried === undefined) return { description, ok: false, why: ['the edge said nothing of it'], fuel: 0 }
-  const why = [...endingFaults(expect, tried), ...besideFaults(expect, tried)]
+function resultOf({ description, expect }: Test, tried: Tried | undefined): TestResult {
+  if (tried === undefined)
+    return { description, ok: false, why: ['the edge returned no result for this test'], fuel: 0 }
+  const why = [...endingFaults(expect, tried), ...sideEffectFaults(expect, tried)]
   return { description, ok: why.length === 0, why, fuel: tried.fuel_used }
 }
 
@@ -130,33 +140,33 @@ const differs = (what: string, expected: string, was: string): string[] =>
 function endingFaults({ output, error, ends }: Test['expect'], { outcome, output: text }: Tried): string[] {
   const reason = 'detail' in outcome ? outcome.detail : ''
   const was = outcome.kind === 'returned' ? text : `${outcome.kind}${reason === '' ? '' : `: ${reason}`}`
-  if (ends !== undefined) return differs('it ends', ends, outcome.kind)
+  if (ends !== undefined) return differs('ends', ends, outcome.kind)
   if (error !== undefined)
     return outcome.kind === 'skill_error'
       ? differs('error', error, reason)
       : [`error: expected ${error}`, `       but was  ${was}`]
   if (outcome.kind !== 'returned') return [`it failed: ${was}`]
-  return output === undefined ? [] : differs('output', canonical(output), canonical(JSON.parse(text))) // as promised: it is JSON
+  return output === undefined ? [] : differs('output', canonical(output), canonical(JSON.parse(text))) // the edge only accepts JSON as output
 }
 
-function besideFaults(
+function sideEffectFaults(
   { log, requests, kv, posts, fuel_at_most: most }: Test['expect'],
   tried: Tried,
 ): string[] {
   const unanswered = tried.requests
     .filter(({ answered }) => !answered)
-    .map(({ request }) => `\`${request}\` has no answer under \`host.http\``)
+    .map(({ request }) => `no answer recorded under \`host.http\` for \`${request}\``)
   const wanted = requests?.map((one, index) => {
     const was = tried.requests[index]
     const headers = Object.fromEntries(
       Object.keys(one.headers ?? {}).map((name) => [name, was?.headers[name] ?? null]),
     )
-    const told = {
+    const actual = {
       request: was?.request ?? 'nothing',
       ...(one.headers && { headers }),
       ...(one.body !== undefined && { body: was?.body }),
     }
-    return differs(`request ${index + 1}`, canonical(one), canonical(told))
+    return differs(`request ${index + 1}`, canonical(one), canonical(actual))
   })
   return [
     ...unanswered,
@@ -168,13 +178,13 @@ function besideFaults(
     ...(kv === undefined ? [] : differs('kv', canonical(kv), canonical(tried.kv))),
     ...(posts === undefined ? [] : differs('posts', canonical(posts), canonical(tried.posts))),
     ...(most !== undefined && tried.fuel_used > most
-      ? [`fuel: expected ${most} at most, but was ${tried.fuel_used}`]
+      ? [`fuel: expected at most ${most}, but was ${tried.fuel_used}`]
       : []),
   ]
 }
 
 function summary(
-  files: readonly { path: string; tests: readonly Told[] }[],
+  files: readonly { path: string; tests: readonly TestResult[] }[],
   paint: Paint,
   all: number,
   failed: number,
@@ -184,9 +194,9 @@ function summary(
     const bad = tests
       .filter((one) => !one.ok)
       .map(
-        ({ description, why }) => `  ${paint.bad('not')} ${inline(description)}\n${quoted(why.join('\n'))}`,
+        ({ description, why }) => `  ${paint.bad('FAIL')}  ${inline(description)}\n${quoted(why.join('\n'))}`,
       )
     return `${path}  ${good} of ${tests.length} as expected\n${bad.join('')}`
   })
-  return `${lines.join('')}${failed === 0 ? paint.good(`${all} passed`) : paint.bad(`${failed} of ${all} not as expected`)}\n`
+  return `${lines.join('')}${failed === 0 ? paint.good(`${all} passed`) : paint.bad(`${failed} of ${all} failed`)}\n`
 }

@@ -96,8 +96,8 @@ test('a part that dies unasked is started again and said so; one that was stoppe
   const first = part.pid
   process.kill(first ?? 0, 'SIGKILL')
   await expect.poll(() => part.running && part.pid !== first && said.length, { timeout: 5_000 }).toBe(2)
-  expect(said[0]).toBe('part ended (SIGKILL); starting it again in 100 ms')
-  expect(said[1]).toMatch(/^part is back/)
+  expect(said[0]).toBe('part ended (SIGKILL); restarting it in 100 ms')
+  expect(said[1]).toMatch(/^part runs again/)
   await part.stop()
   await part.stop()
   expect(part.running).toBe(false)

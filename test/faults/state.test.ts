@@ -99,7 +99,7 @@ test('the port of Redis is kept, and another is chosen when somebody took it', a
   onTestFinished(() => void thief.close())
   await new Promise((listening) => thief.once('listening', listening))
   expect(await portRefusal(port)).toMatch(
-    `port ${port} is taken by another process; stop that, or set COUNTERSIGN_PORT`,
+    `port ${port} is in use by another process; stop that process, or set COUNTERSIGN_PORT`,
   )
   const other = await redisPort(state)
   expect(other).not.toBe(port)

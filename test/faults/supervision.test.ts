@@ -28,10 +28,10 @@ async function kill(part: Child): Promise<void> {
   const heard = said.length
   process.kill(pid ?? 0, 'SIGKILL')
   await expect
-    .poll(() => said.slice(heard).some((text) => text.startsWith(`${name} is back`)), { timeout: 30_000 })
+    .poll(() => said.slice(heard).some((text) => text.startsWith(`${name} runs again`)), { timeout: 30_000 })
     .toBe(true)
   expect(said.slice(heard).find((text) => text.startsWith(name))).toBe(
-    `${name} ended (SIGKILL); starting it again in 100 ms`,
+    `${name} ended (SIGKILL); restarting it in 100 ms`,
   )
   expect(part.pid).not.toBe(pid)
 }

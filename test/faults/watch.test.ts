@@ -48,18 +48,14 @@ test('what waits, what comes and what is answered, each once, over a restart; Ct
   }) // as it is kept
 
   await strike(hurt.stack.edge)
-  await eventually(
-    'both say so',
-    () => [text, json].every(({ said }) => said.includes('trying again')),
-    30_000,
-  )
+  await eventually('both say so', () => [text, json].every(({ said }) => said.includes('retrying')), 30_000)
   await revive(hurt.stack.edge)
   must(await deny(during, 'after the restart'))
   const after = await asked('after')
   for (const one of [text, json]) {
     await one.line('the answer', (line) => line.includes(during) && line.includes('after the restart'))
     await one.line('a new question', (line) => line.includes(after))
-    expect(one.said).toContain('the edge answers again')
+    expect(one.said).toContain('connected to the edge again')
   }
   // Each question and each answer once, in whatever life of the edge.
   for (const one of [text, json]) {
@@ -97,11 +93,7 @@ test('a call is proposed and followed: its lines as it writes them, each once, o
   expect(await left.end('SIGINT')).toEqual({ code: 0, whole: true })
   expect(left.lines.at(-2)).toMatch(/^running {2}talk\.on {2}call_/) // its call goes on
   await hurt.stack.edge.restart()
-  await eventually(
-    'both say so',
-    () => [text, json].every(({ said }) => said.includes('trying again')),
-    30_000,
-  )
+  await eventually('both say so', () => [text, json].every(({ said }) => said.includes('retrying')), 30_000)
   const so_far = text.lines.length
   await eventually('it goes on', () => text.lines.length > so_far + 5, 30_000)
   must(

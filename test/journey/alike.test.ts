@@ -1,5 +1,5 @@
-// Promise: at the command line those that ask exactly the same are one line with their number, and are answered together by who says that
-// number.
+// Promise: on the command line, identical approvals are one line with their number, and an operator
+// who gives that number answers all of them.
 
 import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
@@ -14,7 +14,7 @@ const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE:
 const asked = async (args: Record<string, unknown> = {}) =>
   (await desk.asked(agent.client, tool, args)).approval.id
 
-test('three are one line; answered with another number they are not, with theirs each is', async () => {
+test('three identical approvals are one line; `--alike 3` answers each of them, another number none', async () => {
   const other = await asked({ n: 1 })
   const ids = [await asked(), await asked(), await asked()]
   const mine = async (...flags: string[]) => {
@@ -30,7 +30,7 @@ test('three are one line; answered with another number they are not, with theirs
     const refused = await run('approvals', 'approve', ids[1] ?? '', '--alike', number)
     expect(refused).toMatchObject({
       code: 1,
-      err: expect.stringContaining(`3 ask exactly this, not ${number}`),
+      err: expect.stringContaining(`there are now 3 identical approvals, not ${number}`),
     })
   }
   expect(await run('approvals', 'approve', ids[1] ?? '', '--alike', 'all')).toMatchObject({ code: 2 })

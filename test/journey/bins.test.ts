@@ -1,11 +1,12 @@
-// Both commands start as what they are, from their path alone: without a first line of their own a shell would read them, word by word.
+// Promise: both commands can be started by their path alone, which needs a `#!` line; without one a
+// shell would run them.
 
 import { spawnSync } from 'node:child_process'
 import { dirname } from 'node:path'
 import { expect, test } from 'vitest'
 import pkg from '../../package.json' with { type: 'json' }
 
-test.each(Object.entries(pkg.bin))('%s --help', (name, path) => {
+test.each(Object.entries(pkg.bin))('`%s --help` works when started by its path', (name, path) => {
   const env = { PATH: `${dirname(process.execPath)}:/usr/bin:/bin` }
   const { status, stdout, stderr } = spawnSync(`./${path}`, ['--help'], {
     env,

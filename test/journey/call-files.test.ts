@@ -1,5 +1,5 @@
-// Files by the command line: what a call brings is put by its digest and named in the call; what it brought and left is saved below one
-// folder, byte for byte, and nothing that lies there is lost or led around.
+// Promise: the command line uploads a call's input files by digest, and saves its input and output
+// files inside one folder, byte for byte, without overwriting a file or following a link.
 
 import {
   existsSync,
@@ -31,17 +31,17 @@ const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 const folder = mkdtempSync(join(tmpdir(), 'countersign-files-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const by = (key: string) => ({ env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: key }, cwd: folder })
-const said = (ran: { out: string; err: string }) => {
+const jsonOf = (ran: { out: string; err: string }) => {
   if (ran.out === '') throw new Error(ran.err)
   return JSON.parse(ran.out)
 }
 
-test('brought by a call, read by whoever is to approve it, and left: each byte for byte', {
+test('input files reach the approver and output files are saved byte for byte; nothing is overwritten unasked', {
   timeout: 60_000,
 }, async () => {
   writeFileSync(join(folder, 'sales.csv'), 'a,b\n1,2\n')
   writeFileSync(join(folder, 'q3.json'), Buffer.from([0, 255, 13, 10]))
-  const call = said(
+  const call = jsonOf(
     await countersign(
       ['call', tool, '--file', 'sales.csv', '--file', 'q3.json:in/terms.json', '--wait', '0', '--json'],
       by(agent.key),
@@ -55,7 +55,7 @@ test('brought by a call, read by whoever is to approve it, and left: each byte f
     ['policy', 'explain', '--tool', tool, '--file', 'sales.csv', '--file', 'q3.json:in/terms.json', '--json'],
     by(agent.key),
   )
-  expect(said(tried)).toMatchObject({ decision: { effect: 'allow' }, plan: call.plan })
+  expect(jsonOf(tried)).toMatchObject({ decision: { effect: 'allow' }, plan: call.plan })
   const read = await countersign(['calls', 'inputs', call.id, '--to', 'read'], by(desk.rootKey))
   expect(read).toMatchObject({
     code: 0,
@@ -74,7 +74,7 @@ test('brought by a call, read by whoever is to approve it, and left: each byte f
   const kept = await countersign(save, by(agent.key))
   expect(kept).toMatchObject({
     code: 1,
-    err: expect.stringContaining('`results/out/sum.csv` is there already'),
+    err: expect.stringContaining('`results/out/sum.csv` already exists'),
   })
   expect(readFileSync(join(folder, 'results/out/sum.csv'), 'utf8')).toBe('mine')
   const saved = await countersign([...save, '--overwrite'], by(agent.key))
@@ -82,15 +82,15 @@ test('brought by a call, read by whoever is to approve it, and left: each byte f
   expect(readFileSync(join(folder, 'results/out/sum.csv'))).toEqual(left)
   expect(readdirSync(join(folder, 'results/out'))).toEqual(['sum.csv'])
 
-  const again = said(
+  const again = jsonOf(
     await countersign(['runs', 'put', '--run', call.run, '--file', 'sales.csv:x', '--json'], by(agent.key)),
   )
   expect(again).toEqual({ run: call.run, files: [{ path: 'x', sha256: sha256('a,b\n1,2\n'), bytes: 8 }] })
   const held = await countersign(['runs', 'files', call.run], by(agent.key))
-  expect(held.out.match(/^[0-9a-f]{64} {2}\d+ +yes {14}20/gm)).toHaveLength(3)
+  expect(held.out.match(/^[0-9a-f]{64} {2}\d+ +yes +20/gm)).toHaveLength(3)
 })
 
-test('S40 S44 what would lie elsewhere, or in the place of another, is not saved', () => {
+test('S40 S44 a file is not saved outside the folder, through a link or over another file', () => {
   const [into, elsewhere] = [join(folder, 'into'), join(folder, 'elsewhere')]
   mkdirSync(into)
   mkdirSync(elsewhere)
@@ -114,22 +114,22 @@ test('S40 S44 what would lie elsewhere, or in the place of another, is not saved
   expect([code('new/file'), code('file', true), code('new/file')]).toEqual(['saved', 'saved', 'exists'])
 })
 
-test('what a name can not be is a usage error, and nothing is read', () => {
-  const told = (...given: string[]) => {
+test('an invalid file name is a usage error, and nothing is read', () => {
+  const outcome = (...given: string[]) => {
     const read = readFiles(given)
     return read.ok ? 'read' : `${read.error.exit} ${read.error.detail}`
   }
   writeFileSync(join(folder, 'a'), 'a')
   const a = join(folder, 'a')
-  expect([told(a), told(`${a}:b`), told(a, `${a}:b`)]).toEqual(['read', 'read', 'read'])
-  expect(told(`${a}:../b`)).toContain('2 `--file')
-  expect(told(`${a}:`)).toContain('write PATH:NAME')
-  expect(told(':b')).toContain('has a file before its `:`')
-  expect(told(a, a)).toContain('each path is named once')
-  expect(told(join(folder, 'none'))).toContain('1 `')
+  expect([outcome(a), outcome(`${a}:b`), outcome(a, `${a}:b`)]).toEqual(['read', 'read', 'read'])
+  expect(outcome(`${a}:../b`)).toContain('2 `--file')
+  expect(outcome(`${a}:`)).toContain('write PATH:NAME')
+  expect(outcome(':b')).toContain('there is no path before the `:`')
+  expect(outcome(a, a)).toContain('each path is named once')
+  expect(outcome(join(folder, 'none'))).toContain('1 `')
 })
 
-test('bytes of another digest than the call names are not saved', async () => {
+test('a file whose bytes do not have the digest that the call names is not saved', async () => {
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   const named = { ...call, plan: { ...call.plan, files: [{ path: 'a', sha256: sha256('right'), bytes: 5 }] } }
   const server = createServer((request, response) => {
@@ -142,6 +142,6 @@ test('bytes of another digest than the call names are not saved', async () => {
   const { port } = server.address() as AddressInfo // it listens on a port, not on a pipe
   const env = { COUNTERSIGN_URL: `http://127.0.0.1:${port}`, COUNTERSIGN_KEY: agent.key }
   const ran = await countersign(['calls', 'inputs', call.id, '--to', 'wrong', '--json'], { env, cwd: folder })
-  expect(said(ran)).toMatchObject({ error: { code: 'digest_mismatch' } })
+  expect(jsonOf(ran)).toMatchObject({ error: { code: 'digest_mismatch' } })
   expect(readdirSync(join(folder, 'wrong'))).toEqual([])
 })

@@ -1,5 +1,6 @@
-// The command line can be trusted: help says what there is and nothing else, a slip is a usage error that says what was meant, no key is
-// taken where others could read it or sent where it does not belong, and nobody's output drives the terminal.
+// Promise: the command line can be trusted. Help lists exactly what exists, a slip is a usage error
+// with a suggestion, no key is accepted where others could read it or sent to another edge, and no
+// output of a tool controls the terminal.
 
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,7 +28,7 @@ const NOWHERE = { COUNTERSIGN_STATE: join(folder, 'none') }
 
 describe('help', () => {
   test.each(COMMANDS.map((command) => [command.words.join(' '), command] as const))(
-    '%s: names each argument and flag',
+    'help of `%s` describes each argument and flag',
     (_name, command) => {
       const parsed = parse([...command.words, '--help'], COMMANDS)
       if (!parsed.ok || parsed.value.kind !== 'help') throw new Error('no help')
@@ -44,7 +45,7 @@ describe('help', () => {
     },
   )
 
-  test('the overview lists every command, on standard output when asked for and as an error when not', async () => {
+  test('the overview lists every command, on standard output with --help and on standard error without a command', async () => {
     const [asked, bare, group] = await Promise.all([
       countersign(['--help']),
       countersign([]),
@@ -58,7 +59,7 @@ describe('help', () => {
     expect(group).toMatchObject({ code: 2, out: '', err: expect.stringContaining('tools put FILE') })
   })
 
-  test('every example of help can be parsed', () => {
+  test('every example in help can be parsed', () => {
     for (const { examples = [] } of COMMANDS) {
       for (const example of examples.flatMap((line) => line.split(' | '))) {
         const [name, ...argv] = [...example.matchAll(/'([^']*)'|(\S+)/g)].map(
@@ -70,15 +71,15 @@ describe('help', () => {
   })
 })
 
-describe('a slip', () => {
+describe('usage errors', () => {
   test.each([
     ['an unknown command', ['cal', 'x'], 'there is no command `cal` (did you mean `call`?)'],
     [
       'an unknown second word',
       ['tools', 'lst'],
-      'there is no command `tools lst` (did you mean `tools list`?), only `list`, `show`, `put`, `withdraw`',
+      'there is no command `tools lst` (did you mean `tools list`?); `tools` has `list`, `show`, `put`, `withdraw`',
     ],
-    ['nothing like any command', ['frobnicate'], 'there is no command `frobnicate`'],
+    ['a command unlike any other', ['frobnicate'], 'there is no command `frobnicate`'],
     ['an unknown flag', ['call', 'x', '--wiat', '3'], '`call` has no flag `--wiat` (did you mean `--wait`?)'],
     [
       'an argument that looks like a flag',
@@ -91,27 +92,35 @@ describe('a slip', () => {
       '`approvals list` has no flag `--reason`',
     ],
     [
-      'an inherited property for a flag',
+      'an inherited property as a flag',
       ['call', 'x', '--constructor', 'x'],
       '`call` has no flag `--constructor`',
     ],
-    ['a missing argument', ['call'], '`TOOL` is missing: countersign call TOOL'],
-    ['an argument too many', ['keys', 'x'], '`x` is one argument too many: countersign keys'],
-    ['a flag twice', ['call', 'x', '--wait', '1', '--wait=2'], '`--wait` is given twice'],
+    ['a missing argument', ['call'], '`TOOL` is missing; usage: countersign call TOOL'],
+    ['an extra argument', ['keys', 'x'], 'unexpected argument `x`; usage: countersign keys'],
+    ['a repeated flag', ['call', 'x', '--wait', '1', '--wait=2'], '`--wait` is given twice'],
     ['a value for a switch', ['call', 'x', '--raw=yes'], '`--raw` takes no value'],
-    ['no value', ['call', 'x', '--args'], '`--args` needs a value: --args JSON|@FILE|-'],
-    ['a flag for a value', ['call', 'x', '--args', '--json'], '`--args` needs a value: --args JSON|@FILE|-'],
+    ['a flag without its value', ['call', 'x', '--args'], '`--args` needs a value: --args JSON|@FILE|-'],
+    [
+      'a flag in place of a value',
+      ['call', 'x', '--args', '--json'],
+      '`--args` needs a value: --args JSON|@FILE|-',
+    ],
     ['a bundle without keys', ['verify', 'x'], '`--keys` is missing'],
-    ['nothing to verify', ['verify'], 'name a file'],
-    ['a bundle beside a journal', ['verify', 'x', '--journal', 'y'], 'with `--journal`, `x` has no meaning'],
-  ])('%s is told, and nothing is sent', async (_name, argv, told) => {
+    ['no file to verify', ['verify'], '`FILE` is missing'],
+    [
+      'a bundle beside a journal',
+      ['verify', 'x', '--journal', 'y'],
+      '`--journal` checks a journal alone; leave out `x`',
+    ],
+  ])('%s is a usage error, and nothing is sent', async (_name, argv, detail) => {
     const ran = await countersign(argv, { env: NOWHERE })
-    if (!argv.includes('--json')) expect(ran.err).toContain(`countersign: ${told}`)
-    else expect(JSON.parse(ran.out)).toMatchObject({ error: { code: 'usage', detail: told } })
+    if (!argv.includes('--json')) expect(ran.err).toContain(`countersign: ${detail}`)
+    else expect(JSON.parse(ran.out)).toMatchObject({ error: { code: 'usage', detail } })
     expect(ran.code).toBe(2)
   })
 
-  test('with --json is told in JSON', async () => {
+  test('with --json a usage error is JSON on standard output', async () => {
     const ran = await countersign(['cal', '--json'], { env: NOWHERE })
     expect(JSON.parse(ran.out)).toEqual({
       error: { code: 'usage', detail: 'there is no command `cal` (did you mean `call`?)' },
@@ -127,20 +136,24 @@ describe('keys', () => {
     [['call', 'x', '--api-key', 'x']],
     [['agents', 'list', AGENT]],
     [['call', 'x', '--args', `{"k":"${AGENT}"}`]],
-  ])('on the command line are refused, and not repeated: %j', async (argv) => {
+  ])('a key on the command line is refused and not repeated in the error: %j', async (argv) => {
     const ran = await countersign(argv, { env: NOWHERE })
-    expect(ran.err).toMatch(/^countersign: keys never go on the command line/)
+    expect(ran.err).toMatch(/^countersign: a key on the command line can be read by every process/)
     expect(ran.err).not.toContain(AGENT.slice(-20))
     expect(ran.code).toBe(2)
   })
 
   test.each([
-    ['no edge', {}, 'no edge is named'],
-    ['an address that is none', { COUNTERSIGN_URL: 'edge', COUNTERSIGN_KEY: AGENT }, 'is no address'],
+    ['no edge', {}, 'no edge is configured'],
     [
-      'an address of another kind',
+      'an address without a scheme',
+      { COUNTERSIGN_URL: 'edge', COUNTERSIGN_KEY: AGENT },
+      'is not an http or https address',
+    ],
+    [
+      'a file: address',
       { COUNTERSIGN_URL: 'file:///etc/passwd', COUNTERSIGN_KEY: AGENT },
-      'is no address',
+      'is not an http or https address',
     ],
     [
       'plain http over the network',
@@ -155,26 +168,26 @@ describe('keys', () => {
     [
       'a password in the address',
       { COUNTERSIGN_URL: 'https://a:b@edge.example', COUNTERSIGN_KEY: AGENT },
-      'holds a password',
+      'contains a user name or password',
     ],
     ['no key', { COUNTERSIGN_URL: 'https://edge.example' }, '`call` needs an agent’s key'],
     [
-      'a key that is none',
+      'a malformed key',
       { COUNTERSIGN_URL: 'https://edge.example', COUNTERSIGN_KEY: 'secret' },
       'is not an API key',
     ],
     [
-      'a key of somebody else',
+      'an operator’s key where an agent’s is needed',
       { COUNTERSIGN_URL: 'https://edge.example', COUNTERSIGN_KEY: OPERATOR },
       '`call` needs an agent’s key, and COUNTERSIGN_KEY is an operator’s',
     ],
-  ])('with %s, nothing is sent', async (_name, env, told) => {
+  ])('with %s in the environment, nothing is sent', async (_name, env, detail) => {
     const ran = await countersign(['call', 'x'], { env: { ...NOWHERE, ...env } })
-    expect(ran).toMatchObject({ code: 2, out: '', err: expect.stringContaining(told) })
+    expect(ran).toMatchObject({ code: 2, out: '', err: expect.stringContaining(detail) })
     expect(ran.err).not.toContain('secret')
   })
 
-  test('of the state folder go to that folder’s edge, and to no other', async () => {
+  test('keys of the state folder are sent to that folder’s edge and to no other', async () => {
     const [edge, stranger] = [await fakeEdge(), await fakeEdge()]
     const state = join(folder, 'state')
     mkdirSync(state)
@@ -227,7 +240,7 @@ const CALL: Call = {
   ended_at_ms: 13,
 }
 
-/** A call that writes this, and ends, as somebody hears it who follows. */
+/** The event stream of a call that writes `EVIL` and ends. */
 const EVENTS = [
   ['stdout', { offset: 0, encoding: 'utf-8', data: EVIL }],
   [
@@ -239,7 +252,7 @@ const EVENTS = [
   .map(([event, data]) => `id: 1.9.9\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
   .join(': still here\n\n')
 
-/** Answers everything with `value`; remembers the headers that came. */
+/** An HTTP server that answers every request with `value` and records the request headers. */
 async function fakeEdge(
   value: unknown = CALL,
   status = 200,
@@ -263,7 +276,10 @@ async function fakeEdge(
   return { url: `http://127.0.0.1:${port}`, seen }
 }
 
-/** What a terminal would show. Not `spawnSync`: the edge is in this process. */
+/**
+ * Runs a command in a pseudo-terminal and returns what it shows. Not `spawnSync`: the edge is in
+ * this process.
+ */
 function terminal(command: string, env: Record<string, string>): Promise<string> {
   const child = spawn('/usr/bin/script', ['-qec', command, '/dev/null'], {
     env: { PATH: '/usr/bin:/bin', TERM: 'xterm', ...env },
@@ -277,8 +293,8 @@ function terminal(command: string, env: Record<string, string>): Promise<string>
 
 const ACTIVE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/
 
-describe('S32 output of strangers', () => {
-  test('is inert as text: no control, no direction, no line that could be ours', async () => {
+describe('S32 untrusted output in a terminal', () => {
+  test('S32 text of a tool or agent is printed with its control characters escaped and behind a bar', async () => {
     const { url } = await fakeEdge()
     const ran = await countersign(['call', 'text.stats'], {
       env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT },
@@ -293,7 +309,7 @@ describe('S32 output of strangers', () => {
     expect(ran.out).toContain('  │ \\x1b[31mred\n')
   })
 
-  test('is inert where it is followed, on a terminal without being asked to', async () => {
+  test('S32 live output is escaped too, also where a terminal follows it by default', async () => {
     const { ended_at_ms: _, ...running } = CALL
     const { url } = await fakeEdge({ ...running, state: 'running' })
     const env = { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT }
@@ -302,7 +318,7 @@ describe('S32 output of strangers', () => {
     expect(followed.out).not.toMatch(ACTIVE)
     expect(followed.out).toContain(
       '  │ ok\\x1b[2J\\x1b]0;title\\x07\\x9b31m\n  │ \\u{202e}gnp.exe\\u{202c}\\u{200b}\\x08\\x00\n',
-    ) // what is written over stands
+    ) // a carriage return ends a line
     expect(followed.out).toContain('  ┆ \\x1b[31mred �\n')
     const json = await countersign(['calls', 'follow', CALL.id, '--json'], { env })
     expect(json.out).not.toMatch(ACTIVE)
@@ -318,7 +334,7 @@ describe('S32 output of strangers', () => {
     expect(await terminal(`${command} --wait 0`, { ...env, NO_COLOR: '1' })).toContain('running  text.stats')
   })
 
-  test('is inert as JSON too, and the value the same', async () => {
+  test('S32 JSON output has its control characters escaped and parses to the same value', async () => {
     const { url } = await fakeEdge()
     const ran = await countersign(['call', 'text.stats', '--json'], {
       env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT },
@@ -327,7 +343,7 @@ describe('S32 output of strangers', () => {
     expect(JSON.parse(ran.out)).toEqual(CALL)
   })
 
-  test('S32 without showing it inert, which `--raw` asks for: every byte is passed on as it came', async () => {
+  test('S32 with `--raw` every byte of the output is passed on unchanged', async () => {
     const binary = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
     for (const [result, bytes] of [
       [CALL.result, Buffer.from(EVIL)],
@@ -343,7 +359,7 @@ describe('S32 output of strangers', () => {
     expect(both.code).toBe(2)
   })
 
-  test('never raw to a terminal; colour there, unless NO_COLOR', async () => {
+  test('S32 `--raw` is refused on a terminal; a terminal gets colour unless NO_COLOR is set', async () => {
     const { url } = await fakeEdge({ items: [] })
     const env = { PATH: '/usr/bin:/bin', TERM: 'xterm', COUNTERSIGN_URL: url, COUNTERSIGN_KEY: OPERATOR }
     const onTerminal = (args: string, more: Record<string, string> = {}) =>
@@ -357,7 +373,10 @@ describe('S32 output of strangers', () => {
         },
       )
     const raw = onTerminal('call x --raw')
-    expect(raw).toMatchObject({ status: 2, stdout: expect.stringContaining('would let the output drive it') })
+    expect(raw).toMatchObject({
+      status: 2,
+      stdout: expect.stringContaining('would let the output control this terminal'),
+    })
     const missing = join(folder, 'journal.json')
     writeFileSync(missing, '{"items":[]}')
     expect(onTerminal(`verify --journal ${missing}`).stdout).toContain('\x1b[32mverified\x1b[39m')
@@ -366,10 +385,10 @@ describe('S32 output of strangers', () => {
   })
 })
 
-describe('an edge that answers otherwise', () => {
+describe('unexpected answers of the edge', () => {
   test.each<[string, unknown, number, string, number]>([
     [
-      'a refusal',
+      'an error of the edge',
       {
         status: 403,
         code: 'forbidden',
@@ -381,23 +400,26 @@ describe('an edge that answers otherwise', () => {
       'countersign: not\\x1b you; ask\n  args.x: no\n',
       1,
     ],
-    ['a page', '<html>', 200, 'does not answer in JSON', 1],
-    ['another shape', { id: 1 }, 200, 'answered something else', 1],
-    ['an error of another server', { message: 'teapot' }, 418, 'not one of a Countersign edge', 1],
+    ['an HTML page', '<html>', 200, 'is not JSON', 1],
+    ['JSON of another shape', { id: 1 }, 200, 'does not understand the answer', 1],
+    ['an error of another server', { message: 'teapot' }, 418, 'not from a Countersign edge', 1],
     [
-      'a refusal with odd fields',
+      'an error with fields of other types',
       { code: 'x', detail: 'y', errors: 7, todo: [] },
       400,
       'countersign: y\n',
       1,
     ],
-  ])('%s', async (_name, value, status, told, code) => {
-    const { url } = await fakeEdge(value, status)
-    const ran = await countersign(['call', 'x'], { env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT } })
-    expect(ran).toMatchObject({ code, out: '', err: expect.stringContaining(told) })
-  })
+  ])(
+    '%s as answer is reported on standard error with exit code 1',
+    async (_name, value, status, message, code) => {
+      const { url } = await fakeEdge(value, status)
+      const ran = await countersign(['call', 'x'], { env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT } })
+      expect(ran).toMatchObject({ code, out: '', err: expect.stringContaining(message) })
+    },
+  )
 
-  test('none at all', async () => {
+  test('an unreachable edge is reported with its address', async () => {
     const ran = await countersign(['call', 'x', '--json'], {
       env: { COUNTERSIGN_URL: 'http://127.0.0.1:1', COUNTERSIGN_KEY: AGENT },
     })
@@ -407,7 +429,7 @@ describe('an edge that answers otherwise', () => {
     })
   })
 
-  test('one that says more than is known is read all the same', async () => {
+  test('an answer with unknown fields is accepted and printed whole', async () => {
     const { url } = await fakeEdge({ ...CALL, newer: { than: 'this' } })
     const ran = await countersign(['call', 'x', '--json'], {
       env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT },
@@ -425,7 +447,7 @@ describe('an edge that answers otherwise', () => {
     ['succeeded', 0],
     ['awaiting_approval', 0],
     ['running', 0],
-  ] as const)('a call that is %s exits %d', async (state, code) => {
+  ] as const)('`calls show` of a call that is %s exits with %d', async (state, code) => {
     const { url } = await fakeEdge({ ...CALL, state })
     expect(
       (
@@ -438,18 +460,18 @@ describe('an edge that answers otherwise', () => {
 
   test.each([
     ['broken JSON', ['call', 'x', '--args', '{'], '`--args`: the text ends too early'],
-    ['a name twice', ['call', 'x', '--args', '{"a":1,"a":2}'], 'appears twice'],
-    ['no object', ['call', 'x', '--args', '[]'], 'one JSON object'],
+    ['JSON with a duplicate name', ['call', 'x', '--args', '{"a":1,"a":2}'], 'appears twice'],
+    ['a JSON list as arguments', ['call', 'x', '--args', '[]'], 'one JSON object'],
     ['too long a wait', ['call', 'x', '--wait', '61'], 'from 0 to 60'],
-    ['no tool’s name', ['call', 'X Y'], '`tool`'],
-    ['no call’s id', ['attestation', 'x'], 'not the id of a call'],
-    ['a path for an id', ['runs', 'show', '../../v1/agents'], '`run`'],
-    ['a path for a name', ['tools', 'show', '..'], '`name`'],
-  ])('%s is never sent to it', async (_name, argv, told) => {
+    ['an invalid tool name', ['call', 'X Y'], '`tool`'],
+    ['an invalid call id', ['attestation', 'x'], 'not a call id'],
+    ['a path in place of an id', ['runs', 'show', '../../v1/agents'], '`run`'],
+    ['a path in place of a name', ['tools', 'show', '..'], '`name`'],
+  ])('%s is a usage error and is not sent to the edge', async (_name, argv, message) => {
     const edge = await fakeEdge()
     const key = argv[0] === 'call' ? AGENT : OPERATOR
     const ran = await countersign(argv, { env: { COUNTERSIGN_URL: edge.url, COUNTERSIGN_KEY: key } })
-    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining(told) })
+    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining(message) })
     expect(edge.seen).toEqual([])
   })
 })

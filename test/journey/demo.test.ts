@@ -1,4 +1,5 @@
-// Promise: `npm run demo` tells the story and ends in `verified`, whether a stack runs or not, and leaves nothing behind.
+// Promise: `npm run demo` shows the whole story and ends with `verified`, whether or not a stack
+// runs, and leaves nothing behind.
 
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -11,12 +12,12 @@ import { sharedStack, sharedState } from '../support/stack/stack.ts'
 const folder = mkdtempSync(join(tmpdir(), 'countersign-demos-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** npm keeps a cache of its own in there. */
+/** The leftovers of the demo in its temporary folder; npm keeps a cache there too. */
 const left = (): string[] => readdirSync(folder).filter((name) => name.startsWith('countersign'))
 
 type Demo = { readonly code: number | null; readonly text: string }
 
-/** Runs the demo with a temporary folder of its own, so that what it leaves can be seen. */
+/** Runs the demo with its own temporary folder, so that leftovers can be seen. */
 async function demo(state: string, until?: RegExp): Promise<Demo> {
   const npm = spawn('npm', ['run', '--silent', 'demo'], {
     cwd: ROOT,
@@ -39,7 +40,7 @@ async function demo(state: string, until?: RegExp): Promise<Demo> {
   return { code: await ended, text }
 }
 
-const told = ({ code, text }: Demo): void => {
+const expectWholeStory = ({ code, text }: Demo): void => {
   expect({ code, text }).toMatchObject({ code: 0, text: expect.stringMatching(/\n\nverified\n$/) })
   for (const part of [
     /^ {2}succeeded {2}text\.stats/m,
@@ -50,7 +51,7 @@ const told = ({ code, text }: Demo): void => {
     /^ {2}verified$/m,
     /^ {2}NOT VERIFIED$/m,
     /approved by what stands: `std_/,
-    /^ {2}std_\w+ stands no more$/m,
+    /^ {2}standing answer std_\w+ revoked$/m,
     /^ {2}denied {2}process\.run/m,
     /deny by no-privilege-tools/,
     /^ {2}hello\/tests\/greet\.json {2}2 of 2 as expected$/m,
@@ -58,24 +59,24 @@ const told = ({ code, text }: Demo): void => {
     expect(text).toMatch(part)
 }
 
-test('with a running stack it uses that one', async () => {
+test('the demo uses a running stack', async () => {
   expect(sharedStack().url).toMatch(/^http/)
   const run = await demo(sharedState())
-  told(run)
+  expectWholeStory(run)
   expect(run.text).toContain(`GET ${sharedStack().url}/approve/`)
   expect(left()).toEqual([])
 })
 
-test('without one it starts its own and takes it along', async () => {
+test('the demo starts its own stack if none runs, and stops it at the end', async () => {
   const none = join(folder, '..', 'no-such-state')
   const run = await demo(none)
-  told(run)
+  expectWholeStory(run)
   const [, url = ''] = /GET (http:\/\/127\.0\.0\.1:\d+)/.exec(run.text) ?? []
   await expect(fetch(`${url}/healthz`)).rejects.toThrow()
   expect(left()).toEqual([])
 })
 
-test('stopped in the middle it leaves nothing either', async () => {
+test('the demo leaves nothing behind when Ctrl-C stops it in the middle', async () => {
   const run = await demo(join(folder, '..', 'no-such-state'), /awaiting_approval/)
   expect(run.code).not.toBe(0)
   expect(run.text).not.toMatch(/\nverified\n$/)

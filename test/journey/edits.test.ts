@@ -1,5 +1,5 @@
-// Promise: at the command line an operator takes an approval's arguments, makes less of them, sees what that changes before anything
-// comes of it, and says yes to just that.
+// Promise: on the command line, an operator prints an approval's arguments, reduces them, previews
+// the change and approves exactly the changed call.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE:
 const folder = mkdtempSync(join(tmpdir(), 'countersign-edits-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-test('take the arguments, make less of them, look, say yes; the changed call runs, and its agent is told', async () => {
+test('an operator reduces the arguments, previews the change and approves it; the changed call runs and says so', async () => {
   const call = await desk.asked(agent.client, 'process.run', {
     command: 'echo',
     args: ['one', 'two', '--token', 'abcdefghijklmnop'],
@@ -29,7 +29,9 @@ test('take the arguments, make less of them, look, say yes; the changed call run
   const looked = await run('approvals', 'approve', id, '--arguments', `@${file}`, '--dry-run')
   expect(looked).toMatchObject({
     code: 0,
-    out: expect.stringMatching(/\/args\/1\n- │ "two"\n\+ │ "--token"[\s\S]*with your yes it runs/),
+    out: expect.stringMatching(
+      /\/args\/1\n- │ "two"\n\+ │ "--token"[\s\S]*after your approval, the call runs/,
+    ),
   })
   expect((await run('approvals', 'list')).out).toContain(id)
   expect(await run('approvals', 'approve', id, '--dry-run')).toMatchObject({ code: 2 })

@@ -1,5 +1,5 @@
-// Promise: who has a running stack and the command line gets from nothing to a verified call, to an approved one and to a denied one, with
-// no other tool. And an operator administers by the same command.
+// Promise: with a running stack, the command line alone is enough to get to a verified call, an
+// approved one and a denied one, and to administer agents, operators, tools and workers.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,13 +13,13 @@ const { url } = sharedStack()
 const folder = mkdtempSync(join(tmpdir(), 'countersign-journey-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** As in a shell in `folder`, with the state folder that `npm start` names. */
+/** Runs the command line in `folder`, with the state folder of the running stack. */
 const run = (...args: readonly string[]): Promise<Ran> =>
   countersign(args, { cwd: folder, env: { COUNTERSIGN_STATE: sharedState() } })
 const as = (key: string, ...args: readonly string[]): Promise<Ran> =>
   countersign(args, { cwd: folder, env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: key } })
-/** The answer in JSON of a command that is to succeed. */
-async function told(ran: Promise<Ran>): Promise<Record<string, unknown>> {
+/** The JSON output of a command that must succeed. */
+async function jsonOf(ran: Promise<Ran>): Promise<Record<string, unknown>> {
   const { code, out, err } = await ran
   expect({ code, err }).toEqual({ code: 0, err: '' })
   return JSON.parse(out)
@@ -27,7 +27,7 @@ async function told(ran: Promise<Ran>): Promise<Record<string, unknown>> {
 const idIn = (text: string, kind: 'call' | 'apr'): string =>
   new RegExp(`${kind}_[0-9A-Z]{26}_\\d+`).exec(text)?.[0] ?? ''
 
-/** Fetches the evidence of a call and verifies it, with nothing but files. */
+/** Fetches the evidence of a call and verifies it offline. */
 async function verified(call: string): Promise<Ran> {
   expect(await run('attestation', call, '-o', `${call}.json`)).toMatchObject({ code: 0 })
   writeFileSync(join(folder, 'keys.json'), (await run('keys')).out)
@@ -35,7 +35,7 @@ async function verified(call: string): Promise<Ran> {
 }
 
 describe('a first call', () => {
-  test('that policy allows runs, and verifies', async () => {
+  test('a call that policy allows runs, and its attestation verifies', async () => {
     const ran = await run('call', 'text.stats', '--args', '{"text":"who signs, answers\\n"}')
     expect(ran).toMatchObject({ code: 0, err: '' })
     expect(ran.out).toMatch(/^succeeded {2}text\.stats/)
@@ -44,7 +44,7 @@ describe('a first call', () => {
     expect(proof).toMatchObject({ code: 0, err: '', out: expect.stringMatching(/^verified$/m) })
   })
 
-  test('is asked of a human where policy says so: what is shown is what runs', async () => {
+  test('a call that needs an approval runs exactly as the approval showed it', async () => {
     const asked = await run(
       'call',
       'process.run',
@@ -73,7 +73,7 @@ describe('a first call', () => {
     })
   })
 
-  test('that a human denies does not run, and that verifies too', async () => {
+  test('a call that an operator denies does not run, and its attestation verifies', async () => {
     const asked = await run('call', 'process.run', '--args', '{"command":"id"}')
     expect(await run('approvals', 'deny', idIn(asked.out, 'apr'), '--reason', 'not today')).toMatchObject({
       code: 0,
@@ -84,7 +84,7 @@ describe('a first call', () => {
     expect((await verified(idIn(asked.out, 'call'))).out).toMatch(/ran +nothing$/m)
   })
 
-  test('that policy forbids is denied with its reason, told beforehand by a dry run, and verifies', async () => {
+  test('a call that policy forbids is denied with its reason, as `policy explain` predicted, and its attestation verifies', async () => {
     const dry = await run(
       'policy',
       'explain',
@@ -104,13 +104,13 @@ describe('a first call', () => {
     expect(await verified(idIn(ran.out, 'call'))).toMatchObject({ code: 0 })
   })
 
-  test('with arguments that do not fit is refused, by field', async () => {
+  test('a call with invalid arguments is refused, and the error names the field', async () => {
     const ran = await run('call', 'text.stats', '--args', '{"text":7}')
     expect(ran).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/text/) })
     expect((await run('call', 'no.such.tool')).code).toBe(1)
   })
 
-  test('waiting can be cancelled', async () => {
+  test('a call that waits for an approval can be cancelled', async () => {
     const asked = await run('call', 'process.run', '--args', '{"command":"id"}')
     expect(await run('calls', 'cancel', idIn(asked.out, 'call'))).toMatchObject({
       code: 0,
@@ -121,16 +121,16 @@ describe('a first call', () => {
 })
 
 describe('the journal of a run', () => {
-  test('is fetched whole and verifies against the head that the run tells', async () => {
+  test('the journal of a run is fetched whole and verifies against the head that `runs show` prints', async () => {
     const first = idIn((await run('call', 'text.stats', '--args', '{"text":"1"}')).out, 'call')
     const id = `run_${first.split('_')[1]}`
     expect(await run('call', 'text.stats', '--args', '{"text":"2"}', '--run', id)).toMatchObject({
       code: 0,
       out: expect.stringContaining(first.replace(/_1$/, '_2')),
     })
-    const { journal } = await told(run('runs', 'show', id, '--json'))
+    const { journal } = await jsonOf(run('runs', 'show', id, '--json'))
     expect(await run('runs', 'journal', id, '-o', 'journal.json')).toMatchObject({ code: 0 })
-    const { head } = journal as { head: string } // as the wire's schema has it
+    const { head } = journal as { head: string } // the wire schema guarantees it
     expect(await run('verify', '--journal', 'journal.json', '--head', head)).toMatchObject({
       code: 0,
       out: expect.stringMatching(/^verified$/m),
@@ -148,16 +148,16 @@ describe('the journal of a run', () => {
 })
 
 describe('an operator', () => {
-  test('makes an agent, gives it a new key, and revokes it: each at once', async () => {
-    const { key } = await told(run('agents', 'put', 'reporter', '--tools', 'text.stats', '--json'))
+  test('an operator creates an agent, rotates its key and revokes it; each takes effect immediately', async () => {
+    const { key } = await jsonOf(run('agents', 'put', 'reporter', '--tools', 'text.stats', '--json'))
     expect(key).toMatch(/^cs_agent_default_/)
     const [old, call] = [String(key), ['call', 'text.stats', '--args', '{"text":"x"}']]
     expect(await as(old, ...call)).toMatchObject({ code: 0 })
     expect(await as(old, 'call', 'process.run', '--args', '{"command":"id"}')).toMatchObject({ code: 1 })
     expect(
-      (await told(run('agents', 'put', 'reporter', '--tools', 'text.stats,http.fetch', '--json')))['key'],
+      (await jsonOf(run('agents', 'put', 'reporter', '--tools', 'text.stats,http.fetch', '--json')))['key'],
     ).toBeUndefined()
-    const { key: fresh } = await told(run('agents', 'rotate', 'reporter', '--json'))
+    const { key: fresh } = await jsonOf(run('agents', 'rotate', 'reporter', '--json'))
     expect(await as(old, ...call)).toMatchObject({ code: 1, err: expect.stringContaining('key') })
     expect(await as(String(fresh), ...call)).toMatchObject({ code: 0 })
     expect((await run('agents', 'list')).out).toMatch(/^reporter +text\.stats,http\.fetch/m)
@@ -168,8 +168,8 @@ describe('an operator', () => {
     expect(await as(String(fresh), ...call)).toMatchObject({ code: 1 })
   })
 
-  test('makes an approver, whose key approves and does not administer', async () => {
-    const { key } = await told(run('operators', 'put', 'ann', '--roles', 'approver', '--json'))
+  test('an operator creates an approver, whose key can list approvals and not administer', async () => {
+    const { key } = await jsonOf(run('operators', 'put', 'ann', '--roles', 'approver', '--json'))
     expect(await as(String(key), 'approvals', 'list')).toMatchObject({ code: 0 })
     expect(await as(String(key), 'agents', 'revoke', 'dev')).toMatchObject({
       code: 1,
@@ -180,14 +180,14 @@ describe('an operator', () => {
     expect(await as(String(key), 'approvals', 'list')).toMatchObject({ code: 1 })
   })
 
-  test('takes a tool, changes it and puts it back as a new version', async () => {
-    const tool = await told(run('tools', 'show', 'text.stats', '--json'))
+  test('an operator prints a tool, changes it and puts it back as a new version', async () => {
+    const tool = await jsonOf(run('tools', 'show', 'text.stats', '--json'))
     const { name: _name, version: _version, digest: _digest, ...spec } = tool
     writeFileSync(join(folder, 'text.again.json'), JSON.stringify(spec))
-    const put = await told(run('tools', 'put', 'text.again.json', '--json'))
+    const put = await jsonOf(run('tools', 'put', 'text.again.json', '--json'))
     expect(put).toMatchObject({ name: 'text.again', version: 1 })
     writeFileSync(join(folder, 'changed.json'), JSON.stringify({ ...put, description: 'Counts, again.' }))
-    expect(await told(run('tools', 'put', 'changed.json', '--json'))).toMatchObject({
+    expect(await jsonOf(run('tools', 'put', 'changed.json', '--json'))).toMatchObject({
       name: 'text.again',
       version: 2,
     })
@@ -196,7 +196,7 @@ describe('an operator', () => {
     expect(await run('tools', 'show', 'text.again')).toMatchObject({ code: 1 })
   })
 
-  test('makes an enrolment token, alone on its line, and sees the workers', async () => {
+  test('an operator prints an enrolment token alone on its line, and lists workers and ended calls', async () => {
     expect((await run('workers', 'enrol')).out).toMatch(/^cs_enrol_default_\S+\n$/)
     expect((await run('workers', 'list')).out).toContain(sharedStack().worker_id)
     expect((await run('calls', 'list', '--last', '1')).out.trimEnd().split('\n')).toHaveLength(2)

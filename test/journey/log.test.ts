@@ -1,5 +1,5 @@
-// Promise: the end of every call is in the tenant's log, and anybody can check that with the edge's public key alone: the signed head, the
-// proof that an end is under it, and that the log only ever grew.
+// Promise: the end of every call is in the tenant's log, and anybody can check that with the edge's
+// public key alone: the signed head, the proof that an end is included, and that the log only grew.
 
 import { expect, test } from 'vitest'
 import { verifyCheckpoint } from '../../shared/evidence/checkpoint.ts'
@@ -20,7 +20,7 @@ const agent = client(url, bearer(agent_key))
 const anyone = client(url)
 const WITHIN_MS = 15_000
 
-/** What the answer holds, or the end of the test with what the edge said. */
+/** The value of a successful answer; throws the edge's error otherwise. */
 async function value<T>(asked: Promise<{ ok: true; value: T } | { ok: false; error: unknown }>): Promise<T> {
   const answer = await asked
   if (!answer.ok) throw new Error(JSON.stringify(answer.error))
@@ -36,7 +36,7 @@ async function entries(): Promise<string[]> {
   }
 }
 
-/** The head, believed for its signature only. */
+/** The log's head, verified by its signature. */
 async function head(): Promise<{ readonly size: number; readonly root: string }> {
   const { origin, note } = await value(anyone('logCheckpoint', {}))
   const edge = keys.keys.find(({ role }) => role === 'edge')
@@ -45,7 +45,7 @@ async function head(): Promise<{ readonly size: number; readonly root: string }>
   return read.value
 }
 
-/** Ends a call, and finds where in the log its end is. */
+/** Runs a call and waits until its end is in the log; returns its index and leaf. */
 async function logged(
   tool: string,
   args: Record<string, unknown>,
@@ -72,15 +72,17 @@ function tree(hashes: readonly string[]): Read {
   return read
 }
 
-test('an end that succeeded and one that was denied are under the signed head, and the log that they are in only grew', async () => {
+test('the ends of a succeeded and of a denied call are included under the signed head, and the log only grew', async () => {
   const before = await head()
   const ends = [await logged('text.stats', { text: 'x' }), await logged('process.run', { command: 'sudo' })]
   const after = await head()
   expect(after.size).toBeGreaterThanOrEqual(before.size + 2)
 
   for (const { index, leaf } of ends) {
-    const { proof, leaf: told } = await value(anyone('logProof', { query: { index, size: after.size } }))
-    expect(told).toBe(leaf)
+    const { proof, leaf: provenLeaf } = await value(
+      anyone('logProof', { query: { index, size: after.size } }),
+    )
+    expect(provenLeaf).toBe(leaf)
     expect(verifyInclusion({ leaf, index, size: after.size, root: after.root, proof })).toBe(true)
     expect(
       verifyInclusion({ leaf, index: (index + 1) % after.size, size: after.size, root: after.root, proof }),
@@ -96,7 +98,7 @@ test('an end that succeeded and one that was denied are under the signed head, a
   ).toBe(true)
 })
 
-test('what is not in the log has no proof', async () => {
+test('an index outside the log, or a size beyond it, has no proof', async () => {
   const { size } = await head()
   for (const query of [
     { index: size, size },

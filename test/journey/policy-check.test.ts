@@ -1,5 +1,6 @@
-// Promise: an operator, or a build, checks a folder of policies from a terminal: mistakes by file, line and column, failed cases with
-// what was expected and what came, and an exit code that stops what should not go on.
+// Promise: an operator, or a build, checks a folder of policies from a terminal: mistakes are shown
+// with file, line and column, failed cases with the expected and the actual decision, and the exit
+// code tells them apart from success.
 
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -24,7 +25,7 @@ const write = (path: string, text: string): void => {
   writeFileSync(join(folder, path), text)
 }
 
-/** The defaults, and a rule over the amounts of the tool. */
+/** Writes the default policies and a rule about the tool's amounts into `dir`. */
 const withRule = (dir: string, when: string): void => {
   cpSync(join(ROOT, 'policies/defaults'), join(folder, dir), { recursive: true })
   write(
@@ -58,18 +59,18 @@ const wrong = {
   expect: { effect: 'allow', policies: ['open'] },
 }
 
-test('policies that could be put pass', async () => {
+test('valid policies pass `policy lint`', async () => {
   withRule('good', ASKED)
   expect(await policy(['lint', 'good'])).toMatchObject({
     code: 0,
     err: '',
-    out: 'these policies can be put\n',
+    out: 'these policies can be put in force\n',
   })
   const ran = await policy(['lint', 'good', '--json'])
   expect([ran.code, JSON.parse(ran.out)]).toEqual([0, { refusal: null, findings: [], results: [] }])
 })
 
-test('a mistake is found by the path, line and column of its file, with what was probably meant', async () => {
+test('`policy lint` shows a mistake with path, line and column, and suggests what was probably meant', async () => {
   withRule('bad', 'context.args.amuont > 100')
   const ran = await policy(['lint', 'bad'])
   expect(ran).toMatchObject({ code: 1, err: '' })
@@ -83,12 +84,12 @@ test('a mistake is found by the path, line and column of its file, with what was
   })
 })
 
-test('what can’t be meant is said, and stops nothing', async () => {
+test('a rule that can’t be meant so gets a warning, and the policies can still be put', async () => {
   withRule('odd', 'context.args.amount > 100 && context.args.amount > 100 && false')
   const ran = await policy(['lint', 'odd'])
   expect(ran).toMatchObject({ code: 0, err: '' })
   expect(ran.out).toMatch(
-    /^odd\/refunds\.cedar:1:\d+: warning: .*\nthese policies can be put; warnings: 1\n$/,
+    /^odd\/refunds\.cedar:1:\d+: warning: .*\nthese policies can be put in force; warnings: 1\n$/,
   )
   withRule('nobody', 'context.approval.quorum.contains("two of nobody")')
   const put = await policy(['put', 'nobody', '--no-activate'])
@@ -98,17 +99,17 @@ test('what can’t be meant is said, and stops nothing', async () => {
   )
 })
 
-test('a set that locks everybody out is found though it could be stored', async () => {
+test('a set that locks everybody out fails `policy lint`, although it can be stored', async () => {
   write('shut/all.cedar', '@id("all") @reason("all") permit (principal is Agent, action, resource);')
   expect(await policy(['lint', 'shut'])).toMatchObject({
     code: 1,
     out: expect.stringMatching(
-      /^policies: error: .*policy\.activate(.|\n)*these policies can be stored, not put in force\n$/,
+      /^policies: error: .*policy\.activate(.|\n)*these policies can be stored but not put in force\n$/,
     ),
   })
 })
 
-test('with no edge to ask, it says what to do', async () => {
+test('without an edge, `policy lint` says how to start or configure one', async () => {
   const nowhere = { COUNTERSIGN_URL: `http://127.0.0.1:${await freePort()}`, COUNTERSIGN_KEY: desk.rootKey }
   expect(await policy(['lint', 'good'], nowhere)).toMatchObject({
     code: 1,
@@ -122,7 +123,7 @@ test('with no edge to ask, it says what to do', async () => {
   })
 })
 
-test('cases beside the policies are decided, and counted', async () => {
+test('`policy test` decides the cases beside the policies, counts them and stores nothing', async () => {
   withRule('tested', ASKED)
   write('tested/cases/refunds.json', JSON.stringify(CASES))
   expect(await policy(['test', 'tested'])).toMatchObject({
@@ -139,7 +140,7 @@ test('cases beside the policies are decided, and counted', async () => {
   expect(granted(await desk.root('listPolicyVersions', {}))).toEqual(before)
 })
 
-test('a case that comes out otherwise is shown with what was expected and what came', async () => {
+test('a failed case is shown with the expected and the actual decision', async () => {
   write('cases/refunds.json', JSON.stringify({ ...CASES, cases: [...CASES.cases, wrong] }))
   const ran = await policy(['test', 'tested', 'cases'])
   expect(ran).toMatchObject({ code: 1, err: '' })
@@ -160,7 +161,7 @@ test('a case that comes out otherwise is shown with what was expected and what c
   })
 })
 
-test('a file of cases brings the policies that it names', async () => {
+test('a file of cases can add policy files to single cases', async () => {
   write(
     'beside/strict.cedar',
     `@id("never")\nforbid (principal, action == Action::"tool.execute/${tool}", resource);`,
@@ -181,7 +182,7 @@ test('a file of cases brings the policies that it names', async () => {
   })
 })
 
-test('what lies there as if it were of the set is named', async () => {
+test('`policy lint` warns about files that are not part of the set', async () => {
   withRule('deep', ASKED)
   write('deep/more/rules.cedar', 'permit (principal, action, resource);')
   write('deep/cases/set.cedar', 'permit (principal, action, resource);')
@@ -189,38 +190,38 @@ test('what lies there as if it were of the set is named', async () => {
   const ran = await policy(['lint', 'deep'])
   expect([ran.code, ran.out]).toEqual([
     0,
-    'warning: deep/more: the .cedar files in this folder are not of the set\nwarning: deep/empty.cedar: the file is empty\nthese policies can be put; warnings: 2\n',
+    'warning: deep/more: the .cedar files in this folder are ignored; move them to deep\nwarning: deep/empty.cedar: the file is empty\nthese policies can be put in force; warnings: 2\n',
   ])
   write('named/My Rules.cedar', '')
   expect(await policy(['lint', 'named'])).toMatchObject({
     code: 2,
-    err: expect.stringContaining('small letters, digits'),
+    err: expect.stringContaining('lower-case letters, digits'),
   })
 })
 
-test('where the policies are refused no case is decided, and it says why', async () => {
+test('if the policies are refused, no case is run and the mistakes are shown', async () => {
   const ran = await policy(['test', 'bad', 'cases'])
   expect(ran).toMatchObject({
     code: 1,
     err: '',
-    out: expect.stringMatching(/^cases\/refunds\.json {2}not decided\nbad\/refunds\.cedar:4:\d+: error: /),
+    out: expect.stringMatching(/^cases\/refunds\.json {2}not run\nbad\/refunds\.cedar:4:\d+: error: /),
   })
 })
 
 test.each([
-  [['test', 'tested', 'nowhere'], /no cases in `nowhere`/],
-  [['test', 'good'], /no cases in `good\/cases`/],
-  [['test', 'tested', 'good'], /no cases in `good`/],
+  [['test', 'tested', 'nowhere'], /no test cases: `nowhere` does not exist/],
+  [['test', 'good'], /no test cases: `good\/cases` does not exist/],
+  [['test', 'tested', 'good'], /no test cases: `good` contains no \.json/],
   [['test', 'tested', 'tested/refunds.cedar'], /is not strict JSON/],
-  [['lint', 'cases'], /holds no .cedar file/],
+  [['lint', 'cases'], /contains no .cedar file/],
   [['lint'], /DIR/],
-] as const)('what can’t be read says why: policy %j', async (args, why) => {
+] as const)('unreadable policies or cases are a usage error that says why: %j', async (args, why) => {
   const ran = await policy(args)
   expect(ran.code).toBe(2)
   expect(ran.err).toMatch(why)
 })
 
-test('a case that says more than a case can is refused by its place', async () => {
+test('a case with an unknown field is refused with its place', async () => {
   write('odd.json', JSON.stringify({ ...CASES, cases: [{ ...wrong, expects: {} }] }))
   expect(await policy(['test', 'tested', 'odd.json'])).toMatchObject({
     code: 2,

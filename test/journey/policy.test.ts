@@ -1,5 +1,6 @@
-// Promise: an operator changes policy from a folder of files, sees what a change does before and after it is in force, takes it back with
-// one command, and never overwrites a colleague's.
+// Promise: an operator changes policy from a folder of files, sees what a change does before and
+// after it is in force, rolls it back with one command, and never overwrites the change of a
+// colleague.
 
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,13 +16,13 @@ const folder = mkdtempSync(join(tmpdir(), 'countersign-policy-'))
 const env = { COUNTERSIGN_STATE: sharedState() }
 const policy = (...args: readonly string[]): Promise<Ran> =>
   countersign(['policy', ...args], { cwd: folder, env })
-type Told = { version: number; active: boolean; note: string; policies: Record<string, string> }
-async function told<T = Told>(ran: Promise<Ran>): Promise<T> {
+type PolicyVersion = { version: number; active: boolean; note: string; policies: Record<string, string> }
+async function jsonOf<T = PolicyVersion>(ran: Promise<Ran>): Promise<T> {
   const { code, out, err } = await ran
   expect({ code, err }).toEqual({ code: 0, err: '' })
-  return JSON.parse(out) as T // as the wire's schema has it
+  return JSON.parse(out) as T // the wire schema guarantees it
 }
-const inForce = async () => (await told(policy('show', '--json'))).version
+const inForce = async () => (await jsonOf(policy('show', '--json'))).version
 
 const before = await inForce()
 afterAll(async () => {
@@ -33,9 +34,9 @@ const quiet = (session: string) =>
   `@id("quiet")\n@reason("a quiet day")\nforbid (\n  principal,\n  action in Action::"tool.execute",\n  resource\n)\nwhen { context.session_id == "${session}" };\n`
 const write = (text: string) => writeFileSync(join(folder, 'mine', 'quiet.cedar'), text)
 
-test('a set is stored and compared first, then put in force, and rolled back', async () => {
+test('a policy set is stored, compared, put in force and rolled back', async () => {
   write(quiet('sunday'))
-  const stored = await told(policy('put', 'mine', '--no-activate', '--note', 'sundays', '--json'))
+  const stored = await jsonOf(policy('put', 'mine', '--no-activate', '--note', 'sundays', '--json'))
   expect(stored).toMatchObject({ active: false, note: 'sundays' })
   expect(await inForce()).toBe(before)
   const version = String(stored.version)
@@ -48,41 +49,41 @@ test('a set is stored and compared first, then put in force, and rolled back', a
   expect(difference.out).toMatch(new RegExp(`: countersign policy ${next}\n$`))
 
   expect((await policy(...next.split(' '))).out).toMatch(
-    new RegExp(`^version ${version} {2}in force, in place of version ${before}\n(.*\n)* {2}note +sundays\n$`),
+    new RegExp(`^version ${version} {2}in force, replacing version ${before}\n(.*\n)* {2}note +sundays\n$`),
   )
   expect((await policy('list')).out).toMatch(
     new RegExp(`^${version} +in force +root +\\S+ +\\S+ by root +sundays$`, 'm'),
   )
   expect((await policy('show', '--only', 'quiet')).out).toContain('  │ @id("quiet")\n')
   expect((await policy('rollback')).out).toMatch(
-    new RegExp(`^version ${before} {2}in force, in place of version ${version}\n`),
+    new RegExp(`^version ${before} {2}in force, replacing version ${version}\n`),
   )
   expect((await policy('rollback')).out).toMatch(
-    new RegExp(`^version ${version} {2}in force, in place of version ${before}\n`),
+    new RegExp(`^version ${version} {2}in force, replacing version ${before}\n`),
   )
   expect((await policy('show', version)).out.match(/put in force/g)).toHaveLength(2)
 })
 
-test('of a changed policy the changed lines are shown, with those around them', async () => {
+test('`policy diff` shows the changed lines of a policy with lines of context', async () => {
   write(quiet('monday'))
-  const { version } = await told(policy('put', 'mine', '--json'))
+  const { version } = await jsonOf(policy('put', 'mine', '--json'))
   const { out } = await policy('diff', String(version), '--against', String(version - 1))
   expect(out).toBe(
     `version ${version} against ${version - 1}: 1 changed\n\nquiet  changed  in quiet\n   ⋮\n     action in Action::"tool.execute",\n     resource\n   )\n - when { context.session_id == "sunday" };\n + when { context.session_id == "monday" };\n`,
   )
   expect((await policy('diff', String(version))).out).toBe(
-    `version ${version} against ${version}: nothing that decides differs\n`,
+    `version ${version} against ${version}: no policy differs\n`,
   )
-  const { changes } = await told<{ changes: unknown[] }>(
+  const { changes } = await jsonOf<{ changes: unknown[] }>(
     policy('diff', String(version), '--against', String(version - 1), '--json'),
   )
   expect(changes).toEqual([expect.objectContaining({ policy: 'quiet', change: 'changed' })])
 })
 
-test('what a colleague did in between is not overwritten, and is named', async () => {
+test('a change by a colleague in the meantime is not overwritten, and the error names it', async () => {
   const seen = await inForce()
   write(quiet('tuesday'))
-  const colleague = await told(policy('put', 'mine', '--json'))
+  const colleague = await jsonOf(policy('put', 'mine', '--json'))
   write(quiet('wednesday'))
   for (const args of [['put', 'mine'], ['activate', String(before)], ['rollback']]) {
     const refused = await policy(...args, '--expect', String(seen))
@@ -98,20 +99,20 @@ test('what a colleague did in between is not overwritten, and is named', async (
   }
   expect(await inForce()).toBe(colleague.version)
   expect((await policy('activate', String(before), '--expect', String(seen))).err).toContain(
-    `in force is ${colleague.version}`,
+    `is not in force, version ${colleague.version} is`,
   )
   expect(await policy('put', 'mine', '--expect', String(colleague.version))).toMatchObject({ code: 0 })
   const again = await policy('put', 'mine', '--expect', String(seen))
-  expect(again).toMatchObject({ code: 0, out: expect.stringContaining('in force, as it was already\n') })
+  expect(again).toMatchObject({ code: 0, out: expect.stringContaining('in force, as before\n') })
 })
 
-test('a note is kept, or said not to be', async () => {
+test('a note is stored with the version, or a warning says that it is not', async () => {
   write(quiet('thursday'))
-  const stored = await told(policy('put', 'mine', '--no-activate', '--json'))
-  const noted = await told(policy('put', 'mine', '--no-activate', '--note', 'thursdays', '--json'))
+  const stored = await jsonOf(policy('put', 'mine', '--no-activate', '--json'))
+  const noted = await jsonOf(policy('put', 'mine', '--no-activate', '--note', 'thursdays', '--json'))
   expect(noted).toEqual({ ...stored, note: 'thursdays' })
-  expect((await told(policy('put', 'mine', '--no-activate', '--json'))).note).toBe('thursdays')
-  expect((await told(policy('put', 'mine', '--note', 'Thursdays', '--json'))).note).toBe('Thursdays')
+  expect((await jsonOf(policy('put', 'mine', '--no-activate', '--json'))).note).toBe('thursdays')
+  expect((await jsonOf(policy('put', 'mine', '--note', 'Thursdays', '--json'))).note).toBe('Thursdays')
   const { code, out } = await policy('put', 'mine', '--note', 'fridays')
   expect([code, out]).toEqual([
     0,
@@ -121,7 +122,7 @@ test('a note is kept, or said not to be', async () => {
   ])
 })
 
-test('a set that is wrong is refused by file, line and column, and nothing changes', async () => {
+test('an invalid policy set is refused with file, line and column, and nothing changes', async () => {
   const present = await inForce()
   write('\npermit (principal, action resource);')
   expect(await policy('put', 'mine')).toMatchObject({
@@ -138,17 +139,17 @@ test.each([
   [['diff', '1', '--against', 'x'], /against/],
   [['put', 'mine', '--expect', 'latest'], /--expect 7/],
   [['put', 'nowhere'], /can't be read/],
-  [['put', '.'], /holds no .cedar file/],
-  [['show', '--only', 'nothing'], /there is no policy text `nothing`/],
+  [['put', '.'], /contains no .cedar file/],
+  [['show', '--only', 'nothing'], /this version has no policy text `nothing`/],
   [['show', '999999'], /no version 999999/],
-] as const)('what can’t be done says why: policy %j', async (args, why) => {
+] as const)('a failing `policy` command says why: %j', async (args, why) => {
   const ran = await policy(...args)
   expect(ran.code).toBeGreaterThan(0)
   expect(ran.err).toMatch(why)
 })
 
-test('the floor is shown with what is in force', async () => {
-  const { floor } = await told<{ floor: Record<string, string> }>(policy('show', '--json'))
+test('`policy show` shows the floor with the version in force', async () => {
+  const { floor } = await jsonOf<{ floor: Record<string, string> }>(policy('show', '--json'))
   for (const name of Object.keys(floor))
     expect((await policy('show', '--only', name)).out).toContain('forbid (')
 })

@@ -1,5 +1,6 @@
-// Promise: what `skill new` says comes next can be typed as it stands, in the place where it was said, whatever the new folder holds; no
-// registry of packages is asked for `countersign`, for whoever has that name there would run code on authors' machines.
+// Promise: the next commands that `skill new` prints work as printed, in the same folder, whatever
+// the new folder contains. They never fetch `countersign` from a package registry, where the owner
+// of that name could run code on authors' machines.
 
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -15,14 +16,14 @@ import { sharedStack, sharedState } from '../support/stack/stack.ts'
 sharedStack() // this file works on it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-begun-'))
 
-/** What this repository is to `npx`: a package whose bin is the command line. */
+/** This repository as `npx` sees it: a package whose bin is the command line. */
 const { name, bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 const here = join(folder, 'here')
 mkdirSync(here)
 writeFileSync(join(here, 'package.json'), JSON.stringify({ name, bin }))
 for (const part of ['cli', 'node_modules']) symlinkSync(join(ROOT, part), join(here, part))
 
-/** A registry of packages that has AssemblyScript alone, and that one begins the one that lies here. */
+/** A package registry that has only AssemblyScript, as a stub that runs the one installed here. */
 const asked: string[] = []
 const version = '0.28.20'
 const asc = join(folder, 'asc')
@@ -77,23 +78,26 @@ afterAll(() => {
 test.each([
   ['assemblyscript', ''],
   ['ts', '{"private":true,"type":"module"}'],
-])('of a skill in %s', async (template, packageJson) => {
-  const id = `begun-${template}`
-  const env = { COUNTERSIGN_STATE: sharedState(), XDG_CONFIG_HOME: join(folder, id) }
-  const begun = await countersign(['skill', 'new', id, '--template', template], { cwd: here, env })
-  const [, next = ''] = /^next: (.*)$/m.exec(begun.out) ?? []
-  if (packageJson !== '') writeFileSync(join(here, id, 'package.json'), packageJson) // its author has one by and by
-  asked.length = 0
-  const npm = {
-    npm_config_registry: address(),
-    npm_config_cache: join(folder, 'cache'),
-    npm_config_fetch_retries: '0',
-  }
-  const done = await ran('bash', ['-c', next], here, { ...env, ...npm })
-  expect(done, `${next}\n${done.out}`).toMatchObject({
-    code: 0,
-    out: expect.stringMatching(/^2 passed$[\s\S]*^skill begun-\w+ 1\.0\.0$/m),
-  })
-  expect(asked.filter((url) => url.includes('countersign'))).toEqual([])
-  if (template === 'assemblyscript') expect(asked).toContain('/asc.tar') // what it needs was fetched by what was printed
-})
+])(
+  'the commands that `skill new --template %s` prints test and build the skill without fetching `countersign`',
+  async (template, packageJson) => {
+    const id = `begun-${template}`
+    const env = { COUNTERSIGN_STATE: sharedState(), XDG_CONFIG_HOME: join(folder, id) }
+    const begun = await countersign(['skill', 'new', id, '--template', template], { cwd: here, env })
+    const [, next = ''] = /^next: (.*)$/m.exec(begun.out) ?? []
+    if (packageJson !== '') writeFileSync(join(here, id, 'package.json'), packageJson) // as authors add one sooner or later
+    asked.length = 0
+    const npm = {
+      npm_config_registry: address(),
+      npm_config_cache: join(folder, 'cache'),
+      npm_config_fetch_retries: '0',
+    }
+    const done = await ran('bash', ['-c', next], here, { ...env, ...npm })
+    expect(done, `${next}\n${done.out}`).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^2 passed$[\s\S]*^skill begun-\w+ 1\.0\.0$/m),
+    })
+    expect(asked.filter((url) => url.includes('countersign'))).toEqual([])
+    if (template === 'assemblyscript') expect(asked).toContain('/asc.tar') // the printed commands fetched the compiler
+  },
+)

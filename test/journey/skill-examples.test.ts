@@ -1,5 +1,5 @@
-// Promise: the examples under skills/ build, hold against their own types and tests, and run as their authors say: one computes, one reads a
-// host that its manifest names, one is compiled from AssemblyScript.
+// Promise: the examples in skills/ build, pass their type checks and tests, and run as described:
+// one computes, one reads from a host that its manifest names, one is compiled from AssemblyScript.
 
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -33,30 +33,30 @@ beforeAll(async () => {
   await done(run('skill', 'publishers', 'put', 'examples', x))
 })
 
-test('there are three', () => {
+test('there are three example skills', () => {
   expect(EXAMPLES.sort()).toEqual(['http-get', 'json-query', 'redact'])
 })
 
 describe.each(EXAMPLES)('%s', (name) => {
-  test('comes out of its tests as expected', async () => {
+  test(`the example skill ${name} passes its tests`, async () => {
     expect(await done(run('skill', 'test', name))).toMatch(/^\d+ passed$/m)
   })
 
-  test('is published without a warning, but for what it says it needs', async () => {
+  test(`the example skill ${name} is published without a warning`, async () => {
     await done(run('skill', 'build', name))
     const { warnings } = JSON.parse(await done(run('skill', 'publish', name, '--json')))
     expect(warnings).toEqual([])
   })
 })
 
-test('those in TypeScript hold against their own types', () => {
+test('the example skills in TypeScript pass their type checks', () => {
   for (const name of ['json-query', 'http-get']) {
     const argv = [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(ROOT, 'skills', name)]
     expect(spawnSync(process.execPath, argv, { encoding: 'utf8' })).toMatchObject({ status: 0, stdout: '' })
   }
 })
 
-test('the one in AssemblyScript has the bindings of the template', () => {
+test('the example skill in AssemblyScript has the bindings of the template', () => {
   for (const file of ['index.ts', 'skill.ts', 'json.ts']) {
     const [ours, theirs] = ['skills/redact/assembly', 'cli/skills/templates/assemblyscript/assembly'].map(
       (path) => readFileSync(join(ROOT, path, file), 'utf8'),
@@ -65,7 +65,7 @@ test('the one in AssemblyScript has the bindings of the template', () => {
   }
 })
 
-test('an agent calls them', async () => {
+test('an agent calls the example skills and gets their results', async () => {
   const other = await desk.operator(['admin'])
   const asOther = (...args: readonly string[]) =>
     countersign(args, { cwd: folder, env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: other.key } })

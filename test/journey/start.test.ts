@@ -1,5 +1,6 @@
-// Promise: `npm start` is all it takes. It says how to make a first call, that line works as printed, each call is shown, everything
-// stops on Ctrl-C without a trace, and a second start has all that the first one left.
+// Promise: `npm start` is all it takes. It prints a command for a first call that works as printed,
+// shows each call, stops everything on Ctrl-C without a trace, and a second start has all state of
+// the first.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
@@ -20,7 +21,7 @@ type Started = {
   readonly ended: Promise<number | string>
 }
 
-/** `npm start` as a person would, its output caught. */
+/** Runs `npm start` as a person would, and captures its output. */
 function start(env: Record<string, string>): Started {
   const npm = spawn('npm', ['start'], {
     cwd: ROOT,
@@ -43,18 +44,18 @@ function start(env: Record<string, string>): Started {
 const has = ({ text }: Started, what: string | RegExp, timeout = 60_000) =>
   expect.poll(text, { timeout, interval: 50 }).toMatch(what)
 
-/** Every process that has our state folder on its command line or in its environment, zombies aside. */
+/** Every process with our state folder in its command line or environment, except zombies. */
 const processes = (): string[] =>
   globSync('/proc/[0-9]*').filter((path) => {
     try {
-      const told = readFileSync(join(path, 'cmdline'), 'utf8') + readFileSync(join(path, 'environ'), 'utf8')
-      return path !== `/proc/${process.pid}` && told.includes(state)
+      const text = readFileSync(join(path, 'cmdline'), 'utf8') + readFileSync(join(path, 'environ'), 'utf8')
+      return path !== `/proc/${process.pid}` && text.includes(state)
     } catch {
-      return false // gone, or the kernel's
+      return false // it has ended, or is a kernel thread
     }
   })
 
-test('the printed line works as printed, its call is shown, Ctrl-C leaves nothing, a second start has it all', async () => {
+test('the command that `npm start` prints works, its call is shown, Ctrl-C leaves nothing, and a second start has all state', async () => {
   const COUNTERSIGN_PORT = String(await freePort())
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
   const first = start({ COUNTERSIGN_PORT })
@@ -103,7 +104,7 @@ test('the printed line works as printed, its call is shown, Ctrl-C leaves nothin
   await expect.poll(processes, { timeout: 15_000 }).toEqual([])
 })
 
-test('a taken port, and one that is none, are told in a sentence', async () => {
+test('`npm start` explains a port that is in use and one that is invalid', async () => {
   const thief = createServer()
   onTestFinished(() => void thief.close())
   const port = await new Promise<number>((settle) =>
@@ -112,7 +113,7 @@ test('a taken port, and one that is none, are told in a sentence', async () => {
   const taken = start({ COUNTERSIGN_PORT: String(port) })
   expect(await taken.ended).not.toBe(0)
   expect(taken.text()).toContain(
-    `port ${port} is taken by another process; stop that, or set COUNTERSIGN_PORT to another one`,
+    `port ${port} is in use by another process; stop that process, or set COUNTERSIGN_PORT to another one`,
   )
   const wrong = start({ COUNTERSIGN_PORT: 'http' })
   expect(await wrong.ended).not.toBe(0)

@@ -1,5 +1,5 @@
-// Promise: at the command line the operator of the installation makes a tenant, bounds it, suspends it, resumes it and deletes it; its first
-// operator works with the key that was shown once.
+// Promise: on the command line, the operator of the installation creates, limits, suspends, resumes
+// and deletes a tenant, and its first operator works with the key that was shown once.
 
 import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
@@ -10,7 +10,7 @@ const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE:
 const as = (key: string, ...argv: string[]) =>
   countersign(argv, { env: { COUNTERSIGN_URL: dev.url, COUNTERSIGN_KEY: key } })
 
-test('D18 a tenant is made, bounded, suspended, resumed and deleted at the command line', {
+test('D18 the command line creates, limits, suspends, resumes and deletes a tenant', {
   timeout: 300_000,
 }, async () => {
   const made = await run('tenants', 'create', 'cli-acme', '--operator', 'alice', '--calls', '10', '--json')
@@ -48,7 +48,7 @@ test('D18 a tenant is made, bounded, suspended, resumed and deleted at the comma
     })
 })
 
-test('the keys that are fetched are of the tenant of COUNTERSIGN_KEY, or of the one that is named', {
+test('`keys` fetches the keys of the tenant of COUNTERSIGN_KEY, or of the one given with --tenant', {
   timeout: 120_000,
 }, async () => {
   const { key } = JSON.parse((await run('tenants', 'create', 'cli-keys', '--json')).out)
@@ -59,12 +59,12 @@ test('the keys that are fetched are of the tenant of COUNTERSIGN_KEY, or of the 
   expect(tenantIn(await run('keys'))).toBe('default')
 })
 
-test('a quota that is not written in digits is refused, not read as some number', {
+test('a quota that is not written in digits is refused and not converted to a number', {
   timeout: 120_000,
 }, async () => {
   for (const calls of ['', ' ', '0x10', '1e3', '-1', '1.5']) {
     const ran = await run('tenants', 'quota', 'default', `--calls=${calls}`)
-    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('is to be a whole number in digits') })
+    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('must be a whole number in digits') })
   }
 })
 

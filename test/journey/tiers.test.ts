@@ -1,5 +1,5 @@
-// Promise: what a call of tier C leaves is never run as the worker's user. Calls of a run share a folder in tier C alone; each call of tier B
-// finds a home, a folder for what is temporary and a place to begin that nobody has been in before it.
+// Promise: files that a tier C call leaves are never run as the worker's user. Only tier C calls of
+// a run share a folder; each tier B call gets a new home, temporary folder and working directory.
 
 import { expect, test } from 'vitest'
 import { Desk, granted, refusal, toolSpec } from '../support/fixtures.ts'
@@ -8,7 +8,9 @@ import { sharedStack } from '../support/stack/stack.ts'
 const desk = new Desk('tiers', sharedStack())
 const agent = await desk.agent({ pool: 'default', groups: ['worker-host-access'] })
 
-/** Where Python looks before it runs what it was asked to: in its user's folder, and for each module where it was started. */
+/**
+ * Plants modules where Python looks first: in its user's folder and in the folder where it starts.
+ */
 const PLANT = `
 at=$(python3 -c "import sys; print('.local/lib/python%d.%d/site-packages' % sys.version_info[:2])")
 mkdir -p "$at" && cat > "$at/usercustomize.py" && cp "$at/usercustomize.py" platform.py && ls`
@@ -18,7 +20,7 @@ home = os.environ['HOME']
 print('planted; the worker’s key:', os.path.exists(os.path.join(home, '../../key.json')), os.path.exists(os.path.join(home, '../../../key.json')))
 def python_version(): return 'planted'
 `
-/** Harmless: its operator wrote all of it. */
+/** A harmless program, written by the operator. */
 const ASKS = [
   'python3',
   '-c',
@@ -44,14 +46,16 @@ async function ran(run: string, tool: string, args: Record<string, unknown> = {}
   return { tier: call.plan?.tier, executor: call.attestation?.executor, output: call.result?.output ?? '' }
 }
 
-test('what tier C planted runs in tier C, and tier B finds nothing of it', { timeout: 90_000 }, async () => {
+test('modules that a tier C call planted run in tier C only, and tier B finds nothing of them', {
+  timeout: 90_000,
+}, async () => {
   const run = granted(await agent.client('createRun', { body: {} })).id
   expect((await ran(run, plants, { text: PLANTED })).output).toContain('platform.py')
   const shared = await ran(run, both)
   expect(shared).toMatchObject({
     tier: 'C',
     output: expect.stringContaining('planted; the worker’s key: False False'),
-  }) // it bites there
+  }) // the planted module works there
   const onHost = await ran(run, apart)
   expect(onHost.tier).toBe('B')
   expect(onHost.output).toMatch(/^3\.[0-9.]+ \[\] \[\]\n$/)
@@ -100,7 +104,7 @@ test('D16 agents outside `worker-host-access` can’t use tier B, whatever other
   }
 })
 
-test('a tool of tier B alone can’t ask for the folder of its run, and is told what to say instead', async () => {
+test('a tool of tier B only can’t request the folder of its run, and the error says what to write instead', async () => {
   const body = toolSpec({ executor: { tiers: ['B'] }, egress: none, workspace: 'run' })
   const put = await desk.root('putTool', { params: { name: desk.name() }, body })
   expect(refusal(put)).toBe('400 invalid_request')

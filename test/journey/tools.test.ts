@@ -1,4 +1,5 @@
-// Promise: the tools that come with `npm start` do what their descriptions say, within the bounds that these name.
+// Promise: the tools that come with `npm start` do what their descriptions say, within the limits
+// given there.
 
 import { beforeAll, expect, test } from 'vitest'
 import { bearer, type Client, client } from '../../shared/routes/client.ts'
@@ -13,7 +14,7 @@ beforeAll(() => {
   operator = client(url, bearer(operator_key))
 })
 
-/** The value of an answer that is to be a success. */
+/** The value of a successful answer; throws on a failure. */
 function got<T>(answer: { ok: true; value: T } | { ok: false; error: unknown }): T {
   if (!answer.ok) throw new Error(JSON.stringify(answer.error))
   return answer.value
@@ -21,7 +22,7 @@ function got<T>(answer: { ok: true; value: T } | { ok: false; error: unknown }):
 
 const newRun = async (): Promise<string> => got(await agent('createRun', { body: {} })).id
 
-/** Proposed, approved where a human is asked, and ended. */
+/** Proposes a call, approves it if policy asks, and returns the ended call. */
 async function done(run: string, tool: string, args: Record<string, unknown>) {
   const call = got(await agent('proposeCall', { params: { run }, body: { tool, args } }))
   if (call.approval !== undefined)
@@ -29,13 +30,13 @@ async function done(run: string, tool: string, args: Record<string, unknown>) {
   return got(await agent('readCall', { params: { run, call: call.id }, wait: 20 }))
 }
 
-test('text.stats counts, without asking anybody', async () => {
+test('text.stats counts lines, words and bytes and needs no approval', async () => {
   const call = await done(await newRun(), 'text.stats', { text: 'one two\nthree ✓\n' })
   expect(call).toMatchObject({ state: 'succeeded', decision: { effect: 'allow' } })
   expect(call.result?.output.trim().split(/\s+/)).toEqual(['2', '4', '18'])
 })
 
-test('file.write and process.run share the workspace of a run, and no other run sees it', async () => {
+test('file.write and process.run share the workspace of their run, and no other run sees it', async () => {
   const run = await newRun()
   const written = await done(run, 'file.write', { path: 'note.txt', text: 'kept\n' })
   expect(written).toMatchObject({
@@ -52,7 +53,7 @@ test('file.write and process.run share the workspace of a run, and no other run 
   expect(elsewhere).toMatchObject({ state: 'failed', result: { exit_code: 1 } })
 })
 
-test('a path that leaves the workspace writes nothing', async () => {
+test('file.write fails for a path outside the workspace', async () => {
   for (const path of ['/etc/countersign', '../outside', '/usr/bin/env']) {
     expect(await done(await newRun(), 'file.write', { path, text: 'x' })).toMatchObject({
       state: 'failed',
@@ -61,7 +62,7 @@ test('a path that leaves the workspace writes nothing', async () => {
   }
 })
 
-test('process.run takes standard input, a folder and a time, and its arguments are no shell’s', async () => {
+test('process.run takes standard input, a folder and a timeout, and no shell interprets its arguments', async () => {
   const run = await newRun()
   expect(await done(run, 'process.run', { command: 'sort', args: ['-r'], stdin: 'a\nb\n' })).toMatchObject({
     result: { output: 'b\na\n' },
@@ -82,7 +83,7 @@ test('process.run takes standard input, a folder and a time, and its arguments a
   })
 })
 
-test('process.run asks a human for every program, and reaches no host that is not listed', async () => {
+test('process.run needs an approval for every program and is denied hosts that are not listed', async () => {
   for (const command of ['true', 'bash', '/bin/sh']) {
     const call = got(await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command } } }))
     expect(call).toMatchObject({
@@ -98,7 +99,7 @@ test('process.run asks a human for every program, and reaches no host that is no
   expect(unlisted).toMatchObject({ state: 'denied', decision: { policies: ['tool.egress'] } })
 })
 
-test('http.fetch is denied where its URL names what is not listed, however it is spelled', async () => {
+test('http.fetch is denied an unlisted host, however the URL spells it', async () => {
   const urls = [
     'http://169.254.169.254/',
     'http://[::1]/',

@@ -1,4 +1,5 @@
-// `countersign verify` says `verified`, with exit code 0, for what is whole, and 1 with a reason for everything else, offline.
+// Promise: offline, `countersign verify` prints `verified` and exits with 0 for genuine evidence,
+// and exits with 1 and a reason for everything else.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -25,13 +26,13 @@ function file(content: unknown): string {
 
 const keys = file(KEYS)
 const bundle = executedBundle()
-const NO_EDGE = { COUNTERSIGN_STATE: join(folder, 'none') } // offline: nothing is configured
+const NO_EDGE = { COUNTERSIGN_STATE: join(folder, 'none') } // no edge is configured
 
 const verify = (path: string, ...more: string[]) =>
   countersign(['verify', path, '--keys', keys, ...more], { env: NO_EDGE })
 
 describe('an attestation', () => {
-  test('that is whole: exit code 0, the checklist, and what it says', async () => {
+  test('a genuine attestation is verified: exit code 0, the checklist and its contents', async () => {
     const ran = await verify(file(bundle))
     expect(ran).toMatchObject({ code: 0, err: '' })
     expect(ran.out).toMatch(/^ {2}ok {4}the payload is an in-toto statement of our predicate$/m)
@@ -41,13 +42,13 @@ describe('an attestation', () => {
     expect(ran.out).toMatch(/ran +on wrk_01KA5XJ3M0000000000000000A: sandbox_tier_c_linux_bubblewrap/)
   })
 
-  test('of a denial is verified too, and says that nothing ran', async () => {
+  test('the attestation of a denied call is verified and says that nothing ran', async () => {
     const ran = await verify(file(deniedBundle()))
     expect(ran.code).toBe(0)
     expect(ran.out).toMatch(/ran +nothing$/m)
   })
 
-  test('as JSON: the same verdict', async () => {
+  test('`verify --json` gives the same verdict as the text', async () => {
     const [fine, foul] = [
       await verify(file(bundle), '--json'),
       await verify(file({ ...bundle, grant: null }), '--json'),
@@ -65,7 +66,7 @@ describe('an attestation', () => {
     expect(foul.code).toBe(1)
   })
 
-  test('on standard input', async () => {
+  test('a bundle on standard input is verified', async () => {
     const ran = await countersign(['verify', '-', '--keys', keys], {
       env: NO_EDGE,
       stdin: JSON.stringify(bundle),
@@ -90,29 +91,29 @@ describe('an attestation', () => {
       'FAIL  the digest covers these arguments and this plan',
     ],
     [
-      'a name twice',
+      'a duplicate member name',
       JSON.stringify(bundle).replace('{', '{"format":"countersign-bundle/v1",'),
       'is not strict JSON: the member "format" appears twice',
     ],
-    ['a member more', { ...bundle, extra: 1 }, 'FAIL  the bundle has the form of one'],
-    ['nothing in it', '', 'FAIL  the bundle can be read'],
+    ['an extra member', { ...bundle, extra: 1 }, 'FAIL  the bundle is well-formed'],
+    ['no content', '', 'FAIL  the bundle can be read'],
     ['bad UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'FAIL  the bundle can be read'],
     ['too many bytes', `"${'x'.repeat(LIMITS.evidence_bytes)}"`, 'FAIL  the bundle can be read'],
     [
-      'control characters where names belong',
+      'control characters in a member name',
       { ...bundle, '\x1b[2Jformat': 1 },
-      'FAIL  the bundle has the form of one',
+      'FAIL  the bundle is well-formed',
     ],
-  ])('J01 with %s is not verified', async (_name, content, told) => {
+  ])('J01 a bundle with %s is not verified', async (_name, content, line) => {
     const ran = await verify(file(content))
     expect(ran.code).toBe(1)
-    expect(ran.out).toContain(told)
+    expect(ran.out).toContain(line)
     expect(ran.out).toMatch(/^NOT VERIFIED$/m)
     expect(ran.out).not.toMatch(/^verified$/m)
     expect(ran.out).not.toContain('\x1b')
   })
 
-  test('without an end is not read to its end', async () => {
+  test('an endless file is given up at the size limit', async () => {
     const ran = await verify('/dev/zero')
     expect(ran).toMatchObject({
       code: 1,
@@ -120,39 +121,39 @@ describe('an attestation', () => {
     })
   })
 
-  test('of another call than the one asked for is not verified', async () => {
+  test('an attestation of another call than `--call` names is not verified', async () => {
     expect((await verify(file(bundle), '--call', bundle.call.call)).code).toBe(0)
     const ran = await verify(file(bundle), '--call', deniedBundle().call.call)
     expect(ran).toMatchObject({
       code: 1,
-      out: expect.stringContaining('FAIL  it is about the call that was asked for'),
+      out: expect.stringContaining('FAIL  the bundle is about the call given with --call'),
     })
   })
 
   test.each([
-    ['no keys in it', { ...KEYS, keys: [] }, 'FAIL  an edge key from the key file signed it'],
+    ['no keys', { ...KEYS, keys: [] }, 'FAIL  an edge key from the key file signed it'],
     [
       'a weak key',
       { ...KEYS, keys: [{ ...KEYS.keys[0], x: 'A'.repeat(43) }] },
-      'FAIL  the key file has the form of one: `keys.0.x`: not an Ed25519 public key',
+      'FAIL  the key file is well-formed: `keys.0.x`: not an Ed25519 public key',
     ],
     [
-      'a key that is none',
+      'a malformed key',
       { ...KEYS, keys: [{ ...KEYS.keys[0], x: '!'.repeat(43) }] },
-      'FAIL  the key file has the form of one',
+      'FAIL  the key file is well-formed',
     ],
-    ['a bundle in place of keys', bundle, 'FAIL  the key file has the form of one'],
+    ['a bundle in place of keys', bundle, 'FAIL  the key file is well-formed'],
     [
       'keys of another tenant',
       { ...KEYS, tenant: 'other', keys: [] },
       `the key file is of the tenant \`other\`, the attestation of \`${bundle.call.tenant}\`: fetch the keys with \`countersign keys --tenant ${bundle.call.tenant}\``,
     ],
-  ])('with a key file with %s is not verified', async (_name, content, told) => {
+  ])('an attestation is not verified by a key file with %s', async (_name, content, line) => {
     const ran = await countersign(['verify', file(bundle), '--keys', file(content)], { env: NO_EDGE })
-    expect(ran).toMatchObject({ code: 1, out: expect.stringContaining(told) })
+    expect(ran).toMatchObject({ code: 1, out: expect.stringContaining(line) })
   })
 
-  test('in a file that is not there, or is a folder, is an error and no verdict', async () => {
+  test('a missing file, or a folder in its place, is an error and not a verdict', async () => {
     for (const path of [join(folder, 'missing'), folder]) {
       expect(await verify(path)).toMatchObject({
         code: 1,
@@ -178,41 +179,41 @@ describe('a journal', () => {
   const check = (items: unknown, ...more: string[]) =>
     countersign(['verify', '--journal', file({ items }), ...more], { env: NO_EDGE })
 
-  test('that is whole is verified, and says what only a kept head can tell', async () => {
+  test('an unchanged journal is verified, and without `--head` its end is reported as not checked', async () => {
     const ran = await check(entries)
     expect(ran).toMatchObject({ code: 0, err: '' })
     expect(ran.out).toContain(head)
-    expect(ran.out).toContain('give --head, and a cut tail shows')
+    expect(ran.out).toContain('not checked: give --head to detect missing entries at the end')
     expect(await check(entries, '--head', head)).toMatchObject({
       code: 0,
-      out: expect.not.stringContaining('cut tail'),
+      out: expect.not.stringContaining('not checked'),
     })
   })
 
   test.each<[string, unknown, string]>([
     [
-      'an entry changed',
+      'a changed entry',
       entries.with(1, { ...(entries[1] as JournalEntry), kind: 'other' }),
       'entry 2: `hash` does not fit the entry',
     ], // there are four
-    ['an entry missing', entries.toSpliced(1, 1), 'entry 2: entry 2 is missing'],
-    ['its beginning missing', entries.slice(1), 'entry 1: entry 1 is missing'],
+    ['a missing entry', entries.toSpliced(1, 1), 'entry 2: entry 2 is missing'],
+    ['a missing first entry', entries.slice(1), 'entry 1: entry 1 is missing'],
     [
-      'a member more',
+      'an extra member',
       entries.with(0, { ...(entries[0] as JournalEntry), extra: 1 } as JournalEntry),
-      'the journal has the form of one',
+      'the journal is well-formed',
     ], // wrong on purpose
-  ])('J01 with %s is not verified', async (_name, items, told) => {
+  ])('J01 a journal with %s is not verified', async (_name, items, line) => {
     const ran = await check(items)
-    expect(ran).toMatchObject({ code: 1, out: expect.stringContaining(told) })
+    expect(ran).toMatchObject({ code: 1, out: expect.stringContaining(line) })
     expect(ran.out).toMatch(/^NOT VERIFIED$/m)
   })
 
-  test('J01 with its tail cut off is told by the head that was kept', async () => {
+  test('J01 a journal without its last entry is not verified against the head that was kept', async () => {
     expect((await check(entries.slice(0, 3))).code).toBe(0)
     expect(await check(entries.slice(0, 3), '--head', head)).toMatchObject({
       code: 1,
-      out: expect.stringContaining('FAIL  it ends in the head that was given'),
+      out: expect.stringContaining('FAIL  the journal ends with the head given with --head'),
     })
   })
 })

@@ -1,10 +1,15 @@
-// The module between a skill's JavaScript engine and the world, as WebAssembly text: it exports `run`, and hands what the prelude asks for to
-// the interfaces that the skill is granted, by the canonical ABI. It is made for one image of the engine, whose addresses it holds, and
-// frees little: an instance lives for one call. Beside it, what the engine was linked against and a skill is not given.
+// The adapter module between a skill's JavaScript engine and the world, as WebAssembly text: it
+// exports `run`, and passes calls of the prelude to the granted interfaces by the canonical ABI. It
+// is generated for one memory image, whose addresses it contains. It rarely frees memory, because
+// an instance lives for one call. Also here: stubs for the WASI imports of the engine, which a
+// skill does not get.
 
 import type { SkillCapability } from '../../../shared/plan/plan.ts'
 
-/** Each function of the world, by how many words it takes; `clock.now` alone gives its answer as a value. */
+/**
+ * The world's functions and how many words each takes. Only `clock.now` returns its result as a
+ * value.
+ */
 const FUNCTIONS = [
   { of: 'log', name: 'write', words: 4 },
   { of: 'clock', name: 'now', words: 0 },
@@ -18,17 +23,18 @@ const FUNCTIONS = [
   { of: 'channel', name: 'post', words: 5 },
 ] as const satisfies readonly { of: SkillCapability; name: string; words: number }[]
 
-/** In the order in which the glue knows them. */
+/** The granted functions; the adapter calls them by their index in this list. */
 export const importsOf = (granted: readonly SkillCapability[]): string[] =>
-  those(granted).map(({ of, name }) => `${of}.${name}`)
+  grantedFunctions(granted).map(({ of, name }) => `${of}.${name}`)
 
-const those = (granted: readonly SkillCapability[]) => FUNCTIONS.filter(({ of }) => granted.includes(of))
+const grantedFunctions = (granted: readonly SkillCapability[]) =>
+  FUNCTIONS.filter(({ of }) => granted.includes(of))
 
-/** What the engine calls its host by, in the prelude's words. */
+/** The one-letter names under which the engine calls the prelude's native functions. */
 export const NATIVE = { utf8: 'u', text: 't', address: 'a', take: 'k', call: 'c' } as const
 const letter = (name: keyof typeof NATIVE): number => NATIVE[name].charCodeAt(0)
 
-/** Addresses in the engine's memory: of its context, and of values. */
+/** Addresses in the engine's memory: of its context and of JavaScript values. */
 export type Addresses = {
   readonly context: number
   readonly run: number
@@ -36,7 +42,7 @@ export type Addresses = {
   readonly undefined: number
 }
 
-/** Of the engine, by its own names. */
+/** The functions of the engine that the adapter calls, by their exported names. */
 const ENGINE = {
   qjs_call: '(param i32 i32 i32 i32) (result i32)',
   qjs_new_string: '(param i32 i32) (result i32)',
@@ -53,10 +59,10 @@ const ENGINE = {
   realloc: '(param i32 i32) (result i32)',
   free: '(param i32)',
 } as const
-export const USED_OF_ENGINE: readonly string[] = ['memory', ...Object.keys(ENGINE)]
+export const ENGINE_EXPORTS: readonly string[] = ['memory', ...Object.keys(ENGINE)]
 
-export function glue(granted: readonly SkillCapability[], at: Addresses): string {
-  const functions = those(granted)
+export function canonicalAbiWat(granted: readonly SkillCapability[], at: Addresses): string {
+  const functions = grantedFunctions(granted)
   const given = (count: number): string =>
     Array.from({ length: count }, (_, index) => `(i32.load offset=${index * 4} (local.get $at))`).join(' ')
   const asked = functions.map(({ words }, index) =>
@@ -112,7 +118,7 @@ export function glue(granted: readonly SkillCapability[], at: Addresses): string
       (local.set $at (call $number (local.get $arguments) (i32.const 0)))
       (local.set $size (call $number (local.get $arguments) (i32.const 1)))
       (local.set $made (call $qjs_new_uint8_array (local.get $at) (local.get $size)))
-      (if (local.get $size) (then (call $free (local.get $at)))) ;; of nothing, nothing was allocated
+      (if (local.get $size) (then (call $free (local.get $at)))) ;; for size 0 nothing was allocated
       (return (local.get $made))))
     (local.set $at (call $bytes (call $argument (local.get $arguments) (i32.const 1)))) ;; the words of the call
     (block $asked
@@ -134,7 +140,7 @@ export function glue(granted: readonly SkillCapability[], at: Addresses): string
       (br_if $idle (i32.eqz (call $qjs_is_job_pending)))
       (drop (call $qjs_execute_pending_job))
       (br $jobs)))
-    ;; its first character says whether it returned, 0, or failed, 1
+    ;; the first character is 0 if it returned, 1 if it failed
     (local.set $text (call $qjs_get_string_len
       (call $qjs_call (i32.const ${at.end}) (i32.const ${at.undefined}) (i32.const 0) (i32.const 0)) (call $length_at)))
     (if (i32.eqz (local.get $text)) (then unreachable))
@@ -151,7 +157,7 @@ export function glue(granted: readonly SkillCapability[], at: Addresses): string
 )`
 }
 
-/** Of WASI there is nothing: the prelude has taken the place of whatever would ask for it. */
+/** WASI stubs that trap: the prelude replaces everything in the language that would call them. */
 export const NO_WASI = `(module
   (func (export "clock_time_get") (param i32 i64 i32) (result i32) unreachable)
   (func (export "fd_close") (param i32) (result i32) unreachable)

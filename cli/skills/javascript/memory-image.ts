@@ -1,16 +1,16 @@
-// The engine's module with a memory that has something in it: the same code, exports that are used, and as its data what the memory of a
-// running engine held. So a skill's own code is parsed and evaluated once, when it is built. Pure.
+// Writes the memory of a running engine into the engine's module as data, and drops unused exports.
+// So the skill's code is parsed and evaluated once, at build time. Pure.
 
 import { Bytes, Writer } from '../../../shared/bytes/wasm-binary.ts'
 
 const SECTION = { custom: 0, memory: 5, global: 6, export: 7, start: 8, data: 11, dataCount: 12 } as const
 const HEADER_BYTES = 8
 const PAGE_BYTES = 65_536
-/** What lies between two pieces of data costs less than the head of another piece. */
+/** A shorter run of zeros costs less than the header of another data segment. */
 const GAP_BYTES = 12
 const [I32, MUTABLE, I32_CONST, END] = [0x7f, 1, 0x41, 0x0b]
 
-/** `stack`: where its stack begins, and grows down from; below it is nothing that lives. */
+/** `stack`: the address from which the stack grows down. Nothing below it is live. */
 export type Snapshot = { readonly memory: Uint8Array; readonly stack: number }
 
 export function withImage(
@@ -26,25 +26,31 @@ export function withImage(
   while (!all.done) {
     const id = all.u8()
     const part = all.part(all.u32())
-    if (id === SECTION.start) throw new Error('the engine starts by itself, which it did not')
-    if (id === SECTION.global) onlyStack(part, stack)
+    if (id === SECTION.start)
+      throw new Error('the engine’s module has a start section, which `withImage` does not support')
+    if (id === SECTION.global) checkOnlyStackGlobal(part, stack)
     if (id === SECTION.custom || id === SECTION.dataCount) continue
     if (id === SECTION.memory) section(id, new Writer().u8(1, 0).u32(memory.byteLength / PAGE_BYTES))
-    else if (id === SECTION.export) section(id, exported(engine, part, used))
-    else if (id === SECTION.data) section(id, pieces(memory, stack))
+    else if (id === SECTION.export) section(id, usedExports(engine, part, used))
+    else if (id === SECTION.data) section(id, dataSegments(memory, stack))
     else section(id, new Writer().raw(engine.subarray(part.at, part.end)))
   }
   return out.bytes().slice()
 }
 
-/** All that it keeps outside of its memory is where its stack is, which is where it was before anything ran. */
-function onlyStack(globals: Bytes, stack: number): void {
+/**
+ * Fails unless the stack pointer is the engine's only global, because a snapshot of the memory has
+ * no other.
+ */
+function checkOnlyStackGlobal(globals: Bytes, stack: number): void {
   const expected = new Writer().u8(1, I32, MUTABLE, I32_CONST).s64(stack).u8(END).bytes()
   if (Buffer.compare(globals.slice(globals.at, globals.end), expected) !== 0)
-    throw new Error('the engine keeps more than it did')
+    throw new Error(
+      'the engine’s module has other globals than the stack pointer, which the memory image does not capture',
+    )
 }
 
-function exported(engine: Uint8Array, section: Bytes, used: readonly string[]): Writer {
+function usedExports(engine: Uint8Array, section: Bytes, used: readonly string[]): Writer {
   const kept: Uint8Array[] = []
   const names = new Set<string>()
   section.times(() => {
@@ -58,14 +64,14 @@ function exported(engine: Uint8Array, section: Bytes, used: readonly string[]): 
     kept.push(engine.subarray(from, section.at))
   })
   const missing = used.find((name) => !names.has(name))
-  if (missing !== undefined) throw new Error(`the engine has no \`${missing}\` any more`)
+  if (missing !== undefined) throw new Error(`the engine’s module no longer exports \`${missing}\``)
   const out = new Writer().u32(kept.length)
   for (const one of kept) out.raw(one)
   return out
 }
 
-/** What is not zero. */
-function pieces(memory: Uint8Array, stack: number): Writer {
+/** The data section: one segment per run of non-zero bytes. */
+function dataSegments(memory: Uint8Array, stack: number): Writer {
   const found: { from: number; to: number }[] = []
   for (let at = stack; at < memory.length; at++) {
     if (memory[at] === 0) continue

@@ -1,9 +1,10 @@
-// What a skill in JavaScript finds around it, a module that its engine evaluates before the author's: the world's interfaces, over five
-// functions of the glue (glue.ts) that know numbers and addresses only; the little of a console, a clock and an encoder that people expect;
-// and the way in and out of `run`. It is part of every such skill's component, and runs nowhere else.
+// The module that the engine evaluates before the author's: the world's interfaces, built on the
+// five native functions of canonical-abi-wat.ts; the console, Date and TextEncoder that authors
+// expect; and the entry point `run`. It is part of every JavaScript skill's component and runs
+// nowhere else.
 
 const SystemDate = Date
-/** What goes to the glue and comes back, in the canonical ABI's words. */
+/** Parameters and results of a native call, in words of the canonical ABI. */
 const words = new Uint32Array(16)
 const wordBytes = new Uint8Array(words.buffer)
 const answer = new Uint8Array(64)
@@ -14,9 +15,9 @@ let granted
 let imports
 let main
 let running = false
-let end = '1it did not say how it ended'
+let end = '1`run` ended without a result'
 
-/** `world` as modules show it. */
+/** Returns the world's interfaces, for the modules `countersign:skill/…`. */
 export function begin(functions, capabilities, functionNames) {
   native = functions
   granted = capabilities
@@ -25,9 +26,10 @@ export function begin(functions, capabilities, functionNames) {
   return { log, clock, random, http, secrets, kv, channel }
 }
 
-/** `run` as the component exports it, and how it ended, once nothing is left to be done. */
+/** Returns `run` for the component to export, and `end`, to be called when no job is pending. */
 export function entry(namespace) {
-  if (typeof namespace.run !== 'function') throw new TypeError('it does not export the function `run`')
+  if (typeof namespace.run !== 'function')
+    throw new TypeError('the skill’s main module does not export a function `run`')
   main = namespace
   return { run, end: () => end }
 }
@@ -37,7 +39,7 @@ function run(tool, input) {
   try {
     const value = main.run(tool, input)
     if (typeof value?.then !== 'function') return void returned(value)
-    end = '1`run` returned a promise that nothing settles'
+    end = '1`run` returned a promise that never settles'
     value.then(returned).then(undefined, failed)
   } catch (thrown) {
     failed(thrown)
@@ -45,7 +47,7 @@ function run(tool, input) {
 }
 
 function returned(value) {
-  if (typeof value !== 'string') throw new TypeError('`run` is to return a string of JSON')
+  if (typeof value !== 'string') throw new TypeError('`run` must return a string of JSON')
   end = `0${value.toWellFormed()}`
 }
 
@@ -53,7 +55,7 @@ function failed(thrown) {
   end = `1${sentence(thrown).toWellFormed()}`
 }
 
-/** For whoever called: the author's own words, or the engine's with the place. */
+/** The error for the caller: the author's message, or the engine's with its place. */
 function sentence(thrown) {
   if (!(thrown instanceof Error)) return said(thrown)
   if (thrown.name === 'Error') return thrown.message
@@ -74,7 +76,7 @@ const word = (at) => answered.getUint32(at, true)
 const bytesAt = (at) => native.take(word(at), word(at + 4))
 const textAt = (at) => native.text(bytesAt(at))
 
-/** A list of so many texts each. */
+/** A list of records of `each` strings, flattened. */
 function textsAt(at, each) {
   const list = new DataView(native.take(word(at), word(at + 4) * each * 8).buffer)
   const text = (_, i) =>
@@ -85,15 +87,18 @@ function textsAt(at, each) {
 const textOf = (value) => native.utf8(String(value).toWellFormed())
 function bytesOf(value) {
   if (value instanceof Uint8Array) return value
-  throw new TypeError('bytes are to be a Uint8Array')
+  throw new TypeError('bytes must be a Uint8Array')
 }
 
-/** Texts and bytes go by address and length, and live until it is over. */
+/**
+ * Calls a function of the world. Strings and bytes go by address and length and stay alive during
+ * the call.
+ */
 function ask(name, method, ...values) {
   if (!granted.includes(name)) throw new Error(`\`${name}\` is not under [capabilities] in skill.toml`)
   if (!running)
     throw new Error(
-      `\`countersign:skill/${name}\` can only be used in \`run\`: the rest runs while the skill is built`,
+      `\`countersign:skill/${name}\` can only be used inside \`run\`; all other code runs while the skill is built`,
     )
   const given = (value) =>
     typeof value === 'number' ? value : [native.address(value), ...(value === answer ? [] : [value.length])]
@@ -101,7 +106,7 @@ function ask(name, method, ...values) {
   native.call(imports.indexOf(`${name}.${method}`), wordBytes)
 }
 
-/** Of a function that may fail: its error is thrown, as the text that it is. */
+/** Calls a function that may fail, and throws its error, a string. */
 function asked(...question) {
   ask(...question, answer)
   if (answered.getUint8(0) !== 0) throw textAt(4)
@@ -158,7 +163,7 @@ const kv = {
 
 const channel = { post: (name, message) => asked('channel', 'post', textOf(name), textOf(message)) }
 
-// ── What the language itself would take from its system ──
+// ── Globals that a JavaScript engine would get from its operating system ──
 
 function asExpected() {
   const now = () => Number(clock.now())

@@ -1,5 +1,6 @@
-// A skill's JavaScript engine while the skill is built: it evaluates the prelude and the author's modules in an instance of its own, where
-// time stands still and nothing is random, and tells what its memory holds then. The same sources make the same image, byte for byte.
+// Runs QuickJS while a skill is built: evaluates the prelude and the author's modules in a new
+// instance and takes a snapshot of its memory. Clock and randomness are fixed, so that the same
+// sources give the same image, byte for byte.
 
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -12,26 +13,26 @@ import { type Addresses, importsOf, NATIVE } from './canonical-abi-wat.ts'
 import type { Snapshot } from './memory-image.ts'
 
 export type Modules = {
-  /** The name of what `importer` means by `specifier`; where there is none, it throws why. */
-  readonly named: (importer: string, specifier: string) => string
+  /** Resolves `specifier` in `importer` to a module name; throws `SourceError` if it can't. */
+  readonly resolve: (importer: string, specifier: string) => string
   readonly source: (name: string) => string
-  /** Where `importer` says so: its line and column. */
+  /** The file, line and column of the import. */
   readonly placeOf: (importer: string, specifier: string) => string
 }
-export type Evaluated = { readonly snapshot: Snapshot; readonly at: Addresses }
+export type EvaluatedModules = { readonly snapshot: Snapshot; readonly at: Addresses }
 
 const WORLD = 'countersign:skill'
-/** Of the engine's own stack, so that too deep a recursion is an error of JavaScript before it is one of the isolate. */
+/** Less than the isolate's stack, so that deep recursion is a JavaScript error and not a trap. */
 const STACK_BYTES = 256 * 1024
-/** What is wrong with a source, in a sentence: leaves `evaluated` as its error. */
-export class Unfit extends Error {}
+/** A fault in the author's sources, as one sentence. `evaluate` returns it as its error. */
+export class SourceError extends Error {}
 
 const isWorld = (specifier: string): boolean => specifier.startsWith(`${WORLD}/`)
 const grantedAs = (specifier: string, granted: readonly SkillCapability[]): SkillCapability | undefined =>
   granted.find((capability) => specifier === `${WORLD}/${capability}`)
 
-/** Time stands still, and nothing is random. */
-const still = (memory: { readonly buffer: ArrayBuffer }) => ({
+/** A WASI host whose clock stays at zero and whose random bytes are zeros. */
+const deterministicWasi = (memory: { readonly buffer: ArrayBuffer }) => ({
   clock_time_get(_clock: number, _precision: bigint, at: number): number {
     new DataView(memory.buffer).setBigUint64(at, 0n, true)
     return 0
@@ -42,46 +43,49 @@ const still = (memory: { readonly buffer: ArrayBuffer }) => ({
   },
 })
 
-/** The engine's own module, as its package has it. */
+/** The engine's module from its npm package. */
 export const engineModule = (): Uint8Array =>
   readFileSync(createRequire(import.meta.url).resolve('quickjs-wasi/quickjs.wasm'))
 
-/** Evaluates the module `main` and all that it imports. What is wrong is told to the author in a sentence, with its place. */
-export async function evaluated(
+/**
+ * Evaluates `main` and everything that it imports. The error is one sentence for the author, with
+ * its place.
+ */
+export async function evaluate(
   main: string,
   modules: Modules,
   granted: readonly SkillCapability[],
-): Promise<Result<Evaluated, string>> {
+): Promise<Result<EvaluatedModules, string>> {
   const vm = await QuickJS.create({
     wasm: new Uint8Array(engineModule()),
-    wasi: still,
+    wasi: deterministicWasi,
     timezoneOffset: 0,
     maxStackSize: STACK_BYTES,
     moduleLoader: {
       normalize: (importer: string, specifier: string) => {
-        if (!isWorld(specifier)) return modules.named(importer, specifier)
+        if (!isWorld(specifier)) return modules.resolve(importer, specifier)
         if (grantedAs(specifier, granted) !== undefined) return specifier
-        throw new Unfit(`${modules.placeOf(importer, specifier)}: ${notGranted(specifier)}`)
+        throw new SourceError(`${modules.placeOf(importer, specifier)}: ${notGranted(specifier)}`)
       },
       load: (name: string) => (isWorld(name) ? worldModule(name, granted) : modules.source(name)),
     },
   })
   try {
-    return ok(await imaged(vm, main, modules, granted))
+    return ok(await takeImage(vm, main, modules, granted))
   } catch (thrown) {
-    if (thrown instanceof JSException) return err(told(thrown))
-    if (thrown instanceof Unfit) return err(thrown.message)
+    if (thrown instanceof JSException) return err(errorText(thrown))
+    if (thrown instanceof SourceError) return err(thrown.message)
     throw thrown
   }
 }
 
-async function imaged(
+async function takeImage(
   vm: QuickJS,
   main: string,
   modules: Modules,
   granted: readonly SkillCapability[],
-): Promise<Evaluated> {
-  const prelude = await moduleOf(
+): Promise<EvaluatedModules> {
+  const prelude = await evaluateModule(
     vm,
     'prelude.js',
     readFileSync(join(import.meta.dirname, 'prelude.js'), 'utf8'),
@@ -89,8 +93,12 @@ async function imaged(
   const of = (object: JSValueHandle, name: string): JSValueHandle => vm.getProp(object, vm.newString(name))
   const lists = [granted, importsOf(granted)].map((list) => vm.hostToHandle(list))
   const symbol = vm.newSymbolFor(WORLD)
-  vm.setProp(vm.global, symbol, vm.callFunction(of(prelude, 'begin'), vm.undefined, natives(vm), ...lists))
-  const namespace = await moduleOf(vm, main, modules.source(main))
+  vm.setProp(
+    vm.global,
+    symbol,
+    vm.callFunction(of(prelude, 'begin'), vm.undefined, buildTimeNatives(vm), ...lists),
+  )
+  const namespace = await evaluateModule(vm, main, modules.source(main))
   vm.setProp(vm.global, symbol, vm.undefined)
   const entry = vm.callFunction(of(prelude, 'entry'), vm.undefined, namespace)
   const [run, end] = [vm.exportHandle(of(entry, 'run')), vm.exportHandle(of(entry, 'end'))]
@@ -100,20 +108,23 @@ async function imaged(
   return { snapshot: { memory, stack: stackPointer }, at: { ...at, context: contextPtr } }
 }
 
-/** Its exports, once it and all that it imports has been evaluated. */
-async function moduleOf(vm: QuickJS, name: string, source: string): Promise<JSValueHandle> {
+/** Evaluates a module with everything that it imports, and returns its exports. */
+async function evaluateModule(vm: QuickJS, name: string, source: string): Promise<JSValueHandle> {
   const evaluating = vm.evalCode(source, name, EvalFlags.TYPE_MODULE)
   vm.executePendingJobs()
   const settled = await Promise.race([vm.resolvePromise(evaluating), 'pending' as const])
-  if (settled === 'pending') throw new Unfit(`\`${name}\` waits for something that never happens`)
+  if (settled === 'pending')
+    throw new SourceError(`\`${name}\` awaits a promise that never settles while the skill is built`)
   if ('error' in settled) throw new JSException(settled.error)
   return settled.value
 }
 
-/** What the prelude is given of its host. While a skill is built there is none to ask. */
-function natives(vm: QuickJS): JSValueHandle {
+/**
+ * The native functions of the prelude. While a skill is built, the ones that call the host throw.
+ */
+function buildTimeNatives(vm: QuickJS): JSValueHandle {
   const nobody: HostFunction = () => {
-    throw new Error('there is nobody to ask while the skill is built')
+    throw new Error('the host can’t be called while the skill is built')
   }
   const functions: Readonly<Record<keyof typeof NATIVE, HostFunction>> = {
     utf8: (value) => vm.newUint8Array(new TextEncoder().encode(value?.toString())),
@@ -128,10 +139,10 @@ function natives(vm: QuickJS): JSValueHandle {
   return made
 }
 
-/** An interface of the world, as a module. */
+/** The source of the module for one interface of the world. */
 function worldModule(name: string, granted: readonly SkillCapability[]): string {
   const capability = grantedAs(name, granted)
-  if (capability === undefined) throw new Error(notGranted(name)) // it is not let in under its name
+  if (capability === undefined) throw new Error(notGranted(name)) // `normalize` has already refused it
   const functions = importsOf([capability]).map((one) => one.slice(capability.length + 1))
   const own = functions.map((one) => `${one}_ as ${one}`)
   return `const world = globalThis[Symbol.for('${WORLD}')].${capability}
@@ -142,16 +153,19 @@ export { ${own.join(', ')} }`
 function notGranted(name: string): string {
   const known = SkillCapability.options.find((one) => name === `${WORLD}/${one}`)
   return known === undefined
-    ? `there is no \`${name}\`; the world has ${SkillCapability.options.join(', ')}`
-    : `\`${name}\` is imported, and skill.toml has no \`${known === 'channel' ? 'channels' : known}\` under [capabilities]`
+    ? `there is no \`${name}\`; a skill can import ${SkillCapability.options.map((one) => `\`${WORLD}/${one}\``).join(', ')}`
+    : `\`${name}\` needs \`${known === 'channel' ? 'channels' : known}\` under [capabilities] in skill.toml`
 }
 
-/** How traces of the host, not of the engine, name files. */
-const OURS = /^(?:file:|node:|\/)/
+/** Stack frames with these names are the host's, not the author's. */
+const HOST_FILES = /^(?:file:|node:|\/)/
 
-/** The engine's own words, and where: the first line of its trace that is the author's. What we refused says itself where. */
-function told({ name, message, stack }: JSException): string {
+/**
+ * The engine's message with the author's topmost stack frame. Our own errors already contain their
+ * place.
+ */
+function errorText({ name, message, stack }: JSException): string {
   const places = [...(stack ?? '').matchAll(/([^()\s]+:\d+(?::\d+)?)\)?$/gm)].map(([, one = '']) => one)
-  const place = places.find((one) => !OURS.test(one))
+  const place = places.find((one) => !HOST_FILES.test(one))
   return `${place === undefined ? '' : `${place}: `}${name === 'Error' ? '' : `${name}: `}${message}`
 }

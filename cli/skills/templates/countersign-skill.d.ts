@@ -1,5 +1,7 @@
-// The world `countersign:skill@0.1.0` as modules: world.wit says the same, and what each function is for. What fails throws its reason, a
-// text; what skill.toml does not grant ends the call. Beside them a skill has the language itself, and what is declared at the end.
+// The world `countersign:skill@0.1.0` as modules; world.wit documents each function. A function
+// that fails throws a string with the reason. Using a capability that skill.toml does not grant
+// ends the call. Besides these modules a skill has the JavaScript language and the globals declared
+// at the end.
 
 declare module 'countersign:skill/log' {
   export function write(level: string, text: string): void
@@ -40,7 +42,7 @@ declare module 'countersign:skill/channel' {
   export function post(channel: string, text: string): void
 }
 
-/** Lines of the call's log: needs `log`. */
+/** Writes lines to the call's log; needs the capability `log`. */
 declare var console: Record<'debug' | 'log' | 'info' | 'warn' | 'error', (...values: unknown[]) => void>
 declare class TextEncoder {
   encode(text?: string): Uint8Array

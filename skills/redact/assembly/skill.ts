@@ -1,6 +1,7 @@
-// The world `countersign:skill@0.1.0` for AssemblyScript, by the canonical ABI. What is not used is not imported.
+// The world `countersign:skill@0.1.0` for AssemblyScript, by the canonical ABI. Only functions that
+// are used are imported.
 
-/** Not 0: it failed, and the text says why. */
+/** `failed` is 0 for an output, 1 for an error message. */
 export class Result {
   constructor(
     public failed: u32,
@@ -14,9 +15,9 @@ export function failed(why: string): Result {
   return new Result(1, why)
 }
 
-// ── The way in and out ──
+// ── Memory and strings of the host ──
 
-/** What the host puts into the skill's memory; it is freed where it is taken. */
+/** The host allocates memory for its values with this; `entered` and `takenBytes` free them. */
 export function cabi_realloc(old: usize, before: usize, align: usize, size: usize): usize {
   if (size == 0) return align
   return before == 0 ? heap.alloc(size) : heap.realloc(old, size)
@@ -35,13 +36,13 @@ function takenBytes(at: usize, length: i32): Uint8Array {
   return bytes
 }
 
-// An instance lives for one call, and its host for one function at a time: one area for what is answered is enough.
+// An instance runs one call and calls one host function at a time, so one result area is enough.
 const area: usize = memory.data(64, 8)
 let answer: ArrayBuffer | null = null
 
 export function left(result: Result): usize {
   const bytes = String.UTF8.encode(result.text)
-  answer = bytes // it lives on until the host has read it
+  answer = bytes // keeps the bytes alive until the host has read them
   store<u32>(area, result.failed)
   store<usize>(area, changetype<usize>(bytes), 4)
   store<i32>(area, bytes.byteLength, 8)
@@ -58,7 +59,7 @@ export function left(result: Result): usize {
   return changetype<usize>(text)
 }
 
-/** A value, or why there is none. */
+/** A value, or the error message if there is none. */
 export class Answer<T> {
   constructor(
     public value: T,
@@ -68,7 +69,7 @@ export class Answer<T> {
 function answered<T>(value: T): Answer<T> {
   return new Answer<T>(value, null)
 }
-/** Why it failed; null where it did not. */
+/** The error message of the last host function, or null. */
 function failure(): string | null {
   return load<u8>(area) == 0 ? null : entered(word(4), length(8))
 }
@@ -175,7 +176,7 @@ export namespace secrets {
 }
 
 export namespace kv {
-  /** Null where there is nothing. */
+  /** The value, or null if the key has none. */
   export function get(key: string): Answer<Uint8Array | null> {
     const k = String.UTF8.encode(key)
     kv_get(address(k), k.byteLength, area)
@@ -184,7 +185,7 @@ export namespace kv {
     return answered<Uint8Array | null>(load<u8>(area, 4) == 0 ? null : takenBytes(word(8), length(12)))
   }
 
-  /** Why it failed; null where it did not. */
+  /** The error message, or null. */
   export function set(key: string, value: Uint8Array): string | null {
     const k = String.UTF8.encode(key)
     kv_set(address(k), k.byteLength, value.dataStart, value.length, area)

@@ -1,5 +1,6 @@
-// Promise: who writes a skill is told what is wrong and where, in every language that there is a template for; what is built is the same
-// bytes wherever it is built, says what it is made of, and nothing of it is signed with a key that others could read.
+// Promise: the author of a skill learns what is wrong and where, in every language with a template.
+// A package is the same bytes wherever it is built and says what it is made of, and a key that
+// others could read signs nothing.
 
 import { spawnSync } from 'node:child_process'
 import {
@@ -52,25 +53,25 @@ beforeAll(async () => {
 })
 
 describe('a publisher’s key', () => {
-  test('has a public half that no command line takes for a flag', () => {
+  test('a publisher’s public key never begins with a dash, so that no command line takes it for a flag', () => {
     for (let i = 0; i < 1_000; i++) expect(newKey().x).not.toMatch(/^-/) // one in 64 would be
   })
 
-  test('is in a file that only its owner reads, is not shown, and is not overwritten', async () => {
+  test('a publisher’s key is in a file that only its owner can read, is never printed and never overwritten', async () => {
     expect(statSync(keyFile).mode & 0o777).toBe(0o600)
     const { key } = JSON.parse(readFileSync(keyFile, 'utf8'))
     const again = await run('skill', 'keygen', 'acme')
-    const used = `the key of \`acme\` is there already and can be used: \`${keyFile}\`; an operator puts you on the list: \`countersign skill publishers put acme ${key.x}\``
+    const used = `the key of \`acme\` already exists and can be used: \`${keyFile}\`; if no operator has registered it yet, ask one to run \`countersign skill publishers put acme ${key.x}\``
     expect(again).toMatchObject({ code: 1, err: `countersign: ${used}\n` })
     write('taken.json', 'something else')
-    const taken = 'countersign: `taken.json` is there already; choose another file with `--to`\n'
+    const taken = 'countersign: `taken.json` already exists; choose another file with `--to`\n'
     expect(await run('skill', 'keygen', 'acme', '--to', 'taken.json')).toMatchObject({ code: 1, err: taken })
     const other = await run('skill', 'keygen', 'other', '--json', '--to', 'other.json')
     expect(`${again.out}${again.err}`).not.toContain(key.d)
     expect(other.out).not.toContain(JSON.parse(readFileSync(join(folder, 'other.json'), 'utf8')).key.d)
   })
 
-  test('that others may read signs nothing', async () => {
+  test('a publisher’s key that other users can read signs nothing', async () => {
     chmodSync(keyFile, 0o640)
     expect(await run('skill', 'build', 'hello')).toMatchObject({
       code: 1,
@@ -79,13 +80,13 @@ describe('a publisher’s key', () => {
     chmodSync(keyFile, 0o600)
   })
 
-  test('that is not here is told by name, and whose is', async () => {
+  test('the error for a missing publisher’s key names the publisher and those whose keys exist', async () => {
     await run('skill', 'new', 'foreign', '--publisher', 'root')
-    const told =
-      'skill.toml says the publisher is `root`, whose key is not here; name there whose is (`acme`), or make theirs: `countersign skill keygen root`'
+    const expected =
+      'skill.toml names the publisher `root`, whose key is not on this machine; name one whose key is here (`acme`), or create the key with `countersign skill keygen root`'
     expect(await run('skill', 'build', 'foreign')).toMatchObject({
       code: 2,
-      err: `countersign: ${told}; see --help\n`,
+      err: `countersign: ${expected}; see --help\n`,
     })
     const nobody = await countersign(['skill', 'build', 'foreign'], {
       cwd: folder,
@@ -93,11 +94,11 @@ describe('a publisher’s key', () => {
     })
     expect(nobody).toMatchObject({
       code: 2,
-      err: expect.stringMatching(/publishers\/root\.json`; `countersign skill keygen root` makes it/),
+      err: expect.stringMatching(/publishers\/root\.json`; `countersign skill keygen root` creates it/),
     })
   })
 
-  test('signs under its own name alone', async () => {
+  test('a publisher’s key signs only skills of that publisher', async () => {
     await run('skill', 'keygen', 'umbrella', '--to', 'umbrella.json')
     expect(await run('skill', 'build', 'hello', '--signer', 'umbrella.json')).toMatchObject({
       code: 2,
@@ -111,40 +112,40 @@ describe('skill.toml', () => {
 
   test.each<[string, (toml: string) => string, RegExp]>([
     [
-      'a field that there is not',
+      'an unknown field',
       (toml) => toml.replace('log = true', 'logs = true'),
       /skill\.toml:\d+: capabilities\.logs: is not a known field/,
     ],
     [
-      'a field deep within',
+      'a field in a nested table',
       (toml) => toml.replace('log = true', 'http = { hosts = ["a.example"], verbs = ["GET"] }'),
       /skill\.toml:\d+: capabilities\.http\.verbs/,
     ],
     [
-      'a value of another type',
+      'a value of the wrong type',
       (toml) => toml.replace('version = "1.0.0"', 'version = 1'),
       /skill\.toml:4: version/,
     ],
     [
-      'a field of a tool',
+      'a wrong field of a tool',
       (toml) => toml.replace('description = "Greets somebody by name."', 'title = "Greets"'),
       /tools\.0\.(?:title|description)/,
     ],
     [
       'a date',
       (toml) => `${toml}\n[tools.input_schema.properties.day]\ndefault = 2026-11-19\n`,
-      /default: a date is no JSON/,
+      /default: write the date as a string/,
     ],
-    ['what is no TOML', (toml) => toml.replace('[capabilities]', '[capabilities'), /skill\.toml:\d+:\d+/],
-  ])('%s is told with its line', async (_, change, told) => {
+    ['a syntax error', (toml) => toml.replace('[capabilities]', '[capabilities'), /skill\.toml:\d+:\d+/],
+  ])('%s in skill.toml is reported with its line', async (_, change, message) => {
     write('broken/skill.toml', change(TOML()))
     write('broken/src/main.js', 'export const run = () => 1')
     const { code, err } = await run('skill', 'build', 'broken')
     expect(code).toBe(1)
-    expect(err).toMatch(told)
+    expect(err).toMatch(message)
   })
 
-  test('is needed, and so is code in one language', async () => {
+  test('a skill’s folder needs a skill.toml and code in exactly one language', async () => {
     expect(await run('skill', 'build', 'nowhere')).toMatchObject({
       code: 2,
       err: expect.stringContaining('countersign skill new'),
@@ -164,7 +165,7 @@ describe('skill.toml', () => {
 })
 
 describe('what is built', () => {
-  test('is the same package, byte for byte, wherever it is built', async () => {
+  test('a skill’s package is the same, byte for byte, wherever it is built', async () => {
     const once = await built('hello')
     mkdirSync(join(folder, 'elsewhere/deeper'), { recursive: true })
     cpSync(join(folder, 'hello'), join(folder, 'elsewhere/deeper/copy'), { recursive: true })
@@ -177,7 +178,7 @@ describe('what is built', () => {
     expect(JSON.stringify(once)).not.toContain(folder)
   })
 
-  test('says what it is made of and from what, packages included', async () => {
+  test('a skill’s package lists its sources and npm packages in bill of materials and provenance', async () => {
     cpSync(join(folder, 'hello'), join(folder, 'packed'), { recursive: true })
     write(
       'packed/node_modules/@acme/shout/package.json',
@@ -218,41 +219,41 @@ describe('what is built', () => {
 
   test.each([
     [
-      'a file that is not there',
+      'an import of a missing file',
       "import './gone.ts'",
-      /^countersign: src\/main\.ts:1:1: `src\/main\.ts` imports `\.\/gone\.ts`, and there is no such file/,
+      /^countersign: src\/main\.ts:1:1: `src\/main\.ts` imports `\.\/gone\.ts`, but there is no such file/,
     ],
     [
-      'a file of somebody else',
+      'an import from outside the folder',
       "import '../../hello/src/main.ts'",
-      /^countersign: src\/main\.ts:1:1: .*lies outside of its folder/,
+      /^countersign: src\/main\.ts:1:1: .*which is outside the skill’s folder/,
     ],
-    ['a part of Node', "import 'node:fs'", /^countersign: src\/main\.ts:1:1: .*`node:fs`/],
+    ['an import of a Node module', "import 'node:fs'", /^countersign: src\/main\.ts:1:1: .*`node:fs`/],
     [
-      'a package that is not installed',
+      'an import of a package that is not installed',
       "import 'left-pad'",
       /^countersign: src\/main\.ts:1:1: .*`left-pad`, which is not installed/,
     ],
     [
-      'a package further down',
+      'an import of a missing package on a later line',
       "\n  import {\n    pad,\n  } from 'left-pad'",
       /^countersign: src\/main\.ts:2:3: .*`left-pad`, which is not installed/,
     ],
     [
-      'a package that is waited for',
+      'a dynamic import of a missing package',
       "await import('left-pad')",
       /^countersign: src\/main\.ts:1:7: .*`left-pad`, which is not installed/,
     ],
-    ['a package that is no module', "import 'old'", /CommonJS/],
-    ['what a package does not export', "import 'neat/inside'", /does not export/],
+    ['an import of a CommonJS package', "import 'old'", /CommonJS/],
+    ['an import that a package does not export', "import 'neat/inside'", /does not export/],
     [
-      'an interface that is not granted',
+      'an import of an interface that is not granted',
       "import 'countersign:skill/kv'",
-      /^countersign: src\/main\.ts:1:1: .*no `kv` under \[capabilities\]/,
+      /^countersign: src\/main\.ts:1:1: .*needs `kv` under \[capabilities\]/,
     ],
-    ['an enum, which is no erasable type', 'enum A { B }', /^countersign: src\/main\.ts:1:1: .*enum/],
-    ['a mistake in the language', 'const = 1', /^countersign: src\/main\.ts:1:7/],
-  ])('refuses %s, with its place', async (_, line, told) => {
+    ['an enum, which is not erasable', 'enum A { B }', /^countersign: src\/main\.ts:1:1: .*enum/],
+    ['a syntax error', 'const = 1', /^countersign: src\/main\.ts:1:7/],
+  ])('the build refuses %s and names the place', async (_, line, message) => {
     write('odd/node_modules/old/package.json', '{"name":"old","version":"1.0.0","main":"index.js"}')
     write('odd/node_modules/old/index.js', 'module.exports = 1')
     write(
@@ -263,7 +264,7 @@ describe('what is built', () => {
     write('odd/skill.toml', readFileSync(join(folder, 'hello/skill.toml'), 'utf8'))
     write('odd/src/main.ts', `${line}\nexport const run = () => 'x'`)
     const { code, err } = await run('skill', 'build', 'odd')
-    expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(told) })
+    expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(message) })
   })
 })
 
@@ -271,13 +272,13 @@ describe('a link out of the folder', () => {
   const assembly = join(TEMPLATES, 'assemblyscript/assembly')
 
   test.each<[string, string, string, string]>([
-    ['as AssemblyScript’s own code', assembly, 'assembly/tools.ts', join(assembly, 'tools.ts')],
+    ['in place of an AssemblyScript source', assembly, 'assembly/tools.ts', join(assembly, 'tools.ts')],
     ['to a folder', assembly, 'notes', '/etc'],
-    ['that leads nowhere', assembly, 'notes', '/nowhere'],
-    ['as the beginning of JavaScript', '', 'src/main.js', '../../hello/src/main.ts'],
-    ['as the folder that it begins in', '', 'src', '../hello/src'],
-    ['as a component', '', 'component.wasm', '/etc/hostname'],
-  ])('%s is refused, in a sentence', async (_, code, path, target) => {
+    ['to a missing file', assembly, 'notes', '/nowhere'],
+    ['in place of the main JavaScript source', '', 'src/main.js', '../../hello/src/main.ts'],
+    ['in place of the source folder', '', 'src', '../hello/src'],
+    ['in place of the component', '', 'component.wasm', '/etc/hostname'],
+  ])('a symlink %s is refused by the build', async (_, code, path, target) => {
     const linked = join(folder, 'linked')
     rmSync(linked, { recursive: true, force: true })
     write('linked/skill.toml', readFileSync(join(folder, 'hello/skill.toml'), 'utf8'))
@@ -287,17 +288,20 @@ describe('a link out of the folder', () => {
     symlinkSync(target, join(linked, path))
     expect(await run('skill', 'build', 'linked')).toMatchObject({
       code: 1,
-      err: `countersign: \`linked/${path}\` is a link, or no file; put what it leads to into the skill’s folder\n`,
+      err: `countersign: \`linked/${path}\` is a symlink or not a regular file; copy the file into the skill’s folder\n`,
     })
     expect(existsSync(join(linked, 'dist/hello-1.0.0.skill.json'))).toBe(false)
   })
 })
 
-test('what is in the way of what is built, and a package that does not say what it is, are told in a sentence', async () => {
+test('the build explains a file in place of its dist folder, and an invalid package.json', async () => {
   cpSync(join(folder, 'hello'), join(folder, 'blocked'), { recursive: true })
   rmSync(join(folder, 'blocked/dist'), { recursive: true, force: true })
   write('blocked/dist', 'a file')
-  const blocked = { code: 1, err: 'countersign: `blocked/dist` is no folder; what is built goes there\n' }
+  const blocked = {
+    code: 1,
+    err: 'countersign: `blocked/dist` is not a folder; remove it, because the build writes there\n',
+  }
   expect(await run('skill', 'build', 'blocked')).toMatchObject(blocked)
   rmSync(join(folder, 'blocked/dist'))
   write('blocked/node_modules/torn/package.json', '{')
@@ -305,7 +309,7 @@ test('what is in the way of what is built, and a package that does not say what 
   const { code, err } = await run('skill', 'build', 'blocked')
   expect({ code, err }).toEqual({
     code: 1,
-    err: expect.stringMatching(/^countersign: `.*torn\/package\.json` does not describe a package$/m),
+    err: expect.stringMatching(/^countersign: `.*torn\/package\.json` is not a valid package\.json/m),
   })
 })
 
@@ -315,7 +319,7 @@ describe('a template', () => {
   })
   const hasRust = rust.status === 0 && existsSync(rust.stdout.trim())
 
-  test('in JavaScript and one in AssemblyScript build as they are', async () => {
+  test('the JavaScript and the AssemblyScript template build unchanged', async () => {
     for (const [template, part] of [
       ['js', 'quickjs-wasi'],
       ['assemblyscript', 'assemblyscript'],
@@ -328,7 +332,7 @@ describe('a template', () => {
     }
   })
 
-  test('in Rust builds where Rust can, and elsewhere says what is missing and how to get it', async () => {
+  test('the Rust template builds if Rust is installed; otherwise the error says how to install it', async () => {
     expect(await run('skill', 'new', 'new-rust', '--template', 'rust')).toMatchObject({ code: 0, err: '' })
     const without = await countersign(['skill', 'build', 'new-rust'], {
       cwd: folder,
@@ -351,7 +355,7 @@ describe('a template', () => {
     )
   })
 
-  test('in TypeScript holds against its own types', () => {
+  test('the TypeScript template passes its type check, and its types find a wrong argument', () => {
     const checked = (name: string) =>
       spawnSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(folder, name)], {
         encoding: 'utf8',
@@ -365,10 +369,10 @@ describe('a template', () => {
     expect(checked('untyped').stdout).toContain('src/main.ts')
   })
 
-  test('is not written over what is there, nor under a name that no skill has', async () => {
+  test('`skill new` overwrites no folder and refuses invalid names and templates', async () => {
     expect(await run('skill', 'new', 'hello')).toMatchObject({
       code: 1,
-      err: expect.stringContaining('there already'),
+      err: expect.stringContaining('already exists'),
     })
     expect(await run('skill', 'new', 'Hello')).toMatchObject({ code: 2 })
     expect(await run('skill', 'new', '../hello')).toMatchObject({ code: 2 })
@@ -379,7 +383,7 @@ describe('a template', () => {
   })
 })
 
-/** The functions of each interface, in one spelling. */
+/** The functions that a declaration contains, in one normal form. */
 function functionsIn(text: string): string[] {
   const functions = [...text.matchAll(/(?:export )?function (\w+)\(([^)]*)\): ([^;\n]+)/g)]
   return functions
@@ -389,7 +393,7 @@ function functionsIn(text: string): string[] {
     .sort()
 }
 
-test('the types that authors get are those that jco makes of the world', async () => {
+test('the TypeScript declarations for authors equal those that jco generates from the world', async () => {
   const types = readFileSync(join(ROOT, 'cli/skills/templates/countersign-skill.d.ts'), 'utf8')
   const declared = await generatedOf(
     await javaScriptSkill(`export const run = () => ''`, SkillCapability.options),

@@ -1,5 +1,5 @@
-// Promise: in each language that there is a template for, its bindings reach every function of the world: what goes out and what comes back is
-// the same, errors of hosts included.
+// Promise: in each language with a template, the bindings reach every function of the world with
+// the same arguments and results, errors of hosts included.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -199,24 +199,27 @@ const hasRust = rust.status === 0 && existsSync(rust.stdout.trim())
 test.each([
   ['js', 'src/main.js', JAVASCRIPT, true],
   ['assemblyscript', 'assembly/tools.ts', ASSEMBLYSCRIPT, true],
-  // Where there is no Rust, authoring.test.ts holds what is said of that.
+  // Without Rust the build fails with advice, which authoring.test.ts checks.
   ['rust', 'src/lib.rs', RUST, hasRust],
-])('%s', async (template, main, code, canBuild) => {
-  const id = `all-${template}`
-  expect(await run('skill', 'new', id, '--template', template, '--publisher', 'anybody')).toMatchObject({
-    code: 0,
-    err: '',
-  })
-  for (const [path, text] of [
-    ['skill.toml', TOML(id)],
-    [main, code],
-    ['tests/greet.json', JSON.stringify(TESTS)],
-  ] as const) {
-    mkdirSync(dirname(join(folder, id, path)), { recursive: true })
-    writeFileSync(join(folder, id, path), text)
-  }
-  expect(readFileSync(join(folder, id, main), 'utf8')).toBe(code)
-  const { code: exit, out, err } = await run('skill', 'test', id)
-  if (canBuild) expect({ exit, err }, out).toEqual({ exit: 0, err: '' })
-  else expect(err).toContain('rustup target add')
-})
+])(
+  'the bindings of the template `%s` reach every function of the world',
+  async (template, main, code, canBuild) => {
+    const id = `all-${template}`
+    expect(await run('skill', 'new', id, '--template', template, '--publisher', 'anybody')).toMatchObject({
+      code: 0,
+      err: '',
+    })
+    for (const [path, text] of [
+      ['skill.toml', TOML(id)],
+      [main, code],
+      ['tests/greet.json', JSON.stringify(TESTS)],
+    ] as const) {
+      mkdirSync(dirname(join(folder, id, path)), { recursive: true })
+      writeFileSync(join(folder, id, path), text)
+    }
+    expect(readFileSync(join(folder, id, main), 'utf8')).toBe(code)
+    const { code: exit, out, err } = await run('skill', 'test', id)
+    if (canBuild) expect({ exit, err }, out).toEqual({ exit: 0, err: '' })
+    else expect(err).toContain('rustup target add')
+  },
+)

@@ -1,8 +1,9 @@
-// Promise: what is written in JavaScript runs as a skill: built to the same bytes each time, importing what it was granted and nothing of a
-// system, with the world's functions as its modules; and what is wrong in it is told with its place.
+// Promise: JavaScript runs as a skill. It builds to the same bytes each time, imports only the
+// granted capabilities and no system interface, uses the world's functions as modules, and errors
+// name their place.
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { fromJavaScript } from '../../../cli/skills/compile-javascript.ts'
+import { compileJavaScript } from '../../../cli/skills/compile-javascript.ts'
 import { readComponent } from '../../../edge/skills/component/bounds.ts'
 import { meter } from '../../../edge/skills/metering/meter.ts'
 import { sha256 } from '../../../shared/bytes/json.ts'
@@ -25,16 +26,18 @@ beforeAll(async () => {
   agent = await desk.agent({ tools: ['*'], budget: { max_denied_per_run: 100 } })
 })
 
-/** A tool whose code is `source`, enabled. */
+/** Publishes and enables a skill with this source; returns the name of its tool. */
 async function tool(
   source: string,
   capabilities: readonly ('log' | 'clock' | 'random')[] = [],
 ): Promise<string> {
   const id = desk.name()
-  const said = Object.fromEntries(capabilities.map((name) => [name, true as const]))
+  const grantedCapabilities = Object.fromEntries(capabilities.map((name) => [name, true as const]))
   const code = await javaScriptSkill(source, capabilities)
   granted(
-    await maker.client('publishSkill', { body: acme.pack(acme.manifest(id, { capabilities: said }), code) }),
+    await maker.client('publishSkill', {
+      body: acme.pack(acme.manifest(id, { capabilities: grantedCapabilities }), code),
+    }),
   )
   granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   return `${id}.run`
@@ -50,7 +53,7 @@ const outputOf = async (name: string, args: Record<string, unknown> = {}): Promi
 const HELLO = `export const run = (tool, input) => JSON.stringify({ tool, greeting: 'Hello, ' + JSON.parse(input).name + '!' })`
 
 describe('what is built', () => {
-  test('is a component of the world that can be paid for, far below what a skill may be', async () => {
+  test('a JavaScript skill is a component of the world that can be metered, and under a quarter of the size limit', async () => {
     const code = await javaScriptSkill(HELLO, SkillCapability.options)
     const read = readComponent(code)
     if (!read.ok) throw new Error(read.error.detail)
@@ -60,13 +63,13 @@ describe('what is built', () => {
     expect(code.byteLength).toBeLessThan(LIMITS.skill_component_bytes / 4)
   })
 
-  test('is the same, byte for byte, from the same source; and imports nothing that was not granted', async () => {
+  test('the same JavaScript source builds to the same bytes, and the component imports only granted capabilities', async () => {
     const sources = [HELLO, HELLO, HELLO.replace('Hello', 'Hallo')]
     const digests: string[] = []
     for (const source of sources) {
-      const code = await fromJavaScript(
+      const code = await compileJavaScript(
         'skill.js',
-        { named: (_, name) => name, placeOf: () => 'skill.js', source: () => source },
+        { resolve: (_, name) => name, placeOf: () => 'skill.js', source: () => source },
         ['log'],
       )
       digests.push(code.ok ? sha256(code.value) : code.error)
@@ -81,18 +84,18 @@ describe('what is built', () => {
 })
 
 describe('what runs', () => {
-  test('gets its tool and input, and gives its result', async () => {
+  test('a JavaScript skill receives tool and input and returns its result', async () => {
     const name = await tool(HELLO)
     expect(await outputOf(name, { name: 'Ünal 😀' })).toEqual({ tool: 'run', greeting: 'Hello, Ünal 😀!' })
   })
 
-  test('may be asynchronous, and each call begins as the first did', async () => {
+  test('a JavaScript skill may be asynchronous, and each call starts from the same state', async () => {
     const name = await tool(`let calls = 0
       export async function run(tool, input) { await null; calls += 1; return JSON.stringify({ calls }) }`)
     expect([await outputOf(name), await outputOf(name)]).toEqual([{ calls: 1 }, { calls: 1 }])
   })
 
-  test('logs, tells the time and draws numbers by what it is granted', async () => {
+  test('console, Date and Math.random of a JavaScript skill use the granted log, clock and random', async () => {
     const name = await tool(
       `import { write } from 'countersign:skill/log'
        import { now } from 'countersign:skill/clock'
@@ -105,38 +108,42 @@ describe('what runs', () => {
     )
     const call = await called(name)
     expect(call.result).toMatchObject({ ok: true, stderr: 'warn: líne\ninfo: two {"a":1}\n' })
-    const said = JSON.parse(call.result?.output ?? '')
-    expect(said).toMatchObject({ same: true, bytes: 8 })
-    expect(said.year).toBeGreaterThan(2025)
-    expect(await outputOf(name)).not.toMatchObject({ random: said.random })
+    const output = JSON.parse(call.result?.output ?? '')
+    expect(output).toMatchObject({ same: true, bytes: 8 })
+    expect(output.year).toBeGreaterThan(2025)
+    expect(await outputOf(name)).not.toMatchObject({ random: output.random })
   })
 
   test.each([
-    ['an error of its author is what they wrote', `throw new Error('no such order')`, 'no such order'],
-    ['a thrown text is that text', `throw 'no such order'`, 'no such order'],
     [
-      'an error of the engine has its place',
+      'an error that the author throws is reported with their message',
+      `throw new Error('no such order')`,
+      'no such order',
+    ],
+    ['a thrown string is reported as that string', `throw 'no such order'`, 'no such order'],
+    [
+      'an error of the engine is reported with its place',
       'null.x',
       `TypeError: cannot read property 'x' of null (skill.js:2:1)`,
     ],
     [
-      'a recursion without end has its place too',
+      'an endless recursion is reported with its place',
       'const f = () => f() + 1; f()',
       /^RangeError: Maximum call stack size exceeded \(skill\.js:2:/,
     ],
-    ['what is no text is no result', 'return 7', /`run` is to return a string of JSON/],
+    ['a result that is not a string is an error', 'return 7', /`run` must return a string of JSON/],
     [
-      'a promise that nothing settles is no end',
+      'a promise that never settles is an error',
       'return new Promise(() => {})',
-      /promise that nothing settles/,
+      /promise that never settles/,
     ],
     [
-      'the time is not told without a clock',
+      'Date fails without the capability clock',
       'return String(Date.now())',
       '`clock` is not under [capabilities] in skill.toml',
     ],
     [
-      'nothing is drawn without leave',
+      'Math.random fails without the capability random',
       'return String(Math.random())',
       '`random` is not under [capabilities] in skill.toml',
     ],
@@ -149,34 +156,38 @@ describe('what runs', () => {
   })
 })
 
-describe('what is wrong in a source is told to its author', () => {
+describe('build errors', () => {
   test.each([
-    ['a mistake in the language', 'export const run = (', /^skill\.js:1:\d+: SyntaxError: /],
-    ['what is thrown while it is built', '\nnull.x\nexport const run = 1', /^skill\.js:2:\d+: TypeError: /],
-    ['no `run`', 'export const ran = 1', 'TypeError: it does not export the function `run`'],
+    ['a syntax error', 'export const run = (', /^skill\.js:1:\d+: SyntaxError: /],
+    ['an exception at the top level', '\nnull.x\nexport const run = 1', /^skill\.js:2:\d+: TypeError: /],
     [
-      'an interface that is not granted',
-      `import { get } from 'countersign:skill/kv'\nexport const run = get`,
-      'skill.toml has no `kv`',
+      'a missing `run`',
+      'export const ran = 1',
+      'TypeError: the skill’s main module does not export a function `run`',
     ],
     [
-      'one that there is not',
+      'an import of an interface that is not granted',
+      `import { get } from 'countersign:skill/kv'\nexport const run = get`,
+      '`countersign:skill/kv` needs `kv` under [capabilities] in skill.toml',
+    ],
+    [
+      'an import of an unknown interface',
       `import { get } from 'countersign:skill/disk'\nexport const run = get`,
       'there is no `countersign:skill/disk`',
     ],
-    ['a module that is not there', `import x from './x.js'\nexport const run = x`, 'imports `./x.js`'],
+    ['an import of a missing module', `import x from './x.js'\nexport const run = x`, 'imports `./x.js`'],
     [
-      'the world before there is a call',
+      'a call of the world at the top level',
       `console.log('x')\nexport const run = 1`,
-      'can only be used in `run`',
+      'can only be used inside `run`',
     ],
     [
-      'waiting for what never comes',
+      'a top-level await that never settles',
       'await new Promise(() => {})\nexport const run = 1',
-      'waits for something that never happens',
+      'awaits a promise that never settles',
     ],
-  ])('%s', async (_, source, told) => {
+  ])('the build of a JavaScript skill reports %s', async (_, source, message) => {
     const granted = source.includes('console') ? (['log'] as const) : []
-    await expect(javaScriptSkill(source, granted)).rejects.toThrow(told)
+    await expect(javaScriptSkill(source, granted)).rejects.toThrow(message)
   })
 })

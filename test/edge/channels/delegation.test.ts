@@ -160,8 +160,8 @@ test('on the command line', async () => {
   const env = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: bob.key }
   const away = async () =>
     (await countersign(['channels', 'delegate', ann.name, '--for', '14d'], { env })).out
-  expect(await away()).toMatch(/^warning: .* no channel does/)
-  // Of these, one writes to bob and to ann by name; the others to whoever reads them, to bob alone, to ann alone.
+  expect(await away()).toMatch(/^warning: .* is your delegate .* no channel addresses you by name/)
+  // One channel writes to bob and to ann by name; the others to anybody who reads them, only to bob, only to ann.
   const [both, readers, bobs, anns] = [desk.name(), desk.name(), desk.name(), desk.name()]
   const hook = {
     kind: 'webhook' as const,
@@ -184,11 +184,9 @@ test('on the command line', async () => {
   expect((await countersign(['channels', 'delegations'], { env })).out).toMatch(
     new RegExp(`${bob.name} +${ann.name} +2`),
   )
-  expect((await countersign(['channels', 'delegate'], { env })).out).toBe(
-    'nobody else is asked from now on\n',
-  )
+  expect((await countersign(['channels', 'delegate'], { env })).out).toBe('you have no delegate any more\n')
   expect((await countersign(['channels', 'delegate'], { env })).err).toMatch(
-    /you have nobody asked in your stead; nothing; you were not away/,
+    /you have nobody asked in your stead; there is nothing to do/,
   )
   expect(await countersign(['channels', 'delegate', ann.name], { env })).toMatchObject({ code: 2 })
   expect((await countersign(['channels', 'delegations'], { env })).out).not.toContain(bob.name)

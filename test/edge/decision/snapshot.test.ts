@@ -141,7 +141,7 @@ test('`countersign verify --snapshot` says whether a call was decided under it',
     const verify = (file: string) => countersign(['verify', bundle, '--keys', keys, '--snapshot', file])
     expect(await verify(snapshot)).toMatchObject({
       code: 0,
-      out: expect.stringContaining('it was decided under this policy snapshot'),
+      out: expect.stringContaining('the call was decided under this policy snapshot'),
     })
     for (const file of [bent, keys])
       expect(await verify(file)).toMatchObject({ code: 1, out: expect.stringContaining('NOT VERIFIED') })

@@ -234,7 +234,7 @@ test('the command line puts what it reads to the byte, and what is no text not a
   expect(refused).toMatchObject({
     code: 1,
     out: '',
-    err: expect.stringContaining('a secret is UTF-8 text, and this is not'),
+    err: expect.stringContaining('the secret is not UTF-8 text'),
   })
   expect(granted(await desk.root('listSecrets', {})).items.find((item) => item.name === name)?.version).toBe(
     1,

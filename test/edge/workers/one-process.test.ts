@@ -141,6 +141,6 @@ test('D6 the console, the command line and the metrics report that two processes
     new RegExp(`${worker.id}.* active, copied`),
   )
   expect((await countersign(['workers', 'show', worker.id], { env })).out).toContain(
-    'two processes used its key at the same time',
+    'two processes used this worker’s key at the same time',
   )
 })

@@ -236,10 +236,10 @@ test('a sendmail gets each mail; one that fails leaves it in the outbox; what ha
   chmodSync(program, 0o700)
   expect(await drain('--sendmail', program)).toMatchObject({
     code: 1,
-    out: expect.stringContaining('ended with 75'),
+    out: expect.stringContaining('exited with 75'),
   })
   expect(await deliveries(first)).toContainEqual(
-    expect.objectContaining({ state: 'due', tries: 1, why: expect.stringContaining('ended with 75') }),
+    expect.objectContaining({ state: 'due', tries: 1, why: expect.stringContaining('exited with 75') }),
   )
   expect(await drain('--sendmail', join(folder, 'nothing'))).toMatchObject({
     code: 1,

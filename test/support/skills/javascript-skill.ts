@@ -1,6 +1,6 @@
 // Skills in JavaScript for tests and figures, made by what authors make them with: one build a text and process.
 
-import { fromJavaScript } from '../../../cli/skills/compile-javascript.ts'
+import { compileJavaScript } from '../../../cli/skills/compile-javascript.ts'
 import type { SkillCapability } from '../../../shared/plan/plan.ts'
 
 const built = new Map<string, Promise<Uint8Array>>()
@@ -20,9 +20,9 @@ async function build(source: string, granted: readonly SkillCapability[]): Promi
   const nothingElse = (importer: string, specifier: string): never => {
     throw new Error(`\`${importer}\` imports \`${specifier}\`, and is alone`)
   }
-  const component = await fromJavaScript(
+  const component = await compileJavaScript(
     'skill.js',
-    { named: nothingElse, source: () => source, placeOf: (importer) => importer },
+    { resolve: nothingElse, source: () => source, placeOf: (importer) => importer },
     granted,
   )
   if (!component.ok) throw new Error(component.error)

@@ -1,4 +1,4 @@
-// What the component exports. Tools are in tools.ts; nothing needs to be changed here.
+// The exports of the component. The tools are in tools.ts; nothing needs to be changed here.
 
 import { entered, left } from './skill'
 import { run as runTool } from './tools'

@@ -1,4 +1,5 @@
-// JSON, as much as a skill needs. What is not there reads as null, an empty text, or nothing of a list.
+// A small JSON reader and writer. Reading a missing member gives null, or an empty string for
+// `text`.
 
 export const enum Kind {
   NULL,
@@ -15,7 +16,7 @@ export class Json {
   flag: bool = false
   number: f64 = 0
   string: string = ''
-  /** Of a list, or the members of an object in the order of `names`. */
+  /** The items of a list, or the members of an object in the order of `names`. */
   items: Json[] = []
   names: string[] = []
 
@@ -84,7 +85,7 @@ export class Json {
   }
 }
 
-/** Whole numbers without a fraction. */
+/** Writes whole numbers without a fraction. */
 function written(value: f64): string {
   const whole = <i64>value
   return <f64>whole == value ? whole.toString() : value.toString()

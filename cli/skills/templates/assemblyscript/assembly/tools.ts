@@ -1,4 +1,5 @@
-// Each tool of skill.toml is a function from its input to its output, both JSON. `skill` is the world, as world.wit has it.
+// Each tool of skill.toml is a function from its input to its output, both JSON. './skill' has the
+// functions of the host, which world.wit documents.
 
 import { Json } from './json'
 import { failed, log, Result, returned } from './skill'
@@ -12,7 +13,10 @@ function greet(input: Json): Result {
   return returned(output.toString())
 }
 
-/** Input is JSON that fits the tool's `input_schema`; so must be what it returns. What failed is told to whoever called. */
+/**
+ * `input` is JSON that is valid for the tool's `input_schema`; the output must be valid for its
+ * `output_schema`. The agent gets the message of `failed`.
+ */
 export function run(tool: string, input: string): Result {
   const parsed = Json.parse(input)
   if (parsed == null) return failed('the input is not JSON')

@@ -1,4 +1,5 @@
-//! JSON, as much as a skill needs where no crate can be had. With crates, serde_json does the same and more.
+//! A small JSON reader and writer, so that the template builds without crates. With crates, use
+//! serde_json.
 #![allow(dead_code)]
 
 use std::fmt;
@@ -189,7 +190,7 @@ impl Reader<'_> {
             return Err(self.fault());
         }
         self.at += 1;
-        let mut units: Vec<u16> = Vec::new(); // escapes may spell a character in two halves
+        let mut units: Vec<u16> = Vec::new(); // two escapes may form one character (a surrogate pair)
         loop {
             let one = self.text[self.at..].chars().next().ok_or_else(|| self.fault())?;
             self.at += one.len_utf8();

@@ -1,4 +1,5 @@
-//! Each tool of skill.toml is a function from its input to its output, both JSON. `skill` is the world, as world.wit has it.
+//! Each tool of skill.toml is a function from its input to its output, both JSON. The module
+//! `skill` has the functions of the host, which world.wit documents.
 
 mod json;
 mod skill;
@@ -6,7 +7,7 @@ mod skill;
 use json::Json;
 
 fn greet(input: &Json) -> Result<Json, String> {
-    let name = input.text("name").ok_or("a name is needed")?;
+    let name = input.text("name").ok_or("the name is missing")?;
     if name.trim().is_empty() {
         return Err("there is nobody to greet".into());
     }
@@ -14,7 +15,8 @@ fn greet(input: &Json) -> Result<Json, String> {
     Ok(Json::object([("greeting", Json::from(format!("Hello, {name}!")))]))
 }
 
-/// Input is JSON that fits the tool's `input_schema`; so must be what it returns. An error is told to whoever called.
+/// `input` is JSON that is valid for the tool's `input_schema`; the output must be valid for its
+/// `output_schema`. The agent gets the message of an error.
 pub fn run(tool: &str, input: &str) -> Result<String, String> {
     let input = Json::parse(input)?;
     let output = match tool {

@@ -1,9 +1,10 @@
-//! The world `countersign:skill@0.1.0` for Rust, by the canonical ABI and without a crate. What is not used is not imported.
+//! The world `countersign:skill@0.1.0` for Rust, by the canonical ABI and without a crate. Only
+//! functions that are used are imported.
 #![allow(dead_code)]
 
 use std::alloc::{alloc, realloc, Layout};
 
-/// What the host puts into the skill's memory, and finds there.
+/// The host allocates memory for its values with this.
 #[no_mangle]
 unsafe extern "C" fn cabi_realloc(old: *mut u8, before: usize, align: usize, size: usize) -> *mut u8 {
     if size == 0 {
@@ -19,7 +20,7 @@ unsafe extern "C" fn cabi_realloc(old: *mut u8, before: usize, align: usize, siz
     at
 }
 
-/// Not 0: it failed, and the text says why.
+/// `failed` is 0 for an output, 1 for an error message.
 #[repr(C)]
 pub struct Answer {
     failed: u32,
@@ -30,12 +31,12 @@ pub struct Answer {
 #[export_name = "run"]
 unsafe extern "C" fn exported(tool: *mut u8, tool_length: usize, input: *mut u8, input_length: usize) -> *const Answer {
     let (tool, input) = (text(tool, tool_length), text(input, input_length));
-    let (failed, said) = match crate::run(&tool, &input) {
+    let (failed, text) = match crate::run(&tool, &input) {
         Ok(output) => (0, output),
         Err(why) => (1, why),
     };
-    let said = said.into_bytes().leak(); // an instance lives for one call
-    Box::into_raw(Box::new(Answer { failed, text: said.as_ptr(), length: said.len() }))
+    let bytes = text.into_bytes().leak(); // an instance lives for one call
+    Box::into_raw(Box::new(Answer { failed, text: bytes.as_ptr(), length: bytes.len() }))
 }
 
 unsafe fn bytes(at: *mut u8, length: usize) -> Vec<u8> {
@@ -46,10 +47,10 @@ unsafe fn bytes(at: *mut u8, length: usize) -> Vec<u8> {
 }
 
 unsafe fn text(at: *mut u8, length: usize) -> String {
-    String::from_utf8_unchecked(bytes(at, length)) // the host lowers texts as UTF-8
+    String::from_utf8_unchecked(bytes(at, length)) // the host passes strings as UTF-8
 }
 
-/// Where a function of the host leaves its answer.
+/// The area into which a host function writes its result.
 #[repr(C, align(8))]
 struct Area([usize; 8]);
 

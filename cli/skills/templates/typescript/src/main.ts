@@ -1,5 +1,6 @@
-// Each tool of skill.toml is a function from its input to its output. What runs at the top runs once, when the skill is built; each call
-// begins with what was there then. `countersign:skill/…` is the world: countersign-skill.d.ts says what is in it.
+// Each tool of skill.toml is a function from its input to its output. Top-level code runs once,
+// when the skill is built, and each call starts with a copy of that state. countersign-skill.d.ts
+// declares the modules `countersign:skill/…` of the host.
 
 import { write } from 'countersign:skill/log'
 
@@ -11,7 +12,10 @@ function greet({ name }: { name: string }): { greeting: string } {
 
 const TOOLS: Record<string, (input: never) => unknown> = { greet }
 
-/** Input is JSON that fits the tool's `input_schema`; so must be what it returns. What it throws is told to whoever called. */
+/**
+ * `input` is JSON that is valid for the tool's `input_schema`; the result must be valid for its
+ * `output_schema`. The agent gets the message of an error that is thrown.
+ */
 export function run(tool: string, input: string): string {
   const does = TOOLS[tool]
   if (does === undefined) throw new Error(`there is no tool ${tool}`)
