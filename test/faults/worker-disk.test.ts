@@ -61,5 +61,5 @@ test('started there, it says what is missing and no more', { timeout: 60_000 }, 
   const { status, stderr } = await lone.command('run')
   rmSync(filler())
   expect(status).toBe(1)
-  expect(stderr).toMatch(/^countersign-worker: [^\n]*ENOSPC[^\n]*; make room on its disk\n$/)
+  expect(stderr).toMatch(/^countersign-worker: [^\n]*ENOSPC[^\n]*; free space on its disk\n$/)
 })

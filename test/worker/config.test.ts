@@ -42,7 +42,7 @@ test('the unit for systemd waits for a drain and for what follows it, and operat
   const [, seconds] = /^TimeoutStopSec=([0-9]+)$/m.exec(unit) ?? []
   expect(config.ok && config.value.drain_ms + 10_000).toBeLessThanOrEqual(Number(seconds) * 1_000)
   const help = execFileSync(process.execPath, [join(ROOT, 'worker/main.ts'), '--help'], { encoding: 'utf8' })
-  expect(help.replace(/\s+/g, ' ')).toContain(`TimeoutStopSec of the systemd unit: ${seconds} s) has to wait 10 s longer`)
+  expect(help.replace(/\s+/g, ' ')).toContain(`TimeoutStopSec (${seconds} s in our unit) must be at least 10 s longer`)
 })
 
 test('the environment wins over the file', () => {

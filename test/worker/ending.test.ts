@@ -212,7 +212,7 @@ test('doctor finds nothing wrong with a whole worker, and names each thing that 
   lone = await LoneWorker.make()
   const well = await lone.command('doctor')
   expect(well.stdout).not.toContain('FAIL')
-  expect(well).toMatchObject({ status: 0, stdout: expect.stringMatching(/all is well/) })
+  expect(well).toMatchObject({ status: 0, stdout: expect.stringMatching(/all checks passed/) })
   expect(well.stdout).toMatch(/^ok +quota of inotify +each call of tier C has its own$/m)
 
   await lone.redis.kill()

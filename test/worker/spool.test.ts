@@ -240,10 +240,10 @@ test('a folder that can’t be used is told, not thrown, with what to do about i
     const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/spool.ts'))})
     console.log(JSON.stringify(new Spool(${JSON.stringify(dir())}).open(Date.now())))`
   const limited = spawnSync('/usr/bin/prlimit', ['--fsize=4096', '--', process.execPath, '--input-type=module', '-e', life])
-  expect(JSON.parse(limited.stdout.toString()).error).toMatch(/\(EFBIG\); raise the limit of what a file may hold$/)
+  expect(JSON.parse(limited.stdout.toString()).error).toMatch(/\(EFBIG\); raise the limit of file size$/)
   expect(readdirSync(dir())).toEqual(['journal']) // no half of another takes room
   expect(open().settled).toHaveLength(1)
   rmSync(dir(), { recursive: true })
   writeFileSync(dir(), 'a file in the way')
-  expect(new Spool(dir()).open(Date.now())).toMatchObject({ ok: false, error: expect.stringMatching(/; remove what stands in its way$/) })
+  expect(new Spool(dir()).open(Date.now())).toMatchObject({ ok: false, error: expect.stringMatching(/; remove the file that is in its place$/) })
 })
