@@ -22,7 +22,9 @@ export class EdgeClock {
   /** How far the edge is ahead of this host. */
   get offset_ms(): number {
     return Math.round(this.#offset_ms)
-  } /** Learns from an exchange that began at `sent` (a value of `mark`) and in which the edge reported `now_ms`. */
+  }
+
+  /** Learns from an exchange that began at `sent` (a value of `mark`) and in which the edge reported `now_ms`. */
   learn(now_ms: number, sent: number): void {
     const received = this.#local()
     if (received - sent <= ROUND_TRIP_MAX_MS) this.#offset_ms = now_ms - (sent + received) / 2
@@ -30,7 +32,9 @@ export class EdgeClock {
 
   mark(): number {
     return this.#local()
-  } /** Learns from a `clock_skew` refusal, whose `date` header is the only clock reading in it. */
+  }
+
+  /** Learns from a `clock_skew` refusal, whose `date` header is the only clock reading in it. */
   learnFromHeader(date: string | undefined): void {
     const date_ms = date === undefined ? Number.NaN : Date.parse(date)
     if (Number.isFinite(date_ms)) this.#offset_ms = date_ms + DATE_HEADER_MID_MS - this.#local()

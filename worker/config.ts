@@ -46,27 +46,30 @@ const Fields = z.strictObject({
   pool: z.string().regex(PATTERNS.name),
   redis_url: z
     .string()
-    .refine(
-      (text) => /^rediss?:$/.test(url(text)?.protocol ?? ''),
-      'give an address such as `rediss://user:password@host:6379`',
-    ) /** Holds the key, the spool and the run folders. */,
+    .refine((text) => /^rediss?:$/.test(url(text)?.protocol ?? ''), 'give an address such as `rediss://user:password@host:6379`'),
+  /** Holds the key, the spool and the run folders. */
   home: z.string().refine(isAbsolute, 'give an absolute path'),
   concurrency: z
     .int()
     .min(1)
     .max(1_000)
-    .default(() => 2 * availableParallelism()) /** The tiers that this worker runs, once it has proven them. */,
+    .default(() => 2 * availableParallelism()),
+  /** The tiers that this worker runs, once it has proven them. */
   tiers: z
     .array(Tier)
     .min(1)
-    .default([...Tier.options]) /** Ceilings: a call gets the lower of its plan's limit and this one. */,
-  limits: Limits.partial().default({}) /** Disk that all run folders together may use, and disk that they must leave free. */,
+    .default([...Tier.options]),
+  /** Ceilings: a call gets the lower of its plan's limit and this one. */
+  limits: Limits.partial().default({}),
+  /** Disk that all run folders together may use, and disk that they must leave free. */
   runs_bytes: z.int().min(1).default(LIMITS.run_folders_bytes),
-  free_bytes: z.int().min(0).default(LIMITS.disk_free_bytes) /** Hosts that the egress proxy may reach at a private address. */,
+  free_bytes: z.int().min(0).default(LIMITS.disk_free_bytes),
+  /** Hosts that the egress proxy may reach at a private address. */
   private_hosts: z
     .array(z.string().regex(/^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):[1-9][0-9]{0,4}$/, 'give `host:port` in lower case'))
     .max(64)
-    .default([]) /** PEM file of certificate authorities that tools trust besides those of the host. */,
+    .default([]),
+  /** PEM file of certificate authorities that tools trust besides those of the host. */
   ca_file: z
     .string()
     .refine(isAbsolute, { error: 'give an absolute path', abort: true })
@@ -74,8 +77,10 @@ const Fields = z.strictObject({
       const read = readAuthorities(path)
       if (!read.ok) addIssue(read.error)
     })
-    .optional() /** The operator's own sandbox profiles; a tool's contract may name one. */,
-  profiles: OwnProfiles /** How long running calls may continue after SIGTERM. */,
+    .optional(),
+  /** The operator's own sandbox profiles; a tool's contract may name one. */
+  profiles: OwnProfiles,
+  /** How long running calls may continue after SIGTERM. */
   drain_ms: z
     .int()
     .min(0)

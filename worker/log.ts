@@ -4,7 +4,8 @@
 export type Fields = Readonly<Record<string, string | number | boolean | null | undefined | readonly string[]>>
 
 export type Log = {
-  readonly say: (msg: string, fields?: Fields) => void /** For events that an operator should look at. */
+  readonly say: (msg: string, fields?: Fields) => void
+  /** For events that an operator should look at. */
   readonly warn: (msg: string, fields?: Fields) => void
 }
 

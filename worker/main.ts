@@ -14,7 +14,9 @@ const USAGE = `countersign-worker: runs the tool calls that a Countersign edge h
 
   countersign-worker enroll --config FILE   make this host a worker, once; the token is read from standard input
   countersign-worker run    --config FILE   serve until SIGTERM
-  countersign-worker doctor --config FILE   check everything that serving needs, and say how to fix what fails  --json   one JSON object per line, for machines
+  countersign-worker doctor --config FILE   check everything that serving needs, and say how to fix what fails
+
+  --json   one JSON object per line, for machines
   --help   this text
 
 FILE is JSON, belongs to the user that runs the worker, and has mode 0600:
