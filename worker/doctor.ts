@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import type { Tier } from '../shared/plan.ts'
 import { type Config, readConfig, refuseRoot } from './config.ts'
 import { type Identity, keyPath, pins, readIdentity } from './identity.ts'
-import { openLink, openUnsigned } from './link.ts'
+import { openLink, openUnsignedLink } from './link.ts'
 import { prove, withEquipment } from './proof.ts'
-import { examineRedis } from './queue.ts'
+import { checkRedis } from './queue.ts'
 import { lowCounts, SYSCTL_FILE } from './sandbox/host-counts.ts'
 import { PreparedStock } from './sandbox/prepared.ts'
 import { SPOOL_BOUNDS, Spool } from './spool.ts'
@@ -77,7 +77,7 @@ async function checkServices(config: Config, tiers: readonly Tier[], report: Rep
     'enrol with `countersign-worker enroll`',
   )
   await checkEdge(config, identity.ok ? identity.value : undefined, tiers, report)
-  const { answers, confined, keeps } = await examineRedis(config.redis_url)
+  const { answers, confined, keeps } = await checkRedis(config.redis_url)
   report('Redis', answers.ok, answers.ok ? 'answers' : answers.error, 'start Redis, or correct `redis_url`: host, port, user, password')
   const acl = 'give the worker a Redis user that may touch `cs:*` only; infra/redis.ts holds the access list'
   report('Redis rights', confined.ok, confined.ok ? 'confined to our prefix' : confined.error, acl)
@@ -87,7 +87,7 @@ async function checkServices(config: Config, tiers: readonly Tier[], report: Rep
 }
 
 async function checkEdge(config: Config, identity: Identity | undefined, tiers: readonly Tier[], report: Report): Promise<void> {
-  const open = openUnsigned(config.edge_url)
+  const open = openUnsignedLink(config.edge_url)
   const keys = await open.ask('keys', { query: { tenant: config.tenant } }).finally(open.close)
   report(
     'edge',
@@ -124,7 +124,7 @@ async function checkEdge(config: Config, identity: Identity | undefined, tiers: 
 
 function checkSpool({ home }: Config, report: Report): void {
   const dir = join(home, 'spool')
-  const { settlements, bytes, unreadable } = new Spool(dir).look()
+  const { settlements, bytes, unreadable } = new Spool(dir).inspect()
   const ok = settlements < SPOOL_BOUNDS.settlements && bytes < SPOOL_BOUNDS.bytes && !unreadable
   const fix = unreadable
     ? `look at \`${dir}/unreadable\`, then remove it`

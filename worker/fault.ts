@@ -8,7 +8,7 @@ export function faultOf(error: unknown): ErrorReport {
   const { name, message, stack = '' } = error
   const code = 'code' in error && typeof error.code === 'string' ? error.code : name
   const start = stack.indexOf(message)
-  // the message was changed after the throw, so the stack can't be split from it
+  // The message was changed after the throw, so the stack can’t be split from it.
   if (start < 0) return { code, at: '' }
   const frames = stack.slice(start + message.length).split('\n')
   return {

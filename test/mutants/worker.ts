@@ -16,11 +16,11 @@ export const WORKER: readonly Held[] = [
       ['facts.tenant !== tenant || facts.run !== run', 'facts.run !== run', 'A grant of another tenant is accepted.'],
       ['|| facts.call !== call) return', ') return', 'A grant for one call runs another.'],
       [
-        "if (!signedByExactly(envelope, GRANT_TYPE, pinned)) return mistrusted('the grant is not signed by the pinned edge key alone')",
+        "if (!signedByExactly(envelope, GRANT_TYPE, pinned)) return untrusted('the grant is not signed by the pinned edge key alone')",
         '',
         'An attacker who answers in the place of the edge runs anything on the worker.',
       ],
-      ["if (expected.now_ms >= deadline_ms) return mistrusted('the deadline of the grant has passed')", '', 'An old grant is used again.'],
+      ["if (expected.now_ms >= deadline_ms) return untrusted('the deadline of the grant has passed')", '', 'An old grant is used again.'],
       [
         'if (facts.args_sha256 !== sha256(argsText)) return',
         'if (false) return',
@@ -66,9 +66,9 @@ export const WORKER: readonly Held[] = [
       ['| constants.O_NONBLOCK |', '|', 'A FIFO that a tool leaves blocks the worker for ever.'],
       ['if (!stats.isFile() || stats.nlink !== 1)', 'if (!stats.isFile())', 'A file of somebody else, by a second name, is collected.'],
       ['if (!stats.isFile() || stats.nlink !== 1)', 'if (stats.nlink !== 1)', 'A device that a tool leaves is read.'],
-      ['if (found !== false) return taken.leave', 'if (found === undefined) return taken.leave', 'A secret leaves the sandbox in a file.'],
+      ['if (hasSecret !== false) return collected.leave', 'if (hasSecret === undefined) return collected.leave', 'A secret leaves the sandbox in a file.'],
       ['|| pathFault(path) !== undefined)', ')', 'A file is kept under a name that means another place.'],
-      ['if (shown !== path)', 'if (false)', 'A secret leaves the sandbox as the name of a file.'],
+      ['if (masked !== path)', 'if (false)', 'A secret leaves the sandbox as the name of a file.'],
     ],
   },
   {

@@ -7,7 +7,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Connection } from '../../shared/plan.ts'
 import { type Execution, Statement } from '../../shared/statement.ts'
 import type { Settlement } from '../../shared/worker-wire.ts'
-import { inShort, settlementOf, unrun } from '../../worker/attestation.ts'
+import { notStarted, settlementOf, shortSettlement } from '../../worker/attestation.ts'
 import { FakeEdge } from '../support/fake-edge.ts'
 import { newSigner } from '../support/peer-worker.ts'
 
@@ -27,7 +27,7 @@ const CONNECTION: Connection = {
   verdict: 'failed',
 }
 const toldBy = ({ envelope }: Settlement): Statement => JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Statement // our own
-const { execution: NOTHING } = unrun({ kind: 'cancelled' }, 1)
+const { execution: NOTHING } = notStarted({ kind: 'cancelled' }, 1)
 
 /** With so much beside its output. */
 function settled(beside: number, out: Buffer, error: Buffer) {
@@ -108,10 +108,10 @@ test('a settlement in short says how long the output was, and there is nothing s
   const stdout = { bytes: out.length, kept: out.length, sha256: sha256(out), truncated: false }
   const execution: Execution = { ...NOTHING, outcome: { kind: 'exit', code: 0 }, connections: [CONNECTION], stdout, cgroup: true }
   const whole = settlementOf(grant, digestOf(grant), { execution, stdout: out, stderr: Buffer.alloc(0) }, signer)
-  const short = inShort(whole, signer)
+  const short = shortSettlement(whole, signer)
   if (short === undefined) throw new Error('it is shorter')
   expect(short.output).toEqual({ stdout: '', stderr: '' })
   const shortened = { ...execution, connections: [], stdout: { ...stdout, kept: 0, truncated: true } }
   expect(readAs(short).predicate).toMatchObject({ ...readAs(whole).predicate, execution: shortened, execution_sha256: expect.any(String) })
-  expect(inShort(short, signer)).toBeUndefined()
+  expect(shortSettlement(short, signer)).toBeUndefined()
 })

@@ -12,7 +12,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newWorkerId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { type Link, openLink } from '../../worker/link.ts'
-import { collect } from '../../worker/outputs.ts'
+import { collectOutputFiles } from '../../worker/outputs.ts'
 import { Veil } from '../../worker/sandbox/veil.ts'
 import { FakeEdge, newSigner } from '../support/fake-edge.ts'
 import { weakened } from '../support/weakened.ts'
@@ -33,16 +33,18 @@ afterAll(async () => {
 })
 
 const CALL = 'call_01JZ0000000000000000000000_1'
-const collected = (folder: string, { by = collect, within_ms = 20_000, secrets = {}, signal = AbortSignal.timeout(60_000) } = {}) =>
-  by(folder, { call: CALL, veil: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal })
+const collected = (
+  folder: string,
+  { by = collectOutputFiles, within_ms = 20_000, secrets = {}, signal = AbortSignal.timeout(60_000) } = {},
+) => by(folder, { call: CALL, veil: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal })
 
 const OUTPUTS = 'worker/outputs.ts'
-async function without(...weaknesses: readonly (readonly [from: string, to: string])[]): Promise<typeof collect> {
+async function without(...weaknesses: readonly (readonly [from: string, to: string])[]): Promise<typeof collectOutputFiles> {
   const load = weakened(...weaknesses.map(([from, to]) => [OUTPUTS, from, to] as const))
-  return (await load<typeof import('../../worker/outputs.ts')>(OUTPUTS)).collect
+  return (await load<typeof import('../../worker/outputs.ts')>(OUTPUTS)).collectOutputFiles
 }
 /** What was taken, and what it holds. */
-const taken = ({ files }: Awaited<ReturnType<typeof collect>>): string[] =>
+const taken = ({ files }: Awaited<ReturnType<typeof collectOutputFiles>>): string[] =>
   files.map(({ path, sha256 }) => `${path} ${edge.files.get(sha256)}`)
 
 test('S43 FIFOs, sockets and devices are told and never waited for', async () => {
@@ -79,7 +81,7 @@ function withFifo(name: string): string {
 }
 
 /** A folder in which `a` and a link out of it change places all the while; what was read of it until `wanted` was, or for long. */
-async function swapping(name: string, wanted: RegExp, by: (folder: string) => Promise<typeof collect>): Promise<string[]> {
+async function swapping(name: string, wanted: RegExp, by: (folder: string) => Promise<typeof collectOutputFiles>): Promise<string[]> {
   const [folder, outside] = [join(root, name), join(root, `${name}-outside`)]
   for (const made of [folder, outside, join(folder, 'a')]) mkdirSync(made)
   writeFileSync(join(outside, 'in'), 'canary')
@@ -103,7 +105,7 @@ while True: libc.renameat2(-100, a, -100, b, 2)`
 }
 
 test('S41 a folder that is swapped for a link all the while never leads outside', { timeout: 60_000 }, async () => {
-  expect(await swapping('swapped', /^b/, async () => collect)).toEqual(['a/in inside', 'b/in inside']) // both places were read
+  expect(await swapping('swapped', /^b/, async () => collectOutputFiles)).toEqual(['a/in inside', 'b/in inside']) // both places were read
 })
 
 const HELD = '`/proc/self/fd/$' + '{handle.fd}`' // with no placeholder in it
@@ -200,7 +202,7 @@ test('V01 a file in which a value of a secret stands is not taken, nor one that 
 
 test('V01 without the search of files, and with other secrets: they are taken', async () => {
   const folder = withToken('searched by nobody')
-  const unsearched = ['await to.veil.isIn(bytes, inTime)', 'false'] as const
+  const unsearched = ['await target.veil.isIn(bytes, hasTime)', 'false'] as const
   const { files } = await collected(folder, { by: await without(unsearched), secrets: { token: TOKEN } })
   expect(files.map(({ path }) => path)).toEqual(['deep/archive', 'half'])
   expect((await collected(folder, { secrets: { token: 'another value' } })).left).toEqual([])

@@ -63,7 +63,7 @@ test('Q01 a forged doorbell runs nothing: what is no doorbell is dropped, what t
   await eventually('each was dropped', () => lone.log.filter(({ msg }) => msg === 'a doorbell was dropped').length === forgeries.length)
   expect(lone.edge.count('claim')).toBe(before)
   await lone.ring({ tenant: 'default', run: RUN, call: CALL })
-  await lone.said('a call was left alone', { call: CALL, code: 'not_claimable' })
+  await lone.said('a doorbell was ignored', { call: CALL, code: 'not_claimable' })
   expect(ends(CALL)).toBe(0)
   await stillServes()
 })
@@ -95,7 +95,7 @@ test('Q05 a result that comes after the call has moved on is refused by its fenc
   const call = await lone.call({ argv: ['sleep', '2'] }) // far longer than it takes to see that it runs
   await eventually('the call runs', () => call.state === 'running')
   call.fence += 1 // the edge has given it to somebody else meanwhile
-  await lone.said('the edge did not take a result; it is dropped', { call: call.call, code: 'stale_fence' })
+  await lone.said('the edge refused a result; it is dropped', { call: call.call, code: 'stale_fence' })
   expect(call.settled).toBeUndefined()
   await eventually('nothing of it is kept', () => !lone.spool.begun.has(call.call))
   await stillServes()
@@ -112,7 +112,7 @@ test('Q06 what a worker reports through Redis is worth nothing: no result is eve
 
 test('Q07 Redis that forgets everything costs a doorbell, and the next is heard', async () => {
   await lone.redis.kill()
-  await lone.said('Redis is away; doorbells wait, and running calls go on')
+  await lone.said('Redis is unreachable; doorbells wait, and running calls continue')
   lone.forgetRedis()
   await lone.startRedis()
   await lone.said('Redis is back')
@@ -124,7 +124,7 @@ test('Redis away for a while: a running call ends as it should, and doorbells ru
   const running = await lone.call({ argv: ['sleep', '1.5'] })
   await eventually('the call runs', () => running.state === 'running')
   await lone.redis.kill()
-  await lone.said('Redis is away; doorbells wait, and running calls go on', {}, from)
+  await lone.said('Redis is unreachable; doorbells wait, and running calls continue', {}, from)
   const rung = lone.call({ argv: ['true'] })
   expect((await lone.settled(running)).statement.predicate.state).toBe('succeeded')
   await lone.startRedis()

@@ -81,7 +81,7 @@ const REFUSED: readonly (readonly [string, Change])[] = [
 ]
 
 test.each(REFUSED)('%s: refused, and it can be said of the call', (_name, change) => {
-  expect(judge(change)).toMatchObject({ kind: 'mistrusted', grant: { facts: { call: call.call }, worker: WORKER } })
+  expect(judge(change)).toMatchObject({ kind: 'untrusted', grant: { facts: { call: call.call }, worker: WORKER } })
 })
 
 test('D11 a claim is accepted only with exactly the secrets that its plan names', () => {
@@ -103,7 +103,7 @@ test('D11 a claim is accepted only with exactly the secrets that its plan names'
     )
   expect(judgeWith(secrets)).toMatchObject({ kind: 'verified', secrets })
   for (const given of [{}, { token: 'another' }, { ...secrets, more: 'x' }, { 'db.password': 'one value', tokem: 'another' }])
-    expect(judgeWith(given)).toMatchObject({ kind: 'mistrusted', reason: expect.stringContaining('secrets') })
+    expect(judgeWith(given)).toMatchObject({ kind: 'untrusted', reason: expect.stringContaining('secrets') })
 })
 
 const NOT_OURS: readonly (readonly [string, Change])[] = [

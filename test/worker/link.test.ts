@@ -3,7 +3,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type PrivateJwk, signerFromJwk } from '../../shared/dsse.ts'
-import { type Link, openLink, openUnsigned } from '../../worker/link.ts'
+import { type Link, openLink, openUnsignedLink } from '../../worker/link.ts'
 import { FakeEdge } from '../support/fake-edge.ts'
 import { eventually } from '../support/lone-worker.ts'
 
@@ -17,7 +17,7 @@ let link: Link
 beforeEach(async () => {
   edge = new FakeEdge()
   await edge.start()
-  const open = openUnsigned(edge.url)
+  const open = openUnsignedLink(edge.url)
   const enrolled = await open.ask('enroll', { body: { token: edge.token, x: signer.x, name: 'tester', tiers: [] } })
   open.close()
   if (!enrolled.ok) throw new Error(enrolled.error.detail)

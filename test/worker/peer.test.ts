@@ -84,7 +84,7 @@ test('Q02 a grant for another worker or another call is nothing that we speak ab
   for (const bend of bends) {
     lone.edge.bend = bend
     const call = await lone.call({ argv: ['true'] })
-    await lone.said('a claim was answered with a grant that is not for us', { call: call.call })
+    await lone.said('the answer to a claim holds no grant for this call and worker', { call: call.call })
     expect(call.settlements).toBe(0)
   }
   await stillServes()
@@ -103,11 +103,11 @@ test('a heartbeat that is refused ends nothing, whatever the reason: overload, a
   ] as const)
     lone.edge.misbehave('heartbeat', { status, body: { status, code, detail: 'no' } })
   await lone.said(
-    'the edge takes no heartbeat; running calls go on, nothing new is taken, and it is asked again',
+    'the edge refuses heartbeats; running calls continue, no new ones start, and the worker retries',
     { code: 'overloaded' },
     from,
   )
-  await lone.said('the edge does not accept this worker; ask an operator, or enrol anew', {}, from)
+  await lone.said('the edge does not accept this worker; ask an operator whether it was revoked, or enrol again', {}, from)
   await lone.said('the edge answers again', {}, from)
   expect(running.settled).toBeUndefined()
   running.cancelled = true
@@ -123,7 +123,7 @@ test('K01 a revoked worker takes no more at once, ends what it runs after a leas
   await eventually('the call runs', () => running.state === 'running')
   const beats = lone.edge.count('heartbeat')
   lone.edge.revoked = true
-  await lone.said('the edge does not accept this worker; ask an operator, or enrol anew', {}, from)
+  await lone.said('the edge does not accept this worker; ask an operator whether it was revoked, or enrol again', {}, from)
   await eventually('it was said three times', () => lone.edge.count('heartbeat') >= beats + 3)
   lone.edge.misbehave('heartbeat', { status: 503, body: { status: 503, code: 'overloaded', detail: 'no' } })
   const ended = (): Line | undefined => lone.log.slice(from).find(({ msg, call }) => msg === 'ended' && call === running.call)
@@ -134,7 +134,7 @@ test('K01 a revoked worker takes no more at once, ends what it runs after a leas
   const before = lone.log.length
   lone.edge.revoked = false
   const { predicate } = (await lone.settled(running)).statement
-  expect(predicate.execution.outcome).toEqual({ kind: 'infra', detail: 'the edge knew this worker no more while the call ran' })
+  expect(predicate.execution.outcome).toEqual({ kind: 'infra', detail: 'the edge stopped accepting this worker while the call ran' })
   await lone.said('the edge answers again', {}, before)
   await lone.settled(calls[2] ?? running)
   for (const call of calls) if (call.settled === undefined) await lone.ringFor(call)

@@ -85,7 +85,7 @@ test('L8 a try that breaks off proves nothing: no call is taken, the edge is tol
   renameSync(folder, `${folder}.away`)
   const lost = await provenAnew()
   expect(provenMeans(lost)).toEqual({ tiers: [], egress: false, cgroups: false, profiles: [] })
-  expect(lost.tiers.B.checks).toEqual([{ name: 'it is tried', ok: false, seen: expect.stringContaining('ENOENT') }])
+  expect(lost.tiers.B.checks).toEqual([{ name: 'the probe runs to its end', ok: false, seen: expect.stringContaining('ENOENT') }])
   renameSync(`${folder}.away`, folder)
   await unasked(({ tiers }) => tiers.B.ok && tiers.C.ok)
   for (const tier of ['B', 'C'] as const) expect((await ended(tier)).state).toBe('succeeded')

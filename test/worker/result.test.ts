@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Outcome, ProcessPlan as Plan } from '../../shared/plan.ts'
-import { judged } from '../../worker/result.ts'
+import { checkOutput } from '../../worker/result.ts'
 import { planOf } from '../escape/arena.ts'
 import { LoneWorker } from '../support/lone-worker.ts'
 
@@ -18,7 +18,7 @@ const WELL: Outcome = { kind: 'exit', code: 0 }
 
 const told = (text: string | Uint8Array, truncated = false): Outcome => {
   const stdout = Buffer.from(text)
-  return judged(WELL, plan, { bytes: stdout.length, sha256: '', kept: stdout.length, truncated }, stdout)
+  return checkOutput(WELL, plan, { bytes: stdout.length, sha256: '', kept: stdout.length, truncated }, stdout)
 }
 const faultOf = (text: string | Uint8Array, truncated = false): string => {
   const outcome = told(text, truncated)
@@ -57,7 +57,7 @@ test('G06 what is too much to be held against its schema is no result', () => {
   const output = { properties: { a: { contains: { enum: Array.from({ length: 7_000 }, (_, index) => `a${index}`) } } } }
   const stdout = Buffer.from(JSON.stringify({ a: Array.from({ length: 30_000 }, () => 0) }))
   const summary = { bytes: stdout.length, sha256: '', kept: stdout.length, truncated: false }
-  expect(judged(WELL, { ...free, executor: { ...free.executor, output } }, summary, stdout)).toEqual({
+  expect(checkOutput(WELL, { ...free, executor: { ...free.executor, output } }, summary, stdout)).toEqual({
     kind: 'invalid_output',
     detail: expect.stringContaining('too much'),
   })
@@ -70,8 +70,8 @@ test('what was cut is no result, whatever is left of it', () => {
 test('a program that failed is told of as it failed, and one without a promise says what it likes', () => {
   const summary = { bytes: 0, sha256: '', kept: 0, truncated: false }
   const failed: readonly Outcome[] = [{ kind: 'exit', code: 1 }, { kind: 'timeout' }, { kind: 'output_cap' }, { kind: 'cancelled' }]
-  for (const outcome of failed) expect(judged(outcome, plan, summary, Buffer.from('no'))).toBe(outcome)
-  expect(judged(WELL, free, summary, Buffer.from('no'))).toBe(WELL)
+  for (const outcome of failed) expect(checkOutput(outcome, plan, summary, Buffer.from('no'))).toBe(outcome)
+  expect(checkOutput(WELL, free, summary, Buffer.from('no'))).toBe(WELL)
 })
 
 let lone: LoneWorker

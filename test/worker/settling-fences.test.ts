@@ -63,6 +63,6 @@ test('L4 the late no to an earlier result drops it, and not the one that waits a
   await said.promise
   const asked = path.count('settle')
   await eventually('the second one is offered', () => path.count('settle') > asked)
-  expect(settling.spokenFor()).toEqual([{ call: CALL, fence: 2 }])
+  expect(settling.leasedCalls()).toEqual([{ call: CALL, fence: 2 }])
   expect(new Spool(join(home, 'spool')).open(Date.now())).toMatchObject({ value: { settled: [{ settlement: { fence: 2 } }] } })
 })

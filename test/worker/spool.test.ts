@@ -245,5 +245,8 @@ test('a folder that can’t be used is told, not thrown, with what to do about i
   expect(open().settled).toHaveLength(1)
   rmSync(dir(), { recursive: true })
   writeFileSync(dir(), 'a file in the way')
-  expect(new Spool(dir()).open(Date.now())).toMatchObject({ ok: false, error: expect.stringMatching(/; remove the file that is in its place$/) })
+  expect(new Spool(dir()).open(Date.now())).toMatchObject({
+    ok: false,
+    error: expect.stringMatching(/; remove the file that is in its place$/),
+  })
 })
