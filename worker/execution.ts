@@ -43,7 +43,7 @@ export async function execute(doorbell: Doorbell, context: Station): Promise<voi
   const inFlight = context.running.add(doorbell.call)
   // A second doorbell of a call in progress (Q04).
   if (inFlight === undefined) return context.log.say('dropped a second doorbell of a call in progress', { call: doorbell.call })
-  const release = context.proven().sandbox.prepared?.begun() ?? (() => undefined)
+  const release = context.proven().sandbox.prepared?.callStarted() ?? (() => undefined)
   try {
     await claimAndRun(doorbell, inFlight, context, release)
   } finally {

@@ -37,7 +37,7 @@ async function run({ plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder, i
   const output = { stdout: '', stderr: '' }
   const input = stdin === undefined ? undefined : Buffer.from(stdin, 'latin1')
   const fromStock = await stocked(plan)
-  const told = prepared?.begun()
+  const told = prepared?.callStarted()
   const execution = await launch(sandbox, {
     plan,
     stdin: input,

@@ -131,8 +131,8 @@ export const WORKER: readonly Held[] = [
     titled: 'V01',
     lines: [
       [
-        'this.#upTo(this.#search, Buffer.concat([this.#held, chunk]), this.#search.settled)',
-        'this.#upTo(this.#search, Buffer.concat([this.#held, chunk]), Number.POSITIVE_INFINITY)',
+        'this.#emitUpTo(this.#search, Buffer.concat([this.#held, chunk]), this.#search.settled)',
+        'this.#emitUpTo(this.#search, Buffer.concat([this.#held, chunk]), Number.POSITIVE_INFINITY)',
         'A secret that a tool writes in two pieces leaves the sandbox.',
       ],
       ['this.#at = Math.max(this.#at, to)', 'this.#at = Math.max(this.#at, to - 1)', 'The last byte of each secret leaves the sandbox.'],

@@ -70,7 +70,7 @@ test('where perl is missing doctor says what comes of it, and what brings it', a
   const slower = findings.find(({ check }) => check.startsWith('prepared: '))
   expect(slower).toMatchObject({
     ok: false,
-    found: expect.stringMatching(/`perl` is missing: install `perl-base`.*starts a sandbox of its own/),
+    found: expect.stringMatching(/`perl` is missing: install `perl-base`.*starts cold/),
   })
   const quota = findings.find(({ check }) => check === 'quota of inotify')
   expect(quota).toMatchObject({

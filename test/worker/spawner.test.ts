@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import type { Command } from '../../worker/sandbox/argv.ts'
 import { findHost } from '../../worker/sandbox/host.ts'
-import { type End, Spawner } from '../../worker/sandbox/spawner.ts'
+import { type ProcessEnd, Spawner } from '../../worker/sandbox/spawner.ts'
 import { machineOf } from '../../worker/sandbox/syscalls.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'spawner-'))
@@ -28,7 +28,10 @@ const INHERITED = spawnSync('/bin/ls', ['/proc/self/fd'], { encoding: 'utf8' })
 const TRUE: Command = { profile: 'b_host', program: '/bin/true', args: [], env: {}, cwd: '/', bwrap: undefined, groupFds: [] }
 
 let files = 0
-async function started(argv: readonly string[], { env = {}, cwd = '/' } = {}): Promise<{ pid: number | undefined; end: End; out: string }> {
+async function started(
+  argv: readonly string[],
+  { env = {}, cwd = '/' } = {},
+): Promise<{ pid: number | undefined; end: ProcessEnd; out: string }> {
   const [program = '', ...args] = argv
   const command: Command = { ...TRUE, program, args, env, cwd }
   const path = join(folder, `${++files}`)
@@ -81,7 +84,7 @@ print(json.dumps([sorted(fds), dict(os.environb and os.environ), sys.argv[1:], o
   ])
 })
 
-test.each<[string, readonly string[], End]>([
+test.each<[string, readonly string[], ProcessEnd]>([
   ['an exit', ['/bin/sh', '-c', 'exit 3'], { exitCode: 3 }],
   ['a signal', ['/bin/sh', '-c', 'kill -9 $$'], { signal: 'SIGKILL' }],
   ['a signal of two names', ['/bin/sh', '-c', 'kill -6 $$'], { signal: 'SIGABRT' }],

@@ -41,24 +41,24 @@ open my $delivery, '<&=', ${FD.delivery} or exit 1;
 sysread($delivery, my $head, ${HEAD_BYTES}) == ${HEAD_BYTES} or exit 1;
 my ($feeds, $length) = split / +/, $head;
 sysread($delivery, my $all, $length) == $length or exit 1;
-my @said = split /\\0/, $all, -1;
-pop @said;
+my @parts = split /\\0/, $all, -1;
+pop @parts;
 if ($feeds) {
   my $input = sealed(fileno $delivery);
   $input >= 0 && syscall(${dup3}, $input, 0, 0) == 0 or die "gate: failed to make standard input: $!\\n";
 }
 close $delivery;
-for (splice @said, 0, shift @said) {
+for (splice @parts, 0, shift @parts) {
   my ($resource, $soft, $hard) = map { $_ + 0 } split /:/;
   syscall(${prlimit64}, 0, $resource, pack('QQ', $soft, $hard), 0) == 0 or die "gate: failed to set limit $resource: $!\\n";
 }
-for (splice @said, 0, shift @said) {
+for (splice @parts, 0, shift @parts) {
   my ($name, $value) = split /=/, $_, 2;
   $ENV{$name} = $value;
 }
-exec { $said[0] } @said;
+exec { $parts[0] } @parts;
 my $missing = $! == 2;
-print STDERR "gate: failed to execute $said[0]: $!\\n";
+print STDERR "gate: failed to execute $parts[0]: $!\\n";
 exit($missing ? 127 : 126);
 `.trim()
 

@@ -12,15 +12,15 @@ import { type Facts, unproven } from './facts.ts'
 import { watchFolder } from './folder-watch.ts'
 import { OutputCapture, type OutputChunk, type StreamName } from './output.ts'
 import { ownDigest } from './own-profiles.ts'
-import { type Setting, settle } from './place.ts'
+import { type CallSetup, settle } from './place.ts'
 import type { PreparedStock } from './prepared.ts'
 import { PROFILES, type ProfileName } from './profiles.ts'
-import { type Started, start } from './start.ts'
+import { type StartedProcess, start } from './start.ts'
 import { endMarked, endSandbox, killGroup, killInit } from './tree.ts'
 import { Unlinked } from './unlinked.ts'
 import { Veil } from './veil.ts'
 import { endedItself, infra, type NotRun, outcomeOf, parseStatus, refused, type Status, type Stop } from './verdict.ts'
-import { drained, follow, type Wiring } from './wiring.ts'
+import { drained, follow, type Stdio } from './wiring.ts'
 
 /** A worker's equipment, and what the probe has proven about it. */
 export type Sandbox = {
@@ -107,7 +107,7 @@ export async function attempt(
   const { plan, profile } = admitted
   const startedCall = await startCall(equipment, admitted, call, prepared)
   if (!startedCall.ok) return notRun(plan, profile, startedCall.error, started)
-  const { place, hangUp, leave } = startedCall.value.setting
+  const { place, closeConnections, tearDown } = startedCall.value.setting
   try {
     const mask = new Veil(call.secrets)
     const ending = await followToEnd(startedCall.value.started, place, { ...call, mask })
@@ -115,21 +115,21 @@ export async function attempt(
       ...notRun(plan, profile, ending.outcome, started),
       stdout: ending.stdout,
       stderr: ending.stderr,
-      connections: hangUp().map((connection) => ({ ...connection, host: mask.text(connection.host) })),
+      connections: closeConnections().map((connection) => ({ ...connection, host: mask.text(connection.host) })),
       cgroup: place.group !== undefined,
       profile_sha256: ownDigest(equipment.profileDigests[profile], admitted.own),
       argv_sha256: startedCall.value.argv_sha256,
     }
   } finally {
     startedCall.value.started.wired.close()
-    hangUp()
-    const gone = leave()
+    closeConnections()
+    const gone = tearDown()
     if (call.leaving === undefined) await gone
     else call.leaving(gone)
   }
 }
 
-type StartedCall = { readonly setting: Setting; readonly started: Started; readonly argv_sha256: string }
+type StartedCall = { readonly setting: CallSetup; readonly started: StartedProcess; readonly argv_sha256: string }
 
 /** Starts the call in a matching warm sandbox, or else in a new one. */
 async function startCall(
@@ -146,8 +146,8 @@ async function startCall(
   if (!settled.ok) return settled
   const setting = settled.value
   const unused = async (outcome: Outcome): Promise<Result<never, Outcome>> => {
-    setting.hangUp()
-    await setting.leave()
+    setting.closeConnections()
+    await setting.tearDown()
     return err(outcome)
   }
   if (cancelled()) return unused({ kind: 'cancelled' })
@@ -180,7 +180,7 @@ function notRun(plan: Plan, profile: ProfileName | undefined, outcome: Outcome, 
 type Ending = { readonly outcome: Outcome; readonly stdout: StreamSummary; readonly stderr: StreamSummary }
 
 async function followToEnd(
-  { command, wired, pid, ended }: Started,
+  { command, wired, pid, ended }: StartedProcess,
   { folder, outputs, mark, group }: Place,
   call: MaskedCall,
 ): Promise<Ending> {
@@ -210,7 +210,7 @@ async function followToEnd(
   })
   const stopCounting = watchCpu(group, limits.cpu_ms, () => stopper.stop('cpu_cap'))
   const { exitCode, signal, code, lost } = await ended
-  wired.letGo()
+  wired.closeLifeline()
   stopCounting()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
   stopper.over(endedItself({ code: exitCode, signal, status }))
@@ -237,13 +237,13 @@ async function followToEnd(
 class Stopper {
   why: Stop | undefined
   readonly #group: Group | undefined
-  readonly #wired: Pick<Wiring, 'letGo' | 'status'>
+  readonly #wired: Pick<Stdio, 'closeLifeline' | 'status'>
   #pid: number | undefined
   #timer: NodeJS.Timeout | undefined
   #turn: NodeJS.Immediate | undefined
   #unsubscribe: () => void = ignore
 
-  constructor(group: Group | undefined, wired: Pick<Wiring, 'letGo' | 'status'>) {
+  constructor(group: Group | undefined, wired: Pick<Stdio, 'closeLifeline' | 'status'>) {
     this.#group = group
     this.#wired = wired
   }
@@ -266,7 +266,7 @@ class Stopper {
     if (this.#pid === undefined) return
     // Bubblewrap first, so that it can't report the end that we cause (see `endedItself`)
     killGroup(this.#pid)
-    this.#wired.letGo()
+    this.#wired.closeLifeline()
     const { child } = parseStatus(this.#wired.status())
     if (child !== undefined) killInit(child)
     this.#group?.kill()

@@ -20,11 +20,11 @@ import { newMark } from './tree.ts'
 import { infra, type NotRun, refused } from './verdict.ts'
 import { callFolder, removeFolder } from './workspace.ts'
 
-export type Setting = {
+export type CallSetup = {
   readonly place: Place
   /** Closes the call's connections and returns the log of all it had. */
-  readonly hangUp: () => readonly Connection[]
-  readonly leave: () => Promise<void>
+  readonly closeConnections: () => readonly Connection[]
+  readonly tearDown: () => Promise<void>
 }
 
 /** The parts of a call that its plan does not hold. */
@@ -39,22 +39,22 @@ type SetupInputs = {
 
 const noConnections = (): readonly [] => []
 
-export async function settle(equipment: Equipment, admitted: Admitted, inputs: SetupInputs): Promise<Result<Setting, NotRun>> {
+export async function settle(equipment: Equipment, admitted: Admitted, inputs: SetupInputs): Promise<Result<CallSetup, NotRun>> {
   const setting = await placeFor(equipment, admitted, inputs)
   if (!setting.ok || !equipment.groups.ok) return setting
-  const { place, hangUp, leave } = setting.value
+  const { place, closeConnections, tearDown } = setting.value
   const { memory_bytes, pids } = admitted.plan.limits
   try {
     const processes = pids + (admitted.profile === 'b_host' ? 0 : BWRAP_PROCESSES)
     const group = equipment.groups.value.make({ memory_bytes, processes })
-    const leaveWithGroup = async (): Promise<void> => {
+    const tearDownWithGroup = async (): Promise<void> => {
       group.close()
-      await leave()
+      await tearDown()
     }
-    return ok({ place: { ...place, group }, hangUp, leave: leaveWithGroup })
+    return ok({ place: { ...place, group }, closeConnections, tearDown: tearDownWithGroup })
   } catch (error) {
-    hangUp()
-    await leave()
+    closeConnections()
+    await tearDown()
     return err(infra(`the call's cgroup could not be created: ${error instanceof Error ? error.message : error}`))
   }
 }
@@ -66,7 +66,7 @@ async function placeFor(
   equipment: Equipment,
   admitted: Admitted,
   { runFolder, inputs, outputs, secrets }: SetupInputs,
-): Promise<Result<Setting, NotRun>> {
+): Promise<Result<CallSetup, NotRun>> {
   const { plan, profile } = admitted
   if ((plan.workspace === 'run') !== (runFolder !== undefined)) throw new Error('a run folder must be given exactly if the plan shares one')
   if ((plan.files !== undefined) !== (inputs !== undefined))
@@ -79,11 +79,11 @@ async function placeFor(
     ...(inputs === undefined ? {} : { inputs }),
     ...(outputs === undefined ? {} : { outputs }),
   }
-  if (profile === 'c_offline') return ok({ place: folder, hangUp: noConnections, leave: async () => undefined })
+  if (profile === 'c_offline') return ok({ place: folder, closeConnections: noConnections, tearDown: async () => undefined })
   return withRelay(equipment, plan, folder, secrets)
 }
 
-async function forTierB({ folder: root, fence, privateHosts }: Equipment, { plan, cwd }: Admitted): Promise<Result<Setting, NotRun>> {
+async function forTierB({ folder: root, fence, privateHosts }: Equipment, { plan, cwd }: Admitted): Promise<Result<CallSetup, NotRun>> {
   if (fence === undefined)
     return err(refused('sandbox_unavailable', 'this worker lacks something that tier B needs; run `countersign-worker doctor`'))
   const unreachable = await preflight(plan, privateHosts)
@@ -96,8 +96,8 @@ async function forTierB({ folder: root, fence, privateHosts }: Equipment, { plan
   }
   return ok({
     place: { folder, mark: newMark(), fence },
-    hangUp: noConnections,
-    leave: async () => {
+    closeConnections: noConnections,
+    tearDown: async () => {
       await removeFolder(folder)
     },
   })
@@ -131,7 +131,7 @@ async function withRelay(
   plan: Plan,
   place: Place,
   secrets: SetupInputs['secrets'],
-): Promise<Result<Setting, NotRun>> {
+): Promise<Result<CallSetup, NotRun>> {
   if (relays === undefined)
     return err(refused('sandbox_unavailable', 'this worker lacks something that egress needs; run `countersign-worker doctor`'))
   let relay: Awaited<ReturnType<typeof relays.take>>
@@ -150,13 +150,13 @@ async function withRelay(
   const interception = interceptionFor(plan, authorities)
   const caBundle =
     interception === undefined ? authorities : await relay.keep('authorities.pem', `${interception.trust}\n${interception.authority.pem}`)
-  const hangUp = serveProxy(relay.server, egress, interception)
+  const closeConnections = serveProxy(relay.server, egress, interception)
   return ok({
     place: { ...place, relay: { pid: relay.pid, proxyUrl: proxyUrl(token), authorities: caBundle } },
-    hangUp: () => {
-      hangUp()
+    closeConnections: () => {
+      closeConnections()
       return egress.connections
     },
-    leave: () => relay.close(),
+    tearDown: () => relay.close(),
   })
 }

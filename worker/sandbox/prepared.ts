@@ -10,13 +10,13 @@ import { type Admitted, rlimitsOf, waitingFor } from './argv.ts'
 import type { Equipment } from './equipment.ts'
 import { deliveryOf, gate, gateInput } from './gate.ts'
 import { obstacles } from './host.ts'
-import { type Setting, settle } from './place.ts'
-import { type Started, start } from './start.ts'
+import { type CallSetup, settle } from './place.ts'
+import { type StartedProcess, start } from './start.ts'
 import { endSandbox, killGroup } from './tree.ts'
 import { parseStatus } from './verdict.ts'
 
 /** A released sandbox, and the delivery that it was given. */
-type Released = { readonly setting: Setting; readonly started: Started; readonly delivery: Buffer }
+type Released = { readonly setting: CallSetup; readonly started: StartedProcess; readonly delivery: Buffer }
 
 /** Each takes 3 MB of anonymous memory: bubblewrap's two processes, and perl. */
 const READY_MAX = 16
@@ -39,8 +39,8 @@ const BUSY_PAUSE_MS = 30
 /** With this many calls in progress, making a sandbox would slow all of them. */
 const CORES = availableParallelism()
 
-type Shape = { readonly admitted: Admitted; asked: number[]; readonly waiting: WarmSandbox[] }
-type WarmSandbox = { readonly setting: Setting; readonly started: Started; readonly since: number; gone: boolean }
+type Shape = { readonly admitted: Admitted; requests: number[]; readonly waiting: WarmSandbox[] }
+type WarmSandbox = { readonly setting: CallSetup; readonly started: StartedProcess; readonly since: number; gone: boolean }
 
 /** bubblewrap sets this variable itself when it starts the tool, so the gate must not. */
 const SET_BY_BWRAP = 'PWD'
@@ -69,7 +69,7 @@ export class PreparedStock {
   take(admitted: Admitted, stdin: Uint8Array | undefined): Released | undefined {
     const shape = this.#shapeOf(admitted)
     if (shape === undefined) return undefined
-    shape.asked.push(performance.now())
+    shape.requests.push(performance.now())
     this.#scheduleTending()
     for (let next = shape.waiting.shift(); next !== undefined; next = shape.waiting.shift()) {
       const released = this.#release(next, admitted, stdin)
@@ -98,7 +98,7 @@ export class PreparedStock {
    */
   async madeFor(admitted: Admitted, stdin: Uint8Array | undefined): Promise<Released | undefined> {
     if (!this.#canPrepare(admitted)) return undefined
-    const shape: Shape = { admitted, asked: [], waiting: [] }
+    const shape: Shape = { admitted, requests: [], waiting: [] }
     await this.#prepare(shape)
     const [warm] = shape.waiting
     return warm === undefined ? undefined : this.#release(warm, admitted, stdin)
@@ -112,8 +112,8 @@ export class PreparedStock {
     const shape = this.#shapeOf(admitted)
     if (shape === undefined) return undefined
     if (shape.waiting.some(({ gone }) => !gone)) return true
-    if (shape.asked.length === 0) {
-      shape.asked.push(performance.now())
+    if (shape.requests.length === 0) {
+      shape.requests.push(performance.now())
       this.#scheduleTending()
     }
     return false
@@ -130,7 +130,7 @@ export class PreparedStock {
   }
 
   /** Counts a call in progress; returns the function that ends it. */
-  begun(): () => void {
+  callStarted(): () => void {
     this.#inProgress += 1
     if (this.#shapes.size > 0) this.#scheduleTending()
     let isOver = false
@@ -164,7 +164,7 @@ export class PreparedStock {
     const known = this.#shapes.get(key)
     if (known !== undefined) return known
     const executor = { ...plan.executor, argv: [], env: {} } // a shape holds nothing of a call
-    const shape: Shape = { admitted: { ...admitted, plan: { ...plan, executor } }, asked: [], waiting: [] }
+    const shape: Shape = { admitted: { ...admitted, plan: { ...plan, executor } }, requests: [], waiting: [] }
     this.#shapes.set(key, shape)
     if (this.#shapes.size > SHAPES_MAX) this.#evictOne()
     return shape
@@ -183,7 +183,7 @@ export class PreparedStock {
    */
   #leastWanted(now: number): Shape | undefined {
     const idle = [...this.#shapes.values()].filter(
-      ({ asked, waiting }) => waiting.length > asked.filter((at) => now - at < DEMAND_MS).length,
+      ({ requests, waiting }) => waiting.length > requests.filter((at) => now - at < DEMAND_MS).length,
     )
     return idle.toSorted((a, b) => lastRequest(a) - lastRequest(b))[0]
   }
@@ -194,15 +194,15 @@ export class PreparedStock {
     const now = performance.now()
     for (const [key, shape] of this.#shapes) {
       while (shape.waiting[0] !== undefined && now - shape.waiting[0].since > this.#stale_ms) void discard(shape.waiting.shift())
-      const last = shape.asked.at(-1) ?? 0
-      shape.asked = shape.asked.filter((at) => now - at < DEMAND_MS || at === last)
+      const last = shape.requests.at(-1) ?? 0
+      shape.requests = shape.requests.filter((at) => now - at < DEMAND_MS || at === last)
       if (now - last <= this.#stale_ms) continue
       this.#shapes.delete(key)
       for (const warm of shape.waiting.splice(0)) void discard(warm)
     }
     const all = [...this.#shapes.values()].reduce((sum, { waiting }) => sum + waiting.length, 0)
     const [wanted] = [...this.#shapes.values()]
-      .filter(({ asked, waiting }) => waiting.length < Math.min(asked.length, READY_MAX))
+      .filter(({ requests, waiting }) => waiting.length < Math.min(requests.length, READY_MAX))
       .toSorted((a, b) => lastRequest(b) - lastRequest(a))
     const idle = wanted === undefined || all < READY_MAX ? undefined : this.#leastWanted(now)
     const room = all < READY_MAX || (idle !== undefined && wanted !== undefined && lastRequest(idle) < lastRequest(wanted))
@@ -233,13 +233,13 @@ export class PreparedStock {
       if (this.#closed) await discard(warm)
       else waiting.push(warm)
     } catch {
-      await setting.leave() // no descriptors or memory: the next call starts cold
+      await setting.tearDown() // no descriptors or memory: the next call starts cold
     }
   }
 }
 
 /** A shape without requests is new and counts as the most recent. */
-const lastRequest = ({ asked }: Shape): number => asked.at(-1) ?? Number.POSITIVE_INFINITY
+const lastRequest = ({ requests }: Shape): number => requests.at(-1) ?? Number.POSITIVE_INFINITY
 
 /**
  * Whether the gate can deliver all that the plan needs. Any other field excludes the plan, also one
@@ -255,10 +255,10 @@ async function discard(warm: WarmSandbox | undefined): Promise<void> {
   const { setting, started } = warm
   if (started.pid !== undefined && !warm.gone) killGroup(started.pid)
   await started.ended
-  started.wired.letGo()
+  started.wired.closeLifeline()
   const { child } = parseStatus(started.wired.status())
   started.wired.close()
   await setting.place.group?.empty()
   if (child !== undefined) await endSandbox(child)
-  await setting.leave()
+  await setting.tearDown()
 }

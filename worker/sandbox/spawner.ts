@@ -20,7 +20,7 @@ import type { Machine } from './syscalls.ts'
 import { SIGNALS } from './verdict.ts'
 
 /** How the started program ended. */
-export type End = {
+export type ProcessEnd = {
   readonly exitCode?: number | undefined
   readonly signal?: string | undefined
   readonly code?: string | undefined
@@ -31,9 +31,9 @@ export type End = {
  * A descriptor of ours that the child gets. `input`: the child reads a copy that it can't change
  * (sealed-input.ts).
  */
-export type Lent = { readonly fd: number; readonly to: 'read' | 'write' | 'input' }
+export type LentDescriptor = { readonly fd: number; readonly to: 'read' | 'write' | 'input' }
 /** `pid` is undefined if the program could not be started. */
-export type Spawned = { readonly pid: number | undefined; readonly ended: Promise<End> }
+export type Spawned = { readonly pid: number | undefined; readonly ended: Promise<ProcessEnd> }
 
 const CALLS = {
   x86_64: { close: 3, rt_sigprocmask: 14, setsid: 112, prctl: 157, openat: 257, signalfd4: 289, dup3: 292 },
@@ -50,7 +50,7 @@ const { O_RDONLY, O_WRONLY } = constants
 const O_CLOEXEC = 0o2000000
 /** Not a flag of open(2): asks for a copy of the file. */
 const SEALED = 2 ** 30
-const FLAGS: Readonly<Record<Lent['to'], number>> = { read: O_RDONLY, write: O_WRONLY, input: O_RDONLY | SEALED }
+const FLAGS: Readonly<Record<LentDescriptor['to'], number>> = { read: O_RDONLY, write: O_WRONLY, input: O_RDONLY | SEALED }
 const [PR_SET_PDEATHSIG, SIG_BLOCK, SIG_SETMASK, AT_FDCWD] = [1, 0, 2, -100]
 
 /**
@@ -114,11 +114,11 @@ sub launch {
     syscall(${rt_sigprocmask}, ${SIG_SETMASK}, my $none = pack('Q', 0), 0, 8);
     $SIG{$_} = 'DEFAULT' for qw(HUP INT TERM);
     %ENV = map { split /=/, $_, 2 } @env;
-    open my $telling, '>&=', ${REPORTING};
-    syswrite $telling, "S $id $$\\n";
+    open my $report, '>&=', ${REPORTING};
+    syswrite $report, "S $id $$\\n";
     chdir $cwd and (!$quota || !$limited || enter_quota()) and exec { $_[0] } @_;
     my $errno = $! + 0;
-    syswrite $telling, "X $id $errno\\n";
+    syswrite $report, "X $id $errno\\n";
     exit 127;
   }
   syscall(${close}, $_) for values %lent;
@@ -131,8 +131,8 @@ const ANSWERS_MS = 10_000
 
 type Launch = {
   readonly started: (spawned: Spawned) => void
-  readonly ended: Promise<End>
-  readonly end: (end: End) => void
+  readonly ended: Promise<ProcessEnd>
+  readonly end: (end: ProcessEnd) => void
 }
 type SpawnerProcess = { readonly to: Writable; readonly launches: Map<string, Launch>; isOver: boolean; hasQuota: boolean }
 
@@ -152,7 +152,7 @@ export class Spawner {
    * Undefined if there is no spawner, for example without perl. Once it resolves, the caller may
    * close its own descriptors.
    */
-  async spawn(command: Command, stdio: readonly (Lent | undefined)[]): Promise<Spawned | undefined> {
+  async spawn(command: Command, stdio: readonly (LentDescriptor | undefined)[]): Promise<Spawned | undefined> {
     this.#spawner ??= this.#open()
     const spawner = await this.#spawner
     if (spawner === undefined) return undefined
@@ -165,7 +165,7 @@ export class Spawner {
       .map((one) => `${one}\0`)
       .join('')
     return new Promise((started) => {
-      const { promise: ended, resolve: end } = Promise.withResolvers<End>()
+      const { promise: ended, resolve: end } = Promise.withResolvers<ProcessEnd>()
       spawner.launches.set(id, { started, ended, end })
       spawner.to.write(`${Buffer.byteLength(message)}\n${message}`)
     })
@@ -228,7 +228,7 @@ export class Spawner {
 }
 
 /** Ends a launch. Its start, if there was one, has resolved already. */
-function finish({ started, ended, end }: Launch, how: End): void {
+function finish({ started, ended, end }: Launch, how: ProcessEnd): void {
   end(how)
   started({ pid: undefined, ended })
 }
@@ -246,7 +246,7 @@ function handleReport({ launches }: SpawnerProcess, text: string): void {
 }
 
 /** Decodes a wait(2) status. */
-function endOf(status: number): End {
+function endOf(status: number): ProcessEnd {
   const signal = status & 0x7f
   return signal === 0 ? { exitCode: status >> 8 } : { signal: SIGNALS.get(signal) ?? `signal ${signal}` }
 }

@@ -6,8 +6,8 @@
 import { execa } from 'execa'
 import type { Command } from './argv.ts'
 import type { PipeStock } from './pipes.ts'
-import type { End, Spawned, Spawner } from './spawner.ts'
-import { type Inlets, type OpenFiles, type Wiring, wire } from './wiring.ts'
+import type { ProcessEnd, Spawned, Spawner } from './spawner.ts'
+import { type OpenFiles, type Stdio, type StdioInputs, wire } from './wiring.ts'
 
 /** The parts of the worker's equipment that a start needs. */
 export type StartSupplies = OpenFiles & {
@@ -16,20 +16,20 @@ export type StartSupplies = OpenFiles & {
   readonly spawner: Spawner | undefined
 }
 
-export type Started = {
+export type StartedProcess = {
   readonly command: Command
-  readonly wired: Wiring
+  readonly wired: Stdio
   /** Undefined if it could not be started. */
   readonly pid: number | undefined
-  readonly ended: Promise<End>
+  readonly ended: Promise<ProcessEnd>
 }
 
 /** Throws the system's error if descriptors run out, and then leaves none open. */
-export async function start(supplies: StartSupplies, command: Command, inlets: Inlets): Promise<Started> {
+export async function start(supplies: StartSupplies, command: Command, inlets: StdioInputs): Promise<StartedProcess> {
   const wired = wire(supplies, command, await supplies.pipes.take(pipesFor(command, inlets)), inlets)
   try {
     const spawned = (await supplies.spawner?.spawn(command, wired.stdio)) ?? spawn(command, wired)
-    wired.handedOver()
+    wired.closeChildEnds()
     return { command, wired, ...spawned }
   } catch (error) {
     wired.close()
@@ -38,9 +38,9 @@ export async function start(supplies: StartSupplies, command: Command, inlets: I
 }
 
 /** Two output streams, the lifeline of a sandbox, and the release pipe of a warm one. */
-const pipesFor = ({ bwrap }: Command, { gated }: Inlets): number => 2 + (bwrap === undefined ? 0 : 1) + (gated ? 1 : 0)
+const pipesFor = ({ bwrap }: Command, { gated }: StdioInputs): number => 2 + (bwrap === undefined ? 0 : 1) + (gated ? 1 : 0)
 
-function spawn({ program, args, cwd, env }: Command, wiring: Wiring): Spawned {
+function spawn({ program, args, cwd, env }: Command, wiring: Stdio): Spawned {
   const child = execa(program, args, {
     cwd,
     env,

@@ -10,7 +10,7 @@ import { FIRST_GROUP_FD, GROUP_FDS } from './enter.ts'
 import type { OutputCapture } from './output.ts'
 import { inputPipe, outputPipe, type UnopenedPipe } from './pipes.ts'
 import type { SocketMode } from './seccomp.ts'
-import type { Lent } from './spawner.ts'
+import type { LentDescriptor } from './spawner.ts'
 import type { VeiledStream } from './veil.ts'
 
 /** After the last process has ended, the rest of its output is read within this time. */
@@ -28,7 +28,7 @@ export type OpenFiles = {
 }
 
 /** The child's input. A gated sandbox starts before its input is known. */
-export type Inlets =
+export type StdioInputs =
   | {
       readonly gated: false
       readonly stdin?: Uint8Array | undefined
@@ -36,27 +36,27 @@ export type Inlets =
     }
   | { readonly gated: true }
 
-export type Wiring = {
+export type Stdio = {
   /** The child's descriptors, by number. */
-  readonly stdio: readonly (Lent | undefined)[]
+  readonly stdio: readonly (LentDescriptor | undefined)[]
   readonly stdout: Socket
   readonly stderr: Socket
   /** The child has its ends now; ours of them would keep the pipes open. */
-  readonly handedOver: () => void
+  readonly closeChildEnds: () => void
   /** Gives a gated child the content that it waits for, once. */
   readonly release: (content: Buffer) => void
   /**
    * Ends the sandbox by closing its lifeline: process 1 ends, then everything in it. Does nothing
    * without one or if repeated.
    */
-  readonly letGo: () => void
+  readonly closeLifeline: () => void
   /** What bubblewrap wrote. */
   readonly status: () => string
   readonly close: () => void
 }
 
 /** Throws the system's error if descriptors run out, and then leaves none open. */
-export function wire(files: OpenFiles, { bwrap, groupFds }: Command, pipes: readonly UnopenedPipe[], inlets: Inlets): Wiring {
+export function wire(files: OpenFiles, { bwrap, groupFds }: Command, pipes: readonly UnopenedPipe[], inlets: StdioInputs): Stdio {
   const lent: number[] = []
   const kept: number[] = []
   const secrets = inlets.gated ? undefined : inlets.secrets
@@ -69,21 +69,21 @@ export function wire(files: OpenFiles, { bwrap, groupFds }: Command, pipes: read
     kept.push(fd)
     return fd
   }
-  const handedOver = (): void => {
+  const closeChildEnds = (): void => {
     for (const fd of lent.splice(0)) closeSync(fd)
   }
   let lifeline: number | undefined
-  const letGo = (): void => {
+  const closeLifeline = (): void => {
     if (lifeline !== undefined) closeSync(lifeline)
     lifeline = undefined
   }
   const unused = [...pipes]
   const close = (): void => {
     for (const unopened of unused.splice(0)) closeSync(unopened)
-    handedOver()
+    closeChildEnds()
     for (const reader of readers) reader.destroy()
     for (const fd of kept.splice(0)) closeSync(fd)
-    letGo()
+    closeLifeline()
   }
   const output = (): { reader: Socket; childEnd: number } => {
     const pipe = outputPipe(required(unused.shift()))
@@ -93,7 +93,7 @@ export function wire(files: OpenFiles, { bwrap, groupFds }: Command, pipes: read
   }
   try {
     const [stdout, stderr] = [output(), output()]
-    const stdio: Lent[] = [readEnd(files, inlets, lend), writes(stdout.childEnd), writes(stderr.childEnd)]
+    const stdio: LentDescriptor[] = [readEnd(files, inlets, lend), writes(stdout.childEnd), writes(stderr.childEnd)]
     let status: number | undefined
     if (bwrap !== undefined) {
       const filter = files.filters?.[bwrap.sockets]
@@ -110,7 +110,7 @@ export function wire(files: OpenFiles, { bwrap, groupFds }: Command, pipes: read
         stdio[FD.secrets + index] = reads(lend(inputFile(files.scratch, Buffer.from(secrets?.[name] ?? missingSecret(name)))))
     }
     for (const [index, fd] of groupFds.entries()) stdio[FIRST_GROUP_FD + index] = groupFds.length === GROUP_FDS ? writes(fd) : reads(fd)
-    let release: Wiring['release'] = () => {
+    let release: Stdio['release'] = () => {
       throw new Error('only a gated child waits')
     }
     if (inlets.gated) {
@@ -129,9 +129,9 @@ export function wire(files: OpenFiles, { bwrap, groupFds }: Command, pipes: read
       stdio,
       stdout: stdout.reader,
       stderr: stderr.reader,
-      handedOver,
+      closeChildEnds,
       release,
-      letGo,
+      closeLifeline,
       status: readStatus,
       close,
     }
@@ -141,15 +141,15 @@ export function wire(files: OpenFiles, { bwrap, groupFds }: Command, pipes: read
   }
 }
 
-const reads = (fd: number): Lent => ({ fd, to: 'read' })
-const writes = (fd: number): Lent => ({ fd, to: 'write' })
+const reads = (fd: number): LentDescriptor => ({ fd, to: 'read' })
+const writes = (fd: number): LentDescriptor => ({ fd, to: 'write' })
 
 /**
  * Standard input, if it is known already: a file, which unlike a FIFO can be reopened as /dev/stdin
  * and needs no writer. The spawner gives the tool a sealed copy of it (sealed-input.ts). Standard
  * input that becomes known later comes through the gate.
  */
-function readEnd({ devNull, scratch }: OpenFiles, inlets: Inlets, lend: (fd: number) => number): Lent {
+function readEnd({ devNull, scratch }: OpenFiles, inlets: StdioInputs, lend: (fd: number) => number): LentDescriptor {
   if (inlets.gated || inlets.stdin === undefined) return reads(devNull)
   return { fd: lend(inputFile(scratch, inlets.stdin)), to: 'input' }
 }
