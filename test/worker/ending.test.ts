@@ -1,4 +1,5 @@
-// How a worker begins and ends: what it refuses to start with, what it finishes before it goes, and what it leaves behind.
+// Start and shutdown of a worker: what it refuses to start with, what it finishes first, and what
+// it leaves behind.
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -18,14 +19,14 @@ afterEach(async () => {
 })
 
 const MAIN = join(ROOT, 'worker/main.ts')
-/** By hand and as whoever runs the tests; in CI that is root. */
+/** Runs the command as the user who runs the tests; in CI that is root. */
 const command = (...args: string[]) => {
   const [file = '', ...rest] = pdeathsig([process.execPath, MAIN, ...args])
   const { status, stdout, stderr } = spawnSync(file, rest, { encoding: 'utf8', timeout: 20_000, env: { PATH: '/usr/bin:/bin' }, input: '' })
   return { status, stdout, stderr }
 }
 
-test('--help explains itself', () => {
+test('the worker’s --help names its commands and the fields of its configuration', () => {
   const { status, stdout } = command('--help')
   expect(status).toBe(0)
   for (const word of ['enroll', 'run', 'doctor', '--config', 'edge_url', '0600']) expect(stdout).toContain(word)
@@ -36,13 +37,13 @@ test.each([
   [[], 'one command'],
   [['fly', '--config', 'x'], 'no command `fly`'],
   [['run', '--config', 'x', '--force'], '--force'],
-])('a command line that can’t be read is exit 2 and a sentence: %j', (args, said) => {
+])('a bad command line of the worker ends with exit code 2 and an explanation: %j', (args, expected) => {
   const { status, stderr } = command(...args)
   expect(status).toBe(2)
-  expect(stderr).toContain(said)
+  expect(stderr).toContain(expected)
 })
 
-test('root is refused, with the way to start instead', () => {
+test('the worker refuses to run as root and says how to start it instead', () => {
   expect(process.getuid?.(), 'this test must run as root; `npm test` in CI does').toBe(0)
   for (const name of ['run', 'enroll']) {
     const { status, stderr } = command(name, '--config', '/nonexistent')
@@ -51,7 +52,7 @@ test('root is refused, with the way to start instead', () => {
   }
 })
 
-test('enrolment makes a key that only the worker can read, once; the token is in no file', async () => {
+test('enrolment creates a key once that only the worker can read, and stores the token in no file', async () => {
   lone = await LoneWorker.make()
   const path = join(lone.state.worker, 'key.json')
   expect(statSync(path).mode & 0o777).toBe(0o600)
@@ -64,13 +65,13 @@ test('enrolment makes a key that only the worker can read, once; the token is in
   expect(readFileSync(path, 'utf8')).toBe(file)
 })
 
-test('a key that others can read is refused', async () => {
+test('a worker key that other users can read is refused', async () => {
   lone = await LoneWorker.make()
   chmodSync(join(lone.state.worker, 'key.json'), 0o640)
   expect(await lone.command('run')).toMatchObject({ status: 1, stderr: expect.stringMatching(/can be read by others/) })
 })
 
-test('SIGTERM: no more work is taken, what runs comes to its end, all is settled, exit 0', async () => {
+test('after SIGTERM the worker takes no more calls, lets running ones end, settles all and exits with 0', async () => {
   lone = await LoneWorker.make({ concurrency: 1 })
   await lone.start()
   const running = await lone.call({ argv: ['sh', '-c', 'sleep 1; echo done'] })
@@ -113,7 +114,7 @@ test('SIGTERM or SIGINT ends an idle worker with exit code 0', async () => {
   }
 })
 
-test('a second signal does not wait for the drain: exit code 1, and the sandbox dies with the worker', async () => {
+test('a second signal ends the worker at once with exit code 1, and its sandboxes die with it', async () => {
   lone = await LoneWorker.make()
   lone.configure({ drain_ms: 60_000 })
   await lone.start()
@@ -134,11 +135,11 @@ const processesWith = (words: string): number =>
     try {
       return /^[0-9]+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'latin1').includes(words)
     } catch {
-      return false // it ended while we looked
+      return false // the process has ended
     }
   }).length
 
-test('the process that serves is the one that was started, in its second and smaller life', async () => {
+test('the worker re-executes itself with a smaller memory under the same pid', async () => {
   lone = await LoneWorker.make()
   await lone.start()
   const argv = readFileSync(`/proc/${lone.process.pid}/cmdline`, 'latin1').split('\0')
@@ -147,7 +148,7 @@ test('the process that serves is the one that was started, in its second and sma
   expect(argv.slice(3, 5)).toEqual(['--config', expect.stringMatching(/worker\.json$/)])
 })
 
-test('SIGTERM: what runs longer than the drain is ended, and the call says that the worker was stopped', async () => {
+test('after SIGTERM a call that outlasts the drain is ended, and its result says that the worker was stopped', async () => {
   lone = await LoneWorker.make()
   lone.configure({ drain_ms: 300 })
   await lone.start()
@@ -161,7 +162,7 @@ test('SIGTERM: what runs longer than the drain is ended, and the call says that 
   })
 })
 
-test('SIGTERM while the files of a call are sent: what its tool wrote is held against its promise all the same', async () => {
+test('after SIGTERM during the upload of output files the output is still checked against the tool’s contract', async () => {
   lone = await LoneWorker.make()
   lone.configure({ drain_ms: 300 })
   await lone.start()
@@ -175,7 +176,7 @@ test('SIGTERM while the files of a call are sent: what its tool wrote is held ag
   expect(call.settled?.statement.predicate).toMatchObject({ state: 'failed', error: 'invalid_output' })
 })
 
-test('a result that the edge would not take before the end is sent by the next life', async () => {
+test('a result that the edge did not accept before shutdown is sent by the next worker process', async () => {
   lone = await LoneWorker.make()
   lone.configure({ drain_ms: 300 })
   await lone.start()
@@ -189,13 +190,13 @@ test('a result that the edge would not take before the end is sent by the next l
   expect((await lone.settled(call)).stdout.toString()).toBe('late\n')
 })
 
-test('a second worker on the same home is refused', async () => {
+test('a second worker process on the same home folder is refused', async () => {
   lone = await LoneWorker.make()
   await lone.start()
   expect(await lone.command('run')).toMatchObject({ status: 1, stderr: expect.stringMatching(/another worker runs on/) })
 })
 
-test('a worker waits for an edge and a Redis that are not there yet', async () => {
+test('a worker waits for an edge and a Redis that are not up yet', async () => {
   lone = await LoneWorker.make()
   await lone.edge.stop()
   await lone.redis.kill()
@@ -208,7 +209,7 @@ test('a worker waits for an edge and a Redis that are not there yet', async () =
   expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe('succeeded')
 })
 
-test('doctor finds nothing wrong with a whole worker, and names each thing that is', async () => {
+test('doctor passes a healthy worker and names each fault of an unhealthy one', async () => {
   lone = await LoneWorker.make()
   const well = await lone.command('doctor')
   expect(well.stdout).not.toContain('FAIL')
@@ -229,7 +230,7 @@ test('doctor finds nothing wrong with a whole worker, and names each thing that 
   for (const { fix } of failed) expect(fix?.length).toBeGreaterThan(10)
 })
 
-/** A Redis as it comes: no password, no access list. */
+/** A Redis with default settings: no password, no access list. */
 async function openRedis(state: State): Promise<{ redis: Child; url: string }> {
   const port = await freePort()
   const program = redisProgram(state) ?? ''
@@ -264,7 +265,7 @@ async function openRedis(state: State): Promise<{ redis: Child; url: string }> {
   return { redis, url: `redis://127.0.0.1:${port}` }
 }
 
-test('doctor sees a Redis that gives us too much, and an edge key that is not the pinned one', async () => {
+test('doctor reports excessive rights in Redis and an edge key other than the pinned one', async () => {
   lone = await LoneWorker.make()
   lone.edge.signer = newSigner()
   const open = await openRedis(lone.state)
@@ -282,7 +283,7 @@ test('doctor sees a Redis that gives us too much, and an edge key that is not th
   expect(failed.find(({ check }) => check === 'Redis policy')?.found).toBe('not set: `maxmemory-policy noeviction`, `appendonly yes`')
 })
 
-test('an end is told before all that its call left has been removed, and the worker is not stopped until that is gone', {
+test('a call’s end is reported before its files are removed, and the worker stops only after the removal', {
   timeout: 60_000,
 }, async () => {
   lone = await LoneWorker.make()

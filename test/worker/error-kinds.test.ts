@@ -1,4 +1,5 @@
-// The kinds of errors that the seeds name are stable codes of ours: each is brought about for real, on a real worker, and says what to do.
+// Each kind of error of an execution is a stable code with advice; a real worker produces each one
+// for real.
 
 import { renameSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +19,7 @@ afterAll(() => lone?.end())
 
 type Changes = Partial<Omit<Plan, 'limits' | 'executor'>> & { readonly limits?: Partial<Plan['limits']>; readonly cwd?: string }
 
-/** How the worker ends the call, and the sentence for whoever has to mend it. */
+/** Runs a call and returns how it ended; checks that the failure's code has advice. */
 async function ended(proposal: Proposal, { limits, cwd, ...changes }: Changes = {}) {
   const call = lone.edge.propose(proposal)
   Object.assign(call.plan, changes)
@@ -26,7 +27,8 @@ async function ended(proposal: Proposal, { limits, cwd, ...changes }: Changes = 
   if (cwd !== undefined) Object.assign(call.plan.executor, { cwd })
   await lone.ringFor(call)
   const { state, error, execution } = (await lone.settled(call, 30_000)).statement.predicate
-  const known = error !== null && error in FAILURES ? FAILURES[error as keyof typeof FAILURES] : undefined // asked for in the line itself
+  // `in` was checked on this line.
+  const known = error !== null && error in FAILURES ? FAILURES[error as keyof typeof FAILURES] : undefined
   expect(known?.todo, `${error} says what to do`).toMatch(/^[a-z`].{10,}[^.]$/)
   return { state, error, outcome: execution.outcome }
 }
@@ -43,18 +45,18 @@ test.each<[string, Proposal, Changes, object]>([
   ['spawn_failed', { argv: ['/etc/ssl/certs'] }, {}, { state: 'failed', outcome: { kind: 'exit', code: 126 } }],
   ['runtime_failure', { argv: ['ls', '/no/such/folder'] }, {}, { state: 'failed', outcome: { kind: 'exit', code: 2 } }],
   ['runtime_failure', { argv: ['sh', '-c', 'kill -SEGV $$'] }, {}, { state: 'failed', outcome: { kind: 'signal', signal: 'SIGSEGV' } }],
-])('%s: %j', async (error, proposal, changes, seen) => {
+])('a call ends with %s: %j', async (error, proposal, changes, seen) => {
   expect(await ended(proposal, changes)).toMatchObject({ error, ...seen })
 })
 
-test('quota_exceeded: CPU time, and a file, beyond the limit', async () => {
+test('a call that exceeds its CPU time or file size ends with quota_exceeded', async () => {
   const spinning = await ended({ argv: ['sh', '-c', 'while :; do :; done'], timeout_ms: 20_000 }, { limits: { cpu_ms: 1_000 } })
   expect(spinning).toMatchObject({ error: 'quota_exceeded', outcome: { kind: expect.stringMatching(/^(?:cpu_cap|signal)$/) } })
   const filling = await ended({ argv: ['dd', 'if=/dev/zero', 'of=f', 'bs=64k', 'count=64'] }, { limits: { file_bytes: 65_536 } })
   expect(filling).toMatchObject({ error: 'quota_exceeded', outcome: { kind: 'signal', signal: 'SIGXFSZ' } })
 })
 
-test('whatever the worker can’t do is told: where a call can’t begin, and where its folders can’t be made', async () => {
+test('a call whose process can’t start or whose folder can’t be created ends with a reason', async () => {
   const onHost: Changes = { tier: 'B', egress: { mode: 'none', hosts: [] } }
   for (const cwd of ['x'.repeat(256), 'x/'.repeat(2_000)]) {
     const told = await ended({ argv: ['ls'], tier: 'B' }, { ...onHost, cwd })
@@ -72,7 +74,7 @@ test('whatever the worker can’t do is told: where a call can’t begin, and wh
   await eventually('nothing waits in the spool', () => lone.spool.begun.size === 0, 20_000)
 })
 
-test('disabled: a tier that the worker’s operator switched off', async () => {
+test('a call of a tier that the worker’s operator switched off ends with disabled', async () => {
   await lone.process.stop()
   lone.configure({ tiers: ['C'] })
   await lone.start()
@@ -84,7 +86,7 @@ test('disabled: a tier that the worker’s operator switched off', async () => {
   })
 })
 
-test('unsupported_platform: another system than Linux, whatever is installed there (seed T56)', async () => {
+test('on a system other than Linux every call is refused with unsupported_platform', async () => {
   const host = await Arena.open({ host: { platform: 'darwin' } })
   for (const tier of ['B', 'C'] as const) {
     const { outcome, out } = await host.launch({ plan: planOf(['echo', 'ran'], { tier }) })

@@ -1,4 +1,5 @@
-// A worker runs nothing but what the edge's key signed for it: this call, this worker, these arguments, this plan, until this deadline.
+// A worker runs nothing but what the edge's key signed for it: this call, this worker, these
+// arguments, this plan, until this deadline.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { expect, test } from 'vitest'
@@ -14,7 +15,8 @@ const edge = new FakeEdge()
 const call = edge.propose({ argv: ['/usr/bin/true'], args: { amount: 100 } })
 call.fence = 1
 const good = edge.grantFor(call, WORKER)
-const stranger = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+// Ed25519.
+const stranger = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk)
 
 type Change = {
   grant?: (grant: Grant) => Grant
@@ -49,14 +51,14 @@ const judge = ({
     },
   )
 
-test('what the edge granted is let through, with the digest of the grant as signed', () => {
+test('a genuine grant is accepted, and the digest of the signed grant is returned', () => {
   const verified = judge({})
   expect(verified).toMatchObject({ kind: 'verified', grant: good, grant_sha256: digestOf(good), argsText: '{"amount":100}' })
 })
 
 const REFUSED: readonly (readonly [string, Change])[] = [
   ['P08 other arguments', { claim: (claim) => ({ ...claim, args: { amount: 10_000 } }) }],
-  ['P08 an argument more', { claim: (claim) => ({ ...claim, args: { ...claim.args, to: 'me' } }) }],
+  ['P08 an additional argument', { claim: (claim) => ({ ...claim, args: { ...claim.args, to: 'me' } }) }],
   [
     'P08 a plan with another argv',
     { claim: (claim) => ({ ...claim, plan: { ...claim.plan, executor: { ...claim.plan.executor, argv: ['/usr/bin/false'] } } }) },
@@ -73,14 +75,14 @@ const REFUSED: readonly (readonly [string, Change])[] = [
   ['Q02 no plan_sha256', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, plan_sha256: null } }) }],
   ['Q03 a deadline that has passed', { now_ms: good.deadline_ms }],
   ['L1 another key than the pinned one', { signer: stranger }],
-  ['L1 another key under the name of the pinned one', { signer: { ...stranger, kid: edge.signer.kid } }],
+  ['L1 another key under the key id of the pinned one', { signer: { ...stranger, kid: edge.signer.kid } }],
   ['T01 a second signature beside the edge’s', { envelope: (envelope) => countersign(envelope, stranger) }],
   ['T01 the edge’s signature twice', { envelope: (envelope) => countersign(envelope, edge.signer) }],
   ['T01 another payload type', { envelope: (envelope) => ({ ...envelope, payloadType: STATEMENT_TYPE }) }],
-  ['T01 a payload type of the same words', { envelope: (envelope) => ({ ...envelope, payloadType: `${GRANT_TYPE} ` }) }],
+  ['T01 a payload type that differs by a space', { envelope: (envelope) => ({ ...envelope, payloadType: `${GRANT_TYPE} ` }) }],
 ]
 
-test.each(REFUSED)('%s: refused, and it can be said of the call', (_name, change) => {
+test.each(REFUSED)('%s: the answer to a claim is refused, and the refusal is attested', (_name, change) => {
   expect(judge(change)).toMatchObject({ kind: 'untrusted', grant: { facts: { call: call.call }, worker: WORKER } })
 })
 
@@ -111,19 +113,19 @@ const NOT_OURS: readonly (readonly [string, Change])[] = [
   ['a grant for another call', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, call: `${call.call}2` } }) }],
   ['a grant for another run', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, run: 'run_01JZ0000000000000000000000' } }) }],
   ['a grant for another tenant', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, tenant: 'other' } }) }],
-  ['a payload that is no grant', { envelope: (envelope) => ({ ...envelope, payload: Buffer.from('{}').toString('base64') }) }],
-  ['a grant with a member twice', { envelope: (envelope) => ({ ...envelope, payload: twice(envelope.payload) }) }],
+  ['a payload that is not a grant', { envelope: (envelope) => ({ ...envelope, payload: Buffer.from('{}').toString('base64') }) }],
+  ['a grant with a duplicate member', { envelope: (envelope) => ({ ...envelope, payload: twice(envelope.payload) }) }],
 ]
 const twice = (payload: string): string => {
   const text = Buffer.from(payload, 'base64').toString()
   return Buffer.from(text.replace('"fence":1', '"fence":1,"fence":2')).toString('base64')
 }
 
-test.each(NOT_OURS)('Q02 %s: refused, and nothing is said of the call', (_name, change) => {
+test.each(NOT_OURS)('Q02 %s: the answer to a claim is ignored without a report', (_name, change) => {
   expect(judge(change)).toEqual({ kind: 'stray', reason: expect.any(String) })
 })
 
-test('an answer that is no claim is refused', () => {
+test('an answer that is not a claim is ignored', () => {
   const expected = {
     tenant: 'default',
     run: call.run,

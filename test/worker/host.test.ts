@@ -1,4 +1,4 @@
-// What is known of a host before anything runs: each thing that stands in the way is told with the line that mends it.
+// Checks of a host before anything runs: each obstacle comes with the command that removes it.
 
 import { expect, test } from 'vitest'
 import { namespacesOff, obstacles, wrongPlatform } from '../../worker/sandbox/host.ts'
@@ -10,12 +10,12 @@ test.each([
   ['kernel/unprivileged_userns_clone', '0\n', "echo 'kernel.unprivileged_userns_clone = 1' | sudo tee /etc/sysctl.d/60-countersign.conf"],
   ['user/max_user_namespaces', '0\n', "echo 'user.max_user_namespaces = 65536' | sudo tee"],
   ['kernel/apparmor_restrict_unprivileged_userns', '1\n', 'sudo apparmor_parser -r /etc/apparmor.d/countersign-bwrap'],
-])('user namespaces that %s turns off: the exact line that turns them on', (name, off, line) => {
+])('if %s disables user namespaces, the exact command that enables them is reported', (name, off, line) => {
   expect(namespacesOff(at({ [`/proc/sys/${name}`]: off }))).toEqual([expect.stringContaining(line)])
   expect(namespacesOff(at({ [`/proc/sys/${name}`]: off === '1\n' ? '0\n' : '7\n' }))).toEqual([])
 })
 
-test('what is missing or too old is named with the package that brings it', () => {
+test('missing and outdated programs of a host are reported with the package that provides them', () => {
   const told = (missing: Parameters<typeof obstacles>[0]['missing'], change: Partial<typeof versions> = {}) =>
     obstacles({ uid: 1000, missing, versions: { ...versions, ...change } }, 'C').join('; ')
   expect(told([])).toBe('')
@@ -26,7 +26,7 @@ test('what is missing or too old is named with the package that brings it', () =
   expect(told([], { kernel: '5.10.0-23-amd64' })).toContain('use 5.14 or newer')
 })
 
-test('a system or a machine that no sandbox is known for is told apart from a host that lacks something (seed T56)', () => {
+test('a platform without sandboxes is reported differently from a host that lacks a program', () => {
   for (const platform of ['darwin', 'win32', 'freebsd'] as const)
     expect(wrongPlatform({ platform, machine: 'x86_64' })).toContain(`runs on \`${platform}\``)
   expect(wrongPlatform({ platform: 'linux', machine: undefined })).toContain('use x86_64 or aarch64')

@@ -1,4 +1,5 @@
-// The line to the edge: kept open, signed anew each time, patient where asking twice is asking once, and never waiting for ever.
+// The worker's client for the edge: connections stay open, each request has a new signature,
+// idempotent requests are retried, and none waits for ever.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -7,7 +8,8 @@ import { type Link, openLink, openUnsignedLink } from '../../worker/link.ts'
 import { FakeEdge } from '../support/fake-edge.ts'
 import { eventually } from '../support/lone-worker.ts'
 
-const signer = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+// Ed25519.
+const signer = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk)
 const WITHIN_MS = 500
 const beat = { body: { tiers: [], running: [] } }
 const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
@@ -29,13 +31,13 @@ afterEach(async () => {
   await edge.stop()
 })
 
-test('one connection carries one question after the other', async () => {
+test('successive requests to the edge use one connection', async () => {
   const before = edge.connections
   for (let asked = 0; asked < 20; asked++) expect((await link.ask('heartbeat', beat)).ok).toBe(true)
   expect(edge.connections).toBe(before + 1)
 })
 
-test('a connection that was closed while nobody asked is no outage', async () => {
+test('an idle connection that the edge closed is replaced without an error', async () => {
   expect((await link.ask('heartbeat', beat)).ok).toBe(true)
   await edge.stop()
   await edge.start()
@@ -47,24 +49,24 @@ test.each([
   ['cuts the connection', 'cut'],
   ['answers in HTML', 'html'],
   ['answers without end', { status: 200, body: 'x'.repeat(5 * 1024 * 1024) }],
-  ['answers JSON that is no problem', { status: 502, body: { error: 'no upstream' } }],
+  ['answers JSON that is no problem document', { status: 502, body: { error: 'no upstream' } }],
   ['answers `null`', { status: 500, body: null }],
-  ['says yes with `null`', { status: 200, body: null }],
-  ['says yes in the words of another', { status: 200, body: { status: 'maintenance' } }],
-  ['says yes and tells no time', { status: 200, body: { stop: [], now_ms: null } }],
-] as const)('an edge that %s is away, and that is a value', async (_name, reply) => {
+  ['answers 200 with `null`', { status: 200, body: null }],
+  ['answers 200 with a body of another service', { status: 200, body: { status: 'maintenance' } }],
+  ['answers 200 without its clock', { status: 200, body: { stop: [], now_ms: null } }],
+] as const)('an edge that %s counts as unreachable, and the client returns an error value', async (_name, reply) => {
   edge.misbehave('heartbeat', reply, { times: 2 })
   const started = performance.now()
   expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: false, error: { status: 0, code: 'unavailable' } })
   expect(performance.now() - started).toBeLessThan(5 * WITHIN_MS)
 })
 
-test('an edge that says more than we know is understood', async () => {
+test('an answer of a newer edge with unknown fields is accepted', async () => {
   edge.misbehave('heartbeat', { status: 200, body: { stop: [], now_ms: 7, more: 'of a later version' } })
   expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: true, value: { now_ms: 7 } })
 })
 
-test('patience asks again while it helps, each time with a signature of its own', async () => {
+test('a request is retried while a retry may help, each time with a new signature', async () => {
   edge.misbehave('heartbeat', busy, { times: 3 })
   const answer = await link.insist('heartbeat', beat, { patience_ms: 10_000, signal: new AbortController().signal })
   expect(answer.ok).toBe(true)
@@ -72,7 +74,7 @@ test('patience asks again while it helps, each time with a signature of its own'
   expect(new Set(nonces).size).toBe(4)
 })
 
-test('patience ends: when it is over, when it is told to, and at a final no', async () => {
+test('retries end at the time limit, when aborted, and at a final refusal', async () => {
   edge.misbehave('heartbeat', busy, { times: 1_000 })
   const never = new AbortController().signal
   expect(await link.insist('heartbeat', beat, { patience_ms: 200, signal: never })).toMatchObject({
@@ -96,7 +98,7 @@ test('patience ends: when it is over, when it is told to, and at a final no', as
   expect(edge.count('heartbeat')).toBe(before + 1)
 })
 
-test('D9 K02 nonces begin with the epoch that the edge last named, even if the same answer refuses the clock', async () => {
+test('D9 K02 nonces begin with the edge’s latest epoch, even if the same answer refuses the clock', async () => {
   const stale = { status: 401, body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch: 'EPOCH-0123456789' } }
   edge.misbehave('heartbeat', stale, { times: 1 })
   edge.ahead_ms = 7_200_000
@@ -105,7 +107,7 @@ test('D9 K02 nonces begin with the epoch that the edge last named, even if the s
   expect(inputs.map((input) => /nonce="EPOCH-0123456789[A-Za-z0-9_-]{24}"/.test(input))).toEqual([false, true, true])
 })
 
-test('the worker ignores an epoch that no nonce could begin with', async () => {
+test('the worker ignores an epoch that can’t begin a nonce', async () => {
   for (const epoch of ['x'.repeat(33), 'a"b', '', 7, null]) {
     edge.misbehave('heartbeat', { status: 401, body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch } })
     expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: false, error: { code: 'stale_epoch' } })
@@ -113,7 +115,7 @@ test('the worker ignores an epoch that no nonce could begin with', async () => {
   }
 })
 
-test('J03 the first refusal of our clock sets it right, and a heartbeat sets it to the millisecond', async () => {
+test('J03 the first refusal for a wrong clock corrects the worker’s clock, and a heartbeat makes it precise', async () => {
   edge.ahead_ms = 7_200_000
   const asked = link.clock.mark()
   const answer = await link.ask('heartbeat', beat)

@@ -1,4 +1,5 @@
-// The worker believes its edge only: every request it sends is signed, and every grant it gets is checked before anything runs.
+// The worker trusts only its edge: it signs every request, and checks every grant before anything
+// runs.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
@@ -6,9 +7,10 @@ import { countersign, type PrivateJwk, signerFromJwk } from '../../shared/dsse.t
 import { contentDigest } from '../../shared/http-signature.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { sealGrant } from '../../shared/statement.ts'
-import { eventually, type Line, LoneWorker } from '../support/lone-worker.ts'
+import { eventually, type LogLine, LoneWorker } from '../support/lone-worker.ts'
 
-const stranger = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+// Ed25519.
+const stranger = signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk)
 
 let lone: LoneWorker
 beforeAll(async () => {
@@ -25,7 +27,7 @@ const stillServes = async (): Promise<void> => {
   expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe('succeeded')
 }
 
-test('K02 each request is signed over method, authority, path and content, with a nonce of its own and a current time', async () => {
+test('K02 each worker request is signed over method, authority, path and content, with a new nonce and the current time', async () => {
   await stillServes()
   const nonces = new Set<string>()
   const signed = lone.edge.heard.filter(({ route }) => route !== 'enroll' && route !== 'keys')
@@ -46,7 +48,7 @@ test('K02 each request is signed over method, authority, path and content, with 
   expect(contentDigest(Buffer.from('x'))).toMatch(/^sha-256=:/)
 })
 
-test('K02 a request that the edge takes for a replay is signed anew', async () => {
+test('K02 a request that the edge refuses as a replay is sent again with a new signature', async () => {
   lone.edge.misbehave('claim', { status: 401, body: { status: 401, code: 'replayed', detail: 'seen before' } })
   await stillServes()
 })
@@ -58,14 +60,14 @@ const REFUSED: readonly (readonly [string, LoneWorker['edge']['bend']])[] = [
     (claim) => ({ ...claim, plan: { ...claim.plan, executor: { ...claim.plan.executor, argv: ['touch', '/tmp/pwned'] } } }),
   ],
   ['L1 a grant by a key that was not pinned', (claim, grant) => ({ ...claim, grant: sealGrant(grant, stranger) })],
-  ['T01 a grant with a signature too many', (claim) => ({ ...claim, grant: countersign(claim.grant, stranger) })],
+  ['T01 a grant with an additional signature', (claim) => ({ ...claim, grant: countersign(claim.grant, stranger) })],
   [
     'Q03 a grant whose deadline has passed',
     (claim, grant) => ({ ...claim, grant: sealGrant({ ...grant, deadline_ms: 1 }, lone.edge.signer) }),
   ],
 ]
 
-test.each(REFUSED)('%s: nothing runs, and the edge is told so', async (_name, bend) => {
+test.each(REFUSED)('%s: nothing runs, and the refusal reaches the edge', async (_name, bend) => {
   lone.edge.bend = bend
   const call = await lone.call({ argv: ['echo', 'ran'] })
   const line = await lone.said('ended', { call: call.call })
@@ -74,7 +76,7 @@ test.each(REFUSED)('%s: nothing runs, and the edge is told so', async (_name, be
   await stillServes()
 })
 
-test('Q02 a grant for another worker or another call is nothing that we speak about', async () => {
+test('Q02 a grant for another worker or another call is ignored without a report to the edge', async () => {
   const other = lone.edge.propose({ argv: ['true'] })
   const bends: LoneWorker['edge']['bend'][] = [
     (claim, grant) => ({ ...claim, grant: sealGrant({ ...grant, worker: 'wrk_01JZ0000000000000000000000' }, lone.edge.signer) }),
@@ -90,7 +92,7 @@ test('Q02 a grant for another worker or another call is nothing that we speak ab
   await stillServes()
 })
 
-test('a heartbeat that is refused ends nothing, whatever the reason: overload, a policy that forbids it, one word of an edge that knows nobody', {
+test('a refused heartbeat ends no running call: not by overload, by policy, or by one bad_signature', {
   timeout: 60_000,
 }, async () => {
   const from = lone.log.length
@@ -115,7 +117,7 @@ test('a heartbeat that is refused ends nothing, whatever the reason: overload, a
   await stillServes()
 })
 
-test('K01 a revoked worker takes no more at once, ends what it runs after a lease, and serves again when it is let in', {
+test('K01 a revoked worker takes no more calls at once, ends running ones after a lease, and serves again once readmitted', {
   timeout: 60_000,
 }, async () => {
   const from = lone.log.length
@@ -126,10 +128,12 @@ test('K01 a revoked worker takes no more at once, ends what it runs after a leas
   await lone.said('the edge does not accept this worker; ask an operator whether it was revoked, or enrol again', {}, from)
   await eventually('it was said three times', () => lone.edge.count('heartbeat') >= beats + 3)
   lone.edge.misbehave('heartbeat', { status: 503, body: { status: 503, code: 'overloaded', detail: 'no' } })
-  const ended = (): Line | undefined => lone.log.slice(from).find(({ msg, call }) => msg === 'ended' && call === running.call)
-  expect(await eventually('the call is ended', ended, 30_000)).toMatchObject({ code: 'sandbox_failed' }) // nobody cancelled it
-  expect(lone.edge.count('heartbeat') - beats).toBeLessThan(9) // five that say so; the one without an answer does not begin that anew
-  // Doorbells stay in Redis, but for one that was on its way: the edge rings again for what nobody claims.
+  const ended = (): LogLine | undefined => lone.log.slice(from).find(({ msg, call }) => msg === 'ended' && call === running.call)
+  // Not `cancelled`
+  expect(await eventually('the call is ended', ended, 30_000)).toMatchObject({ code: 'sandbox_failed' })
+  // Five refusals; the unanswered heartbeat does not restart the count.
+  expect(lone.edge.count('heartbeat') - beats).toBeLessThan(9)
+  // Doorbells stay in Redis, except one in transit, for which the edge rings again.
   const calls = [await lone.call({ argv: ['true'] }), await lone.call({ argv: ['true'] }), await lone.call({ argv: ['true'] })]
   const before = lone.log.length
   lone.edge.revoked = false

@@ -1,4 +1,5 @@
-// A call that was granted twice has two results, and what the edge says of the first one is not said of the second.
+// A call that was granted twice has two results; the edge's answer to the first does not affect the
+// second.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +28,7 @@ const refusal = (status: number, code: string) => ({
   body: Buffer.from(JSON.stringify({ status, code, detail: 'no' })),
 })
 
-test('L4 the late no to an earlier result drops it, and not the one that waits after it', async () => {
+test('L4 a late refusal of an earlier result drops that result only, not the one waiting after it', async () => {
   const home = mkdtempSync(join(tmpdir(), 'countersign-fences-'))
   const path = new FaultyPath('http://127.0.0.1:9')
   const link = openLink(await path.open(), { tenant: 'default', worker: 'wrk_01JZ0000000000000000000000', signer })

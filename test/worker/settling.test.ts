@@ -1,4 +1,5 @@
-// No result is lost between the worker and the edge, whatever fails between them and whenever; and none is made up.
+// No result is lost between the worker and the edge, whatever fails and whenever, and none is
+// invented.
 
 import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,7 +32,7 @@ const endsOf = async ({ call }: FakeCall): Promise<number> => {
   await lone.said('ended', { call })
   return lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
 }
-const spoolIsEmpty = (): Promise<true> => eventually('no result waits', () => lone.spool.settled.size === 0)
+const spoolIsEmpty = (): Promise<true> => eventually('no result is waiting', () => lone.spool.settled.size === 0)
 
 test.each([
   ['answers 503', busy, false],
@@ -39,8 +40,8 @@ test.each([
   ['cuts the connection before it reads', 'cut', false],
   ['cuts the connection after it has stored the result', 'cut', true],
   ['sits behind a proxy that answers in HTML', 'html', false],
-  ['sits behind a proxy that says yes to everything', { status: 200, body: { status: 'maintenance' } }, false],
-  ['sits behind a proxy that says yes for another call', YES_FOR_ANOTHER, false],
+  ['sits behind a proxy that answers 200 to everything', { status: 200, body: { status: 'maintenance' } }, false],
+  ['sits behind a proxy that answers 200 for another call', YES_FOR_ANOTHER, false],
   ['sits behind a proxy that answers in HTML after it has stored the result', 'html', true],
 ] as const)('a result is settled once by an edge that %s', async (_name, reply, after) => {
   lone.edge.misbehave('settle', reply, { after, times: 3 })
@@ -54,7 +55,7 @@ test.each([
   ['answers 503', busy, false],
   ['cuts the connection before it grants', 'cut', false],
   ['cuts the connection after it has granted', 'cut', true],
-  ['sits behind a proxy that says yes to everything', { status: 200, body: {} }, true],
+  ['sits behind a proxy that answers 200 to everything', { status: 200, body: {} }, true],
 ] as const)('a call is claimed and run once from an edge that %s', async (_name, reply, after) => {
   lone.edge.misbehave('claim', reply, { after, times: 3 })
   const call = await lone.call({ argv: ['true'] })
@@ -67,7 +68,7 @@ test.each([
   ['attestation_invalid', 422],
   ['invalid_request', 400],
   ['body_too_large', 413],
-])('L5 what the edge can’t read (%s) is told by its ending alone, and logged', async (code, status) => {
+])('L5 a result that the edge can’t read (%s) is sent again with its ending alone, and logged', async (code, status) => {
   lone.edge.misbehave('settle', { status, body: { status, code, detail: 'no' } })
   const call = await lone.call({ argv: ['sh', '-c', 'echo lost; exit 3'] })
   const { statement, stdout } = await lone.settled(call)
@@ -86,7 +87,7 @@ test.each([
   ['attestation_invalid', 422, 2],
   ['already_ended', 409, 1],
   ['link_invalid', 410, 1],
-])('a final no (%s) ends the trying, and is logged', async (code, status, times) => {
+])('a result that the edge finally refuses (%s) is dropped and logged', async (code, status, times) => {
   lone.edge.misbehave('settle', { status, body: { status, code, detail: 'no' } }, { times })
   const call = await lone.call({ argv: ['echo', 'lost'] })
   await lone.said('the edge refused a result; it is dropped', { call: call.call, code, status })
@@ -94,7 +95,7 @@ test.each([
   expect(call.settled).toBeUndefined()
 })
 
-test('the edge away for seconds: the result waits in the spool, the call is not claimed twice, and what waits goes first', async () => {
+test('while the edge is away a result waits in the spool; afterwards it is sent before new claims, and no call is claimed twice', async () => {
   const running = await lone.call({ argv: ['sleep', '1'] })
   await eventually('the call runs', () => running.state === 'running')
   await lone.edge.stop()
@@ -111,7 +112,7 @@ test('the edge away for seconds: the result waits in the spool, the call is not 
   expect([running.settlements, rung.settlements]).toEqual([1, 1])
 })
 
-test('kill -9 with a result that nobody has acknowledged: the next life sends it, before anything else', async () => {
+test('after kill -9 an unacknowledged result is sent by the next worker process before anything else', async () => {
   lone.edge.misbehave('settle', busy, { times: 1_000 })
   const call = await lone.call({ argv: ['echo', 'survives'] })
   await lone.said('ended', { call: call.call, result: 'waiting' })
@@ -127,7 +128,7 @@ test('kill -9 with a result that nobody has acknowledged: the next life sends it
   expect(routes.filter((route) => route === 'claim' || route === 'settle')[0]).toBe('settle')
 })
 
-test('L2 kill -9 while a call runs: the next life does not run it again, though the edge would hand out the same grant', async () => {
+test('L2 after kill -9 during a call the next worker process does not run it again, even with the same grant', async () => {
   const call = await lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })
   await eventually('the process was begun', () => lone.spool.begun.get(call.call) === 1)
   const from = lone.log.length
@@ -141,7 +142,7 @@ test('L2 kill -9 while a call runs: the next life does not run it again, though 
   expect(call.settlements).toBe(0)
 })
 
-test('D15 calls lost with a worker are summed up in one warning at its next start, and not repeated at the one after', async () => {
+test('D15 calls lost with a worker are summarised in one warning at its next start and never again', async () => {
   const calls = await Promise.all([1, 2, 3].map(() => lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })))
   await eventually('all were begun', () => calls.every(({ call }) => lone.spool.begun.get(call) === 1))
   const from = lone.log.length
@@ -155,7 +156,7 @@ test('D15 calls lost with a worker are summed up in one warning at its next star
   expect(warnings).toEqual([lost])
 })
 
-test('a full spool takes no doorbell until the edge has taken what is in it', async () => {
+test('a worker with a full spool takes no doorbell until the edge has accepted the spooled results', async () => {
   lone.edge.misbehave('settle', { status: 500, body: { status: 500, code: 'internal', detail: 'a bug' } }, { times: 1_000_000 })
   const call = await lone.call({ argv: ['true'] })
   await lone.said('ended', { call: call.call, result: 'waiting' })
@@ -175,7 +176,7 @@ test('a full spool takes no doorbell until the edge has taken what is in it', as
   await spoolIsEmpty()
 })
 
-test('J03 an edge whose clock stands an hour off is believed', async () => {
+test('J03 a worker follows an edge’s clock that is an hour off', async () => {
   for (const ahead_ms of [3_600_000, -3_600_000]) {
     lone.edge.ahead_ms = ahead_ms
     const call = await lone.call({ argv: ['true'] })
