@@ -1,5 +1,6 @@
-// Owns the worker's life: what must hold before it serves, the order in which its parts start, when it takes no doorbells, and how it ends.
-// It decides nothing about a call (execution.ts does). Whatever it can't go on without ends the process with a sentence.
+// The serving worker process: checks what must hold before it serves, starts its parts in order,
+// pauses doorbells, and shuts down in order. A condition that it can't serve without ends the
+// process with an explanation.
 
 import { randomBytes } from 'node:crypto'
 import { statSync } from 'node:fs'
@@ -26,7 +27,7 @@ import { Spool, type Spooled } from './spool.ts'
 import { Streaming } from './streaming.ts'
 
 const SPOOL_WATCH_MS = 1_000
-/** What killing, collecting and settling may take once the drain is over. */
+/** Time limits for killing, collecting and settling after the drain. */
 const KILL_WITHIN_MS = 3_000
 const FLUSH_WITHIN_MS = 3_000
 const LEAVE_REDIS_WITHIN_MS = 1_000
@@ -46,10 +47,10 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   if (!left.ok) return left
   const { lost, unreadable, settled } = left.value
   if (lost.length > 0) log.warn(LOST, { calls: lost.length, first: lost.slice(0, LOST_NAMED) })
-  if (unreadable !== undefined) log.warn('lines of the spool could not be read; they were put aside', { file: unreadable })
+  if (unreadable !== undefined) log.warn('unreadable lines of the spool were moved to another file', { file: unreadable })
   return withEquipment(config, async (equipment) => {
     const prepared = new PreparedStock(equipment)
-    const proveAgain = () => tell(prove(equipment, config.tiers, prepared), log)
+    const proveAgain = () => logFailedChecks(prove(equipment, config.tiers, prepared), log)
     const begun = { config, identity: identity.value, spool, left: settled, proveAgain, log, stop }
     try {
       return await workIfProven(begun, await proveAgain())
@@ -59,13 +60,15 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   })
 }
 
-const LOST = 'calls ended with the worker that ran them; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
+const LOST =
+  'calls were lost when their worker process died; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
 const LOST_NAMED = 10
 
 async function workIfProven(begun: Omit<Begun, 'proven'>, proven: Proven): Promise<Result<void, Refusal>> {
-  // A canary that fails takes its tier out, and is tried again; what the host lacks nobody will have installed by then (S48).
-  if (proven.lacking.length > 0) return err(`${proven.lacking.join('; ')}; or name in \`tiers\` only those that this host is to take`)
-  if (proven.tiers.length === 0) return err('no tier is proven on this host, so there is nothing that it may run; mend what is named above')
+  // A failed canary disables its tier until a later probe succeeds. A missing program will not
+  // appear by itself, so it refuses the start (S48).
+  if (proven.lacking.length > 0) return err(`${proven.lacking.join('; ')}; or list in \`tiers\` only the tiers that this host should run`)
+  if (proven.tiers.length === 0) return err('no tier is proven on this host, so it may run nothing; fix the failed checks above')
   return work({ ...begun, proven })
 }
 
@@ -80,29 +83,41 @@ type Begun = {
   readonly stop: AbortSignal
 }
 
-/** What is away is waited for; only another edge than ours is refused. Ends when `stop` says so and all is drained. */
-async function work({ config, identity, spool, left, proven: first, proveAgain, log, stop: asked }: Begun): Promise<Result<void, Refusal>> {
+/**
+ * Waits for an edge and a Redis that are not up yet; refuses only an edge without the pinned key.
+ * Returns once `stop` is aborted and the calls are drained.
+ */
+async function work({
+  config,
+  identity,
+  spool,
+  left,
+  proven: first,
+  proveAgain,
+  log,
+  stop: stopSignal,
+}: Begun): Promise<Result<void, Refusal>> {
   const refusal = new AbortController()
-  const stop = AbortSignal.any([asked, refusal.signal])
+  const stop = AbortSignal.any([stopSignal, refusal.signal])
   const link = openLink(config.edge_url, identity)
   const running = new Running()
   const settling = new Settling(link, spool, identity.signer, log)
   const runFolders = openRunFolders(config, first, log)
   const intake = new Intake()
   let older = new AbortController()
-  const sayProof = async (): Promise<void> => {
-    older.abort() // what waits for the edge to be back must not come after this
+  const sendProof = async (): Promise<void> => {
+    older.abort() // an earlier proof that still waits for the edge must not arrive after this one
     older = new AbortController()
     const signal = AbortSignal.any([stop, older.signal])
     const body = { envelope: signedProof(proving.proven, identity, link.clock.now()) }
-    const said = await link.insist('prove', { body }, { patience_ms: LIMITS.proof_every_ms, signal })
-    if (!said.ok && !signal.aborted)
-      log.warn('the edge does not take this worker’s proof', { code: said.error.code, detail: said.error.detail })
+    const answer = await link.insist('prove', { body }, { patience_ms: LIMITS.proof_every_ms, signal })
+    if (!answer.ok && !signal.aborted)
+      log.warn('the edge does not accept this worker’s proof', { code: answer.error.code, detail: answer.error.detail })
   }
   const changed = ({ tiers }: Proven): void => {
     intake.close('unproven', tiers.length === 0)
-    log.say('proven anew', { tiers })
-    void sayProof().catch((bug) => log.warn('a proof was not told by a fault of ours', { ...faultOf(bug) }))
+    log.say('the probe has run again', { tiers })
+    void sendProof().catch((bug) => log.warn('a proof could not be sent by a bug of the worker', { ...faultOf(bug) }))
   }
   const proving = new Proving({ first, prove: proveAgain, changed, log })
   const parts = {
@@ -123,15 +138,16 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
     tiers: () => proving.proven.tiers,
     changed: (pulse) => {
       if (pulse === 'well') settling.wake()
-      intake.close('unwelcome', pulse === 'unwelcome' || pulse === 'refused') // nobody would speak for what it claims
+      // No heartbeat would hold the leases of its claims.
+      intake.close('unwelcome', pulse === 'unwelcome' || pulse === 'refused')
     },
-    disowned: () => running.stopAll('disowned'), // a revoked worker does no more work
+    disowned: () => running.stopAll('disowned'), // a revoked worker runs nothing
   })
-  const anew = (): void => proving.anew()
-  process.on('SIGHUP', anew) // whoever mended the host need not wait
+  const probeAgain = (): void => proving.anew()
+  process.on('SIGHUP', probeAgain) // after a repair of the host, an operator need not wait for the next probe
   spool.watch((refused) => {
-    if (refused === undefined) log.say('the spool can be written again')
-    else log.warn('the spool can’t be written; running calls go on, and nothing new is taken until it can', { reason: refused })
+    if (refused === undefined) log.say('the spool is writable again')
+    else log.warn('the spool is not writable; running calls continue, and no new ones start until it is', { reason: refused })
     intake.close('spool unwritable', refused !== undefined)
   })
   const watching = setInterval(() => {
@@ -139,13 +155,13 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
     if (spool.refused) spool.prepare()
   }, SPOOL_WATCH_MS)
 
-  // What waits in the spool goes first; doorbells are heard once the edge has had it.
+  // The backlog of the spool is offered first; doorbells are received after that.
   settling.adopt(left)
   intake.close('spool full', spool.full)
   let queue: Queue | undefined
-  const ours = (await before(stop, heartbeat.first)) ? await isPinnedEdge(link, identity, stop) : ok(undefined)
-  if (!ours.ok) refusal.abort()
-  if (!stop.aborted) await sayProof()
+  const edgeKey = (await before(stop, heartbeat.first)) ? await isPinnedEdge(link, identity, stop) : ok(undefined)
+  if (!edgeKey.ok) refusal.abort()
+  if (!stop.aborted) await sendProof()
   if (await before(stop, settling.offered())) {
     const { redis_url, tenant, pool, concurrency } = config
     queue = openQueue({
@@ -162,7 +178,7 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   }
   await before(stop, new Promise<void>(() => undefined))
 
-  // Only what is in hand by now is waited for.
+  // No call starts from here on.
   await Promise.race([queue?.hush(), pause(LEAVE_REDIS_WITHIN_MS)])
   await drain(config.drain_ms, running, settling, log)
   await Promise.race([queue?.close(), pause(LEAVE_REDIS_WITHIN_MS)])
@@ -170,30 +186,36 @@ async function work({ config, identity, spool, left, proven: first, proveAgain, 
   runFolders.close()
   clearInterval(watching)
   proving.stop()
-  process.off('SIGHUP', anew)
+  process.off('SIGHUP', probeAgain)
   link.close()
-  return ours
+  return edgeKey
 }
 
-/** Excludes folders in which a sandbox of a dead worker was still running. */
+/** Opens the run folders, except those in which a sandbox of a dead worker was still running. */
 function openRunFolders({ home, runs_bytes, free_bytes }: Config, { sandbox }: Proven, log: Log): RunFolders {
   const { found, folders } = sandbox.equipment.orphans
   if (found > 0) log.warn('sandboxes of a dead worker were still running and were ended', { found })
   return new RunFolders(join(home, 'runs'), { bytes: runs_bytes, free_bytes }, folders)
 }
 
-/** What answers there has to have the key that we pinned: it could grant us nothing, and should be shown nothing. */
+/**
+ * Refuses an edge without the pinned key: no grant of it would be valid, and it should learn
+ * nothing from us.
+ */
 async function isPinnedEdge(link: Link, identity: Identity, stop: AbortSignal): Promise<Result<void, Refusal>> {
   const input = { query: { tenant: identity.tenant } }
   const keys = await link.insist('keys', input, { patience_ms: Number.POSITIVE_INFINITY, signal: stop })
-  if (!keys.ok) return stop.aborted ? ok(undefined) : err(`the edge does not tell its keys: ${keys.error.detail}`)
+  if (!keys.ok) return stop.aborted ? ok(undefined) : err(`the edge does not return its keys: ${keys.error.detail}`)
   if (pins(identity, keys.value)) return ok(undefined)
   return err(
-    `the edge does not have the key \`${identity.edge.kid}\` that this worker pinned; mend \`edge_url\`, or remove the key file and enrol anew if the key was changed on purpose`,
+    `the edge does not have the key \`${identity.edge.kid}\` that this worker pinned; correct \`edge_url\`, or remove the key file and enrol again if the key was changed on purpose`,
   )
 }
 
-/** Running calls may end by themselves, then they are ended; what they leave is settled, or stays in the spool for the next life. */
+/**
+ * Waits up to `drain_ms` for running calls, then ends them. Unsent results stay in the spool for
+ * the next process.
+ */
 async function drain(drain_ms: number, running: Running, settling: Settling, log: Log): Promise<void> {
   log.say('stopping', { running: running.size, waiting: settling.waiting })
   await Promise.race([running.empty(), pause(drain_ms)])
@@ -204,7 +226,10 @@ async function drain(drain_ms: number, running: Running, settling: Settling, log
   log.say('stopped', { running: running.size, waiting: settling.waiting })
 }
 
-/** Doorbells are taken while no reason stands against it. Those not taken stay in Redis, for another worker of the pool or for later. */
+/**
+ * Pauses the queue while any reason against taking doorbells applies. Untaken doorbells stay in
+ * Redis, for another worker of the pool or for later.
+ */
 class Intake {
   readonly #reasons = new Set<string>()
   #queue: Queue | undefined
@@ -214,9 +239,9 @@ class Intake {
     if (this.#reasons.size > 0) queue.pause()
   }
 
-  close(reason: string, stands: boolean): void {
+  close(reason: string, applies: boolean): void {
     const before = this.#reasons.size > 0
-    if (stands) this.#reasons.add(reason)
+    if (applies) this.#reasons.add(reason)
     else this.#reasons.delete(reason)
     const now = this.#reasons.size > 0
     if (before === now) return
@@ -225,14 +250,14 @@ class Intake {
   }
 }
 
-/** What failed is named; each detail says how to mend it. */
-async function tell(proving: Promise<Proven>, log: Log): Promise<Proven> {
+/** Logs each failed check; its detail says how to fix it. */
+async function logFailedChecks(proving: Promise<Proven>, log: Log): Promise<Proven> {
   const proven = await proving
   for (const { check, ok: held, found } of proven.findings) if (!held) log.warn('a check of the sandbox failed', { check, found })
   return proven
 }
 
-/** Whether `awaited` came before the end was asked for. */
+/** Whether `awaited` resolved before `stop` was aborted. */
 const before = (stop: AbortSignal, awaited: Promise<unknown>): Promise<boolean> =>
   new Promise((settle) => {
     if (stop.aborted) settle(false)
@@ -240,7 +265,10 @@ const before = (stop: AbortSignal, awaited: Promise<unknown>): Promise<boolean> 
     void awaited.then(() => settle(true))
   })
 
-/** The first signal lets what runs come to its end; the second does not wait, and the sandboxes die with us. */
+/**
+ * The first signal starts a drain; the second one ends the process at once, and its sandboxes die
+ * with it.
+ */
 function onStopSignal(log: Log): AbortSignal {
   const stop = new AbortController()
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -256,14 +284,15 @@ function onStopSignal(log: Log): AbortSignal {
 }
 
 /**
- * One worker per home: two under one name would each have the other's calls taken for lost. The kernel lets go of an abstract socket when
- * we die, however that happens. It is named by the folder's identity, because the same folder may be seen under several paths.
+ * Ensures one worker process per home, by an abstract socket: of two processes under one identity,
+ * the edge would declare each one's calls lost. The kernel frees the socket when we die, for any
+ * reason. Its name is the folder's inode, because one folder may have several paths.
  */
 function holdHome(home: string): Promise<Result<void, Refusal>> {
   const { dev, ino } = statSync(home)
   return new Promise((settle) => {
     const server = createServer((socket) => socket.destroy())
-    server.once('error', () => settle(err(`another worker runs on \`${home}\`; stop it, or give this one a home of its own`)))
+    server.once('error', () => settle(err(`another worker runs on \`${home}\`; stop it, or give this one another home`)))
     server.listen(`\0countersign-worker-${dev}-${ino}`, () => settle(ok(undefined)))
     server.unref()
   })

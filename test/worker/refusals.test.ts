@@ -50,7 +50,7 @@ test('S48 without bubblewrap the worker refuses to start and claims nothing', as
   const { status, stderr } = await lone.command('run', { under: WITHOUT_BWRAP })
   expect([status, stderr]).toEqual([
     1,
-    expect.stringContaining('tier C: `bwrap` is missing: install `bubblewrap`; or name in `tiers` only those that this host is to take'),
+    expect.stringContaining('tier C: `bwrap` is missing: install `bubblewrap`; or list in `tiers` only the tiers that this host should run'),
   ])
   expect(lone.edge.count('claim')).toBe(claims)
 })
