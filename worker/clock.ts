@@ -19,12 +19,15 @@ export class EdgeClock {
     return Math.round(this.#local() + this.#offset_ms)
   }
 
-  /** How far the edge is ahead of this host. */
+  /** The edge's clock minus this host's. */
   get offset_ms(): number {
     return Math.round(this.#offset_ms)
   }
 
-  /** Learns from an exchange that began at `sent` (a value of `mark`) and in which the edge reported `now_ms`. */
+  /**
+   * Learns from an exchange that began at `sent` (a value of `mark`) and in which the edge reported
+   * `now_ms`.
+   */
   learn(now_ms: number, sent: number): void {
     const received = this.#local()
     if (received - sent <= ROUND_TRIP_MAX_MS) this.#offset_ms = now_ms - (sent + received) / 2

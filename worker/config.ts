@@ -22,7 +22,7 @@ export type Refusal = string
 export const refuseRoot = (): Result<void, Refusal> =>
   process.geteuid?.() === 0
     ? err(
-        'the worker does not run as root; start it as a user of its own, such as `setpriv --reuid countersign --regid countersign --init-groups node worker/main.ts …`',
+        'the worker does not run as root; start it as a dedicated user, for example `setpriv --reuid countersign --regid countersign --init-groups node worker/main.ts …`',
       )
     : ok(undefined)
 
@@ -80,7 +80,7 @@ const Fields = z.strictObject({
     .optional(),
   /** The operator's own sandbox profiles; a tool's contract may name one. */
   profiles: OwnProfiles,
-  /** How long running calls may continue after SIGTERM. */
+  /** The time that running calls may continue after SIGTERM. */
   drain_ms: z
     .int()
     .min(0)

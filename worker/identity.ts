@@ -96,7 +96,7 @@ export async function enrol(config: Config, token: string, tiers: Tier[]): Promi
     )
   }
   try {
-    // What Ed25519 keys export as.
+    // Ed25519 keys export in this form.
     const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk
     const { ask, close } = openUnsignedLink(config.edge_url)
     const answer = await ask('enroll', { body: { token, x: jwk.x, name: workerNameFor(hostname()), tiers } }).finally(close)

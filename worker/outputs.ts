@@ -16,7 +16,7 @@ import type { Veil } from './sandbox/veil.ts'
 type Target = {
   readonly call: string
   /** Knows the secrets that the call received. */
-  readonly veil: Veil
+  readonly mask: Veil
   readonly link: Link
   readonly until_ms: number
   readonly signal: AbortSignal
@@ -60,7 +60,7 @@ async function walk({ handle, path: above }: OpenFolder, collected: Collection, 
     for (const name of names) {
       const text = decodeName(name)
       const path = `${above}${text ?? name.toString('latin1')}`
-      const masked = target.veil.text(path)
+      const masked = target.mask.text(path)
       if (masked !== path)
         collected.leave(masked, 'secret') // V01
       else if (text === undefined || pathFault(path) !== undefined)
@@ -93,7 +93,7 @@ async function takeFile(at: string, path: string, collected: Collection, target:
     const hasTime = (): boolean => !target.signal.aborted && target.link.clock.now() < target.until_ms
     if (!hasTime()) return collected.leave(path, 'not_sent')
     const bytes = await handle.readFile()
-    const hasSecret = await target.veil.isIn(bytes, hasTime)
+    const hasSecret = await target.mask.isIn(bytes, hasTime)
     // A file that contains a secret of the call stays where it is (V01).
     if (hasSecret !== false) return collected.leave(path, hasSecret === undefined ? 'not_sent' : 'secret')
     const sha256 = createHash('sha256').update(bytes).digest('hex')

@@ -83,7 +83,7 @@ async function runInFolder(
     const ended_at_ms = Math.max(started_at_ms, link.clock.now())
     const hasOutputs = outputs !== undefined && seen.outcome.kind !== 'infra' && seen.outcome.kind !== 'refused'
     const until_ms = grant.deadline_ms - SETTLING_MS
-    const files = hasOutputs ? await collectOutputFiles(outputs, { call, veil: new Veil(secrets), link, until_ms, signal }) : undefined
+    const files = hasOutputs ? await collectOutputFiles(outputs, { call, mask: new Veil(secrets), link, until_ms, signal }) : undefined
     const kept = output.end()
     const execution = {
       ...seen,

@@ -23,7 +23,7 @@ export type Proven = {
   readonly sandbox: Sandbox
   readonly tiers: readonly Tier[]
   readonly findings: readonly Finding[]
-  /** What this host lacks for a tier that the configuration names. */
+  /** Sentences about things that this host lacks for a configured tier. */
   readonly lacking: readonly string[]
 }
 
@@ -31,7 +31,7 @@ export type Proven = {
 export const signedProof = (proven: Proven, { tenant, worker, signer }: Identity, at_ms: number): Envelope =>
   sealProof({ format: 'countersign-worker-proof/v1', tenant, worker, at_ms, ...contentOf(proven) }, signer)
 
-/** What the edge will derive from the proof. */
+/** The abilities that the edge will derive from the proof. */
 export const meansOf = (proven: Proven): Means => provenMeans(contentOf(proven))
 
 function contentOf({ sandbox: { facts, equipment } }: Proven): Omit<WorkerProof, 'format' | 'tenant' | 'worker' | 'at_ms'> {

@@ -1,4 +1,4 @@
-// What an operator can do about each errno that the host answers with.
+// Advice for operators, by errno.
 
 const OWNER = 'chown it to the user that runs the worker'
 const SPACE = 'free space on its disk'

@@ -20,7 +20,7 @@ const lacking = (proof: WorkerProof): WorkerProof => ({
   versions: { ...proof.versions, kernel: HOSTILE.slice(0, 30) },
   tiers: {
     B: proof.tiers.B,
-    C: { ok: false, lack: null, checks: [...proof.tiers.B.checks, { name: 'S06 no user namespace of its own', ok: false, seen: HOSTILE }] },
+    C: { ok: false, lack: null, checks: [...proof.tiers.B.checks, { name: 'S06 no new user namespace', ok: false, seen: HOSTILE }] },
   },
   egress: { ok: false, lack: 'sandbox_unavailable', checks: [{ name: 'what it needs', ok: false, seen: '`socat` is missing' }] },
   cgroups: { ok: false, lack: null, checks: [{ name: 'counted together', ok: false, seen: 'no cgroup is delegated' }] },
@@ -43,7 +43,7 @@ test('a tier that is not proven says why, and a proven one on what; without Java
   for (const said of [
     'tier B',
     'Tier C: not proven, 1 of 2 checks failed',
-    'S06 no user namespace of its own',
+    'S06 no new user namespace',
     '`socat` is missing',
     'no cgroup is delegated',
     'C-nocgroup',

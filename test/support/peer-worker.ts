@@ -65,7 +65,7 @@ export class PeerWorker {
 
   /** Sends a signed proof of these tiers. */
   prove(tiers: readonly Tier[], bend: (proof: WorkerProof) => unknown = (proof) => proof) {
-    const part = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
+    const part = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'set by a test', ok, seen: '' }] })
     const proof: WorkerProof = {
       format: 'countersign-worker-proof/v1',
       tenant: this.#tenant,

@@ -1,5 +1,5 @@
-// A program that exhausts its file descriptors and exercises parts of the worker meanwhile. It
-// prints one line of JSON: how each part reacted, and how many descriptors leaked.
+// A program that exhausts its file descriptors and exercises parts of the worker while none are
+// left. It prints one line of JSON: how each part reacted, and how many descriptors leaked.
 
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'

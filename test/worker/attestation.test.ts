@@ -43,22 +43,22 @@ function settled(beside: number, out: Buffer, error: Buffer) {
   const { predicate } = toldBy(settlement)
   const [stdout, stderr] = [Buffer.from(settlement.output.stdout, 'base64'), Buffer.from(settlement.output.stderr, 'base64')]
   expect(JSON.stringify(settlement).length).toBeLessThanOrEqual(LIMITS.settlement_bytes)
-  return { told: predicate.execution, stdout, stderr }
+  return { execution: predicate.execution, stdout, stderr }
 }
 
 const full = (letter: string): Buffer => Buffer.concat([Buffer.alloc(LIMITS.output_bytes - 3, letter), Buffer.from('end')])
 
 test('a settlement holds both streams whole at their largest size', () => {
-  const { told, stdout, stderr } = settled(300_000, full('o'), full('e'))
+  const { execution, stdout, stderr } = settled(300_000, full('o'), full('e'))
   expect([stdout.equals(full('o')), stderr.equals(full('e'))]).toEqual([true, true])
-  expect([told.stdout?.truncated, told.stderr?.truncated]).toEqual([false, false])
+  expect([execution.stdout?.truncated, execution.stderr?.truncated]).toEqual([false, false])
 })
 
 test('a settlement with a large statement cuts both streams, each in its middle', () => {
-  const { told, stdout, stderr } = settled(780_000, full('o'), full('e'))
+  const { execution, stdout, stderr } = settled(780_000, full('o'), full('e'))
   for (const [kept, summary, whole] of [
-    [stdout, told.stdout, full('o')],
-    [stderr, told.stderr, full('e')],
+    [stdout, execution.stdout, full('o')],
+    [stderr, execution.stderr, full('e')],
   ] as const) {
     expect(summary).toEqual({ bytes: whole.length, kept: kept.length, sha256: sha256(whole), truncated: true })
     expect(kept.length).toBeGreaterThan(900_000)
@@ -89,12 +89,12 @@ test('L5 G05 texts that a tool made are readable by the edge and never end in ha
       files: { files: [], left: [{ path: hostile, why: 'name' }], more: 0 },
     }),
   ).predicate
-  const told = [
+  const texts = [
     execution.outcome?.kind === 'invalid_output' ? execution.outcome.detail : '',
     execution.connections[0]?.host ?? '',
     execution.files?.left[0]?.path ?? '',
   ]
-  for (const [index, most] of [500, 260, 600].entries()) expect(told[index]).toBe(`a\ufffdb\ufffd${'\u{1f600}'.repeat((most - 4) / 2)}`)
+  for (const [index, most] of [500, 260, 600].entries()) expect(texts[index]).toBe(`a\ufffdb\ufffd${'\u{1f600}'.repeat((most - 4) / 2)}`)
   const odd = readAs(settle({ outcome: { kind: 'infra', detail: `-${hostile}` } })).predicate.execution.outcome
   expect(odd).toEqual({ kind: 'infra', detail: `-a\ufffdb\ufffd${'\u{1f600}'.repeat(247)}` })
 })

@@ -36,7 +36,7 @@ const CALL = 'call_01JZ0000000000000000000000_1'
 const collected = (
   folder: string,
   { by = collectOutputFiles, within_ms = 20_000, secrets = {}, signal = AbortSignal.timeout(60_000) } = {},
-) => by(folder, { call: CALL, veil: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal })
+) => by(folder, { call: CALL, mask: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal })
 
 const OUTPUTS = 'worker/outputs.ts'
 async function without(...weaknesses: readonly (readonly [from: string, to: string])[]): Promise<typeof collectOutputFiles> {
@@ -210,7 +210,7 @@ test('V01 an output file that contains a secret, or is named by one, is not coll
 
 test('V01 without the search of files, and with other secrets: the files are collected', async () => {
   const folder = withToken('searched by nobody')
-  const unsearched = ['await target.veil.isIn(bytes, hasTime)', 'false'] as const
+  const unsearched = ['await target.mask.isIn(bytes, hasTime)', 'false'] as const
   const { files } = await collected(folder, { by: await without(unsearched), secrets: { token: TOKEN } })
   expect(files.map(({ path }) => path)).toEqual(['deep/archive', 'half'])
   expect((await collected(folder, { secrets: { token: 'another value' } })).left).toEqual([])

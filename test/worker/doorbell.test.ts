@@ -169,9 +169,9 @@ test.each([
   for (let n = 0; n < 12; n++) {
     const pool = `left-${where}-${n}`
     const bells = new Queue(`doorbell-${tenant}.${pool}`, { prefix: 'cs', connection: { url: near } })
-    let [heard, late, left] = [0, 0, false]
+    let [received, late, left] = [0, 0, false]
     const ring = async (): Promise<void> => {
-      heard += 1
+      received += 1
       if (left) late += 1
       await sleep(5)
     }
@@ -190,7 +190,7 @@ test.each([
     left = true
     await queue.close()
     await rung
-    expect(heard + (await bells.getWaitingCount()), `left in round ${n}`).toBe(8)
+    expect(received + (await bells.getWaitingCount()), `left in round ${n}`).toBe(8)
     expect(late, `left in round ${n}`).toBe(0)
     await bells.close()
   }

@@ -33,12 +33,12 @@ async function ended(proposal: Proposal, { limits, cwd, ...changes }: Changes = 
   return { state, error, outcome: execution.outcome }
 }
 
-const onHost: Changes = { tier: 'B', egress: { mode: 'preflight', hosts: ['169.254.169.254:80'] } }
+const tierB: Changes = { tier: 'B', egress: { mode: 'preflight', hosts: ['169.254.169.254:80'] } }
 
 test.each<[string, Proposal, Changes, object]>([
   ['invalid_input', { argv: ['cat'], args: { text: 7 }, stdin: { arg: 'text' } }, {}, { state: 'failed', outcome: { kind: 'refused' } }],
   ['workspace_scope_denied', { argv: ['ls'] }, { cwd: '../..' }, { state: 'failed', outcome: { kind: 'refused' } }],
-  ['egress_denied', { argv: ['ls'], tier: 'B' }, onHost, { state: 'failed', outcome: { kind: 'refused' } }],
+  ['egress_denied', { argv: ['ls'], tier: 'B' }, tierB, { state: 'failed', outcome: { kind: 'refused' } }],
   ['quota_exceeded', { argv: ['yes'] }, {}, { state: 'failed', outcome: { kind: 'output_cap' } }],
   ['timed_out', { argv: ['sleep', '30'], timeout_ms: 300 }, {}, { state: 'timed_out', outcome: { kind: 'timeout' } }],
   ['spawn_failed', { argv: ['no-such-program'] }, {}, { state: 'failed', outcome: { kind: 'exit', code: 127 } }],
@@ -57,16 +57,16 @@ test('a call that exceeds its CPU time or file size ends with quota_exceeded', a
 })
 
 test('a call whose process can’t start or whose folder can’t be created ends with a reason', async () => {
-  const onHost: Changes = { tier: 'B', egress: { mode: 'none', hosts: [] } }
+  const tierB: Changes = { tier: 'B', egress: { mode: 'none', hosts: [] } }
   for (const cwd of ['x'.repeat(256), 'x/'.repeat(2_000)]) {
-    const told = await ended({ argv: ['ls'], tier: 'B' }, { ...onHost, cwd })
-    expect(told).toMatchObject({ error: 'workspace_scope_denied', outcome: { kind: 'refused' } })
+    const result = await ended({ argv: ['ls'], tier: 'B' }, { ...tierB, cwd })
+    expect(result).toMatchObject({ error: 'workspace_scope_denied', outcome: { kind: 'refused' } })
   }
   const folder = join(lone.state.worker, 'sandbox')
   renameSync(folder, `${folder}-away`)
   const detail = expect.stringContaining('(ENOENT)')
   try {
-    expect((await ended({ argv: ['ls'], tier: 'B' }, { ...onHost, cwd: 'secret' })).outcome).toEqual({ kind: 'infra', detail })
+    expect((await ended({ argv: ['ls'], tier: 'B' }, { ...tierB, cwd: 'secret' })).outcome).toEqual({ kind: 'infra', detail })
     expect((await ended({ argv: ['ls'] }, { outputs: true })).outcome).toEqual({ kind: 'infra', detail })
   } finally {
     renameSync(`${folder}-away`, folder)
@@ -78,8 +78,8 @@ test('a call of a tier that the worker’s operator switched off ends with disab
   await lone.process.stop()
   lone.configure({ tiers: ['C'] })
   await lone.start()
-  const told = await ended({ argv: ['true'], tier: 'B' }, { egress: { mode: 'none', hosts: [] } })
-  expect(told).toMatchObject({
+  const result = await ended({ argv: ['true'], tier: 'B' }, { egress: { mode: 'none', hosts: [] } })
+  expect(result).toMatchObject({
     state: 'failed',
     error: 'disabled',
     outcome: { kind: 'refused', detail: expect.stringContaining('`tiers`') },

@@ -16,14 +16,14 @@ test.each([
 })
 
 test('missing and outdated programs of a host are reported with the package that provides them', () => {
-  const told = (missing: Parameters<typeof obstacles>[0]['missing'], change: Partial<typeof versions> = {}) =>
+  const obstaclesIn = (missing: Parameters<typeof obstacles>[0]['missing'], change: Partial<typeof versions> = {}) =>
     obstacles({ uid: 1000, missing, versions: { ...versions, ...change } }, 'C').join('; ')
-  expect(told([])).toBe('')
-  expect(told(['bwrap'])).toBe('`bwrap` is missing: install `bubblewrap`')
-  expect(told(['prlimit'])).toContain('install `util-linux`')
+  expect(obstaclesIn([])).toBe('')
+  expect(obstaclesIn(['bwrap'])).toBe('`bwrap` is missing: install `bubblewrap`')
+  expect(obstaclesIn(['prlimit'])).toContain('install `util-linux`')
   expect(obstacles({ uid: 1000, missing: ['perl'], versions }, 'prepared')).toEqual(['`perl` is missing: install `perl-base`'])
-  expect(told([], { bubblewrap: '0.7.0' })).toContain('install 0.8.0 or newer')
-  expect(told([], { kernel: '5.10.0-23-amd64' })).toContain('use 5.14 or newer')
+  expect(obstaclesIn([], { bubblewrap: '0.7.0' })).toContain('install 0.8.0 or newer')
+  expect(obstaclesIn([], { kernel: '5.10.0-23-amd64' })).toContain('use 5.14 or newer')
 })
 
 test('a platform without sandboxes is reported differently from a host that lacks a program', () => {

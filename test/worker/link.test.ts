@@ -85,12 +85,12 @@ test('retries end at the time limit, when aborted, and at a final refusal', asyn
   const asking = link.insist('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal })
   stop.abort()
   expect(await asking).toMatchObject({ ok: false, error: { code: 'overloaded' } })
-  const heard = edge.count('heartbeat')
+  const requests = edge.count('heartbeat')
   expect(await link.insist('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal })).toMatchObject({
     ok: false,
     error: { status: 0 },
   })
-  expect(edge.count('heartbeat')).toBe(heard)
+  expect(edge.count('heartbeat')).toBe(requests)
   edge.behave()
   edge.revoked = true
   const before = edge.count('heartbeat')

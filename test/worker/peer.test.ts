@@ -126,7 +126,7 @@ test('K01 a revoked worker takes no more calls at once, ends running ones after 
   const beats = lone.edge.count('heartbeat')
   lone.edge.revoked = true
   await lone.said('the edge does not accept this worker; ask an operator whether it was revoked, or enrol again', {}, from)
-  await eventually('it was said three times', () => lone.edge.count('heartbeat') >= beats + 3)
+  await eventually('three more heartbeats were refused', () => lone.edge.count('heartbeat') >= beats + 3)
   lone.edge.misbehave('heartbeat', { status: 503, body: { status: 503, code: 'overloaded', detail: 'no' } })
   const ended = (): LogLine | undefined => lone.log.slice(from).find(({ msg, call }) => msg === 'ended' && call === running.call)
   // Not `cancelled`

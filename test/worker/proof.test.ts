@@ -62,8 +62,8 @@ test('L8 a worker that loses something a tier needs reports it and runs no call 
   const claims = lone.edge.heard.filter(({ route }) => route === 'claim')
   expect(claims.at(-1)?.body).toMatchObject({ tiers: ['B'], egress: false })
   expect((await ended('B')).state).toBe('succeeded')
-  const said = (tiers: string) => lone.edge.heard.some(({ body }) => JSON.stringify(body)?.includes(`"tiers":${tiers},"running"`))
-  await eventually('a heartbeat says so', () => said('["B"]'), 20_000)
+  const heartbeatNamed = (tiers: string) => lone.edge.heard.some(({ body }) => JSON.stringify(body)?.includes(`"tiers":${tiers},"running"`))
+  await eventually('a heartbeat says so', () => heartbeatNamed('["B"]'), 20_000)
 
   inside('/usr/bin/umount', '/usr/bin/bwrap')
   await nextOwnProof(({ tiers }) => tiers.C.ok)

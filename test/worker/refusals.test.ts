@@ -30,7 +30,7 @@ test('as root the worker refuses every command', () => {
     const args = [join(ROOT, 'worker/main.ts'), command, '--config', join(lone.state.worker, 'worker.json')]
     const { status, stdout, stderr } = spawnSync(node, args, { encoding: 'utf8', input: '', timeout: 60_000 })
     expect([command, status]).toEqual([command, 1])
-    expect(`${stdout}${stderr}`).toContain('does not run as root; start it as a user of its own')
+    expect(`${stdout}${stderr}`).toContain('does not run as root; start it as a dedicated user')
   }
   expect(lone.edge.heard.map(({ route }) => route)).toEqual(['enroll'])
 })
@@ -50,7 +50,9 @@ test('S48 without bubblewrap the worker refuses to start and claims nothing', as
   const { status, stderr } = await lone.command('run', { under: WITHOUT_BWRAP })
   expect([status, stderr]).toEqual([
     1,
-    expect.stringContaining('tier C: `bwrap` is missing: install `bubblewrap`; or list in `tiers` only the tiers that this host should run'),
+    expect.stringContaining(
+      'tier C: `bwrap` is missing: install `bubblewrap`; or list in `tiers` only the tiers that this host should run',
+    ),
   ])
   expect(lone.edge.count('claim')).toBe(claims)
 })

@@ -17,20 +17,20 @@ const free = planOf(['true'])
 const plan: Plan = { ...free, executor: { ...free.executor, output: SCHEMA } }
 const WELL: Outcome = { kind: 'exit', code: 0 }
 
-const told = (text: string | Uint8Array, truncated = false): Outcome => {
+const check = (text: string | Uint8Array, truncated = false): Outcome => {
   const stdout = Buffer.from(text)
   return checkOutput(WELL, plan, { bytes: stdout.length, sha256: '', kept: stdout.length, truncated }, stdout)
 }
 const faultOf = (text: string | Uint8Array, truncated = false): string => {
-  const outcome = told(text, truncated)
+  const outcome = check(text, truncated)
   if (outcome.kind !== 'invalid_output') throw new Error(`it was taken: ${outcome.kind}`)
   expect(outcome.detail.length).toBeLessThanOrEqual(500)
   return outcome.detail
 }
 
 test('one JSON value that fits the schema is a valid result, also with whitespace around it', () => {
-  expect(told('{"lines":3}')).toBe(WELL)
-  expect(told(' {"lines": 0, "name": "a"}\n')).toBe(WELL)
+  expect(check('{"lines":3}')).toBe(WELL)
+  expect(check(' {"lines": 0, "name": "a"}\n')).toBe(WELL)
 })
 
 test('an output that does not fit the schema is reported with the place of the fault', () => {

@@ -48,12 +48,12 @@ test('L4 a late refusal of an earlier result drops that result only, not the one
   expect(spool.open(Date.now()).ok).toBe(true)
   const busy = refusal(500, 'internal')
   const late = Promise.withResolvers<void>()
-  const said = Promise.withResolvers<void>()
+  const refused = Promise.withResolvers<void>()
   path.next('settle', async ({ reply }) => reply(busy))
   path.next('settle', async ({ reply }) => {
     await late.promise
     reply(refusal(409, 'stale_fence'))
-    said.resolve()
+    refused.resolve()
   })
   path.next('settle', async ({ reply }) => reply(busy), 1_000)
 
@@ -61,7 +61,7 @@ test('L4 a late refusal of an earlier result drops that result only, not the one
   await eventually('the first one is offered again', () => path.count('settle') === 2)
   expect(await settling.settle(result(2))).toBe('waiting')
   late.resolve()
-  await said.promise
+  await refused.promise
   const asked = path.count('settle')
   await eventually('the second one is offered', () => path.count('settle') > asked)
   expect(settling.leasedCalls()).toEqual([{ call: CALL, fence: 2 }])

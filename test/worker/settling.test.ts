@@ -18,7 +18,8 @@ beforeAll(async () => {
 })
 afterAll(() => lone?.end())
 
-const LOST = 'calls were lost when their worker process died; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
+const LOST =
+  'calls were lost when their worker process died; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
 const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
 const YES_FOR_ANOTHER = {
   status: 200,

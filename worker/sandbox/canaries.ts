@@ -31,7 +31,7 @@ export type Canary = {
   /** Cancelled at its first output. */
   readonly endsAtOutput?: true
   readonly judge: (seen: Seen) => readonly Check[]
-  /** What an operator can do if it fails. */
+  /** Advice for an operator if it fails. */
   readonly fix: string
 }
 
@@ -159,7 +159,7 @@ const TABLE: readonly Canary[] = [
     name: 'inside',
     argv: () => ['head', ...HEAD_OPTIONS, ...FILES, ...INIT_FILES],
     judge: insideC,
-    fix: 'install bubblewrap 0.8 or newer from your distribution and start the worker as a user of its own',
+    fix: 'install bubblewrap 0.8 or newer from your distribution and start the worker as a dedicated user',
   },
   {
     ability: 'C',
@@ -174,7 +174,7 @@ const TABLE: readonly Canary[] = [
     argv: () => ['unshare', '--user', 'true'],
     judge: ({ outcome, stderr }) => [
       check(
-        'S06 no user namespace of its own',
+        'S06 no new user namespace',
         outcome.kind === 'exit' && outcome.code !== 0 && /not permitted/.test(stderr),
         stderr || 'it got one',
       ),
@@ -227,7 +227,7 @@ const TABLE: readonly Canary[] = [
     name: 'inside',
     argv: () => ['head', ...HEAD_OPTIONS, '/proc/self/status', '/proc/self/limits', '/proc/self/environ'],
     judge: insideB,
-    fix: 'install util-linux 2.38 or newer and start the worker as a user of its own',
+    fix: 'install util-linux 2.38 or newer and start the worker as a dedicated user',
   },
   {
     ability: 'B',

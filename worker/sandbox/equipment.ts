@@ -1,5 +1,5 @@
-// What all calls share, made once when the worker starts: seccomp filters, pipes, the spawner, the
-// first relay, cgroups, and the digests of the profiles.
+// The equipment that all calls share, made once when the worker starts: seccomp filters, pipes, the
+// spawner, the first relay, cgroups, and the digests of the profiles.
 
 import { createHash } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
@@ -132,7 +132,10 @@ function writeLauncher({ machine }: Host, filters: Equipment['filters'], folder:
 
 const fillNamelessFile = (scratch: string, bytes: Buffer): NamelessFile => ({ bytes, fd: namelessFile(scratch, bytes) })
 
-/** The digest of the profile's definition in this version. Attestations carry it, so its form is fixed. */
+/**
+ * The digest of the profile's definition in this version. Attestations carry it, so its form is
+ * fixed.
+ */
 function profileDigest(name: ProfileName, filters: Equipment['filters'], init: Equipment['init']): string {
   const profile = PROFILES[name]
   const rlimits = RLIMITS[profile.tier].map(({ flag }) => flag)

@@ -67,7 +67,7 @@ const judgedByArguments = (trial: MakeTrial): Trial[] => [
   trial('S01 no keystroke into the terminal', ['EPERM'], 'ioctl', 0, TIOCSTI, 'x'),
   trial('S02 no keystroke by setting the high half of the argument', ['EPERM'], 'ioctl', 0, (1n << 32n) | BigInt(TIOCSTI), 'x'),
   trial('S03 no paste', ['EPERM'], 'ioctl', 0, TIOCLINUX, '\x03'),
-  trial('S06 no namespace of its own', ['EPERM'], 'clone', NEWUSER | SIGCHLD),
+  trial('S06 no new namespace', ['EPERM'], 'clone', NEWUSER | SIGCHLD),
   trial('S20 no set-id file', ['EPERM'], 'openat', CWD, 'canary-set-id', WRITE_NEW, 0o4755),
 ]
 

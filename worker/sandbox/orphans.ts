@@ -12,7 +12,7 @@ import { WORKSPACE } from './profiles.ts'
 import { endSandbox } from './tree.ts'
 
 export type Orphans = {
-  /** How many were found. */
+  /** The number of orphans found. */
   readonly found: number
   /** Host process ids of the sandboxes that could not be ended. */
   readonly alive: readonly number[]

@@ -19,7 +19,7 @@ import { sealedSub } from './sealed.ts'
 import type { Machine } from './syscalls.ts'
 import { SIGNALS } from './verdict.ts'
 
-/** How the started program ended. */
+/** The end of a started program. */
 export type ProcessEnd = {
   readonly exitCode?: number | undefined
   readonly signal?: string | undefined

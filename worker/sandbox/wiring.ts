@@ -50,7 +50,7 @@ export type Stdio = {
    * without one or if repeated.
    */
   readonly closeLifeline: () => void
-  /** What bubblewrap wrote. */
+  /** The status lines that bubblewrap has written. */
   readonly status: () => string
   readonly close: () => void
 }
