@@ -1,5 +1,5 @@
-// Owns what an operator may set: the configuration file and the environment, read here, once, and nowhere else in the worker.
-// The file holds the password of Redis, so it is refused unless only its owner can read it and we are that owner.
+// The worker's configuration, read once from a file and the environment. The file holds the Redis
+// password, so it must belong to our user and be readable by that user alone.
 
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
@@ -14,14 +14,16 @@ import { inOneLine, readAs } from '../shared/schema/field-errors.ts'
 import { readAuthorities } from './sandbox/network/trusted-cas.ts'
 import { faultOf, OwnProfiles } from './sandbox/plan/operator-profiles.ts'
 
-/** A sentence for the person who set it. */
+/** A sentence for the operator: what is wrong and how to fix it. */
 export type Refusal = string
 
-/** bwrap started by uid 0 leaves ways to become root of the host, so no root process comes near it. */
+/**
+ * A sandbox that uid 0 starts offers ways to become root of the host, so root never starts bwrap.
+ */
 export const refuseRoot = (): Result<void, Refusal> =>
   process.geteuid?.() === 0
     ? err(
-        'the worker does not run as root; start it as a user of its own, such as `setpriv --reuid countersign --regid countersign --init-groups node worker/main.ts …`',
+        'the worker does not run as root; start it as a dedicated user, for example `setpriv --reuid countersign --regid countersign --init-groups node worker/main.ts …`',
       )
     : ok(undefined)
 
@@ -53,24 +55,24 @@ const Fields = z.strictObject({
       (text) => /^rediss?:$/.test(url(text)?.protocol ?? ''),
       'give an address such as `rediss://user:password@host:6379`',
     ),
-  /** Where key, spool and workspaces lie. */
+  /** Holds the key, the spool and the run folders. */
   home: z.string().refine(isAbsolute, 'give an absolute path'),
   concurrency: z
     .int()
     .min(1)
     .max(1_000)
     .default(() => 2 * availableParallelism()),
-  /** What this worker takes, where it has proven it. */
+  /** The tiers that this worker runs, once it has proven them. */
   tiers: z
     .array(Tier)
     .min(1)
     .default([...Tier.options]),
-  /** Ceilings of this worker: a call gets the least of its plan's limits and these. */
+  /** Ceilings: a call gets the lower of its plan's limit and this one. */
   limits: Limits.partial().default({}),
-  /** What the folders of runs may take of this host's disk together, and what stays free on it beside them. */
+  /** Disk that all run folders together may use, and disk that they must leave free. */
   runs_bytes: z.int().min(1).default(LIMITS.run_folders_bytes),
   free_bytes: z.int().min(0).default(LIMITS.disk_free_bytes),
-  /** What the egress proxy may reach although its address is private. */
+  /** Hosts that the egress proxy may reach at a private address. */
   private_hosts: z
     .array(
       z
@@ -79,7 +81,7 @@ const Fields = z.strictObject({
     )
     .max(64)
     .default([]),
-  /** PEM of authorities that tools trust beside those of the host: a private CA. */
+  /** PEM file of certificate authorities that tools trust besides those of the host. */
   ca_file: z
     .string()
     .refine(isAbsolute, { error: 'give an absolute path', abort: true })
@@ -88,9 +90,9 @@ const Fields = z.strictObject({
       if (!read.ok) addIssue(read.error)
     })
     .optional(),
-  /** Added to the table of sandbox profiles; a tool's contract names one. */
+  /** The operator's own sandbox profiles; a tool's contract may name one. */
   profiles: OwnProfiles,
-  /** How long SIGTERM lets running calls go on. */
+  /** The time that running calls may continue after SIGTERM. */
   drain_ms: z
     .int()
     .min(0)
@@ -116,15 +118,18 @@ export function readConfig(path: string, environment: Environment = process.env)
   try {
     file = JSON.parse(text.value)
   } catch {
-    return err(`the configuration \`${path}\` is not JSON; mend it`)
+    return err(`the configuration \`${path}\` is not JSON; fix its syntax`)
   }
   if (typeof file !== 'object' || file === null)
-    return err(`the configuration \`${path}\` is not a JSON object; mend it`)
+    return err(`the configuration \`${path}\` is not a JSON object; --help shows what it holds`)
   const read = readAs(Config, { ...file, ...overrides(environment) })
   return read.ok ? read : err(`the configuration \`${path}\` can't be used; ${inOneLine(read.error)}`)
 }
 
-/** What the environment sets wins over the file. A number that is none is left as it came, for the schema to name. */
+/**
+ * Values from the environment override the file. `Number` makes NaN of a bad number, which the
+ * schema then rejects by name.
+ */
 function overrides(environment: Environment): Record<string, unknown> {
   const set = Object.entries(environment).filter(
     ([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== '',
@@ -138,21 +143,24 @@ function overrides(environment: Environment): Record<string, unknown> {
   )
 }
 
-/** The text of a file that only we can read. Checked on the open file, so that what was checked is what is read. */
+/**
+ * Reads a file that only our user may read. Checks the open descriptor, so that the checked file is
+ * the one that is read.
+ */
 export function readPrivate(path: string): Result<string, Refusal> {
   let file: number
   try {
     file = openSync(path, 'r')
   } catch (error) {
     return err(
-      `can't be read (${error instanceof Error && 'code' in error ? error.code : 'unknown error'}); check that it is there and that this user may read it`,
+      `can't be read (${error instanceof Error && 'code' in error ? error.code : 'unknown error'}); check that it exists and that this user may read it`,
     )
   }
   try {
     const { mode, uid } = fstatSync(file)
     if (uid !== process.geteuid?.())
       return err(
-        `belongs to uid ${uid}, and this is uid ${process.geteuid?.()}; chown it to the user that runs the worker`,
+        `belongs to uid ${uid}, but the worker runs as uid ${process.geteuid?.()}; chown it to the user that runs the worker`,
       )
     if ((mode & 0o077) !== 0)
       return err(`can be read by others (mode ${(mode & 0o777).toString(8)}); run \`chmod 600\` on it`)
@@ -162,11 +170,11 @@ export function readPrivate(path: string): Result<string, Refusal> {
   }
 }
 
-/** Never from argv: every process of the host can read that. */
+/** Read from the environment, never from argv, which every process of the host can read. */
 export const enrolmentToken = (environment: Environment = process.env): string | undefined =>
   environment['COUNTERSIGN_ENROL_TOKEN']
 
-/** Ours, for the process that we become. */
+/** Our environment plus `more`, for the process that replaces us. */
 export const environmentWith = (more: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(
     Object.entries({ ...process.env, ...more }).filter(

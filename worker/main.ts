@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Owns the command line of `countersign-worker`: it reads it, runs one command, and tells how that went by exit code. No other decision
-// is here. 0: done. 1: refused, with a sentence. 2: the command line can't be read.
+// The command line of `countersign-worker`: parses it, runs one command, and maps the result to an
+// exit code: 0 is success, 1 a refusal (with a sentence on stderr), 2 an unreadable command line.
 
 import { parseArgs } from 'node:util'
 import { err, ok, type Result } from '../shared/result.ts'
@@ -14,9 +14,9 @@ const USAGE = `countersign-worker: runs the tool calls that a Countersign edge h
 
   countersign-worker enroll --config FILE   make this host a worker, once; the token is read from standard input
   countersign-worker run    --config FILE   serve until SIGTERM
-  countersign-worker doctor --config FILE   check everything that serving needs, and say how to mend what fails
+  countersign-worker doctor --config FILE   check everything that serving needs, and say how to fix what fails
 
-  --json   one JSON object a line, for machines
+  --json   one JSON object per line, for machines
   --help   this text
 
 FILE is JSON, belongs to the user that runs the worker, and has mode 0600:
@@ -26,28 +26,30 @@ FILE is JSON, belongs to the user that runs the worker, and has mode 0600:
     "pool": "default",
     "redis_url": "rediss://worker:PASSWORD@redis.example.com:6379",
     "home": "/var/lib/countersign/worker",
-    "concurrency": 4,            optional: calls at a time; twice the cores otherwise
-    "tiers": ["B", "C"],         optional: the tiers that this worker takes, if it has proven them
-    "limits": {"pids": 64},      optional: ceilings; a call gets the least of its plan's limits and these
-    "runs_bytes": 8589934592,    optional: disk that the folders of runs may take together
-    "free_bytes": 536870912,     optional: disk that they leave free
-    "private_hosts": [],         optional: "host:port" that tools may reach although its address is private
-    "ca_file": "/etc/…/ca.pem",  optional: authorities (PEM) that tools trust beside this host's, for a private CA
+    "concurrency": 4,            optional: calls at a time; default: twice the cores
+    "tiers": ["B", "C"],         optional: the tiers that this worker runs, once proven
+    "limits": {"pids": 64},      optional: ceilings; a call gets the lower of its plan's limit and this
+    "runs_bytes": 8589934592,    optional: disk that all run folders together may use
+    "free_bytes": 536870912,     optional: disk that they must leave free
+    "private_hosts": [],         optional: "host:port" that tools may reach at a private address
+    "ca_file": "/etc/…/ca.pem",  optional: a private CA (PEM) that tools trust besides this host's
     "profiles": {"NAME": {"from": "c_offline", "ro_binds": ["/opt/…"]}},
-                                 optional: sandboxes with folders of this host to read, for tools whose contract names one
-    "drain_ms": 20000            optional: how long SIGTERM lets running calls go on; what kills us after a while (TimeoutStopSec
-                                 of the systemd unit: 40 s) has to wait 10 s longer than that, or their ends are told by nobody
+                                 optional: sandboxes that show folders of this host read-only,
+                                 for tools whose contract names such a profile
+    "drain_ms": 20000            optional: how long running calls may continue after SIGTERM; systemd's
+                                 TimeoutStopSec (40 s in our unit) must be at least 10 s longer, or
+                                 the results of calls that are still running are lost
   }
-COUNTERSIGN_WORKER_<NAME> in the environment wins over the file, e.g. COUNTERSIGN_WORKER_CONCURRENCY=8.
-COUNTERSIGN_ENROL_TOKEN may hold the token in place of standard input. An operator makes one with \`countersign workers enrol\`.
+COUNTERSIGN_WORKER_<NAME> in the environment overrides the file, e.g. COUNTERSIGN_WORKER_CONCURRENCY=8.
+COUNTERSIGN_ENROL_TOKEN may hold the token instead of standard input. An operator makes one with \`countersign workers enrol\`.
 
 The worker never runs as root. Start with: enroll, then doctor, then run.
 `
 
-type Request = { readonly path: string; readonly json: boolean }
-type Command = (config: Config, request: Request) => Promise<Result<void, Refusal>>
+type Options = { readonly path: string; readonly json: boolean }
+type Command = (config: Config, request: Options) => Promise<Result<void, Refusal>>
 
-/** Each is loaded when it is asked for: `run` does not stay in this process, and `--help` needs none of them. */
+/** Imported on demand: `run` replaces this process, and `--help` needs none of these modules. */
 const COMMANDS: Readonly<Record<string, Command>> = {
   enroll: async (config, { json }) => {
     const { enrol, makeHome } = await import('./link/identity.ts')
@@ -55,7 +57,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     const home = makeHome(config.home)
     if (!home.ok) return home
     const token = enrolmentToken() ?? (await readToken())
-    if (token === '') return err('no token came on standard input; ask an operator for one and pipe it in')
+    if (token === '')
+      return err('no enrolment token on standard input; ask an operator for one and pipe it in')
     const { tiers } = await withEquipment(config, (equipment) => prove(equipment, config.tiers))
     const enrolled = await enrol(config, token, [...tiers])
     if (!enrolled.ok) return enrolled
@@ -64,8 +67,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     return ok(undefined)
   },
   run: async ({ home }, { path, json }) => {
-    const { serveInSecondLife } = await import('./re-exec.ts')
-    await serveInSecondLife(home, ['--config', path, ...(json ? ['--json'] : [])])
+    const { reExecToServe } = await import('./re-exec.ts')
+    await reExecToServe(home, ['--config', path, ...(json ? ['--json'] : [])])
     return err('this system can’t replace a process (execve); the worker needs Linux')
   },
 }
@@ -101,15 +104,16 @@ function readArguments(
     if (values.config === undefined) return err('name the configuration: --config FILE')
     return ok({ command, path: values.config, json: values.json })
   } catch (error) {
-    return err(error instanceof Error ? error.message : String(error)) // node's own parser tells faults by throwing
+    return err(error instanceof Error ? error.message : String(error)) // parseArgs reports errors by throwing
   }
 }
 
 async function main(): Promise<number> {
-  const complain = (sentence: string): void => void process.stderr.write(`countersign-worker: ${sentence}\n`)
+  const printError = (sentence: string): void =>
+    void process.stderr.write(`countersign-worker: ${sentence}\n`)
   const read = readArguments(process.argv.slice(2))
   if (!read.ok) {
-    complain(`${read.error}; see --help`)
+    printError(`${read.error}; see --help`)
     return 2
   }
   if (read.value === 'help') {
@@ -119,21 +123,21 @@ async function main(): Promise<number> {
   const { command, path, json } = read.value
   const run = COMMANDS[command]
   if (run === undefined && command !== 'doctor') {
-    complain(`there is no command \`${command}\`; see --help`)
+    printError(`there is no command \`${command}\`; see --help`)
     return 2
   }
-  const elsewhere = wrongPlatform({ platform: process.platform, machine: machineOf(process.arch) })
-  if (elsewhere !== undefined) {
-    complain(`${elsewhere} (\`unsupported_platform\`)`)
+  const platformFault = wrongPlatform({ platform: process.platform, machine: machineOf(process.arch) })
+  if (platformFault !== undefined) {
+    printError(`${platformFault} (\`unsupported_platform\`)`)
     return 1
   }
-  closeInheritedDescriptors() // S21: before anything of ours is open
+  closeInheritedDescriptors() // S21: before we open any descriptor ourselves
   if (run === undefined) return (await (await import('./doctor.ts')).doctor(path, json)) ? 0 : 1
   const root = refuseRoot()
   const config = root.ok ? readConfig(path) : root
-  const done = config.ok ? await run(config.value, { path, json }) : config
-  if (done.ok) return 0
-  complain(done.error)
+  const result = config.ok ? await run(config.value, { path, json }) : config
+  if (result.ok) return 0
+  printError(result.error)
   return 1
 }
 

@@ -1,4 +1,5 @@
-// Owns the start of the process that serves, as main.ts leaves it: a configuration and a way to log. It reads no other argument.
+// Entry point of the serving process that re-exec.ts starts: reads the configuration, opens the
+// log, and calls `serve`.
 
 import { parseArgs } from 'node:util'
 import { err, type Result } from '../shared/result.ts'
@@ -8,24 +9,26 @@ import { closeInheritedDescriptors } from './host/file-descriptors.ts'
 import { openLog } from './host/log.ts'
 import { serve } from './serve.ts'
 
-/** The exit code. */
+/** Returns the exit code. */
 export async function startServing(args: readonly string[]): Promise<number> {
-  closeInheritedDescriptors() // S21: before anything of ours is open
+  closeInheritedDescriptors() // S21: before we open any descriptor ourselves
   const { values } = parseArgs({
     args: [...args],
     options: { config: { type: 'string', default: '' }, json: { type: 'boolean', default: false } },
   })
   const config = readConfig(values.config)
-  const served = config.ok ? await serve(config.value, openLog(values.json)).catch(refusedByHost) : config
+  const served = config.ok ? await serve(config.value, openLog(values.json)).catch(asHostRefusal) : config
   if (!served.ok) process.stderr.write(`countersign-worker: ${served.error}\n`)
   return served.ok ? 0 : 1
 }
 
-/** What the kernel denies us is told in a sentence. Everything else is a bug, and shows where it is. */
-function refusedByHost(error: unknown): Result<never, Refusal> {
+/**
+ * Turns a failed system call into a sentence with a fix. Any other error is a bug and is rethrown.
+ */
+function asHostRefusal(error: unknown): Result<never, Refusal> {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) throw error
   return err(
-    `this host does not give what serving needs (${error.message}); ${remedyFor(String(error.code))}`,
+    `this host refused something that the worker needs (${error.message}); ${remedyFor(String(error.code))}`,
   )
 }
 

@@ -1,5 +1,6 @@
-// Owns the worker's life: what must hold before it serves, the order in which its parts start, when it takes no doorbells, and how it ends.
-// It decides nothing about a call (execution.ts does). Whatever it can't go on without ends the process with a sentence.
+// The serving worker process: checks what must hold before it serves, starts its parts in order,
+// pauses doorbells, and shuts down in order. A condition that it can't serve without ends the
+// process with an explanation.
 
 import { randomBytes } from 'node:crypto'
 import { statSync } from 'node:fs'
@@ -27,7 +28,7 @@ import { type Doorbell, openQueue, type Queue } from './queue/doorbells.ts'
 import { PreparedStock } from './sandbox/warm-stock.ts'
 
 const SPOOL_WATCH_MS = 1_000
-/** What killing, collecting and settling may take once the drain is over. */
+/** Time limits for killing, collecting and settling after the drain. */
 const KILL_WITHIN_MS = 3_000
 const FLUSH_WITHIN_MS = 3_000
 const LEAVE_REDIS_WITHIN_MS = 1_000
@@ -48,10 +49,10 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   const { lost, unreadable, settled } = left.value
   if (lost.length > 0) log.warn(LOST, { calls: lost.length, first: lost.slice(0, LOST_NAMED) })
   if (unreadable !== undefined)
-    log.warn('lines of the spool could not be read; they were put aside', { file: unreadable })
+    log.warn('unreadable lines of the spool were moved to another file', { file: unreadable })
   return withEquipment(config, async (equipment) => {
     const prepared = new PreparedStock(equipment)
-    const proveAgain = () => tell(prove(equipment, config.tiers, prepared), log)
+    const proveAgain = () => logFailedChecks(prove(equipment, config.tiers, prepared), log)
     const begun = { config, identity: identity.value, spool, left: settled, proveAgain, log, stop }
     try {
       return await workIfProven(begun, await proveAgain())
@@ -62,17 +63,16 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
 }
 
 const LOST =
-  'calls ended with the worker that ran them; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
+  'calls were lost when their worker process died; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
 const LOST_NAMED = 10
 
 async function workIfProven(begun: Omit<Begun, 'proven'>, proven: Proven): Promise<Result<void, Refusal>> {
-  // A canary that fails takes its tier out, and is tried again; what the host lacks nobody will have installed by then (S48).
+  // A failed canary disables its tier until a later probe succeeds. A missing program will not
+  // appear by itself, so it refuses the start (S48).
   if (proven.lacking.length > 0)
-    return err(`${proven.lacking.join('; ')}; or name in \`tiers\` only those that this host is to take`)
+    return err(`${proven.lacking.join('; ')}; or list in \`tiers\` only the tiers that this host should run`)
   if (proven.tiers.length === 0)
-    return err(
-      'no tier is proven on this host, so there is nothing that it may run; mend what is named above',
-    )
+    return err('no tier is proven on this host, so it may run nothing; fix the failed checks above')
   return work({ ...begun, proven })
 }
 
@@ -87,7 +87,10 @@ type Begun = {
   readonly stop: AbortSignal
 }
 
-/** Waits for what is away, and refuses only an edge that is not ours. Ends when `stop` says so and what runs has ended. */
+/**
+ * Waits for an edge and a Redis that are not up yet; refuses only an edge without the pinned key.
+ * Returns once `stop` is aborted and the calls are drained.
+ */
 async function work(begun: Begun): Promise<Result<void, Refusal>> {
   const refused = new AbortController()
   const stop = AbortSignal.any([begun.stop, refused.signal])
@@ -107,7 +110,7 @@ async function work(begun: Begun): Promise<Result<void, Refusal>> {
 
 type Parts = ReturnType<typeof startParts>
 
-/** All that runs beside the calls: heartbeat, proving, streams, settlements, the watch over the spool. */
+/** Everything that runs beside the calls: heartbeat, probes, streams, settlements, the spool watch. */
 function startParts({ config, identity, spool, proven, proveAgain, log }: Begun, stop: AbortSignal) {
   const link = openLink(config.edge_url, identity)
   const running = new Running()
@@ -118,10 +121,10 @@ function startParts({ config, identity, spool, proven, proveAgain, log }: Begun,
   const proofs = new ProofSender(link, identity, stop, log)
   const changed = (now: Proven): void => {
     intake.closeIf('unproven', now.tiers.length === 0)
-    log.say('proven anew', { tiers: now.tiers })
+    log.say('the probe has run again', { tiers: now.tiers })
     void proofs
       .send(now)
-      .catch((bug) => log.warn('a proof was not told by a fault of ours', { ...faultOf(bug) }))
+      .catch((bug) => log.warn('a proof could not be sent by a bug of the worker', { ...faultOf(bug) }))
   }
   const proving = new Proving({ first: proven, prove: proveAgain, changed, log })
   const processId = randomBytes(16).toString('base64url')
@@ -142,14 +145,14 @@ function startParts({ config, identity, spool, proven, proveAgain, log }: Begun,
   }
 }
 
-/** An operator who has mended the host need not wait for the next try. Returns how to end it. */
+/** Probes again on SIGHUP, for an operator who has just fixed the host. Returns a function that stops it. */
 function proveOnHangup(proving: Proving): () => void {
   const prove = (): void => proving.anew()
   process.on('SIGHUP', prove)
   return () => void process.off('SIGHUP', prove)
 }
 
-/** Sends what this worker has proven. A later proof takes the place of one that still waits for the edge. */
+/** Sends this worker's proofs. A later proof replaces one that still waits for the edge. */
 class ProofSender {
   readonly #link: Link
   readonly #identity: Identity
@@ -171,19 +174,19 @@ class ProofSender {
     const body = { envelope: signedProof(proven, this.#identity, this.#link.clock.now()) }
     const sent = await this.#link.insist('prove', { body }, { patience_ms: LIMITS.proof_every_ms, signal })
     if (!sent.ok && !signal.aborted)
-      this.#log.warn('the edge does not take this worker’s proof', {
+      this.#log.warn('the edge does not accept this worker’s proof', {
         code: sent.error.code,
         detail: sent.error.detail,
       })
   }
 }
 
-/** Closes the intake while the spool is full or can't be written. Returns how to end the watch. */
+/** Closes the intake while the spool is full or not writable. Returns a function that stops the watch. */
 function watchSpool(spool: Spool, intake: DoorbellIntake, log: Log): () => void {
   spool.watch((refused) => {
-    if (refused === undefined) log.say('the spool can be written again')
+    if (refused === undefined) log.say('the spool is writable again')
     else
-      log.warn('the spool can’t be written; running calls go on, and nothing new is taken until it can', {
+      log.warn('the spool is not writable; running calls continue, and no new ones start until it is', {
         reason: refused,
       })
     intake.closeIf('spool unwritable', refused !== undefined)
@@ -213,7 +216,7 @@ async function takeDoorbells(
   return queue
 }
 
-/** Waits only for the calls that are in hand by now. */
+/** No call starts from here on. */
 async function end({ config, log }: Begun, parts: Parts, queue: Queue | undefined): Promise<void> {
   const { running, settling, heartbeat, runFolders, proving, link, unwatch } = parts
   await Promise.race([queue?.hush(), pause(LEAVE_REDIS_WITHIN_MS)])
@@ -226,14 +229,17 @@ async function end({ config, log }: Begun, parts: Parts, queue: Queue | undefine
   link.close()
 }
 
-/** Excludes folders in which a sandbox of a dead worker was still running. */
+/** Opens the run folders, except those in which a sandbox of a dead worker was still running. */
 function openRunFolders({ home, runs_bytes, free_bytes }: Config, { sandbox }: Proven, log: Log): RunFolders {
   const { found, folders } = sandbox.equipment.orphans
   if (found > 0) log.warn('sandboxes of a dead worker were still running and were ended', { found })
   return new RunFolders(join(home, 'runs'), { bytes: runs_bytes, free_bytes }, folders)
 }
 
-/** What answers there has to have the key that we pinned: it could grant us nothing, and should be shown nothing. */
+/**
+ * Refuses an edge without the pinned key: no grant of it would be valid, and it should learn
+ * nothing from us.
+ */
 async function isPinnedEdge(
   link: Link,
   identity: Identity,
@@ -242,14 +248,17 @@ async function isPinnedEdge(
   const input = { query: { tenant: identity.tenant } }
   const keys = await link.insist('keys', input, { patience_ms: Number.POSITIVE_INFINITY, signal: stop })
   if (!keys.ok)
-    return stop.aborted ? ok(undefined) : err(`the edge does not tell its keys: ${keys.error.detail}`)
+    return stop.aborted ? ok(undefined) : err(`the edge does not return its keys: ${keys.error.detail}`)
   if (pins(identity, keys.value)) return ok(undefined)
   return err(
-    `the edge does not have the key \`${identity.edge.kid}\` that this worker pinned; mend \`edge_url\`, or remove the key file and enrol anew if the key was changed on purpose`,
+    `the edge does not have the key \`${identity.edge.kid}\` that this worker pinned; correct \`edge_url\`, or remove the key file and enrol again if the key was changed on purpose`,
   )
 }
 
-/** Running calls may end by themselves, then they are ended; what they leave is settled, or stays in the spool for the next life. */
+/**
+ * Waits up to `drain_ms` for running calls, then ends them. Unsent results stay in the spool for
+ * the next process.
+ */
 async function drain(drain_ms: number, running: Running, settling: Settling, log: Log): Promise<void> {
   log.say('stopping', { running: running.size, waiting: settling.waiting })
   await Promise.race([running.empty(), pause(drain_ms)])
@@ -260,15 +269,15 @@ async function drain(drain_ms: number, running: Running, settling: Settling, log
   log.say('stopped', { running: running.size, waiting: settling.waiting })
 }
 
-/** What failed is named; each detail says how to mend it. */
-async function tell(proving: Promise<Proven>, log: Log): Promise<Proven> {
+/** Logs each failed check; its detail says how to fix it. */
+async function logFailedChecks(proving: Promise<Proven>, log: Log): Promise<Proven> {
   const proven = await proving
   for (const { check, ok: held, found } of proven.findings)
     if (!held) log.warn('a check of the sandbox failed', { check, found })
   return proven
 }
 
-/** Whether `awaited` came before the end was asked for. */
+/** Whether `awaited` resolved before `stop` was aborted. */
 const before = (stop: AbortSignal, awaited: Promise<unknown>): Promise<boolean> =>
   new Promise((settle) => {
     if (stop.aborted) settle(false)
@@ -276,7 +285,10 @@ const before = (stop: AbortSignal, awaited: Promise<unknown>): Promise<boolean> 
     void awaited.then(() => settle(true))
   })
 
-/** The first signal lets what runs come to its end; the second does not wait, and the sandboxes die with us. */
+/**
+ * The first signal starts a drain; the second one ends the process at once, and its sandboxes die
+ * with it.
+ */
 function onStopSignal(log: Log): AbortSignal {
   const stop = new AbortController()
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -292,15 +304,16 @@ function onStopSignal(log: Log): AbortSignal {
 }
 
 /**
- * One worker per home: two under one name would each have the other's calls taken for lost. The kernel lets go of an abstract socket when
- * we die, however that happens. It is named by the folder's identity, because the same folder may be seen under several paths.
+ * Ensures one worker process per home, by an abstract socket: of two processes under one identity,
+ * the edge would declare each one's calls lost. The kernel frees the socket when we die, for any
+ * reason. Its name is the folder's inode, because one folder may have several paths.
  */
 function holdHome(home: string): Promise<Result<void, Refusal>> {
   const { dev, ino } = statSync(home)
   return new Promise((settle) => {
     const server = createServer((socket) => socket.destroy())
     server.once('error', () =>
-      settle(err(`another worker runs on \`${home}\`; stop it, or give this one a home of its own`)),
+      settle(err(`another worker runs on \`${home}\`; stop it, or give this one another home`)),
     )
     server.listen(`\0countersign-worker-${dev}-${ino}`, () => settle(ok(undefined)))
     server.unref()

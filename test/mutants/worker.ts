@@ -20,12 +20,12 @@ export const WORKER: readonly Held[] = [
       ],
       ['|| facts.call !== call) return', ') return', 'A grant for one call runs another.'],
       [
-        "if (!signedByExactly(envelope, GRANT_TYPE, pinned)) return mistrusted('the grant is not signed by the pinned edge key alone')",
+        "if (!signedByExactly(envelope, GRANT_TYPE, pinned)) return untrusted('the grant is not signed by the pinned edge key alone')",
         '',
         'An attacker who answers in the place of the edge runs anything on the worker.',
       ],
       [
-        "if (expected.now_ms >= deadline_ms) return mistrusted('the deadline of the grant has passed')",
+        "if (expected.now_ms >= deadline_ms) return untrusted('the deadline of the grant has passed')",
         '',
         'An old grant is used again.',
       ],
@@ -91,12 +91,12 @@ export const WORKER: readonly Held[] = [
         'A device that a tool leaves is read.',
       ],
       [
-        'if (found !== false) return taken.leave',
-        'if (found === undefined) return taken.leave',
+        'if (hasSecret !== false) return collected.leave',
+        'if (hasSecret === undefined) return collected.leave',
         'A secret leaves the sandbox in a file.',
       ],
       ['|| pathFault(path) !== undefined)', ')', 'A file is kept under a name that means another place.'],
-      ['if (shown !== path)', 'if (false)', 'A secret leaves the sandbox as the name of a file.'],
+      ['if (masked !== path)', 'if (false)', 'A secret leaves the sandbox as the name of a file.'],
     ],
   },
   {
@@ -163,8 +163,8 @@ export const WORKER: readonly Held[] = [
     titled: 'V01',
     lines: [
       [
-        'this.#upTo(this.#search, Buffer.concat([this.#held, chunk]), this.#search.settled)',
-        'this.#upTo(this.#search, Buffer.concat([this.#held, chunk]), Number.POSITIVE_INFINITY)',
+        'this.#emitUpTo(this.#search, Buffer.concat([this.#held, chunk]), this.#search.settled)',
+        'this.#emitUpTo(this.#search, Buffer.concat([this.#held, chunk]), Number.POSITIVE_INFINITY)',
         'A secret that a tool writes in two pieces leaves the sandbox.',
       ],
       [

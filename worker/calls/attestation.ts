@@ -1,5 +1,5 @@
-// Owns what this worker signs: the statement of what it saw of one call, in the shape that the edge countersigns. Pure.
-// The facts are the grant's, verbatim; the execution is what the sandbox reported. It adds no opinion of its own.
+// Builds and signs the statement of one call's execution, in the form that the edge countersigns.
+// The facts are copied from the grant, the execution from the sandbox's report. Pure.
 
 import { parseJson } from '../../shared/bytes/json.ts'
 import { payloadBytes, type Signer, seal } from '../../shared/evidence/dsse.ts'
@@ -17,32 +17,43 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Outcome, StreamSummary } from '../../shared/plan/plan.ts'
 import type { Settlement } from '../../shared/wire/workers.ts'
 
-/** What came of a call, and the bytes that were kept of its output. */
-export type Ran = { readonly execution: Execution; readonly stdout: Uint8Array; readonly stderr: Uint8Array }
-
-/** What no edge could read is not sent: then it says less, and the same ending (L5). */
-export function settlementOf(grant: Grant, grant_sha256: string, ran: Ran, signer: Signer): Settlement {
-  const whole = bounded(grant, grant_sha256, ran, signer)
-  return isReadable(whole) ? whole : (inShort(whole, signer) ?? whole)
+/** The execution of a call, and the captured bytes of its output. */
+export type ExecutionResult = {
+  readonly execution: Execution
+  readonly stdout: Uint8Array
+  readonly stderr: Uint8Array
 }
 
 /**
- * The ending alone, and nothing that anybody else had a say in: for an edge that does not take the whole. What was written is told by
- * length and digest. Undefined where it is no shorter.
+ * The settlement of a call. If the edge could not parse the whole, it carries only the ending (L5).
  */
-export function inShort({ fence, envelope }: Settlement, signer: Signer): Settlement | undefined {
-  const { predicate } = JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as Statement // our own
-  const { execution_sha256: _, timed_out: __, ...of } = predicate
-  const { files: ___, outcome, stdout, stderr, ...execution } = of.execution
+export function settlementOf(
+  grant: Grant,
+  grant_sha256: string,
+  ran: ExecutionResult,
+  signer: Signer,
+): Settlement {
+  const whole = fitted(grant, grant_sha256, ran, signer)
+  return isReadable(whole) ? whole : (shortSettlement(whole, signer) ?? whole)
+}
+
+/**
+ * The ending alone, without any text or file list that a tool influenced: for an edge that refuses
+ * the whole. Output is reported by length and digest only. Undefined if this is not shorter.
+ */
+export function shortSettlement({ fence, envelope }: Settlement, signer: Signer): Settlement | undefined {
+  const { predicate } = JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as Statement // we made it
+  const { execution_sha256: _, timed_out: __, ...facts } = predicate
+  const { files: ___, outcome, stdout, stderr, ...execution } = facts.execution
   const short = seal(
     STATEMENT_TYPE,
     statementOf({
-      ...of,
+      ...facts,
       execution: {
         ...execution,
-        outcome: outcome !== null && 'detail' in outcome ? { ...outcome, detail: UNTOLD } : outcome,
-        stdout: leftOut(stdout),
-        stderr: leftOut(stderr),
+        outcome: outcome !== null && 'detail' in outcome ? { ...outcome, detail: DETAIL_OMITTED } : outcome,
+        stdout: withoutBytes(stdout),
+        stderr: withoutBytes(stderr),
         connections: [],
       },
     }),
@@ -53,34 +64,34 @@ export function inShort({ fence, envelope }: Settlement, signer: Signer): Settle
     : { fence, envelope: short, output: { stdout: '', stderr: '' } }
 }
 
-const UNTOLD = 'the edge could not read what this worker told of the end; the worker’s log says why'
+const DETAIL_OMITTED = 'the edge refused this worker’s full report of the end; the worker’s log says why'
 
-const leftOut = (of: StreamSummary | null): StreamSummary | null =>
+const withoutBytes = (of: StreamSummary | null): StreamSummary | null =>
   of && { ...of, kept: 0, truncated: of.bytes > 0 }
 
-/** As the edge reads it. */
+/** Applies the same checks as the edge. */
 function isReadable({ envelope }: Settlement): boolean {
   const read = parseJson(payloadBytes(envelope))
   return read.ok && envelope.payload.length <= LIMITS.body_bytes && Statement.safeParse(read.value).success
 }
 
-function bounded(grant: Grant, grant_sha256: string, ran: Ran, signer: Signer): Settlement {
-  const settlement = sealed(grant, grant_sha256, ran, signer)
+function fitted(grant: Grant, grant_sha256: string, ran: ExecutionResult, signer: Signer): Settlement {
+  const settlement = sign(grant, grant_sha256, ran, signer)
   const { envelope, output } = settlement
-  const beside = envelope.payload.length + BESIDE_BYTES
-  if (beside + output.stdout.length + output.stderr.length <= LIMITS.settlement_bytes) return settlement
-  return sealed(
+  const fixed = envelope.payload.length + ENVELOPE_BYTES
+  if (fixed + output.stdout.length + output.stderr.length <= LIMITS.settlement_bytes) return settlement
+  return sign(
     grant,
     grant_sha256,
-    shortened(ran, Math.floor(((LIMITS.settlement_bytes - beside) * 3) / 4)),
+    shortened(ran, Math.floor(((LIMITS.settlement_bytes - fixed) * 3) / 4)),
     signer,
   )
 }
 
-function sealed(
+function sign(
   grant: Grant,
   grant_sha256: string,
-  { execution, stdout, stderr }: Ran,
+  { execution, stdout, stderr }: ExecutionResult,
   signer: Signer,
 ): Settlement {
   const { facts, worker, fence, deadline_ms } = grant
@@ -99,11 +110,14 @@ function sealed(
   }
 }
 
-/** What a settlement holds besides the payload and the output: names, a signature, and numbers that shortening may lengthen. */
-const BESIDE_BYTES = 1_024
+/**
+ * Room for the rest of a settlement: member names, a signature, and numbers that shortening may
+ * lengthen.
+ */
+const ENVELOPE_BYTES = 1_024
 
-/** A settlement is one request, and a request has a bound: what does not fit of the output is cut out of the middle of each stream. */
-function shortened({ execution, stdout, stderr }: Ran, room: number): Ran {
+/** Cuts the middle out of each stream until the settlement fits into one request. */
+function shortened({ execution, stdout, stderr }: ExecutionResult, room: number): ExecutionResult {
   const share = (mine: Uint8Array, other: Uint8Array): number =>
     Math.min(mine.byteLength, Math.max(Math.floor(room / 2), room - other.byteLength))
   const cut = (bytes: Uint8Array, most: number): Uint8Array => {
@@ -131,11 +145,11 @@ const base64 = (bytes: Uint8Array): string =>
 
 const NOTHING = new Uint8Array()
 
-/** A call that this worker would not run, or could not begin. */
-export const unrun = (
+/** The result of a call that this worker refused or could not start. */
+export const notStarted = (
   outcome: Extract<Outcome, { kind: 'refused' | 'infra' | 'cancelled' }>,
   now_ms: number,
-): Ran => ({
+): ExecutionResult => ({
   execution: {
     outcome,
     stdout: null,

@@ -1,53 +1,59 @@
-// Owns the list of calls that this worker has in hand, and the switch that ends each one. A call is in it once (Q04): the second doorbell
-// of the same call finds it there and is dropped.
+// The calls in flight on this worker, and the switch that ends each. A call is listed at most once,
+// so a second doorbell of the same call is dropped (Q04).
 
-/** Why a running process is to end. The first reason stays. disowned: the edge knows this worker no more. */
+/**
+ * Why a running process is to be ended; the first reason counts. disowned: the edge no longer knows
+ * this worker.
+ */
 export type StopReason = 'cancelled' | 'shutdown' | 'disowned'
 
-export type InHand = {
+export type CallInFlight = {
   readonly call: string
   /** Aborted with a `StopReason`. */
   readonly stop: AbortController
-  /** From the grant; nothing is spoken for before there is one. */
+  /** Undefined until the grant is verified; heartbeats name no call without one. */
   fence: number | undefined
-  /** What is removed of the call while its end is told. Until all of that is gone the call is in hand. */
-  readonly leaving: Promise<unknown>[]
+  /**
+   * Removals of the call's folders, which run while its end is reported. The call stays listed
+   * until all are done.
+   */
+  readonly cleanups: Promise<unknown>[]
 }
 
 export class Running {
-  readonly #calls = new Map<string, InHand>()
+  readonly #calls = new Map<string, CallInFlight>()
   #idle: (() => void)[] = []
 
   get size(): number {
     return this.#calls.size
   }
 
-  /** Takes the call in hand, unless it is. */
-  take(call: string): InHand | undefined {
+  /** Lists the call. Undefined if it is listed already. */
+  add(call: string): CallInFlight | undefined {
     if (this.#calls.has(call)) return undefined
-    const inHand: InHand = { call, stop: new AbortController(), fence: undefined, leaving: [] }
-    this.#calls.set(call, inHand)
-    return inHand
+    const inFlight: CallInFlight = { call, stop: new AbortController(), fence: undefined, cleanups: [] }
+    this.#calls.set(call, inFlight)
+    return inFlight
   }
 
-  leave({ call }: InHand): void {
+  remove({ call }: CallInFlight): void {
     this.#calls.delete(call)
     if (this.#calls.size > 0) return
     for (const done of this.#idle.splice(0)) done()
   }
 
-  /** Ends the call if it runs under this fence; a later grant of the same call is another matter. */
+  /** Ends the call if it runs under this fence; leaves one that runs under a later grant. */
   stop(call: string, fence: number, reason: StopReason): void {
-    const inHand = this.#calls.get(call)
-    if (inHand?.fence === fence) inHand.stop.abort(reason)
+    const inFlight = this.#calls.get(call)
+    if (inFlight?.fence === fence) inFlight.stop.abort(reason)
   }
 
   stopAll(reason: StopReason): void {
     for (const { stop } of this.#calls.values()) stop.abort(reason)
   }
 
-  /** What a heartbeat speaks for. */
-  spokenFor(): { call: string; fence: number }[] {
+  /** The calls that a heartbeat names. */
+  leasedCalls(): { call: string; fence: number }[] {
     return [...this.#calls.values()].flatMap(({ call, fence }) =>
       fence === undefined ? [] : [{ call, fence }],
     )

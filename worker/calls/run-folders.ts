@@ -1,7 +1,7 @@
-// Owns the folders that calls of one run share on this host (`workspace: "run"`): made at the run's first call, removed when no call of
-// it has been here for a while, earlier where others need the room, and at once where it holds more than any of its calls may use. Nobody
-// tells a worker that a run is over, so idleness has to. A run that comes back later is told that its folder is gone; it never finds an
-// empty one in its place.
+// The folders that calls of one run share on this worker (`workspace: "run"`). A folder is created
+// at the run's first call and removed when idle, earlier if others need its room, and at once if it
+// grew beyond what any of its calls may use. Workers never learn that a run is over, so idleness
+// decides. A run whose folder was removed gets `lost`, never a new empty folder.
 
 import { existsSync, lstatSync, lutimesSync, mkdirSync, readdirSync, renameSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
@@ -14,10 +14,13 @@ import { removeFolder } from '../host/owned-folders.ts'
 import { type FolderLimits, occupiedBy } from '../sandbox/limits/disk-watch.ts'
 
 const SWEEP_MS = 60_000
-/** What is being removed has no run's name any more: nobody enters it. */
+/** A folder to be removed is renamed with this prefix first, so that no call enters it. */
 const GONE = 'gone-'
 
-/** `bytes`: of all folders together. `free_bytes`: what stays free on their disk. `rest_ms`: how long one stays, whoever needs its room. */
+/**
+ * `bytes`: all folders together. `free_bytes`: left free on their disk. `rest_ms`: an idle folder
+ * stays at least this long, even if others need its room.
+ */
 type Bounds = {
   readonly bytes: number
   readonly free_bytes: number
@@ -33,15 +36,18 @@ const BOUNDS: Bounds = {
 }
 
 type RunFolder = {
-  /** Calls that are in it now. */
+  /** The number of calls that use it now. */
   inside: number
-  /** When the last one left, by a clock that nobody sets: a step of the host's would make all folders old at once. */
+  /**
+   * When the last call left, by the monotonic clock: a step of the wall clock would make every
+   * folder old at once.
+   */
   left_ms: number
-  /** What it takes; while calls are in it, what they may make of it. */
+  /** Its size; while calls use it, the size that they may let it reach. */
   bytes: number
-  /** How much of that may be still to come. */
+  /** The part of `bytes` that its calls have not written yet. */
   grows: number
-  /** What the most generous of its calls may have there. */
+  /** The largest limits that any of its calls had. */
   most: FolderLimits
 }
 
@@ -51,14 +57,14 @@ export class RunFolders {
   readonly #root: string
   readonly #bounds: Bounds
   readonly #runs = new Map<string, RunFolder>()
-  /** Folders to be removed; one that resists is tried again at each sweep. */
+  /** Folders to be removed; each sweep retries those that could not be. */
   readonly #gone = new Set<string>()
-  /** Runs in whose folder something of a call may still write. */
+  /** Runs in whose folder a left-over process of a call may still write. */
   readonly #tainted = new Set<string>()
   #working: Promise<void> = Promise.resolve()
   readonly #sweeping: NodeJS.Timeout
 
-  /** `tainted`: the folders in which a process outlived the previous worker. */
+  /** `tainted`: folders in which a process outlived the previous worker process. */
   constructor(root: string, bounds: Partial<Bounds> = {}, tainted: ReadonlySet<string> = new Set()) {
     this.#root = root
     this.#bounds = { ...BOUNDS, ...bounds }
@@ -72,16 +78,19 @@ export class RunFolders {
     this.#sweeping.unref()
   }
 
-  /** Of a former life: what its calls might have there nobody knows any more. */
+  /** Registers a folder that an earlier process left; the limits of its calls are unknown. */
   #adopt(run: string): void {
     const { mtimeMs } = lstatSync(join(this.#root, run))
     const left_ms = performance.now() - Math.max(0, Date.now() - mtimeMs)
-    const known = { inside: 0, left_ms, bytes: 0, grows: 0, most: MAX_LIMITS }
-    this.#runs.set(run, known)
-    this.#measure(run, known)
+    const entry = { inside: 0, left_ms, bytes: 0, grows: 0, most: MAX_LIMITS }
+    this.#runs.set(run, entry)
+    this.#measure(run, entry)
   }
 
-  /** The run's folder, which stays at least until `leave`. One that was `kept` for the run is not made anew. */
+  /**
+   * Returns the run's folder, which stays at least until `leave`. If the edge expects it to be
+   * `kept`, it is not created again.
+   */
   async enter(
     run: string,
     expected: Grant['folder'],
@@ -90,12 +99,12 @@ export class RunFolders {
     const folder = join(this.#root, run)
     if (!this.#clear(run)) return err('lost')
     if (expected === 'kept' && !existsSync(folder)) return err('lost')
-    const known = this.#runs.get(run) ?? { inside: 0, left_ms: 0, bytes: 0, grows: 0, most: limits }
-    known.inside += 1
-    known.grows = Math.max(known.grows, limits.workspace_bytes - known.bytes)
-    known.bytes = Math.max(known.bytes, limits.workspace_bytes)
-    known.most = larger(known.most, limits)
-    this.#runs.set(run, known)
+    const entry = this.#runs.get(run) ?? { inside: 0, left_ms: 0, bytes: 0, grows: 0, most: limits }
+    entry.inside += 1
+    entry.grows = Math.max(entry.grows, limits.workspace_bytes - entry.bytes)
+    entry.bytes = Math.max(entry.bytes, limits.workspace_bytes)
+    entry.most = larger(entry.most, limits)
+    this.#runs.set(run, entry)
     try {
       const room = await this.#makeRoom(limits)
       if (room) {
@@ -110,21 +119,24 @@ export class RunFolders {
   }
 
   leave(run: string): void {
-    const known = this.#runs.get(run)
-    if (known === undefined) return
-    known.inside -= 1
-    known.left_ms = performance.now()
+    const entry = this.#runs.get(run)
+    if (entry === undefined) return
+    entry.inside -= 1
+    entry.left_ms = performance.now()
     touch(join(this.#root, run))
-    if (known.inside === 0) this.#measure(run, known)
+    if (entry.inside === 0) this.#measure(run, entry)
   }
 
-  /** A process of a call may still write there, so no call enters the folder again. */
+  /** Closes the folder to further calls, because a process of a call may still write there. */
   taint(run: string): void {
     this.#tainted.add(run)
     this.#clear(run)
   }
 
-  /** Whether a folder of that name is safe to enter: what can't be taken away stays closed. */
+  /**
+   * Whether the run's folder is safe to use. A tainted folder that can't be moved away stays
+   * closed.
+   */
   #clear(run: string): boolean {
     if (!this.#tainted.has(run)) return true
     if (existsSync(join(this.#root, run))) this.#drop(run)
@@ -132,26 +144,32 @@ export class RunFolders {
     return this.#tainted.delete(run)
   }
 
-  /** It never throws: what a disk can do, and what a tool left, is no reason for a worker to end. */
+  /**
+   * Removes idle folders. It never throws, so that neither a bad disk nor a tool's files end the
+   * worker.
+   */
   async sweep(now_ms = performance.now()): Promise<void> {
-    for (const [run] of this.#resting(this.#bounds.idle_ms, now_ms)) this.#drop(run)
+    for (const [run] of this.#idle(this.#bounds.idle_ms, now_ms)) this.#drop(run)
     await this.#remove()
   }
 
-  /** Those that were left that long ago, the longest first. */
-  #resting(since_ms: number, now_ms = performance.now()): [string, RunFolder][] {
-    const resting = [...this.#runs].filter(
+  /** Folders idle for at least `since_ms`, the longest idle first. */
+  #idle(since_ms: number, now_ms = performance.now()): [string, RunFolder][] {
+    const idle = [...this.#runs].filter(
       ([, { inside, left_ms }]) => inside === 0 && now_ms - left_ms >= since_ms,
     )
-    return resting.sort(([, one], [, other]) => one.left_ms - other.left_ms)
+    return idle.sort(([, one], [, other]) => one.left_ms - other.left_ms)
   }
 
-  /** The longest unused go first, as many as it takes. False where that is not enough; then none goes. */
+  /**
+   * Removes the longest idle folders until there is room. False, and none is removed, if that can't
+   * suffice.
+   */
   async #makeRoom(limits: FolderLimits): Promise<boolean> {
     for (let short = await this.#shortage(limits); short > 0; short = await this.#shortage(limits)) {
-      const resting = this.#resting(this.#bounds.rest_ms)
-      if (sum(resting.map(([, { bytes }]) => bytes)) < short) return false
-      for (const [run, { bytes }] of resting) {
+      const idle = this.#idle(this.#bounds.rest_ms)
+      if (sum(idle.map(([, { bytes }]) => bytes)) < short) return false
+      for (const [run, { bytes }] of idle) {
         if (short <= 0) break
         this.#drop(run)
         short -= bytes
@@ -161,24 +179,25 @@ export class RunFolders {
     return true
   }
 
-  /** How many bytes too few there are, with all that calls may still write to the folders that they are in. */
+  /** The bytes missing, if every call writes all that it may. */
   async #shortage({ workspace_inodes = 0 }: FolderLimits): Promise<number> {
     const { bavail, bsize, files, ffree } = await statfs(this.#root)
     const runs = [...this.#runs.values()]
-    const ofDisk = this.#bounds.free_bytes + sum(runs.map(({ grows }) => grows)) - bavail * bsize
-    const inodes = files > 0 && ffree < workspace_inodes ? 1 : 0 // some file systems don't count them
-    return Math.max(sum(runs.map(({ bytes }) => bytes)) - this.#bounds.bytes, ofDisk, inodes)
+    const diskShortage = this.#bounds.free_bytes + sum(runs.map(({ grows }) => grows)) - bavail * bsize
+    const inodes = files > 0 && ffree < workspace_inodes ? 1 : 0 // some file systems don't count inodes
+    return Math.max(sum(runs.map(({ bytes }) => bytes)) - this.#bounds.bytes, diskShortage, inodes)
   }
 
-  /** What it takes now that nobody is in it. One that none of its calls could use any more makes room at once. */
-  #measure(run: string, known: RunFolder): void {
-    const current = (): boolean => known.inside === 0 && this.#runs.get(run) === known
-    void this.#inTurn(async () => {
+  /** Measures a folder that no call uses. Removes it if it outgrew the limits of all its calls. */
+  #measure(run: string, entry: RunFolder): void {
+    const current = (): boolean => entry.inside === 0 && this.#runs.get(run) === entry
+    void this.#oneAtATime(async () => {
       if (!current()) return
-      const bytes = await occupiedBy(join(this.#root, run), known.most).catch(() => known.bytes) // nothing to count with: what it may be
+      // If it can't be measured, assume its maximum.
+      const bytes = await occupiedBy(join(this.#root, run), entry.most).catch(() => entry.bytes)
       if (!current()) return
-      known.bytes = bytes ?? 0
-      known.grows = 0
+      entry.bytes = bytes ?? 0
+      entry.grows = 0
       if (bytes === undefined) this.#drop(run)
     }).then(() => this.#remove())
   }
@@ -190,18 +209,18 @@ export class RunFolders {
       renameSync(join(this.#root, run), gone)
       this.#gone.add(gone)
     } catch {
-      // Somebody else removed it; or it is found again in the next life.
+      // It was removed already, or the next process finds it again.
     }
   }
 
   #remove(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#oneAtATime(async () => {
       for (const folder of this.#gone) if (await removeFolder(folder)) this.#gone.delete(folder)
     })
   }
 
-  /** One walk after the other: they would be in each other's way, and together in everybody's. */
-  #inTurn(walk: () => Promise<void>): Promise<void> {
+  /** Runs one walk of the disk at a time, to spare it for the calls. */
+  #oneAtATime(walk: () => Promise<void>): Promise<void> {
     this.#working = this.#working.then(walk)
     return this.#working
   }
@@ -211,12 +230,15 @@ export class RunFolders {
   }
 }
 
-/** For the next life, which finds no more than the folder: what its calls change deeper in it does not make it younger. */
+/**
+ * Records the time of use in the folder's mtime, for the next process: writes deeper in it don't
+ * change that.
+ */
 function touch(folder: string): void {
   try {
     lutimesSync(folder, new Date(), new Date())
   } catch {
-    // it is gone, or the next life takes it for older than it is
+    // it is gone, or the next process takes it for older than it is
   }
 }
 

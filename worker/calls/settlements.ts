@@ -1,22 +1,33 @@
-// Owns the way of every settlement to the edge: kept in the spool, sent, and dropped when the edge has acknowledged it or said finally no.
-// What the edge can't take now is sent again until it can, before anything new is claimed. It never changes what it sends; where the edge
-// says that it can't be read, the ending alone goes in its place, so that no call is lost for what a tool said.
+// Delivers settlements to the edge: spools each one, sends it, and drops it once the edge
+// acknowledges or finally refuses it. Undelivered settlements are retried before new calls are
+// claimed. A settlement is never changed; if the edge can't parse it, the ending alone is sent in
+// its place.
 
 import type { Signer } from '../../shared/evidence/dsse.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Problem } from '../../shared/routes/client.ts'
 import type { Settlement } from '../../shared/wire/workers.ts'
 import type { Log } from '../host/log.ts'
-import { backoff, type Link, mayChange, NOT_THE_EDGES, unreachable, waited } from '../link/client.ts'
-import { inShort } from './attestation.ts'
+import {
+  backoff,
+  isTransient,
+  isUnreachable,
+  type Link,
+  NOT_FROM_EDGE,
+  pauseUnlessAborted,
+} from '../link/client.ts'
+import { shortSettlement } from './attestation.ts'
 import type { Spool, Spooled } from './spool.ts'
 
-/** acknowledged; dropped: the edge said finally no; waiting: it is in the backlog. */
-export type Sent = 'acknowledged' | 'dropped' | 'waiting'
+/** dropped: the edge refused it finally. waiting: it is in the backlog. */
+export type SettlementStatus = 'acknowledged' | 'dropped' | 'waiting'
 
-const LONGEST_REST_MS = 5_000
-/** A settlement that an answering edge still won't take so long after its deadline says nothing to anybody: the call has long ended. */
-const WORTHLESS_AFTER_MS = 3_600_000
+const LONGEST_PAUSE_MS = 5_000
+/**
+ * A settlement that a reachable edge still refuses this long after the deadline is useless: its
+ * call ended long ago.
+ */
+const USELESS_AFTER_MS = 3_600_000
 
 export class Settling {
   readonly #link: Link
@@ -27,8 +38,8 @@ export class Settling {
   /** Aborts the pause between two rounds. */
   #wake = new AbortController()
   #rounds: Promise<void> | undefined
-  #reached: Promise<void> = Promise.resolve()
-  #markReached: (() => void) | undefined
+  #offered: Promise<void> = Promise.resolve()
+  #markOffered: (() => void) | undefined
   #ended = false
 
   constructor(link: Link, spool: Spool, signer: Signer, log: Log) {
@@ -38,116 +49,123 @@ export class Settling {
     this.#log = log
   }
 
-  /** Takes over what a former life left in the spool. */
+  /** Adds the settlements that an earlier process left in the spool to the backlog. */
   adopt(left: readonly Spooled[]): void {
     for (const spooled of left) this.#backlog.set(spooled.call, spooled)
-    if (left.length > 0) this.#begin()
+    if (left.length > 0) this.#start()
   }
 
-  async settle(spooled: Spooled): Promise<Sent> {
+  async settle(spooled: Spooled): Promise<SettlementStatus> {
     const kept = this.#spool.keep(spooled)
     if (!kept.ok)
-      this.#log.warn('a result could not be spooled; it is sent all the same', {
+      this.#log.warn('a result could not be spooled; it is sent anyway', {
         call: spooled.call,
         reason: kept.error,
       })
     const sent = await this.#send(spooled)
     if (sent === 'acknowledged' || sent === 'dropped') return sent
     this.#backlog.set(spooled.call, spooled)
-    this.#begin()
+    this.#start()
     return 'waiting'
   }
 
-  /** Resolves once the backlog has been offered to an edge that answers: what waits is sent first, then new calls are claimed. */
+  /**
+   * Resolves once a reachable edge has been offered the whole backlog; new calls are claimed only
+   * then.
+   */
   offered(): Promise<void> {
-    return this.#reached
+    return this.#offered
   }
 
   get waiting(): number {
     return this.#backlog.size
   }
 
-  /** What is not acknowledged yet is still ours to speak for. */
-  spokenFor(): { call: string; fence: number }[] {
+  /** Calls whose settlement waits: heartbeats keep naming them, so that their leases hold. */
+  leasedCalls(): { call: string; fence: number }[] {
     return [...this.#backlog.values()].map(({ call, settlement }) => ({ call, fence: settlement.fence }))
   }
 
-  /** The edge answers again: don't wait for the end of the pause. */
+  /** Ends the current pause, because the edge answers again. */
   wake(): void {
     this.#wake.abort()
   }
 
-  /** Resolves when nothing waits. */
+  /** Resolves when the backlog is empty. */
   async flushed(): Promise<void> {
     this.wake()
     await this.#rounds
   }
 
-  /** What still waits stays in the spool for the next life. */
+  /** Stops sending. The backlog stays in the spool for the next process. */
   end(): void {
     this.#ended = true
     this.wake()
-    this.#markReached?.()
+    this.#markOffered?.()
   }
 
-  /** Everything that waits, at once; then again after each rest, until nothing waits. */
-  #begin(): void {
+  /** Offers the backlog now, and again after each pause, until it is empty. */
+  #start(): void {
     if (this.#rounds !== undefined || this.#ended) return
-    this.#reached = new Promise((done) => {
-      this.#markReached = done
+    this.#offered = new Promise((done) => {
+      this.#markOffered = done
     })
     this.#rounds = this.#sendAll().finally(() => {
-      this.#markReached?.()
+      this.#markOffered?.()
       this.#rounds = undefined
     })
   }
 
   async #sendAll(): Promise<void> {
-    for (const rest of backoff(LONGEST_REST_MS)) {
-      if (await this.#round()) this.#markReached?.()
+    for (const pause_ms of backoff(LONGEST_PAUSE_MS)) {
+      if (await this.#round()) this.#markOffered?.()
       if (this.#backlog.size === 0 || this.#ended) return
       this.#wake = new AbortController()
-      await waited(rest, this.#wake.signal)
+      await pauseUnlessAborted(pause_ms, this.#wake.signal)
     }
   }
 
-  /** Offers each once. Whether the edge was there to answer. */
+  /** Offers each settlement once. False if the edge was unreachable. */
   async #round(): Promise<boolean> {
     for (const spooled of [...this.#backlog.values()]) {
       if (this.#ended) return false
       const sent = await this.#send(spooled)
       if (sent === 'away') return false
+      // A later settlement of the call may have replaced it.
       if (sent !== 'waiting' && this.#backlog.get(spooled.call) === spooled)
-        this.#backlog.delete(spooled.call) // a later one came meanwhile
+        this.#backlog.delete(spooled.call)
     }
     return true
   }
 
-  async #send({ call, deadline_ms, settlement }: Spooled): Promise<Sent | 'away'> {
-    const answer = await this.#tell(call, settlement)
+  async #send({ call, deadline_ms, settlement }: Spooled): Promise<SettlementStatus | 'away'> {
+    const answer = await this.#deliver(call, settlement)
     if (answer.ok) {
       this.#spool.drop(call, settlement.fence)
       return 'acknowledged'
     }
-    if (unreachable(answer.error)) return 'away'
+    if (isUnreachable(answer.error)) return 'away'
     const { status, code, detail } = answer.error
-    const worthless = this.#link.clock.now() > deadline_ms + WORTHLESS_AFTER_MS
-    if (!final(answer.error) && !worthless) return 'waiting'
+    const useless = this.#link.clock.now() > deadline_ms + USELESS_AFTER_MS
+    if (!final(answer.error) && !useless) return 'waiting'
     this.#spool.drop(call, settlement.fence)
-    this.#log.warn('the edge did not take a result; it is dropped', { call, status, code, detail })
+    this.#log.warn('the edge refused a result; it is dropped', { call, status, code, detail })
     return 'dropped'
   }
 
-  /** Whole, and in short where that can't be read. The whole is what the spool keeps. */
-  async #tell(call: string, whole: Settlement): Promise<Result<void, Problem>> {
-    const answer = await this.#ask(whole)
+  /**
+   * Sends the whole settlement, then the short one if the edge can't parse the whole. The spool
+   * keeps the whole.
+   */
+  async #deliver(call: string, whole: Settlement): Promise<Result<void, Problem>> {
+    const answer = await this.#post(whole)
     const short =
-      answer.ok || !UNREAD.includes(answer.error.status) ? undefined : inShort(whole, this.#signer)
+      answer.ok || !UNPARSED.includes(answer.error.status) ? undefined : shortSettlement(whole, this.#signer)
     if (answer.ok || short === undefined) return answer
     const { status, code, detail } = answer.error
-    const again = await this.#ask(short)
+    const again = await this.#post(short)
     if (again.ok)
-      this.#log.warn('the edge did not take a result as it was; it has the ending alone', {
+      this.#log.warn('the edge refused the full result of a call and accepted its ending alone', {
         call,
         status,
         code,
@@ -156,19 +174,24 @@ export class Settling {
     return again
   }
 
-  /** Acknowledged is what the edge has countersigned, and nothing else: a yes to another statement comes from something between. */
-  async #ask(settlement: Settlement): Promise<Result<void, Problem>> {
+  /**
+   * Only a countersignature of this very statement acknowledges it; any other success comes from a
+   * middlebox.
+   */
+  async #post(settlement: Settlement): Promise<Result<void, Problem>> {
     const answer = await this.#link.ask('settle', { body: settlement })
     if (!answer.ok) return answer
     return answer.value.attestation.payload === settlement.envelope.payload
       ? ok(undefined)
-      : err(NOT_THE_EDGES)
+      : err(NOT_FROM_EDGE)
   }
 }
 
-/** The edge could not read what we said, or did not believe it: another word of us may be taken. */
-const UNREAD: readonly number[] = [400, 413, 422]
+/**
+ * The edge could not parse the settlement or found it contradictory; a shorter one may be accepted.
+ */
+const UNPARSED: readonly number[] = [400, 413, 422]
 
-/** A revoked worker may be let in again, and a policy may change: those refusals keep the result. */
+/** 401 and 403 are not final: a revoked worker may be readmitted, and policy may change. */
 const final = (problem: Problem): boolean =>
-  !mayChange(problem) && problem.status !== 401 && problem.status !== 403
+  !isTransient(problem) && problem.status !== 401 && problem.status !== 403

@@ -1,15 +1,18 @@
-// Owns `<home>/spool`: what this worker has begun and what it has not been thanked for, over any death of its process. It is one file, to
-// which lines are added:
-//   {"begun":CALL,"fence":N,"at_ms":T}   just before the process starts. Found after a crash without its settlement, it says: this ran here,
-//                                        its end is unknown, never run it again (L2). `"reported":true` is added at the start that finds it,
-//                                        so that only that start reports it.
-//   {"settled":{…}}                      the settlement, whole, before it is sent. Found after a crash, it is sent.
-//   {"over":CALL,"fence":N}              the edge has acknowledged it; what is of a later fence stays.
-// Once all are over the file is empty again, and where that never happens it is written anew with what still matters. No file is made for a
-// call: ext4 looks at all that were removed of late before it makes one (0.8 ms where hundreds come and go each second). No fsync: a write
-// survives the death of this process in any case, and only a loss of power undoes it; then the call ends `indeterminate` by its lease, which
-// is the truth, and every call is spared the disk's latency.
-// One process owns the folder (serve.ts sees to that). It sends nothing, and throws for nothing that a disk can do.
+// `<home>/spool`: a journal of the calls that this worker started and of the settlements that the
+// edge has not acknowledged yet. It survives any death of the process. The file is a list of lines:
+//   {"begun":CALL,"fence":N,"at_ms":T}   written just before the tool's process starts. If a later
+//                                        start finds it without a settlement, the call's end is
+//                                        unknown and it never runs again (L2). That start adds
+//                                        `"reported":true`, so that only it reports the call.
+//   {"settled":{…}}                      the whole settlement, written before it is sent. A later
+//                                        start sends it again.
+//   {"over":CALL,"fence":N}              the edge acknowledged the call up to this fence.
+// The file is truncated once every call is over, and rewritten with the live entries if it grows
+// without that. One file rather than one per call: ext4 takes 0.8 ms to create a file where
+// hundreds come and go each second. No fsync: a write survives the death of this process anyway,
+// and after a power loss the call ends `indeterminate` by its lease, so no call pays for the disk's
+// latency. One process owns the folder (serve.ts ensures it). Disk errors are returned, never
+// thrown.
 
 import {
   appendFileSync,
@@ -26,6 +29,7 @@ import {
   rmSync,
   writeSync,
 } from 'node:fs'
+
 import { join } from 'node:path'
 import { z } from 'zod'
 import { PATTERNS } from '../../shared/ids.ts'
@@ -41,16 +45,18 @@ export type Spooled = z.infer<typeof Spooled>
 const Line = z.union([
   z.strictObject({ begun: CallId, fence: z.int(), at_ms: z.int(), reported: z.literal(true).optional() }),
   z.strictObject({ settled: Spooled }),
-  /** Without a fence in spools of before: under any. */
+  /** Older spools have no fence here; such a line covers every fence. */
   z.strictObject({ over: CallId, fence: z.int().optional() }),
 ])
 export type Line = z.infer<typeof Line>
 
-/** Past these, nothing new is claimed: an edge that takes no results gets no more work done. */
+/**
+ * Beyond these bounds no call is claimed: an edge that accepts no results gets no more work done.
+ */
 export type SpoolBounds = {
   readonly settlements: number
   readonly bytes: number
-  /** The file is written anew when it is longer, and twice as long as what matters of it. */
+  /** The file is rewritten once it is longer than this and at least half of it is obsolete. */
   readonly file_bytes: number
 }
 export const SPOOL_BOUNDS: SpoolBounds = {
@@ -59,55 +65,58 @@ export const SPOOL_BOUNDS: SpoolBounds = {
   file_bytes: 64 * 1024 * 1024,
 }
 
-/** The longest that a grant can last, and then some: what was begun before that can't be granted again. */
+/** Longer than any grant lasts: a call that began earlier can't be granted again. */
 const BEGUN_KEPT_MS = 2 * MAX_LIMITS.timeout_ms
 
-export type Left = {
-  /** To be sent. */
+export type SpoolContents = {
+  /** Settlements to send. */
   readonly settled: Spooled[]
-  /** Calls that an earlier process began and that have no recorded end, except those that an earlier start reported. */
+  /**
+   * Calls that an earlier process began and that have no recorded end, except those that an earlier
+   * start reported.
+   */
   readonly lost: string[]
-  /** The file that holds what could not be read. */
+  /** The file to which unreadable lines were moved. */
   readonly unreadable: string | undefined
 }
 
-/** For the beginnings of a few calls, and for the end of one that says much. */
+/** Room for the first lines of a few calls, and for one large settlement. */
 const ROOM_TO_BEGIN = 4_096
 const ROOM_TO_END = LIMITS.body_bytes
 
 const UNREADABLE = 'unreadable'
 
-/** Where a line stands in the file. */
-type Place = { readonly at: number; readonly length: number }
-/** `settlement`: none while it runs, as far as is known. */
-type Live = {
+/** The position of a line in the file. */
+type Span = { readonly at: number; readonly length: number }
+/** A call that is not over. It has no settlement while it runs, or if its end is unknown. */
+type LiveCall = {
   readonly fence: number
   readonly at_ms: number
-  readonly settlement: (Place & { readonly fence: number }) | undefined
-  /** A start found it begun without an end, and reported it. */
+  readonly settlement: (Span & { readonly fence: number }) | undefined
+  /** An earlier start found it begun without an end and reported it. */
   readonly reported?: true
 }
 
 export class Spool {
   readonly #dir: string
   readonly #bounds: SpoolBounds
-  readonly #live = new Map<string, Live>()
+  readonly #live = new Map<string, LiveCall>()
   #fd = -1
-  /** Where the next line is written: what a full disk left half written is written over. */
+  /** The position of the next line. A line that a full disk left incomplete is overwritten. */
   #end = 0
-  /** How far the disk has given room: blanks stand there, which are half a line. */
+  /** The end of the room reserved with blanks, which a reader takes for an incomplete line. */
   #room = 0
-  /** Why the disk did not take what was last written. */
+  /** The error of the last write, if it failed. */
   #refused: string | undefined
-  #told: (refused: string | undefined) => void = () => undefined
+  #listener: (refused: string | undefined) => void = () => undefined
 
   constructor(dir: string, bounds: SpoolBounds = SPOOL_BOUNDS) {
     this.#dir = dir
     this.#bounds = bounds
   }
 
-  /** Reads what a former life left. */
-  open(now_ms: number): Result<Left, string> {
+  /** Opens the spool and returns what an earlier process left in it. */
+  open(now_ms: number): Result<SpoolContents, string> {
     try {
       mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
       chmodSync(this.#dir, 0o700)
@@ -134,8 +143,8 @@ export class Spool {
     }
   }
 
-  /** What waits there, for whoever looks on while another process owns it. */
-  look(): { readonly settlements: number; readonly bytes: number; readonly unreadable: boolean } {
+  /** Counts what waits, without changing anything: another process may own the spool. */
+  inspect(): { readonly settlements: number; readonly bytes: number; readonly unreadable: boolean } {
     if (existsSync(this.#path)) this.#read()
     const { length: settlements } = this.#settlements
     return {
@@ -149,32 +158,35 @@ export class Spool {
     const settled = new Map<string, Spooled>()
     const unreadable: Buffer[] = []
     const bytes = readFileSync(this.#path)
-    // Behind the last end of a line stands what was half written when we died: nothing was done on its word.
+    // An incomplete last line was being written when the process died; nothing relied on it yet.
     for (let newline = bytes.indexOf('\n'); newline >= 0; newline = bytes.indexOf('\n', this.#end)) {
-      const place = { at: this.#end, length: newline + 1 - this.#end }
-      const line = parsed(bytes.toString('utf8', place.at, newline))
-      if (line === undefined) unreadable.push(bytes.subarray(place.at, newline + 1))
-      else this.#note(line, place)
+      const span = { at: this.#end, length: newline + 1 - this.#end }
+      const line = parseLine(bytes.toString('utf8', span.at, newline))
+      if (line === undefined) unreadable.push(bytes.subarray(span.at, newline + 1))
+      else this.#note(line, span)
       if (line !== undefined && 'settled' in line) settled.set(line.settled.call, line.settled)
       this.#end = newline + 1
     }
     return { settled, unreadable }
   }
 
-  /** `told` when the disk begins to refuse lines, with its reason, and when it takes them again. */
-  watch(told: (refused: string | undefined) => void): void {
-    this.#told = told
+  /**
+   * Calls `listener` with the reason when writing starts to fail, and with undefined when it works
+   * again.
+   */
+  watch(listener: (refused: string | undefined) => void): void {
+    this.#listener = listener
   }
 
   /**
-   * Before a call is claimed: whether its beginning can be noted. The room for that is taken now. After the disk refused a line, it has to
-   * have room for an end too.
+   * Reserves room for the begun line of a call that is about to be claimed. After a failed write,
+   * reserves room for a settlement, too.
    */
   prepare(): Result<void, string> {
     if (this.#refused === undefined && this.#end + ROOM_TO_BEGIN <= this.#room) return ok(undefined)
     const bytes = Buffer.alloc(this.#refused === undefined ? ROOM_TO_BEGIN : ROOM_TO_END, ' ')
     try {
-      fill(this.#fd, bytes, this.#end)
+      writeAt(this.#fd, bytes, this.#end)
     } catch (error) {
       this.#cut(this.#end)
       this.#refuse(reason(error))
@@ -192,7 +204,7 @@ export class Spool {
   #refuse(why: string | undefined): void {
     const before = this.#refused
     this.#refused = why
-    if ((before === undefined) !== (why === undefined)) this.#told(why)
+    if ((before === undefined) !== (why === undefined)) this.#listener(why)
   }
 
   #cut(end: number): void {
@@ -201,28 +213,33 @@ export class Spool {
       this.#end = end
       this.#room = end
     } catch {
-      // what is behind `#end` is written over; before it, lines say that all are over
+      // lines after `#end` will be overwritten; those before it say that every call is over
     }
   }
 
-  /** Notes that the call is about to run under this fence. `false`: it was begun here before, under this fence or a later one. */
+  /**
+   * Records that the call is about to run under this fence. False if it already began here under
+   * this fence or a later one.
+   */
   begin(call: string, fence: number): Result<boolean, string> {
     const before = this.#live.get(call)
     if (before !== undefined && before.fence >= fence) return ok(false)
-    const added = this.#add({ begun: call, fence, at_ms: Date.now() }) // only a call whose tool is idempotent is granted again
+    // Only calls of idempotent tools are granted again.
+    const added = this.#add({ begun: call, fence, at_ms: Date.now() })
     return added.ok ? ok(true) : added
   }
 
-  /** Keeps a settlement until `drop`. Whole or not at all. */
+  /** Stores the whole settlement until `drop`, or fails. */
   keep(settled: Spooled): Result<void, string> {
     return this.#add({ settled })
   }
 
-  /** The call is over for us, under this fence: nothing of it stays, unless it was begun again under a later one. */
+  /** Forgets the call up to this fence. A later execution of the same call stays. */
   drop(call: string, fence: number): void {
     if (!this.#live.has(call)) return
     this.#forget({ over: call, fence })
-    this.#add({ over: call, fence }) // where that can't be written the next life sends it again, and the edge says that it has it
+    // If this write fails, the next process sends it again and the edge replies that it has it.
+    this.#add({ over: call, fence })
     if (this.#live.size > 0) return
     this.#cut(0)
   }
@@ -237,7 +254,7 @@ export class Spool {
     return join(this.#dir, 'journal')
   }
 
-  get #settlements(): Place[] {
+  get #settlements(): Span[] {
     return [...this.#live.values()].flatMap(({ settlement }) => settlement ?? [])
   }
 
@@ -245,7 +262,7 @@ export class Spool {
     const bytes = encoded(line)
     try {
       if (this.#end > this.#bounds.file_bytes && this.#end > 2 * bytesOf(this.#settlements)) this.#rewrite()
-      fill(this.#fd, bytes, this.#end)
+      writeAt(this.#fd, bytes, this.#end)
     } catch (error) {
       this.#refuse(reason(error))
       return err(reason(error))
@@ -255,7 +272,7 @@ export class Spool {
     return ok(undefined)
   }
 
-  #note(line: Line, place: Place): void {
+  #note(line: Line, span: Span): void {
     if ('over' in line) {
       this.#forget(line)
       return
@@ -269,7 +286,7 @@ export class Spool {
         : {
             fence: Math.max(fence, line.settled.settlement.fence),
             at_ms,
-            settlement: { ...place, fence: line.settled.settlement.fence },
+            settlement: { ...span, fence: line.settled.settlement.fence },
           },
     )
   }
@@ -287,15 +304,18 @@ export class Spool {
       this.#live.set(over, { fence, at_ms, settlement: undefined })
   }
 
-  /** What still matters, in a file of its own: the one before is whole until that is. */
+  /**
+   * Writes the live entries to a new file and renames it over the old one, which stays complete
+   * until then.
+   */
   #rewrite(): void {
     const draft = `${this.#path}.new`
     const fd = openSync(draft, constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC, 0o600)
-    const moved = new Map<string, Live>()
+    const moved = new Map<string, LiveCall>()
     let end = 0
     try {
-      const add = (bytes: Buffer): Place => {
-        fill(fd, bytes, end)
+      const add = (bytes: Buffer): Span => {
+        writeAt(fd, bytes, end)
         end += bytes.byteLength
         return { at: end - bytes.byteLength, length: bytes.byteLength }
       }
@@ -304,13 +324,13 @@ export class Spool {
         add(encoded({ begun: call, fence, at_ms, ...reportedIn(live) }))
         moved.set(call, {
           ...live,
-          settlement: settlement && { ...add(contentOf(this.#fd, settlement)), fence: settlement.fence },
+          settlement: settlement && { ...add(readSpan(this.#fd, settlement)), fence: settlement.fence },
         })
       }
       renameSync(draft, this.#path)
     } catch (error) {
       closeSync(fd)
-      rmSync(draft, { force: true }) // its room is what others lack
+      rmSync(draft, { force: true }) // the disk may be full
       throw error
     }
     closeSync(this.#fd)
@@ -324,24 +344,24 @@ export class Spool {
 const reportedIn = ({ reported }: { readonly reported?: true | undefined }) =>
   reported === undefined ? {} : { reported }
 const encoded = (line: Line): Buffer => Buffer.from(`${JSON.stringify(line)}\n`)
-const bytesOf = (places: readonly Place[]): number => places.reduce((sum, { length }) => sum + length, 0)
+const bytesOf = (places: readonly Span[]): number => places.reduce((sum, { length }) => sum + length, 0)
 
-function fill(fd: number, bytes: Buffer, position: number): void {
+function writeAt(fd: number, bytes: Buffer, position: number): void {
   for (let done = 0; done < bytes.byteLength; )
     done += writeSync(fd, bytes, done, bytes.byteLength - done, position + done)
 }
 
-function contentOf(fd: number, { at, length }: Place): Buffer {
+function readSpan(fd: number, { at, length }: Span): Buffer {
   const bytes = Buffer.alloc(length)
   for (let done = 0; done < length; ) {
     const read = readSync(fd, bytes, done, length - done, at + done)
-    if (read === 0) throw new Error('the spool is shorter than it was')
+    if (read === 0) throw new Error('the spool file was truncated from outside')
     done += read
   }
   return bytes
 }
 
-function parsed(text: string): Line | undefined {
+function parseLine(text: string): Line | undefined {
   try {
     return Line.safeParse(JSON.parse(text)).data
   } catch {

@@ -1,5 +1,6 @@
-// Owns the reading of a claim's answer: whether it is the edge's word, for this call, this worker, these arguments and this plan (L1, L2,
-// P08). Pure. What it lets through has been checked against the exact values that will run; nothing after it checks again.
+// Verifies the answer to a claim: that the edge signed it, for this call, worker, arguments and
+// plan (L1, L2, P08). Every digest is recomputed from the exact values that will run; no later code
+// checks again.
 
 import { canonical, type Json, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { payloadBytes, signedByExactly } from '../../shared/evidence/dsse.ts'
@@ -17,14 +18,14 @@ export type Expected = {
   readonly now_ms: number
 }
 
-type Named = {
+type GrantReference = {
   readonly grant: Grant
-  /** As a statement names it. */
+  /** The statement refers to the grant by this digest. */
   readonly grant_sha256: string
 }
 
-/** The edge's word for this call, and all that it binds recomputed from what would run. */
-export type Verified = Named & {
+/** A grant whose digests match the plan and arguments beside it. */
+export type VerifiedClaim = GrantReference & {
   readonly kind: 'verified'
   readonly plan: Plan
   readonly args: Record<string, unknown>
@@ -33,17 +34,21 @@ export type Verified = Named & {
   readonly secrets: Readonly<Record<string, string>>
 }
 
-export type Judged =
-  | Verified
-  /** It names this call and this worker, and something in it does not hold: nothing runs, and the edge is told so. */
-  | (Named & { readonly kind: 'mistrusted'; readonly reason: string })
-  /** Not for us, or no grant at all: there is nothing that we could say about it. */
+export type ClaimVerdict =
+  | VerifiedClaim
+  /**
+   * A grant for this call and worker that fails a check: nothing runs, and the refusal is attested.
+   */
+  | (GrantReference & { readonly kind: 'untrusted'; readonly reason: string })
+  /**
+   * No grant, or one for another call or worker: there is no call for which we could report an end.
+   */
   | { readonly kind: 'stray'; readonly reason: string }
 
-export function verifyClaim(answer: unknown, expected: Expected): Judged {
-  const stray = (reason: string): Judged => ({ kind: 'stray', reason })
+export function verifyClaim(answer: unknown, expected: Expected): ClaimVerdict {
+  const stray = (reason: string): ClaimVerdict => ({ kind: 'stray', reason })
   const claim = Claim.safeParse(answer)
-  if (!claim.success) return stray('the answer is no claim')
+  if (!claim.success) return stray('the answer is not a claim')
   const { grant: envelope, plan, args, secrets } = claim.data
   const payload = parseJson(payloadBytes(envelope))
   const read = Grant.safeParse(payload.ok ? payload.value : undefined)
@@ -55,20 +60,20 @@ export function verifyClaim(answer: unknown, expected: Expected): Judged {
     return stray('the grant is for another call')
   if (worker !== expected.worker) return stray('the grant is for another worker')
 
-  const named = { grant, grant_sha256: sha256(canonical(grant)) }
-  const mistrusted = (reason: string): Judged => ({ kind: 'mistrusted', reason, ...named })
+  const reference = { grant, grant_sha256: sha256(canonical(grant)) }
+  const untrusted = (reason: string): ClaimVerdict => ({ kind: 'untrusted', reason, ...reference })
   const pinned = new Map([[expected.edge.kid, expected.edge.x]])
   if (!signedByExactly(envelope, GRANT_TYPE, pinned))
-    return mistrusted('the grant is not signed by the pinned edge key alone')
-  if (expected.now_ms >= deadline_ms) return mistrusted('the deadline of the grant has passed')
+    return untrusted('the grant is not signed by the pinned edge key alone')
+  if (expected.now_ms >= deadline_ms) return untrusted('the deadline of the grant has passed')
   const argsText = canonical(args)
   if (facts.args_sha256 !== sha256(argsText))
-    return mistrusted('these are not the arguments that were decided')
-  if (facts.plan_sha256 !== sha256(canonical(plan)))
-    return mistrusted('this is not the plan that was decided')
-  const digest = callDigest({ tenant, run, call, tool: facts.tool, arguments: args as Json, plan }) // args came out of a JSON text
-  if (facts.digest !== digest) return mistrusted('the digest does not cover what would run')
+    return untrusted('these are not the arguments that were decided')
+  if (facts.plan_sha256 !== sha256(canonical(plan))) return untrusted('this is not the plan that was decided')
+  // Args were parsed from JSON.
+  const digest = callDigest({ tenant, run, call, tool: facts.tool, arguments: args as Json, plan })
+  if (facts.digest !== digest) return untrusted('the digest does not cover what would run')
   if (canonical(Object.keys(secrets).sort()) !== canonical(secretsOf(plan).sort()))
-    return mistrusted('these are not the secrets that the plan names')
-  return { kind: 'verified', ...named, plan, args, argsText, secrets }
+    return untrusted('these are not the secrets that the plan names')
+  return { kind: 'verified', ...reference, plan, args, argsText, secrets }
 }

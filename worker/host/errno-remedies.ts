@@ -1,21 +1,22 @@
-// Owns what an operator is told to do where the host refuses us something: a remedy for each of the kernel's reasons.
+// Advice for operators, by errno.
 
-const OWNER = 'let it belong to the user that runs the worker'
-const ROOM = 'make room on its disk'
+const OWNER = 'chown it to the user that runs the worker'
+const SPACE = 'free space on its disk'
 const FILES = 'raise the limit of open files'
 
 const REMEDIES = new Map([
-  ['ENOSPC', ROOM],
-  ['EDQUOT', ROOM],
-  ['EFBIG', 'raise the limit of what a file may hold'],
-  ['EROFS', 'mount its disk so that it can be written'],
-  ['EIO', 'look after its disk'],
+  ['ENOSPC', SPACE],
+  ['EDQUOT', SPACE],
+  ['EFBIG', 'raise the limit of file size'],
+  ['EROFS', 'remount its disk read-write'],
+  ['EIO', 'check its disk for hardware errors'],
   ['EACCES', OWNER],
   ['EPERM', OWNER],
-  ['ENOTDIR', 'remove what stands in its way'],
-  ['EEXIST', 'remove what stands in its way'],
+  ['ENOTDIR', 'remove the file that is in its place'],
+  ['EEXIST', 'remove the file that is in its place'],
   ['EMFILE', FILES],
   ['ENFILE', FILES],
 ])
 
-export const remedyFor = (code: string): string => REMEDIES.get(code) ?? 'see that it can be read and written'
+export const remedyFor = (code: string): string =>
+  REMEDIES.get(code) ?? 'check that the worker may read and write it'

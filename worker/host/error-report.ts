@@ -1,20 +1,21 @@
-// Owns what may be told of a fault of ours: its code and the places in our code, never its text. An error's text quotes what it failed on,
-// and that may be an argument of a call (V02).
+// Reduces an internal error to what may be logged: its code and the frames in our code. Its message
+// is left out, because it may quote an argument of a call (V02).
 
-type Fault = { readonly code: string; readonly at: string }
+type ErrorReport = { readonly code: string; readonly at: string }
 
-export function faultOf(error: unknown): Fault {
+export function faultOf(error: unknown): ErrorReport {
   if (!(error instanceof Error)) return { code: 'unknown', at: '' }
   const { name, message, stack = '' } = error
   const code = 'code' in error && typeof error.code === 'string' ? error.code : name
-  const told = stack.indexOf(message)
-  if (told < 0) return { code, at: '' } // the text was changed since: what is text and what is place can't be told apart
-  const places = stack.slice(told + message.length).split('\n')
+  const start = stack.indexOf(message)
+  // The message was changed after the throw, so the stack can’t be split from it.
+  if (start < 0) return { code, at: '' }
+  const frames = stack.slice(start + message.length).split('\n')
   return {
     code,
-    at: places
-      .map((place) => place.trim())
-      .filter((place) => place.startsWith('at '))
+    at: frames
+      .map((frame) => frame.trim())
+      .filter((frame) => frame.startsWith('at '))
       .join('; '),
   }
 }

@@ -1,5 +1,5 @@
-// Owns what the worker says: one line for one event, for people or, with `--json`, for machines.
-// Callers pass ids, codes and numbers; arguments, output and secrets never come here (V02).
+// The worker's log: one line per event, as text for people or, with `--json`, as JSON for machines.
+// Callers log ids, codes and numbers; never arguments, output or secrets (V02).
 
 export type Fields = Readonly<
   Record<string, string | number | boolean | null | undefined | readonly string[]>
@@ -7,31 +7,33 @@ export type Fields = Readonly<
 
 export type Log = {
   readonly say: (msg: string, fields?: Fields) => void
-  /** Something that a person should look at. */
+  /** For events that an operator should look at. */
   readonly warn: (msg: string, fields?: Fields) => void
 }
 
-/** A value that would break the line, or be mistaken for two, is quoted: details come from the wire and may hold anything. */
+/**
+ * Values outside this set are quoted: details come from the wire and could break or forge a line.
+ */
 const PLAIN = /^[\x21\x23-\x3c\x3e-\x7e]+$/
-const shown = (value: unknown): string => {
+const formatValue = (value: unknown): string => {
   const text = Array.isArray(value) ? value.join(',') : String(value)
   return PLAIN.test(text) ? text : JSON.stringify(text)
 }
 
-const forPeople = (level: string, msg: string, fields: Fields): string => {
-  const told = Object.entries(fields).flatMap(([key, value]) =>
-    value === undefined ? [] : [`  ${key}=${shown(value)}`],
+const textLine = (level: string, msg: string, fields: Fields): string => {
+  const rest = Object.entries(fields).flatMap(([key, value]) =>
+    value === undefined ? [] : [`  ${key}=${formatValue(value)}`],
   )
-  return `${new Date().toISOString().slice(11, 23)} ${level === 'warn' ? '! ' : ''}${msg}${told.join('')}`
+  return `${new Date().toISOString().slice(11, 23)} ${level === 'warn' ? '! ' : ''}${msg}${rest.join('')}`
 }
 
-const forMachines = (level: string, msg: string, fields: Fields): string =>
+const jsonLine = (level: string, msg: string, fields: Fields): string =>
   JSON.stringify({ at: new Date().toISOString(), level, msg, ...fields })
 
 export function openLog(json: boolean, write: (line: string) => void = (line) => console.log(line)): Log {
-  const form = json ? forMachines : forPeople
+  const format = json ? jsonLine : textLine
   return {
-    say: (msg, fields = {}) => write(form('info', msg, fields)),
-    warn: (msg, fields = {}) => write(form('warn', msg, fields)),
+    say: (msg, fields = {}) => write(format('info', msg, fields)),
+    warn: (msg, fields = {}) => write(format('warn', msg, fields)),
   }
 }

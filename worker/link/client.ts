@@ -1,6 +1,6 @@
-// Owns the worker's conversation with the edge: every request signed (RFC 9421), clock and epoch corrected when the edge refuses them, and asked
-// again, always signed anew, where asking twice is the same as asking once. What comes back and is not what the route says is not the
-// edge's: nothing after this file reads such an answer. It decides nothing about calls.
+// The worker's client for the edge. Signs every request (RFC 9421), corrects clock and epoch when
+// the edge refuses them, and retries what is safe to send twice, with a new signature each time. An
+// answer that does not match its route is treated as coming from a middlebox, not the edge.
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
@@ -22,9 +22,14 @@ import { openTransport, Unreachable } from './transport.ts'
 
 export type Link = {
   readonly clock: EdgeClock
-  /** Sends one request. If the edge refuses our epoch, clock or nonce, corrects it and sends the request again. */
+  /**
+   * Sends one request. If the edge refuses our epoch, clock or nonce, corrects it and sends again.
+   */
   readonly ask: Client
-  /** Asks until the answer is final, `patience_ms` is over, or `signal` says to ask no more. Only for what is safe to ask twice. */
+  /**
+   * Retries until the answer is final, `patience_ms` is over, or `signal` aborts. For idempotent
+   * requests only.
+   */
   readonly insist: <N extends RouteName>(
     name: N,
     input: Input<N>,
@@ -35,12 +40,14 @@ export type Link = {
 
 export type Patience = { readonly patience_ms: number; readonly signal: AbortSignal }
 
-/** Nothing came back that the edge could have said. `Problem` has no word for it on the wire; status 0 is ours. */
-export const unreachable = ({ status }: Problem): boolean =>
+/**
+ * No answer from the edge itself: a gateway's status, or our own status 0 for a failed connection.
+ */
+export const isUnreachable = ({ status }: Problem): boolean =>
   status === 0 || status === 502 || status === 503 || status === 504
-/** The edge may say otherwise later. Every other refusal is final. */
-export const mayChange = (problem: Problem): boolean =>
-  unreachable(problem) || problem.status >= 500 || problem.status === 429
+/** The edge may answer differently later. Every other refusal is final. */
+export const isTransient = (problem: Problem): boolean =>
+  isUnreachable(problem) || problem.status >= 500 || problem.status === 429
 
 export function openLink(
   url: string,
@@ -50,68 +57,77 @@ export function openLink(
   const clock = new EdgeClock()
   let refusedAt: string | undefined
   let epoch = ''
-  const carrier = openTransport(new URL(url), {
+  const transport = openTransport(new URL(url), {
     refusedAt: (date) => {
       refusedAt = date
     },
     ...(within_ms === undefined ? {} : { within_ms }),
   })
-  const who = { tenant, worker, key: signer.key }
+  const signerParameters = { tenant, worker, key: signer.key }
   const signed: Credentials = ({ method, url: { host, pathname }, body }) =>
-    signRequest({ method, authority: host, path: pathname, body }, { ...who, epoch }, clock.now())
-  const once = answering(client(url, signed, carrier.send))
+    signRequest(
+      { method, authority: host, path: pathname, body },
+      { ...signerParameters, epoch },
+      clock.now(),
+    )
+  const sendOnce = withNetworkErrors(client(url, signed, transport.send))
 
-  const corrected = (problem: Problem): boolean => {
-    const { code, epoch: named } = problem
+  const applyCorrection = (problem: Problem): boolean => {
+    const { code, epoch: newEpoch } = problem
     if (code === 'clock_skew') clock.learnFromHeader(refusedAt)
-    else if (code === 'stale_epoch' && typeof named === 'string' && EPOCH.test(named)) epoch = named
+    else if (code === 'stale_epoch' && typeof newEpoch === 'string' && EPOCH.test(newEpoch)) epoch = newEpoch
     else return code === 'replayed'
     return true
   }
   const ask: Client = async (name, input) => {
-    let answer = await once(name, input)
-    for (let again = 0; again < CORRECTIONS && !answer.ok && corrected(answer.error); again++)
-      answer = await once(name, input)
+    let answer = await sendOnce(name, input)
+    for (let again = 0; again < CORRECTIONS && !answer.ok && applyCorrection(answer.error); again++)
+      answer = await sendOnce(name, input)
     return answer
   }
 
   const insist: Link['insist'] = async (name, input, { patience_ms, signal }) => {
     const until = performance.now() + patience_ms
-    for (const rest of backoff()) {
-      if (signal.aborted) return err(UNASKED)
+    for (const pause_ms of backoff()) {
+      if (signal.aborted) return err(ABORTED)
       const answer = await ask(name, input)
       if (
         answer.ok ||
-        !mayChange(answer.error) ||
-        performance.now() + rest > until ||
-        !(await waited(rest, signal))
+        !isTransient(answer.error) ||
+        performance.now() + pause_ms > until ||
+        !(await pauseUnlessAborted(pause_ms, signal))
       )
         return answer
     }
     throw new Error('the backoff never ends')
   }
 
-  return { clock, ask, insist, close: carrier.close }
+  return { clock, ask, insist, close: transport.close }
 }
 
-/** A starting worker may have to learn the edge's epoch and then its clock. */
+/** A starting worker may have to learn the edge's epoch first and then its clock. */
 const CORRECTIONS = 2
-/** An epoch and a nonce together have to fit the edge's limit. */
+/** Epoch and nonce together must fit the edge's limit. */
 const EPOCH = /^[A-Za-z0-9_-]{1,32}$/
 
-/** For the two questions that an unenrolled worker may ask: no signature, and no second attempt. */
-export const openUnsigned = (url: string): { ask: Client; close: () => void } => {
-  const carrier = openTransport(new URL(url))
-  return { ask: answering(client(url, () => ({}), carrier.send)), close: carrier.close }
+/**
+ * A client without a key, for the two routes that an unenrolled worker may call. It does not retry.
+ */
+export const openUnsignedLink = (url: string): { ask: Client; close: () => void } => {
+  const transport = openTransport(new URL(url))
+  return { ask: withNetworkErrors(client(url, () => ({}), transport.send)), close: transport.close }
 }
 
-/** Turns what the network did into a value. A kept-open connection that was closed on us is no outage: one more try, on a new one. */
-function answering(call: Client): Client {
+/**
+ * Turns network failures into values. Retries at once if a kept-open connection turns out to be
+ * closed.
+ */
+function withNetworkErrors(call: Client): Client {
   const attempt: Client = async (name, input) => {
     try {
       const answer = await call(name, input)
-      if (!answer.ok) return err(understood(answer.error))
-      return isOfRoute(name, answer.value) ? answer : err(NOT_THE_EDGES)
+      if (!answer.ok) return err(asProblem(answer.error))
+      return isOfRoute(name, answer.value) ? answer : err(NOT_FROM_EDGE)
     } catch (thrown) {
       if (!(thrown instanceof Unreachable)) throw thrown
       return thrown.stale
@@ -122,43 +138,46 @@ function answering(call: Client): Client {
   return attempt
 }
 
-const UNASKED: Problem = { status: 0, code: 'unavailable', detail: 'it was not asked any more' }
+const ABORTED: Problem = { status: 0, code: 'unavailable', detail: 'stopped before the request was sent' }
 
-/** What is between the edge and us has answered in its place. */
-export const NOT_THE_EDGES: Problem = {
+/** A middlebox between the edge and us answered instead of the edge. */
+export const NOT_FROM_EDGE: Problem = {
   status: 0,
   code: 'unavailable',
   detail: 'an answer that is not the edge’s',
 }
 
-/** Large, and read whole where it is judged (grant.ts, settling.ts). */
-const JUDGED: Partial<Record<RouteName, z.ZodType>> = {
+/**
+ * Large answers: only their shape is checked here, their content by verify-grant.ts and
+ * settlements.ts.
+ */
+const CHECKED_LATER: Partial<Record<RouteName, z.ZodType>> = {
   claim: z.looseObject({ grant: Envelope }),
   settle: z.looseObject({ attestation: Envelope }),
 }
 
-/** A success that is none comes from something between. An edge that is newer than we are may say more than we know. */
+/** Unknown fields are allowed, because the edge may be newer than this worker. */
 function isOfRoute(name: RouteName, value: unknown): boolean {
-  const expected: z.ZodType = JUDGED[name] ?? ROUTES[name].result
+  const expected: z.ZodType = CHECKED_LATER[name] ?? ROUTES[name].result
   const read = expected.safeParse(value)
   return read.success || read.error.issues.every(({ code }) => code === 'unrecognized_keys')
 }
 
-/** JSON that is no problem document does too. */
-const understood = (problem: Partial<Problem> | null): Problem =>
+/** JSON that is no problem document comes from a middlebox, too. */
+const asProblem = (problem: Partial<Problem> | null): Problem =>
   typeof problem?.code === 'string' && typeof problem.status === 'number'
     ? { ...problem, code: problem.code, status: problem.status, detail: String(problem.detail ?? '') }
-    : NOT_THE_EDGES
+    : NOT_FROM_EDGE
 
-const FIRST_REST_MS = 50
-const LONGEST_REST_MS = 2_000
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 2_000
 
-/** Twice as long each time, and never in step with other workers. */
-export function* backoff(longest_ms = LONGEST_REST_MS): Generator<number, never> {
-  for (let rest = FIRST_REST_MS; ; rest = Math.min(rest * 2, longest_ms))
-    yield rest * (0.5 + Math.random() / 2)
+/** Exponential backoff with jitter, so that workers don't retry in step. */
+export function* backoff(longest_ms = LONGEST_PAUSE_MS): Generator<number, never> {
+  for (let pause_ms = FIRST_PAUSE_MS; ; pause_ms = Math.min(pause_ms * 2, longest_ms))
+    yield pause_ms * (0.5 + Math.random() / 2)
 }
 
-/** Whether the whole time passed. */
-export const waited = (ms: number, signal: AbortSignal): Promise<boolean> =>
+/** Pauses; false if `signal` ended the pause early. */
+export const pauseUnlessAborted = (ms: number, signal: AbortSignal): Promise<boolean> =>
   pause(ms, true, { signal }).catch(() => false)

@@ -1,11 +1,13 @@
-// Owns the worker's idea of the edge's time (L9): windows are judged by the edge's clock, so the worker learns that clock and asks no
-// other. It runs on the monotonic clock: a step of the local wall clock moves no deadline.
+// The worker's estimate of the edge's clock, by which all deadlines are judged (L9). It builds on
+// the monotonic clock, so a step of the host's wall clock moves no deadline.
 
 import { performance } from 'node:perf_hooks'
 
-/** The `date` header counts whole seconds; on average the edge is half a second further. */
+/**
+ * The `date` header counts whole seconds; on average the edge's clock is half a second ahead of it.
+ */
 const DATE_HEADER_MID_MS = 500
-/** An answer that took longer says too little about when the edge read its clock. */
+/** A slower exchange bounds the edge's clock too loosely to be used. */
 const ROUND_TRIP_MAX_MS = 2_000
 
 export class EdgeClock {
@@ -17,24 +19,27 @@ export class EdgeClock {
     return Math.round(this.#local() + this.#offset_ms)
   }
 
-  /** How far the edge is ahead of this host. */
+  /** The edge's clock minus this host's. */
   get offset_ms(): number {
     return Math.round(this.#offset_ms)
   }
 
-  /** For an exchange that began at `asked` (as `mark` told it) and in which the edge said `now_ms`. */
-  learn(now_ms: number, asked: number): void {
-    const answered = this.#local()
-    if (answered - asked <= ROUND_TRIP_MAX_MS) this.#offset_ms = now_ms - (asked + answered) / 2
+  /**
+   * Learns from an exchange that began at `sent` (a value of `mark`) and in which the edge reported
+   * `now_ms`.
+   */
+  learn(now_ms: number, sent: number): void {
+    const received = this.#local()
+    if (received - sent <= ROUND_TRIP_MAX_MS) this.#offset_ms = now_ms - (sent + received) / 2
   }
 
   mark(): number {
     return this.#local()
   }
 
-  /** From an answer that refused our clock: the header is all there is. */
+  /** Learns from a `clock_skew` refusal, whose `date` header is the only clock reading in it. */
   learnFromHeader(date: string | undefined): void {
-    const told = date === undefined ? Number.NaN : Date.parse(date)
-    if (Number.isFinite(told)) this.#offset_ms = told + DATE_HEADER_MID_MS - this.#local()
+    const date_ms = date === undefined ? Number.NaN : Date.parse(date)
+    if (Number.isFinite(date_ms)) this.#offset_ms = date_ms + DATE_HEADER_MID_MS - this.#local()
   }
 }

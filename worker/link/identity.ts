@@ -1,5 +1,6 @@
-// Owns who this worker is: `<home>/key.json`, mode 0600, made once by enrolment and never written again. It holds the private key, the name
-// that the edge gave us, and the edge key that we pinned then: grants signed by any other key are nobody's word (L1).
+// The worker's identity: `<home>/key.json`, mode 0600, written once by enrolment. It holds the
+// private key, the worker id that the edge assigned, and the edge key pinned at enrolment: a grant
+// signed by any other key is refused (L1).
 
 import { generateKeyPairSync } from 'node:crypto'
 import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
@@ -13,7 +14,7 @@ import { PATTERNS } from '../../shared/ids.ts'
 import type { Tier } from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { type Config, type Refusal, readPrivate } from '../config.ts'
-import { openUnsigned } from './client.ts'
+import { openUnsignedLink } from './client.ts'
 
 const KeyFile = z.strictObject({
   kty: z.literal('OKP'),
@@ -42,17 +43,17 @@ export function readIdentity(config: Config): Result<Identity, Refusal> {
   if (!text.ok)
     return err(`the key \`${path}\` ${text.error}; a new worker gets one with \`countersign-worker enroll\``)
   const read = KeyFile.safeParse(parsed(text.value))
-  if (!read.success) return err(`the key \`${path}\` is not whole; remove it and enrol anew`)
+  if (!read.success) return err(`the key \`${path}\` is damaged; remove it and enrol again`)
   const { kty, crv, x, d, worker, tenant, pool, edge } = read.data
   if (tenant !== config.tenant || pool !== config.pool) {
     return err(
-      `the key \`${path}\` is for tenant \`${tenant}\`, pool \`${pool}\`; the configuration says \`${config.tenant}\`, \`${config.pool}\`: mend one`,
+      `the key \`${path}\` is for tenant \`${tenant}\`, pool \`${pool}\`; the configuration names \`${config.tenant}\`, \`${config.pool}\`; correct the configuration, or enrol again`,
     )
   }
   return ok({ worker, tenant, pool, signer: signerFromJwk({ kty, crv, x, d }), edge })
 }
 
-/** Whether these are the keys of the edge that we pinned. */
+/** Whether the pinned edge key is among these keys and active. */
 export const pins = ({ edge }: Pick<Identity, 'edge'>, { keys }: Keys): boolean =>
   keys.some(({ role, x, status }) => role === 'edge' && x === edge.x && status === 'active')
 
@@ -64,7 +65,7 @@ const parsed = (text: string): unknown => {
   }
 }
 
-/** Only we may look into it, or list it. */
+/** Makes the home folder, readable by our user alone. */
 export function makeHome(home: string): Result<void, Refusal> {
   try {
     mkdirSync(home, { recursive: true, mode: 0o700 })
@@ -72,7 +73,7 @@ export function makeHome(home: string): Result<void, Refusal> {
     return ok(undefined)
   } catch (error) {
     return err(
-      `the home \`${home}\` can't be made or used (${codeOf(error)}); let it belong to the user that runs the worker`,
+      `the home \`${home}\` can't be made or used (${codeOf(error)}); chown it to the user that runs the worker`,
     )
   }
 }
@@ -80,7 +81,10 @@ export function makeHome(home: string): Result<void, Refusal> {
 const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
 
-/** Spends the token. The key file is taken first, so that a token is not spent on a key that can't be kept. */
+/**
+ * Uses up the token. Creates the key file first, so that no token is wasted on a key that can't be
+ * stored.
+ */
 export async function enrol(
   config: Config,
   token: string,
@@ -95,34 +99,35 @@ export async function enrol(
   } catch (error) {
     return err(
       codeOf(error) === 'EEXIST'
-        ? `\`${path}\` is there already; remove it to enrol this host anew`
-        : `\`${path}\` can't be made (${codeOf(error)})`,
+        ? `\`${path}\` already exists; remove it to enrol this host again`
+        : `\`${path}\` can't be created (${codeOf(error)})`,
     )
   }
   try {
-    const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // what Ed25519 keys export as
-    const { ask, close } = openUnsigned(config.edge_url)
+    // Ed25519 keys export in this form.
+    const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk
+    const { ask, close } = openUnsignedLink(config.edge_url)
     const answer = await ask('enroll', {
-      body: { token, x: jwk.x, name: hostName(hostname()), tiers },
+      body: { token, x: jwk.x, name: workerNameFor(hostname()), tiers },
     }).finally(close)
     if (!answer.ok) {
       rmSync(path, { force: true })
       return err(
-        `the edge did not enrol this worker: ${answer.error.detail} (\`${answer.error.code}\`); ask an operator for a new token, each works once`,
+        `the edge did not enrol this worker: ${answer.error.detail} (\`${answer.error.code}\`); ask an operator for a new token, since each works only once`,
       )
     }
     const { worker, tenant, pool, edge } = answer.value
     const { kty, crv, x, d } = jwk
     writeSync(file, `${JSON.stringify({ kty, crv, x, d, worker, tenant, pool, edge }, null, 2)}\n`)
-    fsyncSync(file) // the token is spent: this file is the only proof of who we are
+    fsyncSync(file) // the token is used up: this file now is the worker's only credential
   } finally {
     closeSync(file)
   }
   return readIdentity(config)
 }
 
-/** A name as names are here; the host's own, as far as it goes. */
-const hostName = (host: string): string =>
+/** The host's name, adapted to our rules for names. */
+const workerNameFor = (host: string): string =>
   `w-${host}`
     .toLowerCase()
     .replace(/[^a-z0-9_.-]/g, '-')

@@ -1,14 +1,14 @@
-// Owns the sockets to the edge: keep-alive connections of node's own HTTP client, which cost a quarter of `fetch` in time and CPU.
-// It knows nothing of routes or signatures. What it can't do ends as `Unreachable`; every other exception is a bug.
+// Keep-alive HTTP connections to the edge, by node's own client, which takes a quarter of the time
+// and CPU of `fetch`. Network failures end as `Unreachable`; any other exception is a bug.
 
 import { type IncomingMessage, Agent as PlainAgent, request as plainRequest } from 'node:http'
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Send } from '../../shared/routes/client.ts'
 
-/** No answer came, or none that the edge could have written. Whether the request took effect is unknown. */
+/** No answer, or none that the edge could have sent. Whether the request took effect is unknown. */
 export class Unreachable extends Error {
-  /** The connection had been kept open and was closed on us: asking again at once opens a new one. */
+  /** The peer had closed a kept-open connection; a retry opens a new one. */
   readonly stale: boolean
 
   constructor(message: string, { cause, stale = false }: { cause: unknown; stale?: boolean }) {
@@ -25,7 +25,7 @@ const IDLE_SOCKETS = 64
 export type Transport = { readonly send: Send; readonly close: () => void }
 
 export type TransportOptions = {
-  /** Told the `date` header of every refusal, so that a wrong clock can be set right. */
+  /** Receives the `date` header of every 401, from which a wrong clock is corrected. */
   readonly refusedAt?: (date: string | undefined) => void
   readonly within_ms?: number
 }
@@ -65,12 +65,12 @@ export function openTransport(
         answered = true
         const status = answer.statusCode ?? 0
         if (status === 401) refusedAt?.(answer.headers.date)
-        const told = (bytes: Buffer) => ({
+        const toResponse = (bytes: Buffer) => ({
           ok: status >= 200 && status < 300,
           json: async () => parsed(bytes.toString('utf8'), status),
           arrayBuffer: async () => new Uint8Array(bytes).buffer,
         })
-        collect(answer, (bytes) => settle(told(bytes)), fail)
+        collect(answer, (bytes) => settle(toResponse(bytes)), fail)
       })
       request.end(body)
     })
@@ -91,7 +91,7 @@ function collect(answer: IncomingMessage, done: (bytes: Buffer) => void, fail: (
   answer.once('end', () => done(Buffer.concat(chunks)))
 }
 
-/** An answer that is no JSON is not the edge's: a proxy's error page, a captive portal. */
+/** An answer without JSON does not come from the edge: a proxy's error page, a captive portal. */
 function parsed(text: string, status: number): unknown {
   try {
     return JSON.parse(text)

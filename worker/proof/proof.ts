@@ -1,4 +1,5 @@
-// Owns what this host has proven of its sandboxes, and the proving of it anew: a tier counts only while its last probe held (L8).
+// Runs the probe of this host's sandboxes and signs its result. A tier counts only while its latest
+// probe succeeded (L8).
 
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -29,55 +30,63 @@ export type Proven = {
   readonly sandbox: Sandbox
   readonly tiers: readonly Tier[]
   readonly findings: readonly Finding[]
-  /** What this host does not have for a tier that it is to take. */
+  /** Sentences about things that this host lacks for a configured tier. */
   readonly lacking: readonly string[]
 }
 
-/** What the edge is told, in the worker's words and under its key. */
+/** The proof for the edge, signed with the worker's key. */
 export const signedProof = (proven: Proven, { tenant, worker, signer }: Identity, at_ms: number): Envelope =>
-  sealProof({ format: 'countersign-worker-proof/v1', tenant, worker, at_ms, ...toldOf(proven) }, signer)
+  sealProof({ format: 'countersign-worker-proof/v1', tenant, worker, at_ms, ...contentOf(proven) }, signer)
 
-/** What the edge will make of it. */
-export const meansOf = (proven: Proven): Means => provenMeans(toldOf(proven))
+/** The abilities that the edge will derive from the proof. */
+export const meansOf = (proven: Proven): Means => provenMeans(contentOf(proven))
 
-function toldOf({
+function contentOf({
   sandbox: { facts, equipment },
 }: Proven): Omit<WorkerProof, 'format' | 'tenant' | 'worker' | 'at_ms'> {
   const { tiers, egress, cgroups, prepared, versions, took_ms } = facts
-  const profiles = Object.entries(equipment.profiles).map(([name, own]) => ({
+  const profiles = Object.entries(equipment.profiles).map(([name, profile]) => ({
     name,
-    from: own.from,
-    sha256: ownDigest(equipment.profileDigests[own.from], own),
-    proof: failures(part(facts.profiles[name] ?? lacks('sandbox_unavailable', ['it was not tried']))),
+    from: profile.from,
+    sha256: ownDigest(equipment.profileDigests[profile.from], profile),
+    proof: withFirstFailures(
+      part(facts.profiles[name] ?? lacks('sandbox_unavailable', ['the probe did not try it'])),
+    ),
   }))
-  const own = {
+  const results = {
     tiers: { B: part(tiers.B), C: part(tiers.C) },
     egress: part(egress),
     cgroups: part(cgroups),
     prepared: part(prepared),
     profiles,
   }
-  return { took_ms, versions, ...own }
+  return { took_ms, versions, ...results }
 }
 
-/** There may be many profiles, and all of them are one request: what was seen is told of the first checks that failed. */
-const FAILURES_TOLD = 2
-function failures(told: Part): Part {
-  const first = told.checks.filter(({ ok }) => !ok).slice(0, FAILURES_TOLD)
+/**
+ * Only the first failed checks of a profile keep their output: many profiles must fit one request.
+ */
+const FAILURES_KEPT = 2
+function withFirstFailures(whole: Part): Part {
+  const first = whole.checks.filter(({ ok }) => !ok).slice(0, FAILURES_KEPT)
   return {
-    ...told,
-    checks: told.checks.map((check) => (first.includes(check) ? check : { ...check, seen: '' })),
+    ...whole,
+    checks: whole.checks.map((check) => (first.includes(check) ? check : { ...check, seen: '' })),
   }
 }
 
 const part = ({ ok, checks, lack }: Proof): Part => ({
   ok,
   lack: lack ?? null,
-  checks: checks.map((check) => ({ name: check.name.slice(0, 100), ok: check.ok, seen: told(check.detail) })),
+  checks: checks.map((check) => ({
+    name: check.name.slice(0, 100),
+    ok: check.ok,
+    seen: oneLine(check.detail),
+  })),
 })
 
-/** One line of whole characters: what a canary saw may be anything. */
-const told = (seen: string): string =>
+/** Makes one well-formed line of a canary's output, which may be any bytes. */
+const oneLine = (seen: string): string =>
   seen
     .toWellFormed()
     .replace(/[\x00-\x20\x7f]+/g, ' ')
@@ -86,7 +95,8 @@ const told = (seen: string): string =>
 
 async function openEquipment({ home, private_hosts, ca_file, profiles }: Config): Promise<Equipment> {
   const authorities = ca_file === undefined ? undefined : readAuthorities(ca_file)
-  if (authorities?.ok === false) throw new Error(authorities.error) // the configuration has been read: it was there a moment ago
+  // It was readable when the configuration was parsed.
+  if (authorities?.ok === false) throw new Error(authorities.error)
   return equip(await findHost(), {
     folder: join(home, 'sandbox'),
     privateHosts: private_hosts,
@@ -95,7 +105,7 @@ async function openEquipment({ home, private_hosts, ca_file, profiles }: Config)
   })
 }
 
-/** Runs `work`, then always ends the processes that wait for calls and removes their folders (D15). */
+/** Runs `work`, then always ends the warm sandboxes and removes their folders (D15). */
 export async function withEquipment<T>(
   config: Config,
   work: (equipment: Equipment) => Promise<T>,
@@ -109,8 +119,11 @@ export async function withEquipment<T>(
 }
 const UNEQUIP_WITHIN_MS = 1_000
 
-/** What was delegated at the start may have been taken away since: then calls go on without, and that is told. */
-function withStandingGroups(equipment: Equipment): Equipment {
+/**
+ * Drops the cgroups if their delegation was revoked since the start. Calls then run without, and
+ * the proof says so.
+ */
+function withCurrentCgroups(equipment: Equipment): Equipment {
   const fault = equipment.groups.ok ? equipment.groups.value.fault() : undefined
   return fault === undefined ? equipment : { ...equipment, groups: err(fault) }
 }
@@ -120,8 +133,8 @@ export async function prove(
   offered: readonly Tier[],
   prepared?: PreparedStock,
 ): Promise<Proven> {
-  const standing = withStandingGroups(equipment)
-  const facts = await probe(standing, offered, prepared)
+  const current = withCurrentCgroups(equipment)
+  const facts = await probe(current, offered, prepared)
   const tiers = Tier.options.filter((tier) => facts.tiers[tier].ok)
   const lacking = offered.flatMap((tier) => {
     const { lack, checks } = facts.tiers[tier]
@@ -129,16 +142,16 @@ export async function prove(
   })
   const stock = facts.prepared.ok ? prepared : undefined
   return {
-    sandbox: { equipment: standing, facts, prepared: stock },
+    sandbox: { equipment: current, facts, prepared: stock },
     tiers,
     findings: findingsOf(facts),
     lacking,
   }
 }
 
-/** Where it could not be tried, nothing of what was before counts. */
+/** A failed proof of everything, for a probe that broke off: earlier results no longer count. */
 export function nothingProven({ sandbox, lacking }: Proven, why: string): Proven {
-  const failed = proofOf([{ name: 'it is tried', ok: false, detail: why }])
+  const failed = proofOf([{ name: 'the probe runs to its end', ok: false, detail: why }])
   const { profiles } = sandbox.facts
   const facts: Facts = {
     ...sandbox.facts,
@@ -156,7 +169,7 @@ const findingsOf = ({ tiers, egress, cgroups, prepared, profiles }: Facts): Find
     ...Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, limits: cgroups, prepared }),
     ...Object.entries(profiles).map(([name, proof]) => [`profile ${name}`, proof] as const),
   ].flatMap(([part, { checks, lack }]) =>
-    // What the operator switched off is as it should be.
+    // A check that fails because the operator disabled the tier is no failure.
     checks.map(({ name, ok, detail }) => ({
       check: `${part}: ${name}`,
       ok: ok || lack === 'disabled',

@@ -1,13 +1,13 @@
-// Owns that what this worker counts on is tried anew: now and then, and when it is asked to. One try at a time. A try that breaks off has
-// shown nothing: until another one ends, nothing is proven (L8). After it, and after one in which something failed, the next comes soon,
-// then ever more rarely: a host may have been busy, or is mended. It tries nothing itself, and tells nobody.
+// Schedules probes of the sandboxes: periodically and on demand, one at a time. A probe that breaks
+// off leaves nothing proven until the next one succeeds (L8). After a failure the next probe comes
+// soon, then with exponential backoff, since the host may have been busy or may be repaired.
 
 import { LIMITS } from '../../shared/limits.ts'
 import { faultOf } from '../host/error-report.ts'
 import type { Log } from '../host/log.ts'
 import { nothingProven, type Proven } from './proof.ts'
 
-const AGAIN_MS = 2_000
+const RETRY_MS = 2_000
 
 type Parts = {
   readonly first: Proven
@@ -19,10 +19,10 @@ type Parts = {
 export class Proving {
   #proven: Proven
   readonly #parts: Parts
-  #trying = false
-  #asked = false
-  /** Tries in a row in which something failed, and no more than the time before. */
-  #fell: number
+  #probing = false
+  #requested = false
+  /** Probes in a row with failures, counted again from 1 when the number of failures grows. */
+  #failedInARow: number
   #failed: number
   #timer: NodeJS.Timeout | undefined
 
@@ -30,59 +30,64 @@ export class Proving {
     this.#parts = parts
     this.#proven = parts.first
     this.#failed = failuresIn(parts.first)
-    this.#fell = this.#failed === 0 ? 0 : 1
-    this.#rest()
+    this.#failedInARow = this.#failed === 0 ? 0 : 1
+    this.#schedule()
   }
 
   get proven(): Proven {
     return this.#proven
   }
 
-  /** Whoever asks while one goes on has another one after it: the host may have been mended meanwhile. */
+  /**
+   * Probes now, or once more after a running probe, since the host may have been repaired during
+   * it.
+   */
   anew(): void {
-    this.#asked = true
-    if (!this.#trying) void this.#tryAll()
+    this.#requested = true
+    if (!this.#probing) void this.#probeAll()
   }
 
   stop(): void {
     clearTimeout(this.#timer)
-    this.#asked = false
+    this.#requested = false
   }
 
-  async #tryAll(): Promise<void> {
-    this.#trying = true
+  async #probeAll(): Promise<void> {
+    this.#probing = true
     clearTimeout(this.#timer)
-    while (this.#asked) {
-      this.#asked = false
-      await this.#try()
+    while (this.#requested) {
+      this.#requested = false
+      await this.#probe()
     }
-    this.#trying = false
-    this.#rest()
+    this.#probing = false
+    this.#schedule()
   }
 
-  async #try(): Promise<void> {
+  async #probe(): Promise<void> {
     const { prove, changed, log } = this.#parts
     try {
       this.#proven = await prove()
     } catch (error) {
       const fault = faultOf(error)
-      log.warn('proving broke off by a fault of ours; nothing counts as proven until it succeeds', {
+      log.warn('a probe broke off by a bug of the worker; nothing counts as proven until one succeeds', {
         ...fault,
       })
       this.#proven = nothingProven(
         this.#proven,
-        `it could not be tried (${fault.code}); the worker’s log says where`,
+        `the probe failed on a bug (${fault.code}); the worker’s log says where`,
       )
     }
     const failed = failuresIn(this.#proven)
-    this.#fell = failed === 0 ? 0 : failed > this.#failed ? 1 : this.#fell + 1
+    this.#failedInARow = failed === 0 ? 0 : failed > this.#failed ? 1 : this.#failedInARow + 1
     this.#failed = failed
     changed(this.#proven)
   }
 
-  #rest(): void {
+  #schedule(): void {
     const ms =
-      this.#fell === 0 ? LIMITS.proof_every_ms : Math.min(LIMITS.proof_every_ms, AGAIN_MS * 2 ** this.#fell)
+      this.#failedInARow === 0
+        ? LIMITS.proof_every_ms
+        : Math.min(LIMITS.proof_every_ms, RETRY_MS * 2 ** this.#failedInARow)
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.anew(), ms).unref()
   }

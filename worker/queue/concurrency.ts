@@ -1,7 +1,10 @@
-// Owns who may go on when: places of which there are so many, a gate, and what one does at a time. Nothing here knows of doorbells.
+// Concurrency primitives of the doorbell queue: counted slots, a mutex, and a pause switch.
 
-/** Whoever waits for a place gets one in turn. Both queues feed the same, so that together they hold no more than this worker may run. */
-export class Places {
+/**
+ * A counting semaphore, first come first served. Both queues share one, which bounds the calls of
+ * this worker.
+ */
+export class Slots {
   #free: number
   readonly #waiting: (() => void)[] = []
 
@@ -9,22 +12,22 @@ export class Places {
     this.#free = count
   }
 
-  async take(): Promise<void> {
-    if (!this.tryTake()) await new Promise<void>((taken) => this.#waiting.push(taken))
+  async acquire(): Promise<void> {
+    if (!this.tryAcquire()) await new Promise<void>((taken) => this.#waiting.push(taken))
   }
 
-  tryTake(): boolean {
+  tryAcquire(): boolean {
     if (this.#free === 0) return false
     this.#free -= 1
     return true
   }
 
-  /** Nobody waits any longer: there is nothing to have a place for. */
-  end(): void {
+  /** Releases all waiters at shutdown, without slots. */
+  releaseWaiters(): void {
     for (const taken of this.#waiting.splice(0)) taken()
   }
 
-  leave(): void {
+  release(): void {
     const next = this.#waiting.shift()
     if (next === undefined) this.#free += 1
     else next()
@@ -34,37 +37,37 @@ export class Places {
 export class Mutex {
   #last: Promise<unknown> = Promise.resolve()
 
-  alone<T>(work: () => Promise<T>): Promise<T> {
+  run<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#last.then(work)
     this.#last = done.catch(() => undefined)
     return done
   }
 }
 
-/** Nothing is taken while it is shut, nor ever again once it is over. */
-export class Gate {
-  over = false
+/** Pauses the fetching of doorbells, and ends it at shutdown. */
+export class PauseSwitch {
+  ended = false
   #shut: PromiseWithResolvers<void> | undefined
 
   get isOpen(): boolean {
-    return !this.over && this.#shut === undefined
+    return !this.ended && this.#shut === undefined
   }
 
-  shut(): void {
-    if (!this.over) this.#shut ??= Promise.withResolvers()
+  pause(): void {
+    if (!this.ended) this.#shut ??= Promise.withResolvers()
   }
 
-  open(): void {
+  resume(): void {
     this.#shut?.resolve()
     this.#shut = undefined
   }
 
   end(): void {
-    this.over = true
-    this.open()
+    this.ended = true
+    this.resume()
   }
 
-  async passed(): Promise<void> {
+  async whenOpen(): Promise<void> {
     while (this.#shut !== undefined) await this.#shut.promise
   }
 }

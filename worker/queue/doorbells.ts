@@ -1,5 +1,6 @@
-// Owns the doorbell: the one place of BullMQ and Redis in the worker. A doorbell says that a call waits, no more; whoever holds the Redis
-// password may forge, repeat or lose one and gains nothing: the claim decides, and the edge rings again for what nobody claimed (Q01–Q09).
+// Receives doorbells from Redis over BullMQ. A doorbell only says that a call waits. An attacker
+// with the Redis password may forge, repeat or drop doorbells and gains nothing: the claim decides,
+// and the edge rings again for unclaimed calls (Q01–Q09).
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Job, Worker } from 'bullmq'
@@ -9,7 +10,7 @@ import { doorbellQueue, PATTERNS, split } from '../../shared/ids.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { faultOf } from '../host/error-report.ts'
 import type { Log } from '../host/log.ts'
-import { Gate, Mutex, Places } from './concurrency.ts'
+import { Mutex, PauseSwitch, Slots } from './concurrency.ts'
 
 export type Doorbell = { readonly run: string; readonly call: string }
 
@@ -21,20 +22,23 @@ const Data = z.strictObject({
 
 export function readDoorbell(data: unknown, tenant: string): Result<Doorbell, string> {
   const job = Data.safeParse(data)
-  if (!job.success) return err('not a doorbell')
-  if (job.data.tenant !== tenant) return err('for another tenant')
+  if (!job.success) return err('it is not a doorbell')
+  if (job.data.tenant !== tenant) return err('it is for another tenant')
   const { run, call } = job.data
-  return split(call).run === run ? ok({ run, call }) : err('the call is not of that run')
+  return split(call).run === run ? ok({ run, call }) : err('its call does not belong to its run')
 }
 
 export type Queue = {
-  /** Resolves when doorbells are heard. */
+  /** Resolves when doorbells are being received. */
   readonly listening: Promise<void>
   readonly pause: () => void
   readonly resume: () => void
-  /** Takes no more; resolves when nothing more can come. What came too late has gone back. */
+  /**
+   * Stops receiving; resolves when nothing more can arrive. A doorbell that arrived too late has
+   * gone back to Redis.
+   */
   readonly hush: () => Promise<void>
-  /** The same; resolves when what it took is done too, and Redis is left. */
+  /** Stops receiving; resolves when the doorbells taken are done and Redis is disconnected. */
   readonly close: () => Promise<void>
 }
 
@@ -42,7 +46,7 @@ type Options = {
   readonly redis_url: string
   readonly tenant: string
   readonly pool: string
-  /** Ours, by which we are rung alone: for calls that only this host can run. */
+  /** Our own id, the name of our own queue: it rings for calls that only this host can run. */
   readonly worker: string
   readonly concurrency: number
   readonly log: Log
@@ -52,71 +56,73 @@ type Options = {
 const PREFIX = 'cs'
 const RECONNECT_MAX_MS = 2_000
 /**
- * A path that goes dark closes no connection: one on which we wait for an answer for so long is given up, and made anew. BullMQ, on a
- * connection that it copies from ours, waits 10 s at the most for a doorbell before it hears that there is none.
+ * A black-holed TCP connection never errors, so reconnect after this long without a reply. It
+ * exceeds the 10 s for which BullMQ, on a copy of our connection, blocks while it waits for a
+ * doorbell.
  */
-const SILENT_MAX_MS = 15_000
+const SILENCE_MAX_MS = 15_000
 
 export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, log, ring }: Options): Queue {
   const connection = connect(redis_url)
   const outage = watchOutages(connection, log)
-  const [places, gate, inHand] = [new Places(concurrency), new Gate(), new Set<Promise<void>>()]
-  const hear = async ({ data }: { data: unknown }): Promise<void> => {
+  const [slots, pauseSwitch, inHand] = [new Slots(concurrency), new PauseSwitch(), new Set<Promise<void>>()]
+  const handle = async ({ data }: { data: unknown }): Promise<void> => {
     const doorbell = readDoorbell(data, tenant)
     if (!doorbell.ok) return log.warn('a doorbell was dropped', { reason: doorbell.error })
     await ring(doorbell.value).catch((error) =>
-      log.warn('a call was left by a fault of ours', faultOf(error)),
+      log.warn('a call was given up by a bug of the worker', faultOf(error)),
     )
   }
-  const lines = [pool, self].map((name) => {
-    const line = new Worker(doorbellQueue(tenant, name), null, {
+  const queues = [pool, self].map((name) => {
+    const bullWorker = new Worker(doorbellQueue(tenant, name), null, {
       connection,
       prefix: PREFIX,
       removeOnComplete: { count: 0 },
       removeOnFail: { count: 0 },
-      // One that was taken by a worker that died then is put back once for somebody to drop; the edge rings for the call itself.
+      // A doorbell whose worker died is put back once. The edge rings for the call again in any
+      // case.
       maxStalledCount: 1,
     })
-    line.on('error', outage.noted)
-    return { line, one: new Mutex() }
+    bullWorker.on('error', outage.noted)
+    return { bullWorker, mutex: new Mutex() }
   })
-  /** Heard is done: Redis keeps nothing of what runs. */
-  const answer = async ({ line, one }: Line): Promise<void> => {
-    const job = await nextOf({ line, one }, places, gate)
+  /** Completes the job at once, before its call runs: Redis stores nothing about running calls. */
+  const fetchOne = async ({ bullWorker, mutex }: ListenedQueue): Promise<void> => {
+    const job = await nextDoorbell({ bullWorker, mutex }, slots, pauseSwitch)
     if (job === undefined) return
-    job.moveToCompleted(null, line.id, false).catch(outage.noted)
-    const answered = hear(job).finally(() => {
-      places.leave()
-      inHand.delete(answered)
+    job.moveToCompleted(null, bullWorker.id, false).catch(outage.noted)
+    const handled = handle(job).finally(() => {
+      slots.release()
+      inHand.delete(handled)
     })
-    inHand.add(answered)
+    inHand.add(handled)
   }
-  const listen = async (line: Line): Promise<void> => {
-    for (await gate.passed(); !gate.over; await gate.passed())
-      await answer(line).catch(async (error: Error) => {
+  const fetchAll = async (queue: ListenedQueue): Promise<void> => {
+    for (await pauseSwitch.whenOpen(); !pauseSwitch.ended; await pauseSwitch.whenOpen())
+      await fetchOne(queue).catch(async (error: Error) => {
         outage.noted(error)
-        await sleep(REST_MS)
+        await sleep(ERROR_PAUSE_MS)
       })
   }
-  const ears: Promise<void>[] = []
-  const ready = lines.map(async (line) => {
-    await line.line.waitUntilReady()
-    line.line.startStalledCheckTimer().catch(outage.noted)
-    for (let ear = 0; ear < EARS; ear++) ears.push(listen(line))
+  const fetching: Promise<void>[] = []
+  const ready = queues.map(async (queue) => {
+    await queue.bullWorker.waitUntilReady()
+    queue.bullWorker.startStalledCheckTimer().catch(outage.noted)
+    for (let count = 0; count < FETCHES; count++) fetching.push(fetchAll(queue))
   })
-  let hushed: Promise<unknown> | undefined
+  let stopped: Promise<unknown> | undefined
   const hush = async (): Promise<void> => {
-    gate.end()
-    places.end()
-    hushed ??= Promise.all(lines.map(({ line }) => line.close(true))).then(() =>
-      Promise.race([Promise.all(ears), sleep(REST_MS)]),
+    pauseSwitch.end()
+    slots.releaseWaiters()
+    stopped ??= Promise.all(queues.map(({ bullWorker }) => bullWorker.close(true))).then(() =>
+      Promise.race([Promise.all(fetching), sleep(ERROR_PAUSE_MS)]),
     )
-    await hushed
+    await stopped
   }
   return {
     listening: Promise.all(ready).then(() => undefined),
-    pause: () => gate.shut(),
-    resume: () => gate.open(),
+    pause: () => pauseSwitch.pause(),
+    resume: () => pauseSwitch.resume(),
     hush,
     close: async () => {
       await hush()
@@ -127,29 +133,34 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
   }
 }
 
-/** One queue, and whose turn it is to wait there. */
-type Line = { readonly line: Worker; readonly one: Mutex }
+/** One queue, and the mutex of those who block on it. */
+type ListenedQueue = { readonly bullWorker: Worker; readonly mutex: Mutex }
 
-/** Doorbells of one queue that are asked for at a time: one after the other would be slow where Redis is far. */
-const EARS = 4
+/** Concurrent fetches per queue, so that a distant Redis does not serialise them. */
+const FETCHES = 4
 
-/** After an error of Redis or of BullMQ. */
-const REST_MS = 500
+/** The pause after an error of Redis or of BullMQ. */
+const ERROR_PAUSE_MS = 500
 
 /**
- * A doorbell, with a place. What is fetched without one belongs in Redis, where another worker finds it; so a place is held while one is
- * asked for, and none while one is waited for. Undefined after a while without one, and where the gate was shut meanwhile.
+ * Fetches a doorbell and takes a slot for it. A doorbell without a slot goes back to Redis for
+ * another worker, so a slot is held during a non-blocking fetch, and none while blocking. Undefined
+ * if none arrived in time, or if the queue was paused in the meantime.
  */
-async function nextOf({ line, one }: Line, places: Places, gate: Gate): Promise<Job | undefined> {
-  const ask = async (block: boolean): Promise<Job | undefined> =>
-    gate.isOpen ? line.getNextJob(line.id, { block }) : undefined
-  await places.take()
-  const waiting = await ask(false).catch(() => undefined)
-  if (waiting !== undefined && gate.isOpen) return waiting
-  places.leave()
-  const rung = waiting ?? (await one.alone(() => ask(true)))
-  if (rung === undefined || (gate.isOpen && places.tryTake())) return rung
-  await rung.moveToWait(line.id)
+async function nextDoorbell(
+  { bullWorker, mutex }: ListenedQueue,
+  slots: Slots,
+  pauseSwitch: PauseSwitch,
+): Promise<Job | undefined> {
+  const fetch = async (block: boolean): Promise<Job | undefined> =>
+    pauseSwitch.isOpen ? bullWorker.getNextJob(bullWorker.id, { block }) : undefined
+  await slots.acquire()
+  const waiting = await fetch(false).catch(() => undefined)
+  if (waiting !== undefined && pauseSwitch.isOpen) return waiting
+  slots.release()
+  const job = waiting ?? (await mutex.run(() => fetch(true)))
+  if (job === undefined || (pauseSwitch.isOpen && slots.tryAcquire())) return job
+  await job.moveToWait(bullWorker.id)
   return undefined
 }
 
@@ -158,25 +169,30 @@ const connect = (redis_url: string): Redis =>
     maxRetriesPerRequest: null,
     retryStrategy: (attempt) => Math.min(50 * 2 ** attempt, RECONNECT_MAX_MS),
     connectTimeout: 5_000,
-    socketTimeout: SILENT_MAX_MS,
+    socketTimeout: SILENCE_MAX_MS,
   })
 
-/** One line when Redis goes and one when it is back, however many commands fail in between. */
+/**
+ * Logs one line when Redis goes away and one when it is back, however many commands fail in
+ * between.
+ */
 function watchOutages(connection: Redis, log: Log): { noted: (error: Error) => void; ignore: () => void } {
   let down = false
   const ignore = (): void => {
-    down = true // we are stopping, so report nothing more
+    down = true // we are stopping, so log no outage
   }
-  const gone = ({ message }: Error): void => {
-    if (!down) log.warn('Redis is away; doorbells wait, and running calls go on', { reason: message })
+  const logOutage = ({ message }: Error): void => {
+    if (!down)
+      log.warn('Redis is unreachable; doorbells wait, and running calls continue', { reason: message })
     down = true
   }
   const noted = (error: Error): void => {
-    if (connection.status !== 'ready') gone(error)
+    if (connection.status !== 'ready') logOutage(error)
     else if (!down) log.warn('Redis refused a command', { reason: error.message })
   }
-  connection.on('error', gone) // before BullMQ, which passes the same on to us
-  connection.on('close', () => gone(new Error('the connection was closed')))
+  // Registered before BullMQ's listener, which passes the same errors on to us.
+  connection.on('error', logOutage)
+  connection.on('close', () => logOutage(new Error('the connection was closed')))
   connection.on('ready', () => {
     if (down) log.say('Redis is back')
     down = false
@@ -184,15 +200,17 @@ function watchOutages(connection: Redis, log: Log): { noted: (error: Error) => v
   return { noted, ignore }
 }
 
-/** For `doctor`: does Redis answer, and does its access list keep us out of what is not ours (Q08)? */
-type Examined = {
+/**
+ * For `doctor`: whether Redis answers, its access list confines us (Q08), and it keeps doorbells.
+ */
+type RedisCheck = {
   readonly answers: Result<void, string>
   readonly confined: Result<void, string>
-  /** Each is a directive of redis.conf that stands otherwise. */
+  /** The error names the directives of redis.conf that should be set. */
   readonly keeps: Result<void, string>
 }
 
-export async function examineRedis(redis_url: string): Promise<Examined> {
+export async function checkRedis(redis_url: string): Promise<RedisCheck> {
   const redis = new Redis(redis_url, {
     lazyConnect: true,
     maxRetriesPerRequest: 1,
@@ -208,9 +226,9 @@ export async function examineRedis(redis_url: string): Promise<Examined> {
     await redis.ping()
   } catch (error) {
     redis.disconnect()
-    const said = why === 'no answer' && error instanceof Error ? error.message : why
-    const unasked = err('Redis could not be asked')
-    return { answers: err(said), confined: unasked, keeps: unasked }
+    const why_not = why === 'no answer' && error instanceof Error ? error.message : why
+    const unchecked = err('not checked, because Redis does not answer')
+    return { answers: err(why_not), confined: unchecked, keeps: unchecked }
   }
   const permitted: string[] = []
   for (const [name, ...args] of FORBIDDEN) {
@@ -222,7 +240,9 @@ export async function examineRedis(redis_url: string): Promise<Examined> {
   }
   const info = await redis.info().catch(() => '')
   redis.disconnect()
-  const lost = KEEPS.filter(({ told }) => !info.includes(told)).map(({ directive }) => directive)
+  const lost = PERSISTENCE.filter(({ bullWorker }) => !info.includes(bullWorker)).map(
+    ({ directive }) => directive,
+  )
   return {
     answers: ok(undefined),
     confined: permitted.length === 0 ? ok(undefined) : err(`may ${permitted.join(', ')}`),
@@ -230,13 +250,16 @@ export async function examineRedis(redis_url: string): Promise<Examined> {
   }
 }
 
-/** As INFO tells it, and as redis.conf sets it. Nothing depends on Redis keeping doorbells; calls that lose theirs wait for another. */
-const KEEPS = [
-  { told: 'maxmemory_policy:noeviction', directive: '`maxmemory-policy noeviction`' },
-  { told: 'aof_enabled:1', directive: '`appendonly yes`' },
+/**
+ * Each line of INFO, with the directive of redis.conf that sets it. A lost doorbell only delays its
+ * call.
+ */
+const PERSISTENCE = [
+  { bullWorker: 'maxmemory_policy:noeviction', directive: '`maxmemory-policy noeviction`' },
+  { bullWorker: 'aof_enabled:1', directive: '`appendonly yes`' },
 ] as const
 
-/** None of these changes anything where it is permitted. */
+/** Read-only commands that the access list must refuse. */
 const FORBIDDEN: readonly (readonly [string, ...string[]])[] = [
   ['CONFIG', 'GET', 'maxmemory'],
   ['ACL', 'WHOAMI'],

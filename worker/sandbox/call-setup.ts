@@ -1,5 +1,5 @@
-// Owns where one call runs: the folder of tier B, the relay and the proxy of a call that may reach hosts; and that all of it goes when
-// the call has ended. It starts no tool.
+// Sets up what one call needs on the host (the folder of tier B, the cgroup, the relay and proxy of
+// a call with egress) and removes it again when the call has ended.
 
 import { randomBytes } from 'node:crypto'
 import type { Connection, ProcessPlan as Plan } from '../../shared/plan/plan.ts'
@@ -20,83 +20,87 @@ import type { Admitted, Place } from './plan/argv.ts'
 import { infra, type NotRun, refused } from './plan/verdict.ts'
 import { newMark } from './process/process-tree.ts'
 
-export type Setting = {
+export type CallSetup = {
   readonly place: Place
-  /** Ends the call's connections and tells of all there were. */
-  readonly hangUp: () => readonly Connection[]
-  readonly leave: () => Promise<void>
+  /** Closes the call's connections and returns the log of all it had. */
+  readonly closeConnections: () => readonly Connection[]
+  readonly tearDown: () => Promise<void>
 }
 
-/** Of the call, what is not in its plan. */
-type Given = {
+/** The parts of a call that its plan does not hold. */
+type SetupInputs = {
   readonly runFolder?: string | undefined
-  /** The folder that holds the plan's files. */
+  /** The folder with the plan's input files. */
   readonly inputs?: string | undefined
-  /** The folder for what it leaves. */
+  /** The folder for output files. */
   readonly outputs?: string | undefined
   readonly secrets?: Readonly<Record<string, string>> | undefined
 }
 
-const nothing = (): readonly [] => []
+const noConnections = (): readonly [] => []
 
 export async function settle(
   equipment: Equipment,
   admitted: Admitted,
-  given: Given,
-): Promise<Result<Setting, NotRun>> {
-  const setting = await placeFor(equipment, admitted, given)
+  inputs: SetupInputs,
+): Promise<Result<CallSetup, NotRun>> {
+  const setting = await placeFor(equipment, admitted, inputs)
   if (!setting.ok || !equipment.groups.ok) return setting
-  const { place, hangUp, leave } = setting.value
+  const { place, closeConnections, tearDown } = setting.value
   const { memory_bytes, pids } = admitted.plan.limits
   try {
     const processes = pids + (admitted.profile === 'b_host' ? 0 : BWRAP_PROCESSES)
     const group = equipment.groups.value.make({ memory_bytes, processes })
-    const leaveAll = async (): Promise<void> => {
+    const tearDownWithGroup = async (): Promise<void> => {
       group.close()
-      await leave()
+      await tearDown()
     }
-    return ok({ place: { ...place, group }, hangUp, leave: leaveAll })
+    return ok({ place: { ...place, group }, closeConnections, tearDown: tearDownWithGroup })
   } catch (error) {
-    hangUp()
-    await leave()
+    closeConnections()
+    await tearDown()
     return err(
-      infra(`the call's cgroup could not be made: ${error instanceof Error ? error.message : error}`),
+      infra(`the call's cgroup could not be created: ${error instanceof Error ? error.message : error}`),
     )
   }
 }
 
-/** bubblewrap itself, and its init in the sandbox. */
+/** bubblewrap itself, and the init process in the sandbox. */
 const BWRAP_PROCESSES = 2
 
 async function placeFor(
   equipment: Equipment,
   admitted: Admitted,
-  { runFolder, inputs, outputs, secrets }: Given,
-): Promise<Result<Setting, NotRun>> {
+  { runFolder, inputs, outputs, secrets }: SetupInputs,
+): Promise<Result<CallSetup, NotRun>> {
   const { plan, profile } = admitted
   if ((plan.workspace === 'run') !== (runFolder !== undefined))
-    throw new Error('a folder is for the plan that shares one')
+    throw new Error('a run folder must be given exactly if the plan shares one')
   if ((plan.files !== undefined) !== (inputs !== undefined))
-    throw new Error('files are for the plan that names them')
+    throw new Error('an input folder must be given exactly if the plan names files')
   if ((plan.outputs !== undefined) !== (outputs !== undefined))
-    throw new Error('what is left is for the plan that keeps it')
-  if (profile === 'b_host') return onHost(equipment, admitted)
+    throw new Error('an output folder must be given exactly if the plan collects files')
+  if (profile === 'b_host') return forTierB(equipment, admitted)
   const folder = {
     ...(runFolder === undefined ? {} : { folder: runFolder }),
     ...(inputs === undefined ? {} : { inputs }),
     ...(outputs === undefined ? {} : { outputs }),
   }
-  if (profile === 'c_offline') return ok({ place: folder, hangUp: nothing, leave: async () => undefined })
+  if (profile === 'c_offline')
+    return ok({ place: folder, closeConnections: noConnections, tearDown: async () => undefined })
   return withRelay(equipment, plan, folder, secrets)
 }
 
-async function onHost(
+async function forTierB(
   { folder: root, fence, privateHosts }: Equipment,
   { plan, cwd }: Admitted,
-): Promise<Result<Setting, NotRun>> {
+): Promise<Result<CallSetup, NotRun>> {
   if (fence === undefined)
     return err(
-      refused('sandbox_unavailable', 'what tier B needs is missing; run `countersign-worker doctor`'),
+      refused(
+        'sandbox_unavailable',
+        'this worker lacks something that tier B needs; run `countersign-worker doctor`',
+      ),
     )
   const unreachable = await preflight(plan, privateHosts)
   if (unreachable !== undefined) return err(refused('egress_denied', unreachable))
@@ -104,23 +108,26 @@ async function onHost(
   try {
     folder = await callFolder(root, cwd)
   } catch (error) {
-    return err(infra(`the call's folder could not be made (${faultOf(error).code})`)) // the error's own text tells `cwd`
+    return err(infra(`the call's folder could not be created (${faultOf(error).code})`)) // the error's message would reveal `cwd`
   }
   return ok({
     place: { folder, mark: newMark(), fence },
-    hangUp: nothing,
-    leave: async () => {
+    closeConnections: noConnections,
+    tearDown: async () => {
       await removeFolder(folder)
     },
   })
 }
 
-/** Egress `preflight`: what is named must lead to the public internet now. Nothing holds the process to it. */
+/**
+ * Egress `preflight`: each named host must resolve to the public internet now. Nothing enforces
+ * this on the running process.
+ */
 async function preflight({ egress }: Plan, privateHosts: ReadonlySet<string>): Promise<string | undefined> {
   if (egress.mode !== 'preflight') return undefined
   const names = new Names()
-  const named = egress.hosts.filter((pattern) => !pattern.startsWith('.'))
-  const checks = named.map(async (pattern) => {
+  const literal = egress.hosts.filter((pattern) => !pattern.startsWith('.'))
+  const checks = literal.map(async (pattern) => {
     const [host = '', port = '443'] = pattern.split(':')
     const checked = await checkedAddresses({ host, port: Number(port) }, privateHosts, names.resolve)
     return checked.ok ? [] : [`\`${pattern}\` is not a host on the public internet (${checked.error})`]
@@ -142,11 +149,14 @@ async function withRelay(
   { relays, privateHosts, authorities }: Equipment,
   plan: Plan,
   place: Place,
-  secrets: Given['secrets'],
-): Promise<Result<Setting, NotRun>> {
+  secrets: SetupInputs['secrets'],
+): Promise<Result<CallSetup, NotRun>> {
   if (relays === undefined)
     return err(
-      refused('sandbox_unavailable', 'what egress needs is missing; run `countersign-worker doctor`'),
+      refused(
+        'sandbox_unavailable',
+        'this worker lacks something that egress needs; run `countersign-worker doctor`',
+      ),
     )
   let relay: Awaited<ReturnType<typeof relays.take>>
   try {
@@ -154,7 +164,7 @@ async function withRelay(
   } catch (error) {
     return err(infra(`the relay could not be prepared: ${error instanceof Error ? error.message : error}`))
   }
-  setImmediate(() => relays.stock()) // the next one, while the tool runs
+  setImmediate(() => relays.stock()) // prepare the next one while the tool runs
   const token = randomBytes(16).toString('hex')
   const {
     egress: { hosts },
@@ -162,17 +172,17 @@ async function withRelay(
   } = plan
   const egress = new Egress({ hosts, additions: additionsOf(plan, secrets), privateHosts, token, limits })
   const interception = interceptionFor(plan, authorities)
-  const known =
+  const caBundle =
     interception === undefined
       ? authorities
       : await relay.keep('authorities.pem', `${interception.trust}\n${interception.authority.pem}`)
-  const hangUp = serveProxy(relay.server, egress, interception)
+  const closeConnections = serveProxy(relay.server, egress, interception)
   return ok({
-    place: { ...place, relay: { pid: relay.pid, proxyUrl: proxyUrl(token), authorities: known } },
-    hangUp: () => {
-      hangUp()
+    place: { ...place, relay: { pid: relay.pid, proxyUrl: proxyUrl(token), authorities: caBundle } },
+    closeConnections: () => {
+      closeConnections()
       return egress.connections
     },
-    leave: () => relay.close(),
+    tearDown: () => relay.close(),
   })
 }

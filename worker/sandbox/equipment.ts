@@ -1,5 +1,5 @@
-// Owns what every call needs and no call changes, made once when the worker starts: the filters, the pipes, the first relay, the digests of
-// the profiles. It starts no tool.
+// The equipment that all calls share, made once when the worker starts: seccomp filters, pipes, the
+// spawner, the first relay, cgroups, and the digests of the profiles.
 
 import { createHash } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
@@ -23,58 +23,69 @@ import { PipeStock } from './process/pipes.ts'
 import { Spawner } from './process/spawner.ts'
 
 export type SandboxOptions = {
-  /** A folder of the worker's user alone: for the calls of tier B and relays. Left-overs of killed workers are removed. */
+  /**
+   * A folder that only the worker's user may enter, for tier B calls and relays. Left-overs of
+   * killed workers in it are removed.
+   */
   readonly folder: string
-  /** Exact `host:port` that the proxy may reach although the address is private. An operator's decision, in the worker's configuration. */
+  /**
+   * Exact `host:port` that the proxy may reach at a private address, from the worker's
+   * configuration.
+   */
   readonly privateHosts?: readonly string[]
-  /** Certificates in PEM, of authorities that tools trust beside those of the host. */
+  /** PEM certificates of authorities that tools trust besides those of the host. */
   readonly authorities?: string | undefined
-  /** By name: what an operator adds to the table. */
+  /** The operator's own profiles, by name. */
   readonly profiles?: OwnProfiles
 }
 
 export type Equipment = {
   readonly host: Host
   readonly folder: string
-  /** Holds files without a name. */
+  /** A folder for nameless files. */
   readonly scratch: string
   readonly devNull: number
   readonly pipes: PipeStock
-  /** None where the worker starts sandboxes itself. */
+  /** Undefined if the worker starts sandboxes itself. */
   readonly spawner: Spawner | undefined
-  /** Nameless files with the compiled filters; none where no filter is known for the machine. */
-  readonly filters: Readonly<Record<SocketMode, Filled>> | undefined
-  /** The program that puts tier B around a command; none where no filter is known. */
+  /** Nameless files with the compiled filters; undefined if there is no filter for this machine. */
+  readonly filters: Readonly<Record<SocketMode, NamelessFile>> | undefined
+  /** The path of the tier B launcher; undefined if there is no filter for this machine. */
   readonly fence: string | undefined
-  /** A nameless file with the program of process 1; undefined for a processor without machine code here. */
-  readonly init: Filled | undefined
+  /**
+   * A nameless file with the program of process 1; undefined for a processor without machine code
+   * here.
+   */
+  readonly init: NamelessFile | undefined
   readonly relays: RelayStock | undefined
-  /** Or why calls have no cgroups here. */
+  /** The cgroups, or the reason why calls have none here. */
   readonly groups: Result<Groups, string>
   /** The sandboxes of dead workers that this one found at its start. */
   readonly orphans: Orphans
   readonly privateHosts: ReadonlySet<string>
-  /** The file for tools that reach hosts; none where the host's authorities are all. */
+  /** The CA bundle for tools with egress; undefined if the host's own suffices. */
   readonly authorities: string | undefined
   readonly profileDigests: Readonly<Record<ProfileName, string>>
   readonly profiles: OwnProfiles
 }
-/** A nameless file, and what is in it. */
-export type Filled = { readonly bytes: Buffer; readonly fd: number }
+/** A nameless file and its content. */
+export type NamelessFile = { readonly bytes: Buffer; readonly fd: number }
 
-/** Works on any host: what is lacking shows in the proof, and is refused. */
+/**
+ * Works on any host: what the host lacks fails in the proof, and calls that need it are refused.
+ */
 export async function equip(
   host: Host,
   { folder, privateHosts = [], authorities, profiles = {} }: SandboxOptions,
 ): Promise<Equipment> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const scratch = scratchFolder()
-  const orphans = await endOrphans() // before their folders are removed or entered
+  const orphans = await endOrphans() // before their folders are removed or reused
   await Promise.all([folder, scratch].map(removeLeftOvers))
   const filters = filtersFor(host, scratch)
-  const init = host.machine === undefined ? undefined : filled(scratch, initProgram(host.machine))
-  const able = wrongPlatform(host) === undefined && obstacles(host, 'egress').length === 0
-  const relays = able ? new RelayStock(host.programs, folder) : undefined
+  const init = host.machine === undefined ? undefined : fillNamelessFile(scratch, initProgram(host.machine))
+  const canRelay = wrongPlatform(host) === undefined && obstacles(host, 'egress').length === 0
+  const relays = canRelay ? new RelayStock(host.programs, folder) : undefined
   relays?.stock()
   return {
     host,
@@ -87,7 +98,7 @@ export async function equip(
         ? undefined
         : new Spawner(host, host.machine),
     filters,
-    fence: fenceFor(host, filters, folder),
+    fence: writeLauncher(host, filters, folder),
     init,
     relays,
     groups: Groups.open(host.machine, folder),
@@ -114,25 +125,31 @@ export async function unequip({ devNull, pipes, spawner, filters, init, relays }
 
 function filtersFor({ machine }: Host, scratch: string): Equipment['filters'] {
   if (machine === undefined) return undefined
-  const filter = (mode: SocketMode): Filled => filled(scratch, seccompProgram(machine, mode))
+  const filter = (mode: SocketMode): NamelessFile => fillNamelessFile(scratch, seccompProgram(machine, mode))
   return { no_sockets: filter('no_sockets'), inet: filter('inet'), host: filter('host') }
 }
 
-function fenceFor({ machine }: Host, filters: Equipment['filters'], folder: string): string | undefined {
+function writeLauncher({ machine }: Host, filters: Equipment['filters'], folder: string): string | undefined {
   if (machine === undefined || filters === undefined) return undefined
   const path = join(folder, 'fence')
   writeProgram(path, fenceProgram(machine, filters.host.bytes))
   return path
 }
 
-const filled = (scratch: string, bytes: Buffer): Filled => ({ bytes, fd: namelessFile(scratch, bytes) })
+const fillNamelessFile = (scratch: string, bytes: Buffer): NamelessFile => ({
+  bytes,
+  fd: namelessFile(scratch, bytes),
+})
 
-/** What the profile's name stands for in this version: an attestation carries it. */
+/**
+ * The digest of the profile's definition in this version. Attestations carry it, so its form is
+ * fixed.
+ */
 function profileDigest(name: ProfileName, filters: Equipment['filters'], init: Equipment['init']): string {
   const profile = PROFILES[name]
   const rlimits = RLIMITS[profile.tier].map(({ flag }) => flag)
-  const walls = profile.tier === 'B' ? [] : [...BWRAP_BEFORE, ...OUR_INIT, ...BWRAP_AFTER]
-  const hash = createHash('sha256').update(JSON.stringify({ name, ...profile, rlimits, walls }))
+  const flags = profile.tier === 'B' ? [] : [...BWRAP_BEFORE, ...OUR_INIT, ...BWRAP_AFTER]
+  const hash = createHash('sha256').update(JSON.stringify({ name, ...profile, rlimits, walls: flags }))
   if (filters !== undefined) hash.update(filters[profile.sockets].bytes)
   if (init !== undefined) hash.update(init.bytes)
   return hash.digest('hex')

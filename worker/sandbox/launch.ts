@@ -1,6 +1,6 @@
-// Owns the one place that starts a tool: one call in, one result out, whatever happens. Plan → argv → spawn → streams → the end of every
-// process → verdict. Whether the call may run was decided before. A call may find a sandbox that was set up in advance; from there on its
-// way is the same.
+// Starts a tool: the only place that does. Takes one call and always returns one result: plan →
+// argv → process → streams → end of every process → verdict. A call may take a warm sandbox; after
+// that the two ways are the same.
 
 import type {
   Connection,
@@ -10,7 +10,7 @@ import type {
   StreamSummary,
 } from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
-import { type Setting, settle } from './call-setup.ts'
+import { type CallSetup, settle } from './call-setup.ts'
 import type { Equipment } from './equipment.ts'
 import type { Group } from './limits/cgroups.ts'
 import { watchCpu } from './limits/cpu-watch.ts'
@@ -31,17 +31,17 @@ import {
   type Stop,
 } from './plan/verdict.ts'
 import { endMarked, endSandbox, killGroup, killInit } from './process/process-tree.ts'
-import { type Started, start } from './process/start.ts'
-import { drained, follow, type Wiring } from './process/stdio.ts'
+import { type StartedProcess, start } from './process/start.ts'
+import { drained, follow, type Stdio } from './process/stdio.ts'
 import { OutputCapture, type OutputChunk, type StreamName } from './streams/output-capture.ts'
 import { Veil } from './streams/secret-mask.ts'
 import type { PreparedStock } from './warm-stock.ts'
 
-/** What a worker has, and what it has proven of it. */
+/** A worker's equipment, and what the probe has proven about it. */
 export type Sandbox = {
   readonly equipment: Equipment
   readonly facts: Facts
-  /** Without it every call is started cold. */
+  /** Undefined if every call starts cold. */
   readonly prepared?: PreparedStock | undefined
 }
 
@@ -51,24 +51,30 @@ export type Call = {
   readonly stdin?: Uint8Array | undefined
   /** The values of the secrets that the plan names. */
   readonly secrets?: Readonly<Record<string, string>> | undefined
-  /** The host folder that the calls of the run share; there exactly where the plan's workspace is `run`. */
+  /**
+   * The host folder that the calls of the run share; required exactly if the plan's workspace is
+   * `run`.
+   */
   readonly runFolder?: string | undefined
-  /** What is kept of the output, as it comes; the end of an overlong stream comes last. */
+  /** Receives the captured output as it comes; the tail of an overlong stream comes last. */
   readonly onOutput?: ((chunk: OutputChunk) => void) | undefined
-  /** The host folder with the files that the call brings; there exactly where the plan names some. */
+  /** The host folder with the call's input files; required exactly if the plan names some. */
   readonly inputs?: string | undefined
-  /** The host folder for what the call leaves; there exactly where the plan keeps that. */
+  /** The host folder for the call's output files; required exactly if the plan collects them. */
   readonly outputs?: string | undefined
-  /** Is handed what is still to go when the end is known; without it the end waits for that. It never fails. */
+  /**
+   * Receives the clean-up that is still running when the result is known. Without it `launch` waits
+   * for the clean-up, which never rejects.
+   */
   readonly leaving?: ((gone: Promise<unknown>) => void) | undefined
-  /** A process of the call may still be alive. */
+  /** Called if a process of the call may still be alive. */
   readonly onSurvivors?: (() => void) | undefined
   /** Ends the call at once. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** With what stands before all that it says. */
-type Veiled = Call & { readonly veil: Veil }
+/** A call with the mask that all its output passes through. */
+type MaskedCall = Call & { readonly mask: Veil }
 
 export type Execution = {
   readonly outcome: Outcome
@@ -80,34 +86,34 @@ export type Execution = {
   readonly executor: string
   /** The egress mode that was in force. */
   readonly enforcement: EgressMode
-  /** Whether a cgroup counted it; of nothing, where nothing was started. */
+  /** Whether a cgroup limited the call. Undefined if nothing was started. */
   readonly cgroup?: boolean
-  /** Of nothing, where nothing was started. */
+  /** This digest and the next are those of empty input if nothing was started. */
   readonly profile_sha256: string
   readonly argv_sha256: string
 }
 
-/** Enough of standard error to know bubblewrap's own complaint. */
-const COMPLAINT_CHARS = 2_048
+/** Enough of standard error to recognise bubblewrap's own error message. */
+const ERROR_TEXT_CHARS = 2_048
 
-/** Runs a call on what this worker has proven of itself (L8). */
+/** Runs a call if the worker has proven what the plan needs (L8). */
 export async function launch({ equipment, facts, prepared }: Sandbox, call: Call): Promise<Execution> {
   const started = Date.now()
   const admitted = admit(call.plan, equipment.profiles)
   if (!admitted.ok) return notRun(call.plan, undefined, admitted.error, started)
   const { profile } = admitted.value
-  const lacking = unproven(facts, call.plan, profile) ?? ungrouped(facts, call.plan)
+  const lacking = unproven(facts, call.plan, profile) ?? withoutCgroup(facts, call.plan)
   if (lacking !== undefined) return notRun(call.plan, profile, lacking, started)
   return attempt(equipment, admitted.value, call, prepared)
 }
 
-/** What the plan wants counted together can't be where rlimits stand alone. */
-const ungrouped = ({ cgroups }: Facts, { cgroup }: Plan): NotRun | undefined =>
+/** The refusal of a plan that requires a cgroup on a host without them. */
+const withoutCgroup = ({ cgroups }: Facts, { cgroup }: Plan): NotRun | undefined =>
   cgroup === true && !cgroups.ok
     ? refused('sandbox_unavailable', cgroups.checks.find(({ ok }) => !ok)?.detail ?? 'no cgroup')
     : undefined
 
-/** The same for what is not proven yet: for probe.ts alone. */
+/** Runs a call without checking the proof: for probe.ts only. */
 export async function attempt(
   equipment: Equipment,
   admitted: Admitted,
@@ -116,39 +122,46 @@ export async function attempt(
 ): Promise<Execution> {
   const started = Date.now()
   const { plan, profile } = admitted
-  const begun = await begin(equipment, admitted, call, prepared)
-  if (!begun.ok) return notRun(plan, profile, begun.error, started)
-  const { place, hangUp, leave } = begun.value.setting
+  const startedCall = await startCall(equipment, admitted, call, prepared)
+  if (!startedCall.ok) return notRun(plan, profile, startedCall.error, started)
+  const { place, closeConnections, tearDown } = startedCall.value.setting
   try {
-    const veil = new Veil(call.secrets)
-    const ran = await followed(begun.value.started, place, { ...call, veil })
+    const mask = new Veil(call.secrets)
+    const ending = await followToEnd(startedCall.value.started, place, { ...call, mask })
     return {
-      ...notRun(plan, profile, ran.outcome, started),
-      stdout: ran.stdout,
-      stderr: ran.stderr,
-      connections: hangUp().map((connection) => ({ ...connection, host: veil.text(connection.host) })),
+      ...notRun(plan, profile, ending.outcome, started),
+      stdout: ending.stdout,
+      stderr: ending.stderr,
+      connections: closeConnections().map((connection) => ({
+        ...connection,
+        host: mask.text(connection.host),
+      })),
       cgroup: place.group !== undefined,
       profile_sha256: ownDigest(equipment.profileDigests[profile], admitted.own),
-      argv_sha256: begun.value.argv_sha256,
+      argv_sha256: startedCall.value.argv_sha256,
     }
   } finally {
-    begun.value.started.wired.close()
-    hangUp()
-    const gone = leave()
+    startedCall.value.started.wired.close()
+    closeConnections()
+    const gone = tearDown()
     if (call.leaving === undefined) await gone
     else call.leaving(gone)
   }
 }
 
-type Begun = { readonly setting: Setting; readonly started: Started; readonly argv_sha256: string }
+type StartedCall = {
+  readonly setting: CallSetup
+  readonly started: StartedProcess
+  readonly argv_sha256: string
+}
 
-/** In a sandbox that waits for such a call, or in one of its own. */
-async function begin(
+/** Starts the call in a matching warm sandbox, or else in a new one. */
+async function startCall(
   equipment: Equipment,
   admitted: Admitted,
   { stdin, secrets, runFolder, inputs, outputs, signal }: Call,
   prepared: Pick<PreparedStock, 'take'> | undefined,
-): Promise<Result<Begun, Outcome>> {
+): Promise<Result<StartedCall, Outcome>> {
   const cancelled = (): boolean => signal?.aborted === true
   if (cancelled()) return err({ kind: 'cancelled' })
   const released = prepared?.take(admitted, stdin)
@@ -158,8 +171,8 @@ async function begin(
   if (!settled.ok) return settled
   const setting = settled.value
   const unused = async (outcome: Outcome): Promise<Result<never, Outcome>> => {
-    setting.hangUp()
-    await setting.leave()
+    setting.closeConnections()
+    await setting.tearDown()
     return err(outcome)
   }
   if (cancelled()) return unused({ kind: 'cancelled' })
@@ -202,78 +215,83 @@ function notRun(
   }
 }
 
-type Ran = { readonly outcome: Outcome; readonly stdout: StreamSummary; readonly stderr: StreamSummary }
+type Ending = { readonly outcome: Outcome; readonly stdout: StreamSummary; readonly stderr: StreamSummary }
 
-async function followed(
-  { command, wired, pid, ended }: Started,
+async function followToEnd(
+  { command, wired, pid, ended }: StartedProcess,
   { folder, outputs, mark, group }: Place,
-  call: Veiled,
-): Promise<Ran> {
+  call: MaskedCall,
+): Promise<Ending> {
   const stopper = new Stopper(group, wired)
-  let complaint = ''
+  let errorText = ''
   const keep = (chunk: OutputChunk): void => {
-    if (chunk.stream === 'stderr' && complaint.length < COMPLAINT_CHARS)
-      complaint += Buffer.from(chunk.bytes).toString('latin1')
+    if (chunk.stream === 'stderr' && errorText.length < ERROR_TEXT_CHARS)
+      errorText += Buffer.from(chunk.bytes).toString('latin1')
     call.onOutput?.(chunk)
   }
   const capture = (name: StreamName): OutputCapture =>
     new OutputCapture(name, call.plan.limits.output_bytes, keep, () => stopper.stop('output_cap'))
   const [stdout, stderr] = [capture('stdout'), capture('stderr')]
-  const [veiledOut, veiledErr] = [call.veil.stream(), call.veil.stream()]
-  const streams = [follow(wired.stdout, veiledOut, stdout), follow(wired.stderr, veiledErr, stderr)]
+  const [maskedOut, maskedErr] = [call.mask.stream(), call.mask.stream()]
+  const streams = [follow(wired.stdout, maskedOut, stdout), follow(wired.stderr, maskedErr, stderr)]
 
   const started = Date.now()
   stopper.watch(pid, call)
-  const onDisk = [folder, outputs].filter((one) => one !== undefined)
+  const onDisk = [folder, outputs].filter((path) => path !== undefined)
   const { limits, tier } = call.plan
   const init = (): number | undefined => parseStatus(wired.status()).child
-  const watches = onDisk.map((one) => {
-    // Of the host's disk, a call of tier B may have removed what is no business of its folder; one of tier C has nothing but that.
-    const sight = tier === 'B' ? { below: `${one}/`, strict: false } : { below: '/', strict: true }
+  const watches = onDisk.map((path) => {
+    // A tier B process may hold removed files from anywhere on the host, so only those below its
+    // folder count. A tier C process can hold none but its own.
+    const scope = tier === 'B' ? { below: `${path}/`, strict: false } : { below: '/', strict: true }
     const unlinked =
-      group === undefined ? undefined : new Unlinked({ folder: one, threads: group.threads, init, ...sight })
-    return watchFolder(one, limits, unlinked, () => stopper.stop('workspace_cap'))
+      group === undefined ? undefined : new Unlinked({ folder: path, threads: group.threads, init, ...scope })
+    return watchFolder(path, limits, unlinked, () => stopper.stop('workspace_cap'))
   })
   const stopCounting = watchCpu(group, limits.cpu_ms, () => stopper.stop('cpu_cap'))
   const { exitCode, signal, code, lost } = await ended
-  wired.letGo()
+  wired.closeLifeline()
   stopCounting()
   const status = command.bwrap === undefined ? undefined : parseStatus(wired.status())
   stopper.over(endedItself({ code: exitCode, signal, status }))
   const emptied = (await group?.empty()) ?? true
-  const gone = emptied && (await everyoneIsGone(pid, status, mark, started))
+  const gone = emptied && (await allProcessesGone(pid, status, mark, started))
   if (!gone) call.onSurvivors?.()
   await drained(streams)
-  stdout.take(veiledOut.end())
-  stderr.take(veiledErr.end())
+  stdout.take(maskedOut.end())
+  stderr.take(maskedErr.end())
   if ((await Promise.all(watches.map((watch) => watch.end()))).includes(true)) stopper.stop('workspace_cap')
 
   const spawnError = code ?? (pid === undefined ? 'unknown' : undefined)
   const outOfMemory = group?.outOfMemory() ?? false
-  const told = {
+  const evidence = {
     spawnError,
     code: exitCode,
     stop: stopper.why,
     outOfMemory,
     survivors: !gone,
     status,
-    complaint,
+    complaint: errorText,
   }
-  const outcome = outcomeOf({ ...told, signal: lost && status === undefined ? undefined : signal }) // tier B: no signal of the tool's (S49)
+  // A lost tier B process: the signal is not the tool's (S49)
+  const outcome = outcomeOf({ ...evidence, signal: lost && status === undefined ? undefined : signal })
   return { outcome, stdout: stdout.finish(), stderr: stderr.finish() }
 }
 
-/** Ends the call early: once, for the first reason. SIGKILL only; no one is asked to stop (S36). */
+/**
+ * Ends the call early, once, for the first reason. Sends SIGKILL only, which a tool can't ignore
+ * (S36).
+ */
 class Stopper {
   why: Stop | undefined
   readonly #group: Group | undefined
-  readonly #wired: Pick<Wiring, 'letGo' | 'status'>
+  readonly #wired: Pick<Stdio, 'closeLifeline' | 'status'>
   #pid: number | undefined
   #timer: NodeJS.Timeout | undefined
   #turn: NodeJS.Immediate | undefined
   #unsubscribe: () => void = ignore
 
-  constructor(group: Group | undefined, wired: Pick<Wiring, 'letGo' | 'status'>) {
+  constructor(group: Group | undefined, wired: Pick<Stdio, 'closeLifeline' | 'status'>) {
     this.#group = group
     this.#wired = wired
   }
@@ -281,26 +299,31 @@ class Stopper {
   watch(pid: number | undefined, { plan, signal }: Call): void {
     this.#pid = pid
     this.#timer = setTimeout(() => {
-      this.#turn = setImmediate(() => this.stop('timeout')) // where this process was held up, its end may have come before
+      // If the worker stalled, the call's end may already wait in the event queue.
+      this.#turn = setImmediate(() => this.stop('timeout'))
     }, plan.limits.timeout_ms)
     const cancel = (): void => this.stop('cancelled')
     signal?.addEventListener('abort', cancel, { once: true })
     this.#unsubscribe = () => signal?.removeEventListener('abort', cancel)
-    if (signal?.aborted === true) cancel() // while the call waited for its pipes
+    if (signal?.aborted === true) cancel() // it was aborted while the call waited for its pipes
   }
 
   stop(why: Stop): void {
     if (this.why !== undefined) return
     this.why = why
     if (this.#pid === undefined) return
-    killGroup(this.#pid) // bubblewrap first, so that it can't report the end that we cause (see `endedItself`)
-    this.#wired.letGo()
+    // Bubblewrap first, so that it can't report the end that we cause (see `endedItself`)
+    killGroup(this.#pid)
+    this.#wired.closeLifeline()
     const { child } = parseStatus(this.#wired.status())
     if (child !== undefined) killInit(child)
     this.#group?.kill()
   }
 
-  /** From here on the number may be another process's. What came too late for a call that ended itself has not ended it. */
+  /**
+   * Disarms: the pid may be reused from now on. A timeout or cancellation that came after the
+   * call's own end is dropped.
+   */
   over(endedItself: boolean): void {
     this.#pid = undefined
     clearTimeout(this.#timer)
@@ -310,8 +333,11 @@ class Stopper {
   }
 }
 
-/** Waits for the last process of the call. Only then is its output whole and its folder still. */
-function everyoneIsGone(
+/**
+ * Waits for the last process of the call. Only then is its output complete and its folder
+ * unchanging.
+ */
+function allProcessesGone(
   pid: number | undefined,
   status: Status | undefined,
   mark: number | undefined,

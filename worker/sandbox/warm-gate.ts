@@ -1,12 +1,13 @@
-// Owns the program that waits in a sandbox which was set up before its call was known, and what is handed to it: limits, environment and
-// argv of the one call that it becomes. Pure. It is perl, which is on every Debian; no shell, and nothing that it is handed is ever read as
-// a program. It stands behind the whole wall, seccomp included, and is gone when the tool starts: exec keeps its process and nothing else.
+// The gate: the program that waits in a warm sandbox until its call is known, and the encoding of
+// what it then receives: limits, environment and argv. It is perl, which is on every Debian; it
+// uses no shell and interprets nothing that it receives. It runs behind all restrictions of the
+// sandbox, seccomp included, and exec replaces it with the tool. Pure.
 
 import { sealedSub } from './kernel/sealed-input.ts'
 import type { Machine } from './kernel/syscalls.ts'
 import { FD, type Rlimit } from './plan/argv.ts'
 
-/** `/usr/include/linux/resource.h`; the same on both machines. */
+/** From `/usr/include/linux/resource.h`; the same on both machines. */
 const RESOURCES: Readonly<Record<string, number>> = {
   '--cpu': 0,
   '--fsize': 1,
@@ -26,9 +27,10 @@ const CALLS = {
 } as const satisfies Record<Machine, Record<string, number>>
 
 /**
- * One byte releases it. An end without one is the worker's death, and then nothing runs (L1). What was handed over is a file that was
- * whole before that byte, so it is never seen in part. `exec` with a block takes its list as it is. The ends are prlimit's own, which
- * stands here on the cold way.
+ * One byte on a pipe releases the gate. If the pipe ends without one, the worker has died, and
+ * nothing runs (L1). The delivery is a file that was complete before that byte, so the gate never
+ * reads a part of it. `exec` with a block takes its list literally. The exit codes are those of
+ * prlimit, which does this job on the cold way.
  */
 const programOf = (machine: Machine, { prlimit64, dup3 }: (typeof CALLS)[Machine]): string =>
   `
@@ -39,28 +41,28 @@ open my $delivery, '<&=', ${FD.delivery} or exit 1;
 sysread($delivery, my $head, ${HEAD_BYTES}) == ${HEAD_BYTES} or exit 1;
 my ($feeds, $length) = split / +/, $head;
 sysread($delivery, my $all, $length) == $length or exit 1;
-my @said = split /\\0/, $all, -1;
-pop @said;
+my @parts = split /\\0/, $all, -1;
+pop @parts;
 if ($feeds) {
   my $input = sealed(fileno $delivery);
   $input >= 0 && syscall(${dup3}, $input, 0, 0) == 0 or die "gate: failed to make standard input: $!\\n";
 }
 close $delivery;
-for (splice @said, 0, shift @said) {
+for (splice @parts, 0, shift @parts) {
   my ($resource, $soft, $hard) = map { $_ + 0 } split /:/;
   syscall(${prlimit64}, 0, $resource, pack('QQ', $soft, $hard), 0) == 0 or die "gate: failed to set limit $resource: $!\\n";
 }
-for (splice @said, 0, shift @said) {
+for (splice @parts, 0, shift @parts) {
   my ($name, $value) = split /=/, $_, 2;
   $ENV{$name} = $value;
 }
-exec { $said[0] } @said;
+exec { $parts[0] } @parts;
 my $missing = $! == 2;
-print STDERR "gate: failed to execute $said[0]: $!\\n";
+print STDERR "gate: failed to execute $parts[0]: $!\\n";
 exit($missing ? 127 : 126);
 `.trim()
 
-/** Without site files and without modules: what is in this text is all that it does. */
+/** Runs without site files and modules, so this text is all that it executes. */
 export const gate = (perl: string, machine: Machine): string[] => [
   perl,
   '-f',
@@ -68,19 +70,25 @@ export const gate = (perl: string, machine: Machine): string[] => [
   programOf(machine, CALLS[machine]),
 ]
 
-/** Whether there is standard input, and the length of the text before it. */
+/**
+ * One digit says whether there is standard input; the rest is the length of the delivery before it.
+ */
 const HEAD_BYTES = 16
 
 /**
- * The gate's input: `delivery`, then standard input. Standard input is in no descriptor of bubblewrap, because init of the sandbox keeps
- * those and the tool could open them there (D13).
+ * The gate's input: `delivery`, then standard input. Standard input is in no descriptor of
+ * bubblewrap, because the init process of the sandbox keeps those and the tool could open them
+ * there (D13).
  */
-export function packed(delivery: Buffer, stdin: Uint8Array | undefined): Buffer {
+export function gateInput(delivery: Buffer, stdin: Uint8Array | undefined): Buffer {
   const head = `${stdin === undefined ? 0 : 1}${`${delivery.byteLength}`.padStart(HEAD_BYTES - 1)}`
   return Buffer.concat([Buffer.from(head), delivery, stdin ?? Buffer.alloc(0)])
 }
 
-/** Lists with their lengths before them, each element ended by NUL; none has one inside (argv.ts refuses it). */
+/**
+ * Lists, each preceded by its length; elements end with NUL. No element contains NUL, because
+ * argv.ts refuses it.
+ */
 export function deliveryOf(
   limits: readonly Rlimit[],
   env: Readonly<Record<string, string>>,

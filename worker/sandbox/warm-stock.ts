@@ -1,41 +1,54 @@
-// Owns the sandboxes that were set up before their call is known. Each is for one shape (whatever of a call is fixed by its set-up), serves
-// one call, and goes with it; it waits behind its whole wall, at the gate. There are as many as were asked for within the last second.
-// They are made while no call waits for it, because a call that finds none starts a cold one and loses nothing by it. What is old is dropped.
+// Warm sandboxes: set up before their call is known, each for one shape (everything of a call that
+// the set-up fixes). Each serves one call and waits at the gate, behind all of the sandbox's
+// restrictions. The stock holds as many as were requested within the last second. They are made
+// while the worker is idle, because a call that finds none starts cold at no extra cost. Stale ones
+// are dropped.
 
 import { availableParallelism } from 'node:os'
 import type { ProcessPlan as Plan } from '../../shared/plan/plan.ts'
-import { type Setting, settle } from './call-setup.ts'
+import { type CallSetup, settle } from './call-setup.ts'
 import type { Equipment } from './equipment.ts'
 import { type Admitted, rlimitsOf, waitingFor } from './plan/argv.ts'
 import { obstacles } from './plan/host-programs.ts'
 import { parseStatus } from './plan/verdict.ts'
 import { endSandbox, killGroup } from './process/process-tree.ts'
-import { type Started, start } from './process/start.ts'
-import { deliveryOf, gate, packed } from './warm-gate.ts'
+import { type StartedProcess, start } from './process/start.ts'
+import { deliveryOf, gate, gateInput } from './warm-gate.ts'
 
-/** A released sandbox, and what it was handed. */
-type Released = { readonly setting: Setting; readonly started: Started; readonly delivery: Buffer }
+/** A released sandbox, and the delivery that it was given. */
+type Released = { readonly setting: CallSetup; readonly started: StartedProcess; readonly delivery: Buffer }
 
-/** bubblewrap's own two processes and perl: 3 MB of memory each that is no file's. */
+/** Each takes 3 MB of anonymous memory: bubblewrap's two processes, and perl. */
 const READY_MAX = 16
-/** Whoever asks for ever other shapes has the oldest forgotten. */
+/** Bounds the number of shapes; the least recently requested is evicted. */
 const SHAPES_MAX = 64
-/** Who is asked for again within this time is worth another one. */
+/** Each request within this time is worth one warm sandbox. */
 const DEMAND_MS = 1_000
-/** A shape that nobody asked for this long has none waiting, and none waits longer: hosts change. */
+/**
+ * Shapes not requested for this long lose their sandboxes, and no sandbox waits longer: the host
+ * may have changed.
+ */
 const STALE_MS = 20_000
-/** Between two of them. */
-const REST_MS = 2
-/** A call that runs for so long leaves this process nothing to do; most are over sooner, and would wait for what is begun meanwhile. */
-const LONG_MS = 30
-/** With as many calls on their way as there are cores, one more sandbox would be in the way of all of them. */
+/** The pause before the next sandbox is made. */
+const PAUSE_MS = 2
+/**
+ * The pause while the worker is busy: most calls end sooner, and starting a sandbox would delay
+ * them; a longer call leaves the worker idle.
+ */
+const BUSY_PAUSE_MS = 30
+/** With this many calls in progress, making a sandbox would slow all of them. */
 const CORES = availableParallelism()
 
-type Shape = { readonly admitted: Admitted; asked: number[]; readonly waiting: Waiting[] }
-type Waiting = { readonly setting: Setting; readonly started: Started; readonly since: number; gone: boolean }
+type Shape = { readonly admitted: Admitted; requests: number[]; readonly waiting: WarmSandbox[] }
+type WarmSandbox = {
+  readonly setting: CallSetup
+  readonly started: StartedProcess
+  readonly since: number
+  gone: boolean
+}
 
-/** bubblewrap sets it when it starts the tool; handed over at the gate it would be another. */
-const BWRAPS_OWN = 'PWD'
+/** bubblewrap sets this variable itself when it starts the tool, so the gate must not. */
+const SET_BY_BWRAP = 'PWD'
 
 export class PreparedStock {
   readonly #equipment: Equipment
@@ -43,7 +56,7 @@ export class PreparedStock {
   readonly #shapes = new Map<string, Shape>()
   #making: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
-  #underWay = 0
+  #inProgress = 0
   #closed = false
   readonly #stale_ms: number
 
@@ -57,12 +70,15 @@ export class PreparedStock {
         : gate(host.programs.perl, host.machine)
   }
 
-  /** One that becomes this call, running already; none where none is ready, or where the call is of no shape that can wait. */
+  /**
+   * Releases a warm sandbox into this call. Undefined if none is ready, or if the call's shape
+   * can't be prepared.
+   */
   take(admitted: Admitted, stdin: Uint8Array | undefined): Released | undefined {
     const shape = this.#shapeOf(admitted)
     if (shape === undefined) return undefined
-    shape.asked.push(performance.now())
-    this.#rest()
+    shape.requests.push(performance.now())
+    this.#scheduleTending()
     for (let next = shape.waiting.shift(); next !== undefined; next = shape.waiting.shift()) {
       const released = this.#release(next, admitted, stdin)
       if (released !== undefined) return released
@@ -70,64 +86,69 @@ export class PreparedStock {
     return undefined
   }
 
-  #release(one: Waiting, { plan }: Admitted, stdin: Uint8Array | undefined): Released | undefined {
-    const { [BWRAPS_OWN]: _, ...env } = plan.executor.env
+  #release(warm: WarmSandbox, { plan }: Admitted, stdin: Uint8Array | undefined): Released | undefined {
+    const { [SET_BY_BWRAP]: _, ...env } = plan.executor.env
     const delivery = deliveryOf(rlimitsOf(plan, this.#equipment.host), env, plan.executor.argv)
-    if (!one.gone && performance.now() - one.since <= this.#stale_ms) {
+    if (!warm.gone && performance.now() - warm.since <= this.#stale_ms) {
       try {
-        one.started.wired.release(packed(delivery, stdin))
-        return { setting: one.setting, started: one.started, delivery }
+        warm.started.wired.release(gateInput(delivery, stdin))
+        return { setting: warm.setting, started: warm.started, delivery }
       } catch {
-        // It was not released, so nothing ran (L2).
+        // The release failed, so nothing ran (L2).
       }
     }
-    void discard(one)
+    void discard(warm)
     return undefined
   }
 
-  /** One for this call alone, set up now, whatever else goes on: for whoever tries the way itself. */
+  /**
+   * Makes a warm sandbox for this call now and releases it: for the probe, which tests this way.
+   */
   async madeFor(admitted: Admitted, stdin: Uint8Array | undefined): Promise<Released | undefined> {
-    if (!this.#mayWait(admitted)) return undefined
-    const own: Shape = { admitted, asked: [], waiting: [] }
-    await this.#prepare(own)
-    const [one] = own.waiting
-    return one === undefined ? undefined : this.#release(one, admitted, stdin)
+    if (!this.#canPrepare(admitted)) return undefined
+    const shape: Shape = { admitted, requests: [], waiting: [] }
+    await this.#prepare(shape)
+    const [warm] = shape.waiting
+    return warm === undefined ? undefined : this.#release(warm, admitted, stdin)
   }
 
-  /** Whether one waits for such a call; undefined where none ever will. To ask is demand, too. */
+  /**
+   * Whether a warm sandbox waits for such a call; undefined if its shape can't be prepared. The
+   * question counts as a request.
+   */
   readyFor(admitted: Admitted): boolean | undefined {
     const shape = this.#shapeOf(admitted)
     if (shape === undefined) return undefined
     if (shape.waiting.some(({ gone }) => !gone)) return true
-    if (shape.asked.length === 0) {
-      shape.asked.push(performance.now())
-      this.#rest()
+    if (shape.requests.length === 0) {
+      shape.requests.push(performance.now())
+      this.#scheduleTending()
     }
     return false
   }
 
-  #rest(): void {
+  #scheduleTending(): void {
     if (this.#closed) return
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => void this.#tend(), this.#isBusy ? LONG_MS : REST_MS)
+    this.#timer = setTimeout(() => void this.#tend(), this.#isBusy ? BUSY_PAUSE_MS : PAUSE_MS)
   }
 
   get #isBusy(): boolean {
-    return this.#underWay > 0 && this.#underWay + 1 >= CORES
+    return this.#inProgress > 0 && this.#inProgress + 1 >= CORES
   }
 
-  /** A call is on its way through this process, whatever becomes of it; until it says that all of it has been done. */
-  begun(): () => void {
-    this.#underWay += 1
-    if (this.#shapes.size > 0) this.#rest()
+  /** Counts a call in progress; returns the function that ends it. */
+  callStarted(): () => void {
+    this.#inProgress += 1
+    if (this.#shapes.size > 0) this.#scheduleTending()
     let isOver = false
     return () => {
       if (isOver) return
       isOver = true
-      this.#underWay -= 1
+      this.#inProgress -= 1
       if (this.#shapes.size === 0 || this.#closed || this.#isBusy) return
       clearTimeout(this.#timer)
-      setImmediate(() => void this.#tend()) // at once: whoever is told of its end thinks before the next call comes
+      setImmediate(() => void this.#tend()) // at once: the agent needs time before its next call
     }
   }
 
@@ -138,67 +159,71 @@ export class PreparedStock {
     for (const { waiting } of this.#shapes.values()) await Promise.all(waiting.splice(0).map(discard))
   }
 
-  #mayWait({ plan, profile }: Admitted): boolean {
+  #canPrepare({ plan, profile }: Admitted): boolean {
     return this.#gate !== undefined && !this.#closed && profile === 'c_offline' && isPlain(plan)
   }
 
   #shapeOf(admitted: Admitted): Shape | undefined {
     const { plan } = admitted
-    if (this.#gate === undefined || !this.#mayWait(admitted)) return undefined
+    if (this.#gate === undefined || !this.#canPrepare(admitted)) return undefined
     const { bwrap } = waitingFor(admitted, this.#equipment.host, {}, this.#gate)
-    const { memory_bytes, pids } = plan.limits // of its cgroup
+    const { memory_bytes, pids } = plan.limits // the limits of its cgroup
     const key = `${memory_bytes} ${pids} ${bwrap?.options}`
     const known = this.#shapes.get(key)
     if (known !== undefined) return known
-    const executor = { ...plan.executor, argv: [], env: {} } // what is kept is no call's
-    const shape: Shape = { admitted: { ...admitted, plan: { ...plan, executor } }, asked: [], waiting: [] }
+    const executor = { ...plan.executor, argv: [], env: {} } // a shape holds nothing of a call
+    const shape: Shape = { admitted: { ...admitted, plan: { ...plan, executor } }, requests: [], waiting: [] }
     this.#shapes.set(key, shape)
-    if (this.#shapes.size > SHAPES_MAX) this.#forgetOne()
+    if (this.#shapes.size > SHAPES_MAX) this.#evictOne()
     return shape
   }
 
-  #forgetOne(): void {
-    const [oldest] = [...this.#shapes].toSorted(([, a], [, b]) => lastAsked(a) - lastAsked(b))
+  #evictOne(): void {
+    const [oldest] = [...this.#shapes].toSorted(([, a], [, b]) => lastRequest(a) - lastRequest(b))
     if (oldest === undefined) return
     this.#shapes.delete(oldest[0])
-    for (const one of oldest[1].waiting.splice(0)) void discard(one)
+    for (const warm of oldest[1].waiting.splice(0)) void discard(warm)
   }
 
-  /** Of shapes that have more than was asked for of late, the one that nobody asked for the longest: it makes room. */
+  /**
+   * The least recently requested of the shapes with more sandboxes than recent requests; it gives
+   * one up.
+   */
   #leastWanted(now: number): Shape | undefined {
     const idle = [...this.#shapes.values()].filter(
-      ({ asked, waiting }) => waiting.length > asked.filter((at) => now - at < DEMAND_MS).length,
+      ({ requests, waiting }) => waiting.length > requests.filter((at) => now - at < DEMAND_MS).length,
     )
-    return idle.toSorted((a, b) => lastAsked(a) - lastAsked(b))[0]
+    return idle.toSorted((a, b) => lastRequest(a) - lastRequest(b))[0]
   }
 
-  /** One step; the next one after another rest. */
+  /** Drops stale sandboxes and makes at most one; the next after another pause. */
   async #tend(): Promise<void> {
     if (this.#making !== undefined || this.#closed) return
     const now = performance.now()
     for (const [key, shape] of this.#shapes) {
       while (shape.waiting[0] !== undefined && now - shape.waiting[0].since > this.#stale_ms)
         void discard(shape.waiting.shift())
-      const last = shape.asked.at(-1) ?? 0
-      shape.asked = shape.asked.filter((at) => now - at < DEMAND_MS || at === last)
+      const last = shape.requests.at(-1) ?? 0
+      shape.requests = shape.requests.filter((at) => now - at < DEMAND_MS || at === last)
       if (now - last <= this.#stale_ms) continue
       this.#shapes.delete(key)
-      for (const one of shape.waiting.splice(0)) void discard(one)
+      for (const warm of shape.waiting.splice(0)) void discard(warm)
     }
     const all = [...this.#shapes.values()].reduce((sum, { waiting }) => sum + waiting.length, 0)
-    const [lacking] = [...this.#shapes.values()]
-      .filter(({ asked, waiting }) => waiting.length < Math.min(asked.length, READY_MAX))
-      .toSorted((a, b) => lastAsked(b) - lastAsked(a))
-    const idle = lacking === undefined || all < READY_MAX ? undefined : this.#leastWanted(now)
+    const [wanted] = [...this.#shapes.values()]
+      .filter(({ requests, waiting }) => waiting.length < Math.min(requests.length, READY_MAX))
+      .toSorted((a, b) => lastRequest(b) - lastRequest(a))
+    const idle = wanted === undefined || all < READY_MAX ? undefined : this.#leastWanted(now)
     const room =
-      all < READY_MAX || (idle !== undefined && lacking !== undefined && lastAsked(idle) < lastAsked(lacking))
-    if (lacking !== undefined && room) {
+      all < READY_MAX ||
+      (idle !== undefined && wanted !== undefined && lastRequest(idle) < lastRequest(wanted))
+    if (wanted !== undefined && room) {
       void discard(idle?.waiting.shift())
-      this.#making = this.#prepare(lacking).finally(() => {
+      this.#making = this.#prepare(wanted).finally(() => {
         this.#making = undefined
       })
       await this.#making
-      this.#rest()
+      this.#scheduleTending()
     } else if (this.#shapes.size > 0) {
       this.#timer = setTimeout(() => void this.#tend(), Math.min(DEMAND_MS, this.#stale_ms)).unref()
     }
@@ -206,28 +231,31 @@ export class PreparedStock {
 
   async #prepare({ admitted, waiting }: Shape): Promise<void> {
     const settled = await settle(this.#equipment, admitted, {})
-    if (!settled.ok) return // the call that comes goes the cold way and says so
+    if (!settled.ok) return // the next call starts cold and reports the fault
     const setting = settled.value
     try {
       const command = waitingFor(admitted, this.#equipment.host, setting.place, this.#gate ?? [])
       const started = await start(this.#equipment, command, { gated: true })
-      const one: Waiting = { setting, started, since: performance.now(), gone: false }
+      const warm: WarmSandbox = { setting, started, since: performance.now(), gone: false }
       const gone = (): void => {
-        one.gone = true
+        warm.gone = true
       }
       started.ended.then(gone, gone)
-      if (this.#closed) await discard(one)
-      else waiting.push(one)
+      if (this.#closed) await discard(warm)
+      else waiting.push(warm)
     } catch {
-      await setting.leave() // no descriptors, no memory: the same
+      await setting.tearDown() // no descriptors or memory: the next call starts cold
     }
   }
 }
 
-/** A new one is about to be. */
-const lastAsked = ({ asked }: Shape): number => asked.at(-1) ?? Number.POSITIVE_INFINITY
+/** A shape without requests is new and counts as the most recent. */
+const lastRequest = ({ requests }: Shape): number => requests.at(-1) ?? Number.POSITIVE_INFINITY
 
-/** What a plan may hold beyond this is nothing that a gate could be handed; a field that is not known here is no exception. */
+/**
+ * Whether the gate can deliver all that the plan needs. Any other field excludes the plan, also one
+ * that is unknown here.
+ */
 function isPlain({
   tier: _tier,
   executor: _executor,
@@ -242,15 +270,15 @@ function isPlain({
   )
 }
 
-async function discard(one: Waiting | undefined): Promise<void> {
-  if (one === undefined) return
-  const { setting, started } = one
-  if (started.pid !== undefined && !one.gone) killGroup(started.pid)
+async function discard(warm: WarmSandbox | undefined): Promise<void> {
+  if (warm === undefined) return
+  const { setting, started } = warm
+  if (started.pid !== undefined && !warm.gone) killGroup(started.pid)
   await started.ended
-  started.wired.letGo()
+  started.wired.closeLifeline()
   const { child } = parseStatus(started.wired.status())
   started.wired.close()
   await setting.place.group?.empty()
   if (child !== undefined) await endSandbox(child)
-  await setting.leave()
+  await setting.tearDown()
 }

@@ -23,10 +23,7 @@ const lacking = (proof: WorkerProof): WorkerProof => ({
     C: {
       ok: false,
       lack: null,
-      checks: [
-        ...proof.tiers.B.checks,
-        { name: 'S06 no user namespace of its own', ok: false, seen: HOSTILE },
-      ],
+      checks: [...proof.tiers.B.checks, { name: 'S06 no new user namespace', ok: false, seen: HOSTILE }],
     },
   },
   egress: {
@@ -62,7 +59,7 @@ test('a tier that is not proven says why, and a proven one on what; without Java
   for (const said of [
     'tier B',
     'Tier C: not proven, 1 of 2 checks failed',
-    'S06 no user namespace of its own',
+    'S06 no new user namespace',
     '`socat` is missing',
     'no cgroup is delegated',
     'C-nocgroup',

@@ -40,7 +40,7 @@ async function run(
   const output = { stdout: '', stderr: '' }
   const input = stdin === undefined ? undefined : Buffer.from(stdin, 'latin1')
   const fromStock = await stocked(plan)
-  const told = prepared?.begun()
+  const told = prepared?.callStarted()
   const execution = await launch(sandbox, {
     plan,
     stdin: input,

@@ -70,5 +70,8 @@ test('it says so once, and then hears what was rung meanwhile', { timeout: 90_00
   expect((await lone.settled(call, 60_000)).statement.predicate.state).toBe('succeeded')
   const aboutRedis = () => lone.log.slice(from).flatMap(({ msg }) => (msg.includes('Redis') ? [msg] : []))
   await eventually('it says that it is back', () => aboutRedis().includes('Redis is back'))
-  expect(aboutRedis()).toEqual(['Redis is away; doorbells wait, and running calls go on', 'Redis is back'])
+  expect(aboutRedis()).toEqual([
+    'Redis is unreachable; doorbells wait, and running calls continue',
+    'Redis is back',
+  ])
 })

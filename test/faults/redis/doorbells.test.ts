@@ -81,7 +81,9 @@ describe('Q01 forged doorbells', () => {
     await allTaken()
     const said = hurt.workerLog().slice(from)
     expect(said.filter(({ msg }) => msg === 'a doorbell was dropped')).toHaveLength(shapes.length - 1)
-    expect(said.filter(({ msg, call: id }) => msg === 'a call was left alone' && id === call)).toHaveLength(1)
+    expect(said.filter(({ msg, call: id }) => msg === 'a doorbell was ignored' && id === call)).toHaveLength(
+      1,
+    )
     expect(JSON.stringify(said)).not.toContain(long.slice(0, 200))
   })
 

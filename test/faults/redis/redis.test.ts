@@ -104,7 +104,7 @@ test('Q07 Redis forgets everything while calls wait: they are rung again, and ru
     hurt
       .workerLog()
       .slice(from)
-      .flatMap((line) => (line.msg === 'a call was left alone' ? [String(line['call'])] : []))
+      .flatMap((line) => (line.msg === 'a doorbell was ignored' ? [String(line['call'])] : []))
   await eventually('each old doorbell is answered and dropped', () => left().toSorted().join() === ids.join())
   await ranOnce(calls, 1_000)
   await ranOnce(await proposed(1), RUNG_WITHIN_MS)

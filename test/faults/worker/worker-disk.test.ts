@@ -47,20 +47,20 @@ test('what it could not begin it does not claim, and it says so; with room again
   await eventually('nothing of it is left', () => lone.spool.begun.size === 0)
   fill()
   const calls = await Promise.all(Array.from({ length: 12 }, () => lone.call({ argv: ['true'] })))
-  await lone.said('the spool can’t be written; running calls go on, and nothing new is taken until it can', {
+  await lone.said('the spool is not writable; running calls continue, and no new ones start until it is', {
     reason: 'ENOSPC',
   })
   await eventually('the rest lies there for others', async () => {
     const lying = await lone.lying()
     return (
       lying > 0 &&
-      lying === calls.length - lone.log.filter(({ msg }) => msg === 'a call was left alone').length
+      lying === calls.length - lone.log.filter(({ msg }) => msg === 'a doorbell was ignored').length
     )
   })
   expect(calls.map(({ claims }) => claims)).toEqual(calls.map(() => 0))
   rmSync(filler())
-  await lone.said('the spool can be written again')
-  for (const { call } of lone.log.filter(({ msg }) => msg === 'a call was left alone'))
+  await lone.said('the spool is writable again')
+  for (const { call } of lone.log.filter(({ msg }) => msg === 'a doorbell was ignored'))
     await Promise.all(calls.filter((one) => one.call === call).map((one) => lone.ringFor(one)))
   for (const call of calls) expect((await lone.settled(call)).statement.predicate.state).toBe('succeeded')
 })
@@ -71,5 +71,5 @@ test('started there, it says what is missing and no more', { timeout: 60_000 }, 
   const { status, stderr } = await lone.command('run')
   rmSync(filler())
   expect(status).toBe(1)
-  expect(stderr).toMatch(/^countersign-worker: [^\n]*ENOSPC[^\n]*; make room on its disk\n$/)
+  expect(stderr).toMatch(/^countersign-worker: [^\n]*ENOSPC[^\n]*; free space on its disk\n$/)
 })

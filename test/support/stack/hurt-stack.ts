@@ -199,9 +199,9 @@ export class HurtStack {
   /** The worker says that the edge would not have its result of this call. */
   dropped({ id }: Call, within_ms = 15_000): Promise<unknown> {
     const look = () =>
-      this.workerLog().find(
-        ({ msg, call }) => call === id && msg.startsWith('the edge did not take a result'),
-      )?.['code']
+      this.workerLog().find(({ msg, call }) => call === id && msg.startsWith('the edge refused a result'))?.[
+        'code'
+      ]
     return eventually(`the worker drops its result of ${id}`, look, within_ms)
   }
 

@@ -1,5 +1,6 @@
-// A process with children as the stack has them, to be killed by a test: one of our own user, one behind the change of user and mount
-// namespace that the worker goes through. Prints their pids as JSON and waits.
+// A process with children like those of the stack, which a test kills: one child of our own user,
+// and one behind the change of user and mount namespace that the worker goes through. Prints their
+// pids as JSON and waits.
 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

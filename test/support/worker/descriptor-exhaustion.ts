@@ -1,5 +1,5 @@
-// A process that is started with few descriptors and uses them up: what parts of the worker do then, and how many are open afterwards. It
-// prints one line of JSON, and changes nothing of the product.
+// A program that exhausts its file descriptors and exercises parts of the worker while none are
+// left. It prints one line of JSON: how each part reacted, and how many descriptors leaked.
 
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,44 +23,47 @@ const folder = mkdtempSync(join(tmpdir(), 'countersign-short-'))
 const LIMITS = { workspace_bytes: 1_000_000, workspace_inodes: 100 }
 
 const held: number[] = []
-/** Others use up all but so many. */
-function leave(count: number): void {
+/** Opens descriptors until only `count` are left. */
+function leaveFree(count: number): void {
   try {
     for (;;) held.push(openSync('/dev/null', 'r'))
   } catch {
     for (const fd of held.splice(held.length - count)) closeSync(fd)
   }
 }
-function giveBack(): void {
+function freeAll(): void {
   for (const fd of held.splice(0)) closeSync(fd)
 }
 const codeOf = (error: NodeJS.ErrnoException): string | undefined => error.code
 const openNow = (): number => readdirSync('/proc/self/fd').length
 
-type Tried = { readonly failed: number; readonly lost: number }
+type Exhaustion = { readonly failed: number; readonly leaked: number }
 
-/** With ever more descriptors to be had, up to `most`: how often it failed, and how many it has lost in all. */
-async function tried(
+/**
+ * Repeats `attempt` with 0 to `most` free descriptors: how often it failed, and how many
+ * descriptors it leaked in total.
+ */
+async function exhaust(
   most: number,
   blanks: number,
   attempt: (blanks: readonly number[]) => () => unknown,
-): Promise<Tried> {
+): Promise<Exhaustion> {
   const before = openNow()
   let failed = 0
   for (let count = 0; count <= most; count++) {
     const given = pipes(blanks)
-    leave(count)
+    leaveFree(count)
     let end: () => unknown = () => undefined
     try {
       end = attempt(given)
     } catch {
       failed += 1
     }
-    giveBack()
+    freeAll()
     await end()
-    await setImmediate() // what was closed is closed
+    await setImmediate() // until pending closes are done
   }
-  return { failed, lost: openNow() - before }
+  return { failed, leaked: openNow() - before }
 }
 
 function pipes(count: number): number[] {
@@ -78,9 +81,9 @@ const streams = ([blank = -1]: readonly number[]) => {
     return once(reader.destroy(), 'close')
   }
 }
-await tried(3, 1, streams) // what a process opens once, and keeps
-const output = await tried(3, 1, streams)
-const release = await tried(4, 1, ([blank = -1]) => {
+await exhaust(3, 1, streams) // warms up what a process opens once and keeps
+const output = await exhaust(3, 1, streams)
+const release = await exhaust(4, 1, ([blank = -1]) => {
   const { ours, childEnd } = inputPipe(blank)
   return () => [closeSync(ours), closeSync(childEnd)]
 })
@@ -90,7 +93,7 @@ const equipment = {
   scratch: SCRATCH,
   devNull: openSync('/dev/null', 'r'),
   filters: { no_sockets: filter, inet: filter, host: filter },
-} as unknown as Equipment // all of it that wiring looks at
+} as unknown as Equipment // only what stdio.ts uses
 const bwrap = { options: Buffer.alloc(1), sockets: 'no_sockets', secrets: ['token'] } as const
 const command: Command = {
   profile: 'c_offline',
@@ -101,7 +104,7 @@ const command: Command = {
   groupFds: [],
   bwrap,
 }
-const cold = await tried(
+const cold = await exhaust(
   14,
   2,
   (blanks) =>
@@ -109,7 +112,7 @@ const cold = await tried(
       .close,
 )
 const { secrets: _, ...plain } = bwrap
-const gated = await tried(
+const gated = await exhaust(
   18,
   3,
   (blanks) =>
@@ -119,7 +122,7 @@ const gated = await tried(
 const before = openNow()
 const stock = PipeStock.open(MKFIFO, SCRATCH)
 const first = await stock.take(90)
-leave(60) // enough to start a program, and not for all that it makes
+leaveFree(60) // enough to start mkfifo, but not to open all its pipes
 let refused = 0
 for (let n = 0; n < 6; n++) {
   const taken = await stock.take(12).catch(() => [])
@@ -127,11 +130,11 @@ for (let n = 0; n < 6; n++) {
   for (const fd of taken) closeSync(fd)
 }
 for (const fd of first) closeSync(fd)
-giveBack()
-const anew = await stock.take(12)
-for (const fd of anew) closeSync(fd)
+freeAll()
+const afterwards = await stock.take(12)
+for (const fd of afterwards) closeSync(fd)
 await stock.close()
-const stocked = { refused: refused > 0, lost: openNow() - before }
+const stocked = { refused: refused > 0, leaked: openNow() - before }
 
 const shared = join(folder, 'shared')
 const folders = new RunFolders(shared)
@@ -139,19 +142,19 @@ const RUN = 'run_01JZ0000000000000000000000'
 const entered = await folders.enter(RUN, 'new', LIMITS)
 writeFileSync(join(shared, RUN, 'work'), 'work')
 const watched = watchFolder(join(shared, RUN), LIMITS, undefined, () => undefined)
-leave(0)
+leaveFree(0)
 const counted = await occupiedBy(join(shared, RUN), LIMITS).catch(codeOf)
 folders.leave(RUN)
 const ending = watched.end()
 await folders.sweep()
-giveBack()
+freeAll()
 const disk = { entered: entered.ok, counted, over: await ending, kept: existsSync(join(shared, RUN, 'work')) }
 folders.close()
 
 const tool = spawn('/bin/sleep', ['60'], { detached: true, stdio: 'ignore' })
 await once(tool, 'spawn')
 const { pid = 0 } = tool
-leave(0)
+leaveFree(0)
 let gone: boolean | undefined
 let ended: boolean | string | undefined
 const sandbox = endSandbox(pid).then((value) => {
@@ -164,7 +167,7 @@ const marked = endMarked(pid, newMark(), Date.now())
   })
 for (let turn = 0; turn < 5; turn++) await setImmediate()
 const early = [gone ?? null, ended ?? null]
-giveBack()
+freeAll()
 await Promise.all([sandbox, marked])
 const killed = tool.signalCode ?? (tool.kill('SIGTERM') && (await once(tool, 'exit'))[1])
 const processes = { early, late: [gone, ended], killed }

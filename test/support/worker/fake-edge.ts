@@ -1,6 +1,6 @@
-// A peer for the worker: a real HTTP server on loopback that speaks the worker's routes as the edge does, and misbehaves when a test
-// tells it to. It is no edge: it decides nothing, and its state is what a test puts into it. What it accepts it checks with the edge's
-// own checklist.
+// A fake edge: a real HTTP server on loopback that speaks the worker's routes, and misbehaves when
+// a test says so. It makes no decisions; tests set its state. It checks what it accepts with the
+// edge's own code.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -37,7 +37,7 @@ type WorkerRoute = Extract<
   RouteName,
   'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat' | 'keys'
 >
-const SPOKEN: readonly WorkerRoute[] = [
+const WORKER_ROUTES: readonly WorkerRoute[] = [
   'enroll',
   'claim',
   'readInput',
@@ -61,7 +61,7 @@ export type FakeCall = {
   fence: number
   grant: Envelope | undefined
   cancelled: boolean
-  /** What was accepted, and how often it was asked to accept it. */
+  /** The accepted settlement; `settlements` counts all attempts. */
   settled: { statement: Statement; stdout: Buffer; stderr: Buffer; envelope: Envelope } | undefined
   claims: number
   settlements: number
@@ -70,8 +70,8 @@ export type FakeCall = {
 
 type Reply = { status: number; body: unknown }
 /**
- * Takes the place of an answer: another reply; `cut` drops the connection; `hang` never answers. `after` lets the edge do its work
- * first.
+ * Replaces an answer: by another reply; `cut` drops the connection; `hang` never answers; `html` is
+ * a gateway's error page. With `after`, the edge handles the request first.
  */
 export type Misdeed = {
   readonly route: WorkerRoute
@@ -88,18 +88,19 @@ export type Proposal = {
   readonly timeout_ms?: number
   readonly output_bytes?: number
   readonly workspace_bytes?: number
-  /** Shares the folder of this run, which is new or kept. */
+  /** The run of the call; `folder` makes the call share the run's folder, which is new or kept. */
   readonly run?: string
   readonly folder?: Grant['folder']
-  /** What it brings, by path. */
+  /** The call's input files, by path. */
   readonly files?: Readonly<Record<string, Buffer>>
-  /** Keeps what it leaves. */
+  /** Collects output files. */
   readonly outputs?: true
   readonly secrets?: Readonly<Record<string, string>>
 }
 
+// Ed25519.
 export const newSigner = (): Signer =>
-  signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+  signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk)
 const problem = (code: Code, detail: string): Reply => ({
   status: FAILURES[code].status,
   body: { type: 'about:blank', status: FAILURES[code].status, code, detail },
@@ -110,9 +111,9 @@ export class FakeEdge {
   readonly pool = 'default'
   readonly token = 'a-token-that-works-once'
   readonly calls = new Map<string, FakeCall>()
-  /** Bytes by the digest under which they are asked for: a test may change them. */
+  /** Input files by digest; a test may replace the bytes. */
   readonly files = new Map<string, Buffer>()
-  /** Every request that reached a route, in order. */
+  /** All requests that reached a route, in order. */
   readonly heard: {
     route: WorkerRoute
     headers: IncomingMessage['headers']
@@ -123,14 +124,14 @@ export class FakeEdge {
   signer = newSigner()
   /** How far this edge's clock is ahead of the host's. */
   ahead_ms = 0
-  /** Turns what a claim would answer into something else. */
+  /** Alters the answer to a claim. */
   bend: (claim: Claim, grant: Grant) => Claim = (claim) => claim
   revoked = false
-  /** For files that calls leave. */
+  /** Whether it accepts output files. */
   hasRoom = true
-  /** What the worker said of itself, oldest first. */
+  /** The proofs that the worker sent, oldest first. */
   readonly proofs: WorkerProof[] = []
-  /** Made to it so far. */
+  /** The number of connections so far. */
   connections = 0
   readonly #misdeeds: (Misdeed & { left: number })[] = []
   readonly #nonces = new Set<string>()
@@ -150,18 +151,18 @@ export class FakeEdge {
     })
   }
 
-  /** On the port it had before, if it had one. */
+  /** Starts, on the same port as before if there was one. */
   start(): Promise<void> {
     return new Promise((done, fail) => {
       this.#server.once('error', fail)
       this.#server.listen(this.#port, '127.0.0.1', () => {
-        this.#port = (this.#server.address() as AddressInfo).port // listening on TCP
+        this.#port = (this.#server.address() as AddressInfo).port // a TCP listener has a port
         done()
       })
     })
   }
 
-  /** As a crash: no connection survives. */
+  /** Stops like a crash: all connections break. */
   stop(): Promise<void> {
     const closed = new Promise<void>((done) => this.#server.close(() => done()))
     for (const socket of this.#sockets) socket.destroy()
@@ -172,7 +173,7 @@ export class FakeEdge {
     this.#misdeeds.push({ route, reply, after, times, left: times })
   }
 
-  /** From now on as an edge should. */
+  /** Ends all misbehaviour. */
   behave(): void {
     this.#misdeeds.length = 0
     this.bend = (claim) => claim
@@ -200,7 +201,7 @@ export class FakeEdge {
       workspace: folder === undefined ? 'call' : 'run',
       ...(files === undefined
         ? {}
-        : { files: Object.entries(files).map(([path, bytes]) => this.#brought(path, bytes)) }),
+        : { files: Object.entries(files).map(([path, bytes]) => this.#inputFile(path, bytes)) }),
       ...(outputs === undefined ? {} : { outputs }),
       limits: { ...DEFAULT_LIMITS, timeout_ms, output_bytes, workspace_bytes },
     }
@@ -225,7 +226,7 @@ export class FakeEdge {
     return call
   }
 
-  #brought(path: string, bytes: Buffer): InputFile {
+  #inputFile(path: string, bytes: Buffer): InputFile {
     this.files.set(sha256(bytes), bytes)
     return { path, sha256: sha256(bytes), bytes: bytes.byteLength }
   }
@@ -274,7 +275,7 @@ export class FakeEdge {
     for await (const chunk of request) chunks.push(chunk as Buffer) // no encoding is set
     const raw = Buffer.concat(chunks)
     const path = (request.url ?? '/').split('?')[0] ?? '/'
-    const route = SPOKEN.find((name) => {
+    const route = WORKER_ROUTES.find((name) => {
       const { method, path: pattern } = ROUTES[name]
       return method === request.method && new RegExp(`^${pattern.replace(/\{\w+\}/g, '[^/]+')}$`).test(path)
     })
@@ -284,12 +285,12 @@ export class FakeEdge {
     if (misdeed?.after === false)
       this.heard.push({ route, headers: request.headers, body: undefined, refused: undefined })
     const reply = misdeed?.after === false ? undefined : this.#answer(route, path, request, raw)
-    const said = misdeed === undefined ? reply : misdeed.reply
-    if (said === 'cut' || said === undefined) return void request.socket.destroy()
-    if (said === 'hang') return
-    if (said === 'html')
+    const outcome = misdeed === undefined ? reply : misdeed.reply
+    if (outcome === 'cut' || outcome === undefined) return void request.socket.destroy()
+    if (outcome === 'hang') return
+    if (outcome === 'html')
       return void response.writeHead(502, { 'content-type': 'text/html' }).end('<h1>Bad gateway</h1>')
-    this.#send(response, said)
+    this.#send(response, outcome)
   }
 
   #send(response: ServerResponse, { status, body }: Reply): void {
@@ -308,7 +309,8 @@ export class FakeEdge {
       raw.byteLength === 0 ? undefined : parseJson(raw, { ...BODY, bytes: read.body_bytes ?? BODY.bytes })
     const body = read.body?.safeParse(parsed?.ok ? parsed.value : undefined)
     const note = (reply: Reply): Reply => {
-      const refused = reply.status >= 400 ? (reply.body as { code: Code }).code : undefined // `problem` made it
+      // `problem` made it.
+      const refused = reply.status >= 400 ? (reply.body as { code: Code }).code : undefined
       this.heard.push({ route, headers: request.headers, body: body?.data, refused })
       return reply
     }
@@ -332,7 +334,7 @@ export class FakeEdge {
     return note(this.#heartbeat(body.data as { running: { call: string; fence: number }[] }))
   }
 
-  /** K01, K02, and the clock, as the edge judges them. */
+  /** Checks signature, clock and nonce like the edge (K01, K02). */
   #refuses(request: IncomingMessage, path: string, raw: Buffer): Reply | undefined {
     const header = (name: string): string | undefined => [request.headers[name]].flat()[0]
     const input = readSignatureInput(header('signature-input'))
@@ -353,7 +355,7 @@ export class FakeEdge {
     return undefined
   }
 
-  /** With the edge's own checklist. */
+  /** Checks a proof with the edge's own code. */
   #prove({ envelope }: { envelope: Envelope }): Reply {
     if (this.worker === undefined) return problem('bad_signature', 'nobody is enrolled')
     const { id, x } = this.worker
@@ -425,7 +427,8 @@ export class FakeEdge {
   }
 
   #settle(settlement: Settlement): Reply {
-    const named = JSON.parse(Buffer.from(settlement.envelope.payload, 'base64').toString()) as Statement // the checklist reads it strictly
+    // `checkSettlement` parses it strictly below.
+    const named = JSON.parse(Buffer.from(settlement.envelope.payload, 'base64').toString()) as Statement
     const call = this.calls.get(named.subject[0].name)
     if (call !== undefined) call.settlements += 1
     if (call?.settled !== undefined && call.settled.envelope.payload === settlement.envelope.payload) {

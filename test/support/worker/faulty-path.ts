@@ -1,5 +1,5 @@
-// The path between a worker and its edge, made faulty on purpose: a proxy on loopback that passes each request on byte for byte, until a
-// test says what becomes of the next one. It knows the worker's routes by their paths, and nothing of what they say.
+// A faulty network path between a worker and its edge: a proxy on loopback that forwards each
+// request byte for byte, until a test sets a fault for the next one.
 
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -19,25 +19,25 @@ export type Answer = {
   readonly body: Buffer
 }
 
-/** One request on its way. A fault does with it what it likes, and ends with `reply` or `cut`. */
+/** One request in transit. A fault ends with `reply` or `cut`. */
 export type Passage = {
   readonly route: WorkerRoute | undefined
-  /** Has the edge do its work: what it says back, which the worker does not know yet. */
+  /** Forwards the request and returns the edge's answer, which the worker does not have yet. */
   readonly forward: () => Promise<Answer>
   readonly reply: (answer: Answer) => void
-  /** The connection breaks, as the worker sees it. */
+  /** Breaks the worker's connection. */
   readonly cut: () => void
 }
 export type Fault = (passage: Passage) => Promise<void>
 
 /** The request never arrives. */
 export const lostOnTheWay: Fault = async ({ cut }) => cut()
-/** The edge has done it, and the worker does not hear of it. */
+/** The edge has handled the request, but the worker gets no answer. */
 export const failedButPersisted: Fault = async ({ forward, cut }) => {
   await forward()
   cut()
 }
-/** The same bytes arrive twice, and the worker hears what the second said. */
+/** The same bytes arrive twice, and the worker gets the second answer. */
 export const arrivesTwice: Fault = async ({ forward, reply }) => {
   await forward()
   reply(await forward())
@@ -45,12 +45,12 @@ export const arrivesTwice: Fault = async ({ forward, reply }) => {
 export const asItShould: Fault = async ({ forward, reply }) => reply(await forward())
 
 export class FaultyPath {
-  /** Each request that came by, in order. */
+  /** The routes of all requests, in order. */
   readonly seen: WorkerRoute[] = []
   readonly #edge: URL
   readonly #faults: { readonly route: WorkerRoute; readonly fault: Fault; left: number }[] = []
   readonly #sockets = new Set<Socket>()
-  readonly #server = createServer((incoming, outgoing) => void this.#pass(incoming, outgoing))
+  readonly #server = createServer((incoming, outgoing) => void this.#handle(incoming, outgoing))
   #down = false
 
   constructor(edge: string) {
@@ -62,13 +62,14 @@ export class FaultyPath {
     })
   }
 
-  /** Its address, for the worker. */
+  /** Starts, and returns the address for the worker. */
   open(): Promise<string> {
     return new Promise((settle, fail) => {
       this.#server.once('error', fail)
+      // TCP.
       this.#server.listen(0, '127.0.0.1', () =>
         settle(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`),
-      ) // TCP
+      )
     })
   }
 
@@ -77,7 +78,7 @@ export class FaultyPath {
     return new Promise((settle) => this.#server.close(() => settle()))
   }
 
-  /** Nothing comes through until `mend`. */
+  /** Breaks all connections, until `mend`. */
   cutAll(): void {
     this.#down = true
     for (const socket of this.#sockets) socket.destroy()
@@ -87,29 +88,32 @@ export class FaultyPath {
     this.#down = false
   }
 
-  /** What becomes of the next requests of this route. The first one told comes first. */
+  /**
+   * Sets a fault for the next requests of this route. Faults apply in the order in which they are
+   * set.
+   */
   next(route: WorkerRoute, fault: Fault, times = 1): void {
     this.#faults.push({ route, fault, left: times })
   }
 
-  /** Whether every fault that was told has happened. */
+  /** Whether every fault has happened. */
   get spent(): boolean {
     return this.#faults.every(({ left }) => left === 0)
   }
 
-  /** How often a route was asked. */
+  /** The number of requests of a route. */
   count(route: WorkerRoute): number {
     return this.seen.filter((one) => one === route).length
   }
 
-  async #pass(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  async #handle(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const route = ROUTES.find(([, path]) => path.test(incoming.url ?? ''))?.[0]
     if (route !== undefined) this.seen.push(route)
     const chunks: Buffer[] = []
     incoming.on('error', () => undefined) // the worker died in the middle
     outgoing.on('error', () => undefined)
     for await (const chunk of incoming) chunks.push(chunk as Buffer) // no encoding is set
-    const waiting = this.#faults.find((told) => told.route === route && told.left > 0)
+    const waiting = this.#faults.find((fault) => fault.route === route && fault.left > 0)
     if (waiting !== undefined) waiting.left -= 1
     const cut = (): void => void incoming.socket.destroy()
     const reply = ({ status, headers, body }: Answer): void =>
@@ -121,7 +125,7 @@ export class FaultyPath {
   #forward({ method, url, headers }: IncomingMessage, body: Buffer): Promise<Answer> {
     const { hostname, port } = this.#edge
     return new Promise((settle, fail) => {
-      // The `host` header stays the worker's: the signature covers it.
+      // The `host` header is not changed, because the signature covers it.
       const onward = request({ hostname, port, method, path: url, headers, agent: false }, (answer) => {
         const parts: Buffer[] = []
         answer.on('data', (chunk: Buffer) => parts.push(chunk))

@@ -1,5 +1,6 @@
-// A real worker process under its own user, a real Redis with the real access list, and a fake edge between them and the test. Everything
-// is in one folder that goes with it; every process is ours and is ended by its pid.
+// A real worker process under its own user, a real Redis with the real access list, and a fake edge
+// between the worker and the test. All files are in one temporary folder; all processes are ours
+// and are ended by pid.
 
 import { spawn } from 'node:child_process'
 import {
@@ -27,23 +28,23 @@ import { type FakeCall, FakeEdge, type Proposal } from './fake-edge.ts'
 import { spoolIn } from './spool.ts'
 
 /** One line of the worker's log. */
-export type Line = { readonly msg: string; readonly level: string; readonly [field: string]: unknown }
+export type LogLine = { readonly msg: string; readonly level: string; readonly [field: string]: unknown }
 
 export async function eventually<T>(
   what: string,
-  look: () => T | undefined | false | Promise<T | undefined | false>,
+  check: () => T | undefined | false | Promise<T | undefined | false>,
   within_ms = 15_000,
 ): Promise<T> {
   for (const until = Date.now() + within_ms; ; await sleep(10)) {
-    const found = await look()
+    const found = await check()
     if (found !== undefined && found !== false) return found
-    if (Date.now() > until) throw new Error(`within ${within_ms} ms this did not come true: ${what}`)
+    if (Date.now() > until) throw new Error(`not within ${within_ms} ms: ${what}`)
   }
 }
 
 type Ended = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
 
-const complaints = (text: string): void => void process.stderr.write(`${text}\n`)
+const printError = (text: string): void => void process.stderr.write(`${text}\n`)
 
 export class LoneWorker {
   readonly edge = new FakeEdge()
@@ -60,11 +61,11 @@ export class LoneWorker {
     this.#redisPort = redisPort
     const program = redisProgram(state)
     if (program === undefined) throw new Error('redis-server is not installed; `npm test` installs it')
-    this.redis = new Child(redisSpec(state, program, redisPort, this.#secrets), complaints)
-    this.process = new Child(workerSpec(state), complaints)
+    this.redis = new Child(redisSpec(state, program, redisPort, this.#secrets), printError)
+    this.process = new Child(workerSpec(state), printError)
   }
 
-  /** Redis and the edge run, and the worker is enrolled; it is started by the test. */
+  /** Starts Redis and the fake edge and enrols the worker. The test starts the worker. */
   static async make({ concurrency = 4 } = {}): Promise<LoneWorker> {
     const state = openState(mkdtempSync(join(tmpdir(), 'countersign-worker-')))
     if (!state.ok) throw new Error(state.error)
@@ -81,19 +82,22 @@ export class LoneWorker {
     return lone
   }
 
-  /** Changes its configuration; it is read at the next start. */
+  /** Changes the worker's configuration, which it reads at its next start. */
   configure(changes: Record<string, unknown>): void {
     const path = join(this.state.worker, 'worker.json')
     writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...changes }))
   }
 
-  /** What a test has put into a folder of the worker's. */
+  /** Gives the files that a test has put into a folder to the worker's user. */
   ownByWorker(folder: string): void {
     const { uid, gid } = statSync(this.state.worker)
     for (const name of readdirSync(folder)) chownSync(join(folder, name), uid, gid)
   }
 
-  /** Runs one command of the worker, as its user, to its end. One of `signals` is sent each time that it says a whole line. */
+  /**
+   * Runs one command of the worker, as its user, to its end. Sends one of `signals` after each line
+   * of output.
+   */
   command(
     name: string,
     {
@@ -146,7 +150,7 @@ export class LoneWorker {
     if (!started.ok) throw new Error(started.error)
   }
 
-  /** All that Redis ever wrote down. */
+  /** The content of all files that Redis has written. */
   redisFiles(): string {
     const entries = readdirSync(this.state.redis, { recursive: true, withFileTypes: true }).filter((entry) =>
       entry.isFile(),
@@ -154,7 +158,7 @@ export class LoneWorker {
     return entries.map(({ parentPath, name }) => readFileSync(join(parentPath, name), 'latin1')).join('\n')
   }
 
-  /** For a Redis that is down: it comes back empty. */
+  /** Removes the data of a stopped Redis, so that it starts empty. */
   forgetRedis(): void {
     rmSync(join(this.state.redis, 'appendonlydir'), { recursive: true })
   }
@@ -168,7 +172,7 @@ export class LoneWorker {
     rmSync(this.state.dir, { recursive: true, force: true })
   }
 
-  /** As the edge would, or as whoever holds the Redis password: BullMQ takes anything. */
+  /** Adds any job, as the edge or an attacker with the Redis password can. */
   async ring(data: unknown, name = 'call'): Promise<void> {
     this.#queue ??= this.#openQueue()
     await this.#queue.add(name, data, { removeOnComplete: true, removeOnFail: true })
@@ -192,7 +196,7 @@ export class LoneWorker {
     return this.ring({ tenant: this.edge.tenant, run, call })
   }
 
-  /** By its own queue, as the edge rings for what no other worker can run. */
+  /** Rings on the worker's own queue, as the edge does for calls that no other worker can run. */
   async ringAlone({ run, call }: FakeCall): Promise<void> {
     const queue = this.#openQueue(this.edge.worker?.id)
     await queue.add(
@@ -203,7 +207,7 @@ export class LoneWorker {
     await queue.close()
   }
 
-  /** Doorbells that lie in both queues, which nobody has taken. */
+  /** The number of untaken doorbells in both queues. */
   async lying(): Promise<number> {
     const queues = [this.edge.pool, this.edge.worker?.id].map((name) => this.#openQueue(name))
     const counts = await Promise.all(queues.map((queue) => queue.getWaitingCount()))
@@ -215,17 +219,18 @@ export class LoneWorker {
     return eventually(`${call.call} is settled`, () => call.settled, within_ms)
   }
 
-  get log(): Line[] {
+  get log(): LogLine[] {
     const path = join(this.state.log, 'worker.log')
     const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : []
-    return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Line) // worker/log wrote it
+    // Written by worker/host/log.ts.
+    return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as LogLine)
   }
 
-  /** The first line with this message, and these fields, from the `from`-th line on. */
-  said(msg: string, fields: Record<string, unknown> = {}, from = 0): Promise<Line> {
-    const fits = (line: Line): boolean =>
+  /** Waits for the first log line with this message and these fields, starting at line `from`. */
+  said(msg: string, fields: Record<string, unknown> = {}, from = 0): Promise<LogLine> {
+    const fits = (line: LogLine): boolean =>
       line.msg === msg && Object.entries(fields).every(([key, value]) => line[key] === value)
-    return eventually(`the worker says \`${msg}\` ${JSON.stringify(fields)}`, () =>
+    return eventually(`the worker logs \`${msg}\` ${JSON.stringify(fields)}`, () =>
       this.log.slice(from).find(fits),
     )
   }

@@ -1,5 +1,5 @@
-// A worker of the test's own: really enrolled, with a real key and really signed requests. It runs nothing; what it says of a call is what
-// the test tells it to say.
+// A worker driven by the test: really enrolled, with a real key and signed requests. It runs
+// nothing; the test decides what it reports.
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { digestOf, sha256 } from '../../../shared/bytes/json.ts'
@@ -27,10 +27,11 @@ import { type Client, type Credentials, client } from '../../../shared/routes/cl
 import type { Claim, Settlement } from '../../../shared/wire/workers.ts'
 import { granted } from '../fixtures.ts'
 
+// Ed25519.
 export const newSigner = (): Signer =>
-  signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+  signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk)
 
-/** What was seen of an execution, before anybody signed it. */
+/** The reported execution, before it is signed. */
 export type Seen = {
   readonly outcome?: Outcome
   readonly stdout?: string | Uint8Array
@@ -44,12 +45,12 @@ export class PeerWorker {
   readonly pool: string
   readonly signer: Signer
   readonly client: Client
-  /** What it tells its process apart by. */
+  /** The random id of its process. */
   readonly process = randomBytes(16).toString('base64url')
   readonly #url: string
   readonly #enrolled: { worker: string; tenant: string; pool: string }
   readonly #tenant: string
-  /** What its nonces begin with, as the edge last said. */
+  /** The edge's latest epoch, with which its nonces begin. */
   epoch = ''
 
   private constructor(
@@ -87,9 +88,9 @@ export class PeerWorker {
     return peer
   }
 
-  /** Says, signed, that these tiers are proven on it. */
+  /** Sends a signed proof of these tiers. */
   prove(tiers: readonly Tier[], bend: (proof: WorkerProof) => unknown = (proof) => proof) {
-    const part = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
+    const part = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'set by a test', ok, seen: '' }] })
     const proof: WorkerProof = {
       format: 'countersign-worker-proof/v1',
       tenant: this.#tenant,
@@ -104,7 +105,7 @@ export class PeerWorker {
     return this.client('prove', { body: { envelope: seal(PROOF_TYPE, bend(proof), this.signer) } })
   }
 
-  /** Signs as this worker; with `signer`, as somebody who says to be it. */
+  /** Signs as this worker; with `signer`, as an impostor. */
   credentials(signer = this.signer, nowMs = () => Date.now()): Credentials {
     return this.credentialsOf({ worker: this.id, tenant: this.#tenant, signer }, nowMs)
   }
@@ -121,19 +122,19 @@ export class PeerWorker {
       )
   }
 
-  /** Begins its nonces as the edge wants them, as a worker does. */
+  /** A client that learns the edge's epoch like a worker. */
   as(signer: Signer, nowMs?: () => number): Client {
-    const asked = client(this.#url, this.credentials(signer, nowMs))
+    const send = client(this.#url, this.credentials(signer, nowMs))
     return async (name, input) => {
-      const answer = await asked(name, input)
+      const answer = await send(name, input)
       if (answer.ok || answer.error.code !== 'stale_epoch') return answer
       this.epoch = answer.error.epoch ?? ''
-      return asked(name, input)
+      return send(name, input)
     }
   }
 
   claim(call: string, tiers: Tier[] = ['B', 'C'], means: Partial<Means> = {}) {
-    const said = {
+    const body = {
       run: split(call).run,
       call,
       tiers,
@@ -141,20 +142,20 @@ export class PeerWorker {
       process: this.process,
       ...means,
     }
-    return this.client('claim', { body: said })
+    return this.client('claim', { body })
   }
 
   heartbeat(running: { call: string; fence: number }[] = [], leaving?: true) {
-    const said = {
+    const body = {
       tiers: ['B' as const, 'C' as const],
       running,
       process: this.process,
       ...(leaving === undefined ? {} : { leaving }),
     }
-    return this.client('heartbeat', { body: said })
+    return this.client('heartbeat', { body })
   }
 
-  /** Claims and settles, as a worker that ran it would. */
+  /** Claims and settles a call without running it. */
   async run(call: string, seen: Seen = {}) {
     return granted(await this.settle(granted(await this.claim(call)), seen))
   }
@@ -217,5 +218,6 @@ const summary = (text: string | Uint8Array): StreamSummary => {
   return { bytes, sha256: sha256(text), kept: bytes, truncated: false }
 }
 
+// Sealed by the edge.
 export const grantOf = (envelope: Envelope): Grant =>
-  JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as Grant // sealed by the edge
+  JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as Grant

@@ -1,10 +1,10 @@
-// What lies in a worker's spool, read from outside while that runs or is dead.
+// Reads a worker's spool from outside, whether the worker runs or not.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Line, Spooled } from '../../../worker/calls/spool.ts'
 
-/** By call: the fence under which it was begun, and what waits for the edge. */
+/** By call: the fence under which it began, and the settlement that waits for the edge. */
 export function spoolIn(home: string): {
   readonly begun: ReadonlyMap<string, number>
   readonly settled: ReadonlyMap<string, Spooled>

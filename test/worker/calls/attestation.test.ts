@@ -1,5 +1,5 @@
-// Promise: a settlement fits into its request and is read by the edge, whatever was seen and whatever a tool said; what of the output does
-// not fit is cut out of the middle, and the statement says so.
+// A settlement always fits into one request and is readable by the edge, whatever the tool wrote.
+// Output that does not fit is cut in the middle, and the statement says so.
 
 import { expect, test } from 'vitest'
 import { digestOf, parseJson, sha256 } from '../../../shared/bytes/json.ts'
@@ -7,7 +7,7 @@ import { type Execution, Statement } from '../../../shared/evidence/statement.ts
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Connection } from '../../../shared/plan/plan.ts'
 import type { Settlement } from '../../../shared/wire/workers.ts'
-import { inShort, settlementOf, unrun } from '../../../worker/calls/attestation.ts'
+import { notStarted, settlementOf, shortSettlement } from '../../../worker/calls/attestation.ts'
 import { FakeEdge } from '../../support/worker/fake-edge.ts'
 import { newSigner } from '../../support/worker/peer-worker.ts'
 
@@ -17,7 +17,7 @@ call.fence = 1
 const grant = edge.grantFor(call, 'wrk_01JZ0000000000000000000000')
 
 const signer = newSigner()
-/** About 880 bytes of a statement, and as it may be. */
+/** A connection that takes about 880 bytes of the statement. */
 const CONNECTION: Connection = {
   host: '€'.repeat(260),
   port: 443,
@@ -26,11 +26,12 @@ const CONNECTION: Connection = {
   bytes_in: 1,
   verdict: 'failed',
 }
+// We made it.
 const toldBy = ({ envelope }: Settlement): Statement =>
-  JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Statement // our own
-const { execution: NOTHING } = unrun({ kind: 'cancelled' }, 1)
+  JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Statement
+const { execution: NOTHING } = notStarted({ kind: 'cancelled' }, 1)
 
-/** With so much beside its output. */
+/** An execution with this much besides its output. */
 function settled(beside: number, out: Buffer, error: Buffer) {
   const stream = (bytes: Buffer) => ({
     bytes: bytes.length,
@@ -56,23 +57,23 @@ function settled(beside: number, out: Buffer, error: Buffer) {
     Buffer.from(settlement.output.stderr, 'base64'),
   ]
   expect(JSON.stringify(settlement).length).toBeLessThanOrEqual(LIMITS.settlement_bytes)
-  return { told: predicate.execution, stdout, stderr }
+  return { execution: predicate.execution, stdout, stderr }
 }
 
 const full = (letter: string): Buffer =>
   Buffer.concat([Buffer.alloc(LIMITS.output_bytes - 3, letter), Buffer.from('end')])
 
-test('both streams at their bound are told whole', () => {
-  const { told, stdout, stderr } = settled(300_000, full('o'), full('e'))
+test('a settlement holds both streams whole at their largest size', () => {
+  const { execution, stdout, stderr } = settled(300_000, full('o'), full('e'))
   expect([stdout.equals(full('o')), stderr.equals(full('e'))]).toEqual([true, true])
-  expect([told.stdout?.truncated, told.stderr?.truncated]).toEqual([false, false])
+  expect([execution.stdout?.truncated, execution.stderr?.truncated]).toEqual([false, false])
 })
 
-test('beside a statement that takes their room they are cut, each in its middle', () => {
-  const { told, stdout, stderr } = settled(780_000, full('o'), full('e'))
+test('a settlement with a large statement cuts both streams, each in its middle', () => {
+  const { execution, stdout, stderr } = settled(780_000, full('o'), full('e'))
   for (const [kept, summary, whole] of [
-    [stdout, told.stdout, full('o')],
-    [stderr, told.stderr, full('e')],
+    [stdout, execution.stdout, full('o')],
+    [stderr, execution.stderr, full('e')],
   ] as const) {
     expect(summary).toEqual({
       bytes: whole.length,
@@ -85,7 +86,7 @@ test('beside a statement that takes their room they are cut, each in its middle'
   }
 })
 
-/** Whatever the edge reads of it, it reads strictly. */
+/** The statement as the edge's strict parser reads it. */
 const readAs = (settlement: Settlement): Statement => {
   const read = parseJson(Buffer.from(settlement.envelope.payload, 'base64'))
   if (!read.ok) throw new Error(read.error.code)
@@ -99,7 +100,7 @@ const settle = (execution: Partial<Execution>): Settlement =>
     signer,
   )
 
-test('L5 G05 a text of a tool’s own making is told so that the edge can read it, and never in half a character', () => {
+test('L5 G05 texts that a tool made are readable by the edge and never end in half a character', () => {
   const hostile = `a\0b\ud800${'\u{1f600}'.repeat(400)}`
   const { execution } = readAs(
     settle({
@@ -108,19 +109,19 @@ test('L5 G05 a text of a tool’s own making is told so that the edge can read i
       files: { files: [], left: [{ path: hostile, why: 'name' }], more: 0 },
     }),
   ).predicate
-  const told = [
+  const texts = [
     execution.outcome?.kind === 'invalid_output' ? execution.outcome.detail : '',
     execution.connections[0]?.host ?? '',
     execution.files?.left[0]?.path ?? '',
   ]
   for (const [index, most] of [500, 260, 600].entries())
-    expect(told[index]).toBe(`a\ufffdb\ufffd${'\u{1f600}'.repeat((most - 4) / 2)}`)
+    expect(texts[index]).toBe(`a\ufffdb\ufffd${'\u{1f600}'.repeat((most - 4) / 2)}`)
   const odd = readAs(settle({ outcome: { kind: 'infra', detail: `-${hostile}` } })).predicate.execution
     .outcome
   expect(odd).toEqual({ kind: 'infra', detail: `-a\ufffdb\ufffd${'\u{1f600}'.repeat(247)}` })
 })
 
-test('L5 what the edge could not read for another reason is told by its ending alone', () => {
+test('L5 a settlement that the edge could not read is shortened to the ending of the call', () => {
   const { predicate } = readAs(
     settle({ outcome: { kind: 'exit', code: 3 }, connections: [{ ...CONNECTION, port: -1 }] }),
   )
@@ -131,7 +132,7 @@ test('L5 what the edge could not read for another reason is told by its ending a
   ])
 })
 
-test('a settlement in short says how long the output was, and there is nothing shorter', () => {
+test('a shortened settlement reports the length of the output and can’t be shortened again', () => {
   const out = Buffer.from('what it wrote')
   const stdout = { bytes: out.length, kept: out.length, sha256: sha256(out), truncated: false }
   const execution: Execution = {
@@ -147,7 +148,7 @@ test('a settlement in short says how long the output was, and there is nothing s
     { execution, stdout: out, stderr: Buffer.alloc(0) },
     signer,
   )
-  const short = inShort(whole, signer)
+  const short = shortSettlement(whole, signer)
   if (short === undefined) throw new Error('it is shorter')
   expect(short.output).toEqual({ stdout: '', stderr: '' })
   const shortened = { ...execution, connections: [], stdout: { ...stdout, kept: 0, truncated: true } }
@@ -156,5 +157,5 @@ test('a settlement in short says how long the output was, and there is nothing s
     execution: shortened,
     execution_sha256: expect.any(String),
   })
-  expect(inShort(short, signer)).toBeUndefined()
+  expect(shortSettlement(short, signer)).toBeUndefined()
 })

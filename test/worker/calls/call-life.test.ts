@@ -1,4 +1,5 @@
-// A call's way through a real worker process: claimed, run, attested, settled; its output on the way; and what ends it early.
+// The life of a call in a real worker process: claimed, run, streamed, attested, settled, or ended
+// early.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { canonical, digestOf, sha256 } from '../../../shared/bytes/json.ts'
@@ -36,7 +37,7 @@ test('a call is run and settled with a statement that worker and edge have signe
   await eventually('the spool is empty', () => lone.spool.begun.size === 0)
 })
 
-test('all arguments arrive on standard input in the form that the digest covers', async () => {
+test('a tool receives all arguments on standard input in the canonical form that the digest covers', async () => {
   const call = await lone.call({
     argv: ['cat'],
     args: { b: [1, { z: null, a: 'é' }], a: true },
@@ -46,7 +47,7 @@ test('all arguments arrive on standard input in the form that the digest covers'
   expect(stdout.toString()).toBe('{"a":true,"b":[1,{"a":"é","z":null}]}')
 })
 
-test('an argument that is no text can’t be standard input; the call says so', async () => {
+test('an argument that is not a text can’t become standard input, and the call is refused with that reason', async () => {
   const call = await lone.call({ argv: ['cat'], args: { text: 7 }, stdin: { arg: 'text' } })
   const { statement } = await lone.settled(call)
   expect(statement.predicate).toMatchObject({
@@ -56,7 +57,7 @@ test('an argument that is no text can’t be standard input; the call says so', 
   })
 })
 
-test('a failing tool is a failed call with its exit code and what it said', async () => {
+test('a failing tool makes a failed call with its exit code and output', async () => {
   const call = await lone.call({ argv: ['sh', '-c', 'echo no >&2; exit 3'] })
   const { statement, stderr } = await lone.settled(call)
   expect(statement.predicate).toMatchObject({
@@ -67,14 +68,14 @@ test('a failing tool is a failed call with its exit code and what it said', asyn
   expect(stderr.toString()).toBe('no\n')
 })
 
-test('a tool that takes too long is ended at its limit', async () => {
+test('a tool that runs too long is ended at its time limit', async () => {
   const call = await lone.call({ argv: ['sleep', '30'], timeout_ms: 300 })
   const { statement } = await lone.settled(call)
   expect(statement.predicate).toMatchObject({ state: 'timed_out', timed_out: true, error: 'timed_out' })
 })
 
-test('L8 a tier that was not proven is refused, and the edge hears of it', async () => {
-  // The fake edge hands out what the worker did not offer; only tiers B and C exist, so it is the plan that asks for what can't be kept.
+test('L8 a call of an unproven tier is refused, and the refusal reaches the edge', async () => {
+  // The fake edge grants a plan that the worker has not offered to run.
   const call = lone.edge.propose({ argv: ['true'], tier: 'C' })
   Object.assign(call.plan, { egress: { mode: 'none', hosts: [] } })
   await lone.ringFor(call)
@@ -82,18 +83,19 @@ test('L8 a tier that was not proven is refused, and the edge hears of it', async
   expect(statement.predicate).toMatchObject({ state: 'failed', error: 'sandbox_unavailable' })
 })
 
-test('a quick call sends its output with its settlement, and nothing before', async () => {
+test('a quick call sends its output only with its settlement', async () => {
   const sent: number[] = []
   while (!sent.includes(0) && sent.length < 10) {
     const before = lone.edge.count('output')
     const call = await lone.call({ argv: ['echo', 'quick'] })
     expect((await lone.settled(call)).stdout.toString()).toBe('quick\n')
-    sent.push(lone.edge.count('output') - before + call.streamed.byteLength) // on a busy machine not each is quick
+    // On a busy machine some calls are slower.
+    sent.push(lone.edge.count('output') - before + call.streamed.byteLength)
   }
   expect(sent).toContain(0)
 })
 
-test('a call that goes on streams its output, in order and once', async () => {
+test('a longer call streams its output in order, each byte once', async () => {
   const script = 'for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done; sleep 0.3'
   const call = await lone.call({ argv: ['sh', '-c', script] })
   await eventually(
@@ -106,7 +108,7 @@ test('a call that goes on streams its output, in order and once', async () => {
   expect(call.streamed.byteLength).toBeGreaterThan('line 1\nline 2\n'.length)
 })
 
-test('V01 a secret that a call writes in two halves is veiled in what streams, as it is at the end', async () => {
+test('V01 a secret that a call writes in two halves is masked in streamed output and in the result', async () => {
   const halves = 'head -c 8 /run/secrets/token; sleep 0.4; tail -c +9 /run/secrets/token; echo'
   const script = `echo begun; ${halves}; for i in $(seq 10 39); do echo "and line $i of it"; sleep 0.03; done; sleep 0.5`
   const call = await lone.call({ argv: ['sh', '-c', script], secrets: { token: 'hunter2-hunter2' } })
@@ -116,7 +118,7 @@ test('V01 a secret that a call writes in two halves is veiled in what streams, a
   expect(call.streamed.equals(stdout.subarray(0, call.streamed.byteLength))).toBe(true)
 })
 
-test('output that fails on the way is told whole by the settlement', async () => {
+test('after streaming fails the settlement carries the whole output', async () => {
   lone.edge.misbehave('output', 'cut', { times: 2 })
   lone.edge.misbehave('output', { status: 200, body: null }, { times: 1 })
   lone.edge.misbehave(
@@ -128,7 +130,7 @@ test('output that fails on the way is told whole by the settlement', async () =>
   expect((await lone.settled(call)).stdout.toString()).toBe('a\nb\nc\n')
 })
 
-test('the most output that a plan may ask for is kept whole, of both streams', async () => {
+test('both streams are kept whole at the largest output_bytes that a plan may have', async () => {
   const script = 'yes out | head -c 1048576; yes err | head -c 1048576 >&2'
   const call = await lone.call({ argv: ['sh', '-c', script], output_bytes: LIMITS.output_bytes })
   const { statement, stdout, stderr } = await lone.settled(call)
@@ -147,7 +149,7 @@ test('the most output that a plan may ask for is kept whole, of both streams', a
   }
 })
 
-test('a worker that was held up tells what ended in time by its own end, and what did not as timed out', {
+test('after a stall of the worker, calls that ended in time keep their own end, and late ones have timed out', {
   timeout: 30_000,
 }, async () => {
   const timeout_ms = 2_000
@@ -172,7 +174,7 @@ test('a worker that was held up tells what ended in time by its own end, and wha
   expect(ends.map(({ state }) => state)).toEqual(['succeeded', 'succeeded', 'timed_out'])
 })
 
-test('a cancelled call hears of it from the next heartbeat, and is dead before the one after that', async () => {
+test('a cancelled call is ended by the next heartbeat, before the one after it', async () => {
   const call = await lone.call({ argv: ['sleep', '60'], timeout_ms: 60_000 })
   await eventually('the call runs', () => call.state === 'running')
   call.cancelled = true
@@ -186,7 +188,7 @@ test('a cancelled call hears of it from the next heartbeat, and is dead before t
   })
 })
 
-test('a cancelled call that talks hears of it at once', async () => {
+test('a cancelled call that streams output is ended at once', async () => {
   const call = await lone.call({
     argv: ['sh', '-c', 'while :; do echo talk; sleep 0.05; done'],
     timeout_ms: 60_000,
@@ -198,11 +200,12 @@ test('a cancelled call that talks hears of it at once', async () => {
     { times: 100 },
   )
   call.cancelled = true
-  const { statement } = await lone.settled(call).finally(() => lone.edge.behave()) // of what it sends, for no heartbeat tells it
+  // The answer to its output ended it, because no heartbeat did.
+  const { statement } = await lone.settled(call).finally(() => lone.edge.behave())
   expect(statement.predicate.error).toBe('cancelled')
 })
 
-test('V02 a line for each call, with ids, states and times, and nothing of arguments or output', async () => {
+test('V02 the log has one line per call with ids, states and times, without arguments or output', async () => {
   const call = await lone.call({
     argv: ['echo', 'canary-of-argv'],
     args: { secret: 'canary-of-args' },

@@ -1,4 +1,5 @@
-// Promise: a call gets the least of what its plan says and what its worker gives, and its attestation says what that was.
+// A call gets the lower of its plan's limits and the worker's ceilings, and its attestation states
+// the result.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LoneWorker } from '../../support/worker/lone-worker.ts'
@@ -21,13 +22,13 @@ async function executed(argv: string[], limits: object = {}) {
   return { ...execution, planned: call.plan.limits }
 }
 
-test('the worker’s time is the call’s, where the plan has more', async () => {
+test('a call ends at the worker’s time limit if its plan allows more', async () => {
   const { outcome, limits, planned } = await executed(['sleep', '15'])
   expect([outcome, planned.timeout_ms]).toEqual([{ kind: 'timeout' }, 20_000])
   expect(limits).toEqual({ ...planned, ...CEILINGS })
 })
 
-test('its memory and its number of processes too', async () => {
+test('a call gets the worker’s limits of memory and processes if its plan allows more', async () => {
   const filled = await executed(['dd', 'if=/dev/zero', 'of=/tmp/full', 'bs=1M', 'count=60'], {
     memory_bytes: 512 * 1024 * 1024,
   })
@@ -36,7 +37,7 @@ test('its memory and its number of processes too', async () => {
   expect((await executed(['sh', '-c', crowd])).outcome).not.toEqual({ kind: 'exit', code: 0 })
 })
 
-test('a plan that asks for less keeps what it asks for', async () => {
+test('a plan with lower limits than the worker’s keeps its own', async () => {
   const { limits, planned } = await executed(['true'], { pids: 5, memory_bytes: 32 * 1024 * 1024 })
   expect(limits).toMatchObject({
     pids: 5,

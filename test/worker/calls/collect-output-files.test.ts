@@ -1,5 +1,5 @@
-// The collector alone, over folders that no sandbox would let a tool make: it waits for nothing, and what is swapped under it leads
-// nowhere. With one of its checks taken out it does.
+// The collector of output files alone, on folders that no sandbox would let a tool make: it never
+// blocks, and swapped folders lead nowhere. Twins show that each check is needed.
 
 import { spawn, spawnSync } from 'node:child_process'
 import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newWorkerId } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { collect } from '../../../worker/calls/output-files.ts'
+import { collectOutputFiles } from '../../../worker/calls/output-files.ts'
 import { type Link, openLink } from '../../../worker/link/client.ts'
 import { Veil } from '../../../worker/sandbox/streams/secret-mask.ts'
 import { weakened } from '../../support/weakened.ts'
@@ -35,24 +35,25 @@ afterAll(async () => {
 const CALL = 'call_01JZ0000000000000000000000_1'
 const collected = (
   folder: string,
-  { by = collect, within_ms = 20_000, secrets = {}, signal = AbortSignal.timeout(60_000) } = {},
-) => by(folder, { call: CALL, veil: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal })
+  { by = collectOutputFiles, within_ms = 20_000, secrets = {}, signal = AbortSignal.timeout(60_000) } = {},
+) => by(folder, { call: CALL, mask: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal })
 
 const OUTPUTS = 'worker/calls/output-files.ts'
 async function without(
   ...weaknesses: readonly (readonly [from: string, to: string])[]
-): Promise<typeof collect> {
+): Promise<typeof collectOutputFiles> {
   const load = weakened(...weaknesses.map(([from, to]) => [OUTPUTS, from, to] as const))
-  return (await load<typeof import('../../../worker/calls/output-files.ts')>(OUTPUTS)).collect
+  return (await load<typeof import('../../../worker/calls/output-files.ts')>(OUTPUTS)).collectOutputFiles
 }
-/** What was taken, and what it holds. */
-const taken = ({ files }: Awaited<ReturnType<typeof collect>>): string[] =>
+/** The collected files and their content. */
+const taken = ({ files }: Awaited<ReturnType<typeof collectOutputFiles>>): string[] =>
   files.map(({ path, sha256 }) => `${path} ${edge.files.get(sha256)}`)
 
-test('S43 FIFOs, sockets and devices are told and never waited for', async () => {
+test('S43 FIFOs, sockets and devices in an output folder are reported and never block', async () => {
   const folder = withFifo('special')
   const device = spawnSync('/usr/bin/mknod', [join(folder, 'zero'), 'c', '1', '5'])
-  if (device.status !== 0) symlinkSync('/dev/zero', join(folder, 'zero')) // only root makes one, and the sandbox nobody
+  // Only root can make one, and no sandbox can.
+  if (device.status !== 0) symlinkSync('/dev/zero', join(folder, 'zero'))
   const server = createServer()
   await new Promise<void>((listening) => server.listen(join(folder, 'socket'), listening))
   writeFileSync(join(folder, 'plain'), 'x')
@@ -62,14 +63,14 @@ test('S43 FIFOs, sockets and devices are told and never waited for', async () =>
   expect(left).toEqual(['fifo', 'socket', 'zero'].map((path) => ({ path, why: 'no_file' })))
 })
 
-test('S43 without a look at what it is: a FIFO is taken for a file', async () => {
+test('S43 without the check of the file type: a FIFO is collected as a file', async () => {
   const folder = withFifo('taken')
   expect(taken(await collected(folder, { by: await without(['!stats.isFile() || ', '']) }))).toEqual([
     'fifo ',
   ])
 })
 
-test('S43 without O_NONBLOCK: a FIFO is waited for, until somebody writes', async () => {
+test('S43 without O_NONBLOCK: a FIFO blocks the collector until somebody writes', async () => {
   const folder = withFifo('waiting')
   const collecting = collected(folder, { by: await without([' | constants.O_NONBLOCK', '']) })
   expect(await Promise.race([collecting, sleep(1_000, 'it waits')])).toBe('it waits')
@@ -84,11 +85,14 @@ function withFifo(name: string): string {
   return folder
 }
 
-/** A folder in which `a` and a link out of it change places all the while; what was read of it until `wanted` was, or for long. */
+/**
+ * Collects from a folder in which `a` and a link out of it keep changing places, until a file
+ * matches `wanted` or time is up.
+ */
 async function swapping(
   name: string,
   wanted: RegExp,
-  by: (folder: string) => Promise<typeof collect>,
+  by: (folder: string) => Promise<typeof collectOutputFiles>,
 ): Promise<string[]> {
   const [folder, outside] = [join(root, name), join(root, `${name}-outside`)]
   for (const made of [folder, outside, join(folder, 'a')]) mkdirSync(made)
@@ -112,22 +116,24 @@ while True: libc.renameat2(-100, a, -100, b, 2)`
   return [...seen].toSorted()
 }
 
-test('S41 a folder that is swapped for a link all the while never leads outside', {
+test('S41 a folder that keeps being swapped for a link never leads the collector outside', {
   timeout: 60_000,
 }, async () => {
-  expect(await swapping('swapped', /^b/, async () => collect)).toEqual(['a/in inside', 'b/in inside']) // both places were read
+  // Both places were read.
+  expect(await swapping('swapped', /^b/, async () => collectOutputFiles)).toEqual([
+    'a/in inside',
+    'b/in inside',
+  ])
 })
 
 const HELD = '`/proc/self/fd/$' + '{handle.fd}`' // with no placeholder in it
 
-test('S41 without folders that are held open: one that is swapped leads outside', {
-  timeout: 60_000,
-}, async () => {
+test('S41 without folders held open: a swapped folder leads outside', { timeout: 60_000 }, async () => {
   const byPath = (folder: string) => without([HELD, `\`${folder}/\${above}\``])
   expect((await swapping('followed', /canary/, byPath)).join()).toContain('canary')
 })
 
-test('S40 without O_NOFOLLOW: what a link leads to is taken', async () => {
+test('S40 without O_NOFOLLOW: the target of a link is collected', async () => {
   const [folder, secret] = [join(root, 'linked'), join(root, 'secret')]
   mkdirSync(folder)
   writeFileSync(secret, 'canary')
@@ -167,7 +173,7 @@ test('S44, S45 a file with a deceptive name, or a name that programs act on, is 
   ])
 })
 
-test('S44, S45 without the rule of names: files are taken under any', async () => {
+test('S44, S45 without the rule of names: files of any name are collected', async () => {
   const folder = join(root, 'named')
   const names = ['.git/hooks/pre-commit', 'a\u001b[2J', 'a\nb', 'a\u202eb']
   mkdirSync(join(folder, '.git', 'hooks'), { recursive: true })
@@ -180,7 +186,7 @@ test('S44, S45 without the rule of names: files are taken under any', async () =
   ])
 })
 
-test('what can’t be sent in time is told, and what there is no room for', async () => {
+test('output files that can’t be sent in time, or for which the edge has no room, are reported', async () => {
   const folder = join(root, 'late')
   mkdirSync(folder)
   writeFileSync(join(folder, 'plain'), 'x')
@@ -194,11 +200,12 @@ test('what can’t be sent in time is told, and what there is no room for', asyn
   edge.hasRoom = true
 })
 
-test('a search that takes long ends with the time that there is, and with its call', async () => {
+test('a long search for secrets in output files ends at the deadline and when the call is aborted', async () => {
   const folder = join(root, 'searched for long')
   mkdirSync(folder)
+  // Nothing takes longer.
   for (const name of ['one', 'two', 'three'])
-    writeFileSync(join(folder, name), '\\'.repeat(LIMITS.file_bytes)) // nothing takes longer
+    writeFileSync(join(folder, name), '\\'.repeat(LIMITS.file_bytes))
   const late = {
     files: [],
     left: ['one', 'three', 'two'].map((path) => ({ path, why: 'not_sent' })),
@@ -208,11 +215,13 @@ test('a search that takes long ends with the time that there is, and with its ca
   const since = performance.now()
   expect(await collected(folder, { secrets, within_ms: 500 })).toEqual(late)
   expect(await collected(folder, { secrets, signal: AbortSignal.timeout(500) })).toEqual(late)
-  expect(performance.now() - since).toBeLessThan(4_000) // of one file alone it would be more
+  expect(performance.now() - since).toBeLessThan(4_000) // one file alone would take longer
 })
 
 const TOKEN = 'hunter2-hunter2'
-/** A file that holds it in base64, one by its name, one with half of it, one without. */
+/**
+ * Four files: with the token in base64, with the token as name, with half of it, and without it.
+ */
 function withToken(name: string): string {
   const folder = join(root, name)
   mkdirSync(join(folder, 'deep'), { recursive: true })
@@ -225,7 +234,7 @@ function withToken(name: string): string {
   return folder
 }
 
-test('V01 a file in which a value of a secret stands is not taken, nor one that has it for a name, which is told without it', async () => {
+test('V01 an output file that contains a secret, or is named by one, is not collected, and the report hides the name', async () => {
   const { files, left } = await collected(withToken('telling'), { secrets: { token: TOKEN } })
   expect(files.map(({ path }) => path)).toEqual(['half'])
   expect(left).toEqual([
@@ -234,9 +243,9 @@ test('V01 a file in which a value of a secret stands is not taken, nor one that 
   ])
 })
 
-test('V01 without the search of files, and with other secrets: they are taken', async () => {
+test('V01 without the search of files, and with other secrets: the files are collected', async () => {
   const folder = withToken('searched by nobody')
-  const unsearched = ['await to.veil.isIn(bytes, inTime)', 'false'] as const
+  const unsearched = ['await target.mask.isIn(bytes, hasTime)', 'false'] as const
   const { files } = await collected(folder, { by: await without(unsearched), secrets: { token: TOKEN } })
   expect(files.map(({ path }) => path)).toEqual(['deep/archive', 'half'])
   expect((await collected(folder, { secrets: { token: 'another value' } })).left).toEqual([])

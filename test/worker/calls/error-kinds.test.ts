@@ -1,4 +1,5 @@
-// Each kind of error has a stable code: each is brought about for real, on a real worker, and says what to do.
+// Each kind of error of an execution is a stable code with advice; a real worker produces each one
+// for real.
 
 import { renameSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +22,7 @@ type Changes = Partial<Omit<Plan, 'limits' | 'executor'>> & {
   readonly cwd?: string
 }
 
-/** How the worker ends the call, and the sentence for whoever has to mend it. */
+/** Runs a call and returns how it ended; checks that the failure's code has advice. */
 async function ended(proposal: Proposal, { limits, cwd, ...changes }: Changes = {}) {
   const call = lone.edge.propose(proposal)
   Object.assign(call.plan, changes)
@@ -29,12 +30,13 @@ async function ended(proposal: Proposal, { limits, cwd, ...changes }: Changes = 
   if (cwd !== undefined) Object.assign(call.plan.executor, { cwd })
   await lone.ringFor(call)
   const { state, error, execution } = (await lone.settled(call, 30_000)).statement.predicate
-  const known = error !== null && error in FAILURES ? FAILURES[error as keyof typeof FAILURES] : undefined // asked for in the line itself
+  // `in` was checked on this line.
+  const known = error !== null && error in FAILURES ? FAILURES[error as keyof typeof FAILURES] : undefined
   expect(known?.todo, `${error} says what to do`).toMatch(/^[a-z`].{10,}[^.]$/)
   return { state, error, outcome: execution.outcome }
 }
 
-const onHost: Changes = { tier: 'B', egress: { mode: 'preflight', hosts: ['169.254.169.254:80'] } }
+const tierB: Changes = { tier: 'B', egress: { mode: 'preflight', hosts: ['169.254.169.254:80'] } }
 
 test.each<[string, Proposal, Changes, object]>([
   [
@@ -49,7 +51,7 @@ test.each<[string, Proposal, Changes, object]>([
     { cwd: '../..' },
     { state: 'failed', outcome: { kind: 'refused' } },
   ],
-  ['egress_denied', { argv: ['ls'], tier: 'B' }, onHost, { state: 'failed', outcome: { kind: 'refused' } }],
+  ['egress_denied', { argv: ['ls'], tier: 'B' }, tierB, { state: 'failed', outcome: { kind: 'refused' } }],
   ['quota_exceeded', { argv: ['yes'] }, {}, { state: 'failed', outcome: { kind: 'output_cap' } }],
   [
     'timed_out',
@@ -81,11 +83,11 @@ test.each<[string, Proposal, Changes, object]>([
     {},
     { state: 'failed', outcome: { kind: 'signal', signal: 'SIGSEGV' } },
   ],
-])('%s: %j', async (error, proposal, changes, seen) => {
+])('a call ends with %s: %j', async (error, proposal, changes, seen) => {
   expect(await ended(proposal, changes)).toMatchObject({ error, ...seen })
 })
 
-test('quota_exceeded: CPU time, and a file, beyond the limit', async () => {
+test('a call that exceeds its CPU time or file size ends with quota_exceeded', async () => {
   const spinning = await ended(
     { argv: ['sh', '-c', 'while :; do :; done'], timeout_ms: 20_000 },
     { limits: { cpu_ms: 1_000 } },
@@ -101,17 +103,17 @@ test('quota_exceeded: CPU time, and a file, beyond the limit', async () => {
   expect(filling).toMatchObject({ error: 'quota_exceeded', outcome: { kind: 'signal', signal: 'SIGXFSZ' } })
 })
 
-test('whatever the worker can’t do is told: where a call can’t begin, and where its folders can’t be made', async () => {
-  const onHost: Changes = { tier: 'B', egress: { mode: 'none', hosts: [] } }
+test('a call whose process can’t start or whose folder can’t be created ends with a reason', async () => {
+  const tierB: Changes = { tier: 'B', egress: { mode: 'none', hosts: [] } }
   for (const cwd of ['x'.repeat(256), 'x/'.repeat(2_000)]) {
-    const told = await ended({ argv: ['ls'], tier: 'B' }, { ...onHost, cwd })
-    expect(told).toMatchObject({ error: 'workspace_scope_denied', outcome: { kind: 'refused' } })
+    const result = await ended({ argv: ['ls'], tier: 'B' }, { ...tierB, cwd })
+    expect(result).toMatchObject({ error: 'workspace_scope_denied', outcome: { kind: 'refused' } })
   }
   const folder = join(lone.state.worker, 'sandbox')
   renameSync(folder, `${folder}-away`)
   const detail = expect.stringContaining('(ENOENT)')
   try {
-    expect((await ended({ argv: ['ls'], tier: 'B' }, { ...onHost, cwd: 'secret' })).outcome).toEqual({
+    expect((await ended({ argv: ['ls'], tier: 'B' }, { ...tierB, cwd: 'secret' })).outcome).toEqual({
       kind: 'infra',
       detail,
     })
@@ -122,19 +124,19 @@ test('whatever the worker can’t do is told: where a call can’t begin, and wh
   await eventually('nothing waits in the spool', () => lone.spool.begun.size === 0, 20_000)
 })
 
-test('disabled: a tier that the worker’s operator switched off', async () => {
+test('a call of a tier that the worker’s operator switched off ends with disabled', async () => {
   await lone.process.stop()
   lone.configure({ tiers: ['C'] })
   await lone.start()
-  const told = await ended({ argv: ['true'], tier: 'B' }, { egress: { mode: 'none', hosts: [] } })
-  expect(told).toMatchObject({
+  const result = await ended({ argv: ['true'], tier: 'B' }, { egress: { mode: 'none', hosts: [] } })
+  expect(result).toMatchObject({
     state: 'failed',
     error: 'disabled',
     outcome: { kind: 'refused', detail: expect.stringContaining('`tiers`') },
   })
 })
 
-test('unsupported_platform: another system than Linux, whatever is installed there', async () => {
+test('on a system other than Linux every call is refused with unsupported_platform', async () => {
   const host = await Arena.open({ host: { platform: 'darwin' } })
   for (const tier of ['B', 'C'] as const) {
     const { outcome, out } = await host.launch({ plan: planOf(['echo', 'ran'], { tier }) })

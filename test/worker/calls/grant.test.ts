@@ -1,4 +1,5 @@
-// A worker runs nothing but what the edge's key signed for it: this call, this worker, these arguments, this plan, until this deadline.
+// A worker runs nothing but what the edge's key signed for it: this call, this worker, these
+// arguments, this plan, until this deadline.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { expect, test } from 'vitest'
@@ -20,9 +21,10 @@ const edge = new FakeEdge()
 const call = edge.propose({ argv: ['/usr/bin/true'], args: { amount: 100 } })
 call.fence = 1
 const good = edge.grantFor(call, WORKER)
+// Ed25519.
 const stranger = signerFromJwk(
   generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk,
-) // Ed25519
+)
 
 type Change = {
   grant?: (grant: Grant) => Grant
@@ -57,7 +59,7 @@ const judge = ({
     },
   )
 
-test('what the edge granted is let through, with the digest of the grant as signed', () => {
+test('a genuine grant is accepted, and the digest of the signed grant is returned', () => {
   const verified = judge({})
   expect(verified).toMatchObject({
     kind: 'verified',
@@ -69,7 +71,7 @@ test('what the edge granted is let through, with the digest of the grant as sign
 
 const REFUSED: readonly (readonly [string, Change])[] = [
   ['P08 other arguments', { claim: (claim) => ({ ...claim, args: { amount: 10_000 } }) }],
-  ['P08 an argument more', { claim: (claim) => ({ ...claim, args: { ...claim.args, to: 'me' } }) }],
+  ['P08 an additional argument', { claim: (claim) => ({ ...claim, args: { ...claim.args, to: 'me' } }) }],
   [
     'P08 a plan with another argv',
     {
@@ -108,22 +110,25 @@ const REFUSED: readonly (readonly [string, Change])[] = [
   ['Q02 no plan_sha256', { grant: (grant) => ({ ...grant, facts: { ...grant.facts, plan_sha256: null } }) }],
   ['Q03 a deadline that has passed', { now_ms: good.deadline_ms }],
   ['L1 another key than the pinned one', { signer: stranger }],
-  ['L1 another key under the name of the pinned one', { signer: { ...stranger, kid: edge.signer.kid } }],
+  ['L1 another key under the key id of the pinned one', { signer: { ...stranger, kid: edge.signer.kid } }],
   ['T01 a second signature beside the edge’s', { envelope: (envelope) => countersign(envelope, stranger) }],
   ['T01 the edge’s signature twice', { envelope: (envelope) => countersign(envelope, edge.signer) }],
   ['T01 another payload type', { envelope: (envelope) => ({ ...envelope, payloadType: STATEMENT_TYPE }) }],
   [
-    'T01 a payload type of the same words',
+    'T01 a payload type that differs by a space',
     { envelope: (envelope) => ({ ...envelope, payloadType: `${GRANT_TYPE} ` }) },
   ],
 ]
 
-test.each(REFUSED)('P08 Q02 Q03 T01: %s: refused, and it can be said of the call', (_name, change) => {
-  expect(judge(change)).toMatchObject({
-    kind: 'mistrusted',
-    grant: { facts: { call: call.call }, worker: WORKER },
-  })
-})
+test.each(REFUSED)(
+  'P08 Q02 Q03 T01: %s: the answer to a claim is refused, and the refusal is attested',
+  (_name, change) => {
+    expect(judge(change)).toMatchObject({
+      kind: 'untrusted',
+      grant: { facts: { call: call.call }, worker: WORKER },
+    })
+  },
+)
 
 test('D11 a claim is accepted only with exactly the secrets that its plan names', () => {
   const secrets = { 'db.password': 'one value', token: 'another' }
@@ -155,7 +160,7 @@ test('D11 a claim is accepted only with exactly the secrets that its plan names'
     { ...secrets, more: 'x' },
     { 'db.password': 'one value', tokem: 'another' },
   ])
-    expect(judgeWith(given)).toMatchObject({ kind: 'mistrusted', reason: expect.stringContaining('secrets') })
+    expect(judgeWith(given)).toMatchObject({ kind: 'untrusted', reason: expect.stringContaining('secrets') })
 })
 
 const NOT_OURS: readonly (readonly [string, Change])[] = [
@@ -176,11 +181,11 @@ const NOT_OURS: readonly (readonly [string, Change])[] = [
     { grant: (grant) => ({ ...grant, facts: { ...grant.facts, tenant: 'other' } }) },
   ],
   [
-    'a payload that is no grant',
+    'a payload that is not a grant',
     { envelope: (envelope) => ({ ...envelope, payload: Buffer.from('{}').toString('base64') }) },
   ],
   [
-    'a grant with a member twice',
+    'a grant with a duplicate member',
     { envelope: (envelope) => ({ ...envelope, payload: twice(envelope.payload) }) },
   ],
 ]
@@ -189,11 +194,11 @@ const twice = (payload: string): string => {
   return Buffer.from(text.replace('"fence":1', '"fence":1,"fence":2')).toString('base64')
 }
 
-test.each(NOT_OURS)('Q02 %s: refused, and nothing is said of the call', (_name, change) => {
+test.each(NOT_OURS)('Q02 %s: the answer to a claim is ignored without a report', (_name, change) => {
   expect(judge(change)).toEqual({ kind: 'stray', reason: expect.any(String) })
 })
 
-test('an answer that is no claim is refused', () => {
+test('an answer that is not a claim is ignored', () => {
   const expected = {
     tenant: 'default',
     run: call.run,

@@ -1,4 +1,4 @@
-// L5 Promise: no call's end is lost for what its tool said, in whichever text of the statement it says it.
+// L5: no call's end is lost because of a tool's text, wherever in the statement that text appears.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { FakeCall, Proposal } from '../../support/worker/fake-edge.ts'
@@ -16,7 +16,7 @@ const execution = async (proposal: Proposal, change: (plan: FakeCall['plan']) =>
   change(call.plan)
   await lone.ringFor(call)
   const { predicate } = (await lone.settled(call)).statement
-  expect(call.settlements).toBe(1) // nothing had to be left out
+  expect(call.settlements).toBe(1) // the first settlement was accepted
   return predicate.execution
 }
 
@@ -31,7 +31,7 @@ s.sendall(b'\\x05\\x01\\x00\\x03' + counted(b'a\\x00b') + b'\\x00\\x50')
 print(s.recv(10).hex())
 `
 
-test('N05 a name with U+0000 that is asked of the proxy is told, and is malformed', async () => {
+test('N05 a host name with U+0000 requested from the proxy is reported as malformed', async () => {
   const { outcome, connections } = await execution({ argv: ['python3', '-c', SOCKS] }, (plan) =>
     Object.assign(plan.egress, { hosts: ['example.invalid'] }),
   )
@@ -39,7 +39,7 @@ test('N05 a name with U+0000 that is asked of the proxy is told, and is malforme
   expect(connections).toMatchObject([{ host: 'a\ufffdb:80', verdict: 'malformed' }])
 })
 
-test('a result that is none, whose fault is longer than its place', async () => {
+test('an invalid result with a very long error is reported with a shortened error', async () => {
   const { outcome } = await execution(
     { argv: ['python3', '-c', `print('{"' + '\\U0001f600' * 300 + '": 1}')`] },
     (plan) =>
@@ -48,7 +48,9 @@ test('a result that is none, whose fault is longer than its place', async () => 
   expect(outcome).toMatchObject({ kind: 'invalid_output' })
 })
 
-test('a file that is left, whose path is longer than its place', { timeout: 60_000 }, async () => {
+test('an uncollected output file with a very long path is reported with a shortened path', {
+  timeout: 60_000,
+}, async () => {
   const script = `
 import os
 os.chdir('/output')

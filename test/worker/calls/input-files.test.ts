@@ -1,5 +1,4 @@
-// The files that a call brings are those that were decided, whole, and stay as they are: fetched by digest, read-only, beside the
-// workspace.
+// Input files of a call: fetched by digest, complete, read-only, next to the workspace.
 
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs'
@@ -26,7 +25,7 @@ const sh = (script: string): string[] => ['sh', '-c', script]
 const leftOver = (): string[] =>
   readdirSync(join(lone.state.worker, 'sandbox')).filter((name) => name.startsWith('input-'))
 
-test('the tool finds them by name, in folders, of any size, and nothing is left of them afterwards', {
+test('a tool finds its input files by name, in folders and of any size, and none remain afterwards', {
   timeout: 60_000,
 }, async () => {
   const big = Buffer.alloc(2 * LIMITS.file_part_bytes + 17, 'countersign ')
@@ -39,7 +38,7 @@ test('the tool finds them by name, in folders, of any size, and nothing is left 
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('S20, S45 they can’t be written, replaced, made executable, removed or added to, and nor can their folder', {
+test('S20, S45 input files and their folder can’t be written, replaced, made executable, removed or added to', {
   timeout: 60_000,
 }, async () => {
   const tries = [
@@ -57,7 +56,7 @@ test('S20, S45 they can’t be written, replaced, made executable, removed or ad
   )
 })
 
-test('P08 bytes that are not those of the digest never reach a tool', { timeout: 60_000 }, async () => {
+test('P08 input bytes that don’t match their digest never reach a tool', { timeout: 60_000 }, async () => {
   for (const change of [
     (bytes: Buffer) => Buffer.from(bytes.toString().replace('good', 'evil')),
     (bytes: Buffer) => bytes.subarray(1),
@@ -77,15 +76,16 @@ test('P08 bytes that are not those of the digest never reach a tool', { timeout:
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('P08 a disk that takes half a file is told, and the half never reaches a tool', {
+test('P08 an input file that the disk stores only in part is reported and never reaches a tool', {
   timeout: 60_000,
 }, async () => {
-  const { uid, gid } = statSync(lone.state.worker) // as the worker itself could
+  const { uid, gid } = statSync(lone.state.worker) // with the worker's own rights
   const mayWrite = (bytes: string) =>
     execFileSync('/usr/bin/prlimit', ['--pid', `${lone.process.pid}`, `--fsize=${bytes}:`], { uid, gid })
   const argv = sh('wc -c < /input/a')
   const files = { a: Buffer.alloc(2 * LIMITS.file_part_bytes, 'countersign ') }
-  mayWrite(`${1.5 * LIMITS.file_part_bytes}`) // the write of the second part is cut short there, as on a full disk
+  // The write of the second part is cut short there, as on a full disk.
+  mayWrite(`${1.5 * LIMITS.file_part_bytes}`)
   const { predicate } = await ended({ argv, files }).finally(() => mayWrite('unlimited'))
   expect(predicate).toMatchObject({
     state: 'failed',
@@ -96,7 +96,7 @@ test('P08 a disk that takes half a file is told, and the half never reaches a to
   expect((await ended({ argv, files })).stdout).toBe(`${2 * LIMITS.file_part_bytes}\n`)
 })
 
-test('a file that can’t be had is no failure of the tool, which does not begin', {
+test('if an input file can’t be fetched, the tool does not start and the worker is at fault', {
   timeout: 60_000,
 }, async () => {
   const call = lone.edge.propose({ argv: ['cat', '/input/a'], files: { a: Buffer.from('gone') } })
@@ -109,7 +109,7 @@ test('a file that can’t be had is no failure of the tool, which does not begin
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('a cancel while they are fetched is a cancel, not a failure of the worker', {
+test('a cancellation while input files are fetched cancels the call and is no failure of the worker', {
   timeout: 60_000,
 }, async () => {
   lone.edge.misbehave('readInput', { status: 503, body: { code: 'unavailable' } }, { times: 1_000 })
@@ -125,7 +125,7 @@ test('a cancel while they are fetched is a cancel, not a failure of the worker',
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('links that a call left in its run’s folder lead no file of a later one anywhere', {
+test('links that a call left in its run’s folder don’t redirect input files of a later call', {
   timeout: 60_000,
 }, async () => {
   const outside = join(lone.state.worker, 'outside')
@@ -133,7 +133,7 @@ test('links that a call left in its run’s folder lead no file of a later one a
   await lone.settled(first, WITHIN)
   const folder = join(lone.state.worker, 'runs', first.run)
   mkdirSync(join(lone.state.worker, 'target'))
-  symlinkSync(outside, join(folder, 'a')) // dangling: who follows it makes a file outside
+  symlinkSync(outside, join(folder, 'a')) // dangling: following it would create a file outside
   symlinkSync(join(lone.state.worker, 'target'), join(folder, 'input'))
   const files = { a: Buffer.from('brought'), 'input/b': Buffer.from('brought') }
   const second = await ended({

@@ -1,8 +1,9 @@
-// What a tool promises of its output is held: one JSON value on standard output that fits, or the call says what is wrong with it.
+// A tool's promise about its output is enforced: one fitting JSON value on standard output, or the
+// call fails with the reason.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Outcome, ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
-import { judged } from '../../../worker/calls/check-output.ts'
+import { checkOutput } from '../../../worker/calls/check-output.ts'
 import { planOf } from '../../escape/arena/arena.ts'
 import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
@@ -16,23 +17,23 @@ const free = planOf(['true'])
 const plan: Plan = { ...free, executor: { ...free.executor, output: SCHEMA } }
 const WELL: Outcome = { kind: 'exit', code: 0 }
 
-const told = (text: string | Uint8Array, truncated = false): Outcome => {
+const check = (text: string | Uint8Array, truncated = false): Outcome => {
   const stdout = Buffer.from(text)
-  return judged(WELL, plan, { bytes: stdout.length, sha256: '', kept: stdout.length, truncated }, stdout)
+  return checkOutput(WELL, plan, { bytes: stdout.length, sha256: '', kept: stdout.length, truncated }, stdout)
 }
 const faultOf = (text: string | Uint8Array, truncated = false): string => {
-  const outcome = told(text, truncated)
+  const outcome = check(text, truncated)
   if (outcome.kind !== 'invalid_output') throw new Error(`it was taken: ${outcome.kind}`)
   expect(outcome.detail.length).toBeLessThanOrEqual(500)
   return outcome.detail
 }
 
-test('one JSON value that fits is a result, with blanks around it too', () => {
-  expect(told('{"lines":3}')).toBe(WELL)
-  expect(told(' {"lines": 0, "name": "a"}\n')).toBe(WELL)
+test('one JSON value that fits the schema is a valid result, also with whitespace around it', () => {
+  expect(check('{"lines":3}')).toBe(WELL)
+  expect(check(' {"lines": 0, "name": "a"}\n')).toBe(WELL)
 })
 
-test('what does not fit is told by its place', () => {
+test('an output that does not fit the schema is reported with the place of the fault', () => {
   expect(faultOf('{"lines":-1}')).toContain('`/lines`')
   expect(faultOf('{"lines":1,"more":true}')).toContain('more')
   expect(faultOf('{"name":"x"}')).toContain('lines')
@@ -41,35 +42,35 @@ test('what does not fit is told by its place', () => {
 })
 
 test.each([
-  ['nothing', '', /not_json|json_/],
-  ['words beside it', 'done\n{"lines":1}', /`not_json`/],
-  ['two values', '{"lines":1}{"lines":2}', /`not_json`/],
-  ['G03 a member twice', '{"lines":1,"lines":2}', /`json_duplicate_key`/],
-  ['G01 a prototype', '{"lines":1,"__proto__":{}}', /`json_forbidden_key`/],
-  ['G02 nested too deep', `{"lines":${'['.repeat(80)}${']'.repeat(80)}}`, /`json_too_deep`/],
+  ['empty output', '', /not_json|json_/],
+  ['text besides the value', 'done\n{"lines":1}', /`not_json`/],
+  ['two JSON values', '{"lines":1}{"lines":2}', /`not_json`/],
+  ['G03 a duplicate member', '{"lines":1,"lines":2}', /`json_duplicate_key`/],
+  ['G01 a member __proto__', '{"lines":1,"__proto__":{}}', /`json_forbidden_key`/],
+  ['G02 too deep nesting', `{"lines":${'['.repeat(80)}${']'.repeat(80)}}`, /`json_too_deep`/],
   ['G04 an integer that would be rounded', '{"lines":9007199254740993}', /`json_unsafe_number`/],
-  ['G05 bytes that are no text', Buffer.from([0x7b, 0xff, 0x7d]), /`json_bad_text`/],
-])('G01 G02 G03 G04 G05: %s is no result', (_name, text, code) => {
+  ['G05 bytes that are not UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), /`json_bad_text`/],
+])('G01 G02 G03 G04 G05: %s is not a valid result of a tool', (_name, text, code) => {
   expect(faultOf(text)).toMatch(code)
 })
 
-test('G06 what is too much to be held against its schema is no result', () => {
+test('G06 an output that is too expensive to compare with its schema is not a valid result', () => {
   const output = {
     properties: { a: { contains: { enum: Array.from({ length: 7_000 }, (_, index) => `a${index}`) } } },
   }
   const stdout = Buffer.from(JSON.stringify({ a: Array.from({ length: 30_000 }, () => 0) }))
   const summary = { bytes: stdout.length, sha256: '', kept: stdout.length, truncated: false }
-  expect(judged(WELL, { ...free, executor: { ...free.executor, output } }, summary, stdout)).toEqual({
+  expect(checkOutput(WELL, { ...free, executor: { ...free.executor, output } }, summary, stdout)).toEqual({
     kind: 'invalid_output',
     detail: expect.stringContaining('too much'),
   })
 })
 
-test('what was cut is no result, whatever is left of it', () => {
+test('a truncated output is not a valid result, even if the rest is JSON', () => {
   expect(faultOf('{"lines":1}', true)).toContain('`output_bytes`')
 })
 
-test('a program that failed is told of as it failed, and one without a promise says what it likes', () => {
+test('a failed program keeps its own failure, and a tool without an output schema may write anything', () => {
   const summary = { bytes: 0, sha256: '', kept: 0, truncated: false }
   const failed: readonly Outcome[] = [
     { kind: 'exit', code: 1 },
@@ -77,8 +78,8 @@ test('a program that failed is told of as it failed, and one without a promise s
     { kind: 'output_cap' },
     { kind: 'cancelled' },
   ]
-  for (const outcome of failed) expect(judged(outcome, plan, summary, Buffer.from('no'))).toBe(outcome)
-  expect(judged(WELL, free, summary, Buffer.from('no'))).toBe(WELL)
+  for (const outcome of failed) expect(checkOutput(outcome, plan, summary, Buffer.from('no'))).toBe(outcome)
+  expect(checkOutput(WELL, free, summary, Buffer.from('no'))).toBe(WELL)
 })
 
 let lone: LoneWorker
@@ -88,7 +89,7 @@ beforeAll(async () => {
 })
 afterAll(() => lone?.end())
 
-test('a call whose result does not fit has failed, its statement says so, and its output is kept', async () => {
+test('a call whose output does not fit the schema fails, with the reason in its statement, and its output is kept', async () => {
   const run = async (text: string) => {
     const call = lone.edge.propose({ argv: ['printf', '%s', text] })
     Object.assign(call.plan.executor, { output: SCHEMA })

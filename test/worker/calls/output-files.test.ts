@@ -1,5 +1,5 @@
-// What a call leaves in its output folder is collected as data, once the call is over: regular files under plain names, whole, by digest.
-// Whatever else is there is told and never followed, opened for long, run or kept.
+// Output files of a call are collected as data once the call is over: regular files under plain
+// names, whole, by digest. Everything else is reported and never followed, executed or kept.
 
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -37,7 +37,7 @@ async function leaving(script: string, language: 'sh' | 'python3' = 'sh') {
 const leftOver = (): string[] =>
   readdirSync(join(lone.state.worker, 'sandbox')).filter((name) => name.startsWith('output-'))
 
-test('regular files are kept, whole and by digest, of a failed call too; nothing of them stays on the host', {
+test('regular output files are kept whole and by digest, also of a failed call, and none stay on the host', {
   timeout: 60_000,
 }, async () => {
   const { predicate, files, kept } = await leaving(
@@ -52,25 +52,28 @@ test('regular files are kept, whole and by digest, of a failed call too; nothing
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('a folder that the tool closed, nested deeper than a path may be long: the call’s end is told, and nothing of it stays', {
+test('a call that leaves an unreadable folder nested beyond the longest path still ends, and the folder is removed', {
   timeout: 60_000,
 }, async () => {
   const deep =
     "import os\nos.chdir('/output')\nfor _ in range(30):\n  os.mkdir('n' * 250)\n  os.chdir('n' * 250)\n"
   const { predicate, kept, left } = await leaving(`${deep}os.chmod('/output', 0)`, 'python3')
-  expect(predicate.execution.outcome).toEqual({ kind: 'workspace_cap' }) // what can’t be counted is too much
+  // A folder that can’t be measured counts as too large.
+  expect(predicate.execution.outcome).toEqual({ kind: 'workspace_cap' })
   expect([kept, left]).toEqual([{}, { '.': 'no_file' }])
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('S20 a setuid program is bytes: its mode goes nowhere', { timeout: 60_000 }, async () => {
+test('S20 a setuid program in the output folder is collected as bytes without its mode', {
+  timeout: 60_000,
+}, async () => {
   const { files, kept } = await leaving('cp /usr/bin/true /output/t; chmod 4755 /output/t')
   expect(Object.keys(kept)).toEqual(['t'])
   expect(Object.keys(files[0] ?? {})).toEqual(['path', 'sha256', 'bytes'])
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('S40, S42 links and hard links are told and not followed; FIFOs can’t even be made', {
+test('S40, S42 links and hard links in the output folder are reported and not followed, and FIFOs can’t be made', {
   timeout: 60_000,
 }, async () => {
   const secret = join(lone.state.worker, 'secret')
@@ -86,7 +89,7 @@ test('S40, S42 links and hard links are told and not followed; FIFOs can’t eve
   expect([...lone.edge.files.values()].some((bytes) => bytes.includes('canary'))).toBe(false)
 })
 
-test('S44, S45 hostile names are told, escaped, and their files are not taken', {
+test('S44, S45 output files with hostile names are reported with escaped names and not collected', {
   timeout: 60_000,
 }, async () => {
   const { kept, left } = await leaving(
@@ -105,7 +108,9 @@ open('.git/hooks/pre-commit', 'w').write('x')
   expect(Object.keys(left).join()).not.toMatch(/[\n\u001b]/)
 })
 
-test('too many, too large and too deep are told; the rest is kept', { timeout: 60_000 }, async () => {
+test('output files that are too many, too large or too deep are reported, and the others are kept', {
+  timeout: 60_000,
+}, async () => {
   const over = LIMITS.call_files + 3
   const { files, left } = await leaving(
     `cd /output; for n in $(seq 100 ${99 + over}); do echo $n > $n; done; mkdir -p ${'z/'.repeat(20)}`,
@@ -119,7 +124,7 @@ test('too many, too large and too deep are told; the rest is kept', { timeout: 6
   expect(large.left).toEqual({ large: 'too_much' })
 })
 
-test('V01 what a tool was handed is in no file that is kept: the rest of what it leaves is', {
+test('V01 an output file that contains a secret of the call is not kept, and the others are', {
   timeout: 60_000,
 }, async () => {
   const secrets = { token: 'hunter2-hunter2' }
@@ -136,7 +141,9 @@ test('V01 what a tool was handed is in no file that is kept: the rest of what it
   expect(left).toEqual(['copy', 'wrapped'].map((path) => ({ path, why: 'secret' })))
 })
 
-test('without the tool’s word there is no such folder', { timeout: 60_000 }, async () => {
+test('a sandbox has no output folder unless the tool’s contract asks for one', {
+  timeout: 60_000,
+}, async () => {
   const call = await lone.call({ argv: ['ls', '/output'] })
   const { predicate } = (await lone.settled(call, WITHIN)).statement
   expect(predicate).toMatchObject({ state: 'failed', error: 'runtime_failure' })

@@ -1,5 +1,6 @@
-// Calls that share their run's folder on this worker: rung for by its own queue, in the same folder, and refused where that is gone. They
-// share what one worker may run at once with all others.
+// Calls that share their run's folder on one worker: the edge rings for them on the worker's own
+// queue, they run in the same folder, are refused if it is gone, and count towards the worker's
+// concurrency.
 
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -24,7 +25,7 @@ async function rungAlone(proposal: Parameters<LoneWorker['call']>[0]): Promise<F
   return call
 }
 
-test('a call rung for at the worker’s own queue finds what an earlier call of its run left', {
+test('a call from the worker’s own queue finds the files that an earlier call of its run left', {
   timeout: 60_000,
 }, async () => {
   const first = await lone.call({ argv: ['touch', 'left-behind'], folder: 'new' })
@@ -33,7 +34,7 @@ test('a call rung for at the worker’s own queue finds what an earlier call of 
   expect((await lone.settled(second, WITHIN)).stdout.toString()).toBe('left-behind\n')
 })
 
-test('a folder that is gone is said to be lost: nothing runs, and none is made in its place', {
+test('a call whose run folder is gone is refused with workspace_lost, and no new folder is made', {
   timeout: 60_000,
 }, async () => {
   const first = await lone.call({ argv: ['touch', 'left-behind'], folder: 'new' })
@@ -49,7 +50,7 @@ test('a folder that is gone is said to be lost: nothing runs, and none is made i
   expect(existsSync(folderOf(first.run))).toBe(false)
 })
 
-test('S30 a folder that may become larger than all of them may be is not made: the call is refused, and told why', {
+test('S30 a call whose run folder could exceed the limit of all run folders is refused with the reason', {
   timeout: 60_000,
 }, async () => {
   const call = await lone.call({ argv: ['true'], folder: 'new', workspace_bytes: 2 ** 31 })
@@ -63,7 +64,7 @@ test('S30 a folder that may become larger than all of them may be is not made: t
   expect(existsSync(folderOf(call.run))).toBe(false)
 })
 
-test('both queues together run no more at once than the worker may, take no more from Redis, and have their turns', {
+test('both queues together respect the worker’s concurrency, take no more from Redis, and alternate', {
   timeout: 60_000,
 }, async () => {
   const argv = ['sleep', '1.5']

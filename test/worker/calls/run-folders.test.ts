@@ -1,4 +1,5 @@
-// Calls of one run share a folder on this host, which goes when the run has been idle, and not before.
+// Calls of one run share a folder on this worker, which is removed after the run has been idle, and
+// not before.
 
 import {
   chmodSync,
@@ -34,7 +35,7 @@ const entered = async (folders: RunFolders, run: string, limits = LIMITS): Promi
   return folder.value
 }
 
-test('two calls of a run find the same folder, closed to others; it stays while one is in it', async () => {
+test('two calls of a run get the same private folder, which stays while a call uses it', async () => {
   const folders = new RunFolders(root)
   const first = await entered(folders, RUN)
   writeFileSync(join(first, 'left'), 'behind')
@@ -52,7 +53,7 @@ test('two calls of a run find the same folder, closed to others; it stays while 
   folders.close()
 })
 
-test('a folder of a former life is known again, and goes when its time has come', async () => {
+test('a run folder of an earlier worker process is found again and removed when it has been idle long enough', async () => {
   const before = new RunFolders(root)
   const folder = await entered(before, RUN)
   before.close()
@@ -64,7 +65,7 @@ test('a folder of a former life is known again, and goes when its time has come'
   next.close()
 })
 
-test('a folder is as old as the last call in it, in the next life too: what that changed deep in it counts', async () => {
+test('the idle time of a run folder counts from its last call, also after a restart', async () => {
   const at = join(root, 'used')
   const before = new RunFolders(at)
   const folder = await entered(before, RUN)
@@ -72,7 +73,7 @@ test('a folder is as old as the last call in it, in the next life too: what that
   const long_ago = new Date(Date.now() - 1.2 * HOUR)
   utimesSync(folder, long_ago, long_ago)
   expect(await before.enter(RUN, 'kept', LIMITS)).toMatchObject({ ok: true })
-  before.close() // killed with a call in it
+  before.close() // killed while a call used it
   const next = new RunFolders(at)
   await next.sweep()
   expect(existsSync(folder)).toBe(true)
@@ -87,7 +88,7 @@ test('a folder is as old as the last call in it, in the next life too: what that
   last.close()
 })
 
-test('a step of the host’s clock makes no folder older, and one from the future is not kept for ever', async () => {
+test('a step of the host’s clock makes no run folder older, and one dated in the future is still removed', async () => {
   const at = join(root, 'stepped')
   const before = new RunFolders(at)
   const folder = await entered(before, RUN)
@@ -96,7 +97,7 @@ test('a step of the host’s clock makes no folder older, and one from the futur
   await before.sweep()
   expect(existsSync(folder)).toBe(true)
   await before.enter(RUN, 'kept', LIMITS)
-  before.leave(RUN) // which is written down by that clock
+  before.leave(RUN) // which records the time of that clock
   before.close()
   vi.useRealTimers()
   const next = new RunFolders(at)
@@ -105,7 +106,7 @@ test('a step of the host’s clock makes no folder older, and one from the futur
   next.close()
 })
 
-test('a folder that calls have worked in is found or said to be lost, never made anew', async () => {
+test('a run folder that calls have used is found again or reported as lost, never recreated empty', async () => {
   const folders = new RunFolders(join(root, 'kept'))
   const folder = await entered(folders, RUN)
   folders.leave(RUN)
@@ -117,7 +118,7 @@ test('a folder that calls have worked in is found or said to be lost, never made
   folders.close()
 })
 
-/** Deeper than any path may name, closed where it begins, and with a name that is no text. */
+/** A tree deeper than any path can name, with an unreadable top and a name that is not UTF-8. */
 function nest(folder: string): void {
   const [inner, outer] = [join(root, 'inner'), join(root, 'outer')]
   mkdirSync(inner)
@@ -131,7 +132,7 @@ function nest(folder: string): void {
   chmodSync(join(folder, 'deep'), 0)
 }
 
-test('what a tool nests deeper than a path may be long goes all the same, at a sweep and at the next start', async () => {
+test('folders nested deeper than the longest path are removed, at a sweep and at the next start', async () => {
   const at = join(root, 'nested')
   const folders = new RunFolders(at)
   nest(await entered(folders, RUN))
@@ -145,13 +146,13 @@ test('what a tool nests deeper than a path may be long goes all the same, at a s
   await next.sweep()
   expect(readdirSync(at)).toEqual([])
   next.close()
-  const left = mkdtempSync(join(at, 'call-4194305-')) // no process has that number
+  const left = mkdtempSync(join(at, 'call-4194305-')) // no process has that pid
   nest(left)
   await removeLeftOvers(at)
   expect(readdirSync(at)).toEqual([])
 })
 
-test('a sweep that finds nothing where a folder was does not throw', async () => {
+test('a sweep does not throw if a run folder has disappeared', async () => {
   const at = join(root, 'swept')
   const folders = new RunFolders(at)
   await entered(folders, RUN)
@@ -161,7 +162,7 @@ test('a sweep that finds nothing where a folder was does not throw', async () =>
   folders.close()
 })
 
-test('a disk that refuses is told, not thrown', async () => {
+test('a run folder that the disk refuses is a returned error, not an exception', async () => {
   const folders = new RunFolders(join(root, 'blocked'))
   rmSync(join(root, 'blocked'), { recursive: true })
   writeFileSync(join(root, 'blocked'), '')
@@ -174,7 +175,7 @@ const runs = (count: number): string[] =>
 const fill = (folder: string, bytes: number): void =>
   writeFileSync(join(folder, 'filled'), Buffer.alloc(bytes, 1))
 
-/** Left by its calls, and counted. */
+/** Leaves the folder and waits until it has been measured. */
 async function left(folders: RunFolders, run: string, bytes: number): Promise<string> {
   const folder = await entered(folders, run)
   fill(folder, bytes)
@@ -183,7 +184,7 @@ async function left(folders: RunFolders, run: string, bytes: number): Promise<st
   return folder
 }
 
-test('S30 folders have a sum: the one that was left the longest ago goes, and where none has rested for long, the call is refused', async () => {
+test('S30 if run folders exceed their total size, the longest idle is removed; if none is idle long enough, the call is refused', async () => {
   const [one = '', other = '', third = '', fourth = ''] = runs(4)
   const bounds = { bytes: 8 * MiB, free_bytes: 0 }
   const patient = new RunFolders(join(root, 'patient'), bounds)
@@ -196,13 +197,13 @@ test('S30 folders have a sum: the one that was left the longest ago goes, and wh
   await entered(hasty, third)
   expect(resting.map(existsSync)).toEqual([false, true])
   expect(await hasty.enter(one, 'kept', LIMITS)).toEqual({ ok: false, error: 'lost' })
-  await entered(hasty, other) // what one is in counts as what it may become
+  await entered(hasty, other) // a folder in use counts with the size it may reach
   expect(await hasty.enter(fourth, 'new', LIMITS)).toEqual({ ok: false, error: 'full' })
   expect(existsSync(join(root, 'hasty', other))).toBe(true)
   hasty.close()
 })
 
-test('S30 what stays free on the disk is free of folders too, and none goes where that would not be enough', async () => {
+test('S30 run folders leave the reserved disk space free, and none is removed if that would not suffice', async () => {
   const [one = '', other = ''] = runs(2)
   const before = new RunFolders(join(root, 'floor'))
   const folder = await left(before, one, MiB)
@@ -214,7 +215,7 @@ test('S30 what stays free on the disk is free of folders too, and none goes wher
   folders.close()
 })
 
-test('S30 what calls may still write counts as written: of two that the disk has no room for together, the second is refused', async () => {
+test('S30 space that running calls may still write is reserved: the second of two calls that exceed the disk is refused', async () => {
   const GiB = 1024 * MiB
   const at = join(root, 'growing')
   mkdirSync(at)
@@ -230,7 +231,7 @@ test('S30 what calls may still write counts as written: of two that the disk has
   folders.close()
 })
 
-test('S30 a folder that holds more than any call of its run may use goes at once', async () => {
+test('S30 a run folder that outgrew the limits of all its calls is removed at once', async () => {
   const folders = new RunFolders(join(root, 'over'))
   const [tight = '', roomy = '', many = ''] = runs(3)
   const over = await entered(folders, tight)
@@ -238,7 +239,7 @@ test('S30 a folder that holds more than any call of its run may use goes at once
   fill(over, 5 * MiB)
   folders.leave(tight)
   await folders.sweep()
-  expect(existsSync(over)).toBe(true) // a call is in it
+  expect(existsSync(over)).toBe(true) // a call uses it
   folders.leave(tight)
   await eventually('it is gone', () => !existsSync(over), 20_000)
   const wide = await entered(folders, roomy, { ...LIMITS, workspace_bytes: 16 * MiB })
@@ -248,7 +249,7 @@ test('S30 a folder that holds more than any call of its run may use goes at once
   for (let n = 0; n <= LIMITS.workspace_inodes; n++) writeFileSync(join(files, `${n}`), '')
   folders.leave(many)
   await eventually('it is gone', () => !existsSync(files), 20_000)
-  expect(existsSync(wide)).toBe(true) // another tool of the same run may have more
+  expect(existsSync(wide)).toBe(true) // another tool of the same run has higher limits
   folders.close()
 })
 
@@ -258,12 +259,12 @@ test('D1 no call enters a folder in which a process outlived its call or its wor
   const before = new RunFolders(at)
   const [folder, sound] = [await entered(before, RUN), await entered(before, OTHER)]
   before.leave(OTHER)
-  before.taint(RUN) // a call is in it still, as its survivor is
+  before.taint(RUN) // a call and its surviving process still use it
   expect(await before.enter(RUN, 'kept', LIMITS)).toEqual({ ok: false, error: 'lost' })
   before.leave(RUN)
-  const made = await entered(before, RUN) // a new run
+  const made = await entered(before, RUN) // like a new run
   expect(made).toBe(folder)
-  before.close() // killed with a call in it
+  before.close() // killed while a call used it
   const next = new RunFolders(at, {}, new Set([RUN, 'none']))
   expect(await next.enter(RUN, 'kept', LIMITS)).toEqual({ ok: false, error: 'lost' })
   expect(await next.enter(OTHER, 'kept', LIMITS)).toEqual({ ok: true, value: sound })

@@ -1,4 +1,5 @@
-// A call that was granted twice has two results, and what the edge says of the first one is not said of the second.
+// A call that was granted twice has two results; the edge's answer to the first does not affect the
+// second.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -31,7 +32,7 @@ const refusal = (status: number, code: string) => ({
   body: Buffer.from(JSON.stringify({ status, code, detail: 'no' })),
 })
 
-test('L4 the late no to an earlier result drops it, and not the one that waits after it', async () => {
+test('L4 a late refusal of an earlier result drops that result only, not the one waiting after it', async () => {
   const home = mkdtempSync(join(tmpdir(), 'countersign-fences-'))
   const path = new FaultyPath('http://127.0.0.1:9')
   const link = openLink(await path.open(), {
@@ -55,12 +56,12 @@ test('L4 the late no to an earlier result drops it, and not the one that waits a
   expect(spool.open(Date.now()).ok).toBe(true)
   const busy = refusal(500, 'internal')
   const late = Promise.withResolvers<void>()
-  const said = Promise.withResolvers<void>()
+  const refused = Promise.withResolvers<void>()
   path.next('settle', async ({ reply }) => reply(busy))
   path.next('settle', async ({ reply }) => {
     await late.promise
     reply(refusal(409, 'stale_fence'))
-    said.resolve()
+    refused.resolve()
   })
   path.next('settle', async ({ reply }) => reply(busy), 1_000)
 
@@ -68,10 +69,10 @@ test('L4 the late no to an earlier result drops it, and not the one that waits a
   await eventually('the first one is offered again', () => path.count('settle') === 2)
   expect(await settling.settle(result(2))).toBe('waiting')
   late.resolve()
-  await said.promise
+  await refused.promise
   const asked = path.count('settle')
   await eventually('the second one is offered', () => path.count('settle') > asked)
-  expect(settling.spokenFor()).toEqual([{ call: CALL, fence: 2 }])
+  expect(settling.leasedCalls()).toEqual([{ call: CALL, fence: 2 }])
   expect(new Spool(join(home, 'spool')).open(Date.now())).toMatchObject({
     value: { settled: [{ settlement: { fence: 2 } }] },
   })

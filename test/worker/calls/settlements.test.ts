@@ -1,4 +1,5 @@
-// No result is lost between the worker and the edge, whatever fails between them and whenever; and none is made up.
+// No result is lost between the worker and the edge, whatever fails and whenever, and none is
+// invented.
 
 import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => lone?.end())
 
 const LOST =
-  'calls ended with the worker that ran them; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
+  'calls were lost when their worker process died; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
 const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
 const YES_FOR_ANOTHER = {
   status: 200,
@@ -32,7 +33,8 @@ const endsOf = async ({ call }: FakeCall): Promise<number> => {
   await lone.said('ended', { call })
   return lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
 }
-const spoolIsEmpty = (): Promise<true> => eventually('no result waits', () => lone.spool.settled.size === 0)
+const spoolIsEmpty = (): Promise<true> =>
+  eventually('no result is waiting', () => lone.spool.settled.size === 0)
 
 test.each([
   ['answers 503', busy, false],
@@ -41,11 +43,11 @@ test.each([
   ['cuts the connection after it has stored the result', 'cut', true],
   ['sits behind a proxy that answers in HTML', 'html', false],
   [
-    'sits behind a proxy that says yes to everything',
+    'sits behind a proxy that answers 200 to everything',
     { status: 200, body: { status: 'maintenance' } },
     false,
   ],
-  ['sits behind a proxy that says yes for another call', YES_FOR_ANOTHER, false],
+  ['sits behind a proxy that answers 200 for another call', YES_FOR_ANOTHER, false],
   ['sits behind a proxy that answers in HTML after it has stored the result', 'html', true],
 ] as const)('a result is settled once by an edge that %s', async (_name, reply, after) => {
   lone.edge.misbehave('settle', reply, { after, times: 3 })
@@ -59,7 +61,7 @@ test.each([
   ['answers 503', busy, false],
   ['cuts the connection before it grants', 'cut', false],
   ['cuts the connection after it has granted', 'cut', true],
-  ['sits behind a proxy that says yes to everything', { status: 200, body: {} }, true],
+  ['sits behind a proxy that answers 200 to everything', { status: 200, body: {} }, true],
 ] as const)('a call is claimed and run once from an edge that %s', async (_name, reply, after) => {
   lone.edge.misbehave('claim', reply, { after, times: 3 })
   const call = await lone.call({ argv: ['true'] })
@@ -72,43 +74,46 @@ test.each([
   ['attestation_invalid', 422],
   ['invalid_request', 400],
   ['body_too_large', 413],
-])('L5 what the edge can’t read (%s) is told by its ending alone, and logged', async (code, status) => {
-  lone.edge.misbehave('settle', { status, body: { status, code, detail: 'no' } })
-  const call = await lone.call({ argv: ['sh', '-c', 'echo lost; exit 3'] })
-  const { statement, stdout } = await lone.settled(call)
-  expect(statement.predicate).toMatchObject({
-    state: 'failed',
-    error: 'runtime_failure',
-    execution: { outcome: { kind: 'exit', code: 3 } },
-  })
-  expect(statement.predicate.execution.stdout).toEqual({
-    bytes: 5,
-    sha256: sha256('lost\n'),
-    kept: 0,
-    truncated: true,
-  })
-  expect(stdout.byteLength).toBe(0)
-  await lone.said('the edge did not take a result as it was; it has the ending alone', {
-    call: call.call,
-    code,
-    status,
-  })
-  await spoolIsEmpty()
-})
+])(
+  'L5 a result that the edge can’t read (%s) is sent again with its ending alone, and logged',
+  async (code, status) => {
+    lone.edge.misbehave('settle', { status, body: { status, code, detail: 'no' } })
+    const call = await lone.call({ argv: ['sh', '-c', 'echo lost; exit 3'] })
+    const { statement, stdout } = await lone.settled(call)
+    expect(statement.predicate).toMatchObject({
+      state: 'failed',
+      error: 'runtime_failure',
+      execution: { outcome: { kind: 'exit', code: 3 } },
+    })
+    expect(statement.predicate.execution.stdout).toEqual({
+      bytes: 5,
+      sha256: sha256('lost\n'),
+      kept: 0,
+      truncated: true,
+    })
+    expect(stdout.byteLength).toBe(0)
+    await lone.said('the edge refused the full result of a call and accepted its ending alone', {
+      call: call.call,
+      code,
+      status,
+    })
+    await spoolIsEmpty()
+  },
+)
 
 test.each([
   ['attestation_invalid', 422, 2],
   ['already_ended', 409, 1],
   ['link_invalid', 410, 1],
-])('a final no (%s) ends the trying, and is logged', async (code, status, times) => {
+])('a result that the edge finally refuses (%s) is dropped and logged', async (code, status, times) => {
   lone.edge.misbehave('settle', { status, body: { status, code, detail: 'no' } }, { times })
   const call = await lone.call({ argv: ['echo', 'lost'] })
-  await lone.said('the edge did not take a result; it is dropped', { call: call.call, code, status })
+  await lone.said('the edge refused a result; it is dropped', { call: call.call, code, status })
   await spoolIsEmpty()
   expect(call.settled).toBeUndefined()
 })
 
-test('the edge away for seconds: the result waits in the spool, the call is not claimed twice, and what waits goes first', async () => {
+test('while the edge is away a result waits in the spool; afterwards it is sent before new claims, and no call is claimed twice', async () => {
   const running = await lone.call({ argv: ['sleep', '1'] })
   await eventually('the call runs', () => running.state === 'running')
   await lone.edge.stop()
@@ -116,7 +121,7 @@ test('the edge away for seconds: the result waits in the spool, the call is not 
   await lone.said('ended', { call: running.call, result: 'waiting' }, from)
   expect(lone.spool.settled.has(running.call)).toBe(true)
   const rung = await lone.call({ argv: ['true'] })
-  await lone.said('the edge does not answer; running calls go on, and it is asked again', {}, from)
+  await lone.said('the edge does not answer; running calls continue, and the worker retries', {}, from)
   await lone.edge.start()
   expect((await lone.settled(running)).statement.predicate.state).toBe('succeeded')
   expect((await lone.settled(rung)).statement.predicate.state).toBe('succeeded')
@@ -125,7 +130,7 @@ test('the edge away for seconds: the result waits in the spool, the call is not 
   expect([running.settlements, rung.settlements]).toEqual([1, 1])
 })
 
-test('kill -9 with a result that nobody has acknowledged: the next life sends it, before anything else', async () => {
+test('after kill -9 an unacknowledged result is sent by the next worker process before anything else', async () => {
   lone.edge.misbehave('settle', busy, { times: 1_000 })
   const call = await lone.call({ argv: ['echo', 'survives'] })
   await lone.said('ended', { call: call.call, result: 'waiting' })
@@ -141,7 +146,7 @@ test('kill -9 with a result that nobody has acknowledged: the next life sends it
   expect(routes.filter((route) => route === 'claim' || route === 'settle')[0]).toBe('settle')
 })
 
-test('L2 kill -9 while a call runs: the next life does not run it again, though the edge would hand out the same grant', async () => {
+test('L2 after kill -9 during a call the next worker process does not run it again, even with the same grant', async () => {
   const call = await lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })
   await eventually('the process was begun', () => lone.spool.begun.get(call.call) === 1)
   const from = lone.log.length
@@ -149,13 +154,17 @@ test('L2 kill -9 while a call runs: the next life does not run it again, though 
   const lost = await lone.said(LOST, { calls: 1 }, from)
   expect(lost['first']).toEqual([call.call])
   await lone.ringFor(call)
-  await lone.said('a call was left alone', { call: call.call, reason: 'it was begun here before' }, from)
+  await lone.said(
+    'a doorbell was ignored',
+    { call: call.call, reason: 'this worker already started it' },
+    from,
+  )
   expect(call.claims).toBeGreaterThan(1)
   expect(lone.log.some((line) => line.msg === 'ended' && line['call'] === call.call)).toBe(false)
   expect(call.settlements).toBe(0)
 })
 
-test('D15 calls lost with a worker are summed up in one warning at its next start, and not repeated at the one after', async () => {
+test('D15 calls lost with a worker are summarised in one warning at its next start and never again', async () => {
   const calls = await Promise.all(
     [1, 2, 3].map(() => lone.call({ argv: ['sleep', '30'], timeout_ms: 60_000 })),
   )
@@ -176,7 +185,7 @@ test('D15 calls lost with a worker are summed up in one warning at its next star
   expect(warnings).toEqual([lost])
 })
 
-test('a full spool takes no doorbell until the edge has taken what is in it', async () => {
+test('a worker with a full spool takes no doorbell until the edge has accepted the spooled results', async () => {
   lone.edge.misbehave(
     'settle',
     { status: 500, body: { status: 500, code: 'internal', detail: 'a bug' } },
@@ -206,7 +215,7 @@ test('a full spool takes no doorbell until the edge has taken what is in it', as
   await spoolIsEmpty()
 })
 
-test('J03 an edge whose clock stands an hour off is believed', async () => {
+test('J03 a worker follows an edge’s clock that is an hour off', async () => {
   for (const ahead_ms of [3_600_000, -3_600_000]) {
     lone.edge.ahead_ms = ahead_ms
     const call = await lone.call({ argv: ['true'] })

@@ -1,4 +1,5 @@
-// How a worker begins and ends: what it refuses to start with, what it finishes before it goes, and what it leaves behind.
+// Start and shutdown of a worker: what it refuses to start with, what it finishes first, and what
+// it leaves behind.
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -18,7 +19,7 @@ afterEach(async () => {
 })
 
 const MAIN = join(ROOT, 'worker/main.ts')
-/** By hand and as whoever runs the tests; in CI that is root. */
+/** Runs the command as the user who runs the tests; in CI that is root. */
 const command = (...args: string[]) => {
   const [file = '', ...rest] = pdeathsig([process.execPath, MAIN, ...args])
   const { status, stdout, stderr } = spawnSync(file, rest, {
@@ -30,7 +31,7 @@ const command = (...args: string[]) => {
   return { status, stdout, stderr }
 }
 
-test('--help explains itself', () => {
+test('the worker’s --help names its commands and the fields of its configuration', () => {
   const { status, stdout } = command('--help')
   expect(status).toBe(0)
   for (const word of ['enroll', 'run', 'doctor', '--config', 'edge_url', '0600'])
@@ -42,13 +43,13 @@ test.each([
   [[], 'one command'],
   [['fly', '--config', 'x'], 'no command `fly`'],
   [['run', '--config', 'x', '--force'], '--force'],
-])('a command line that can’t be read is exit 2 and a sentence: %j', (args, said) => {
+])('a bad command line of the worker ends with exit code 2 and an explanation: %j', (args, expected) => {
   const { status, stderr } = command(...args)
   expect(status).toBe(2)
-  expect(stderr).toContain(said)
+  expect(stderr).toContain(expected)
 })
 
-test('root is refused, with the way to start instead', () => {
+test('the worker refuses to run as root and says how to start it instead', () => {
   expect(process.getuid?.(), 'this test must run as root; `npm test` in CI does').toBe(0)
   for (const name of ['run', 'enroll']) {
     const { status, stderr } = command(name, '--config', '/nonexistent')
@@ -57,7 +58,7 @@ test('root is refused, with the way to start instead', () => {
   }
 })
 
-test('enrolment makes a key that only the worker can read, once; the token is in no file', async () => {
+test('enrolment creates a key once that only the worker can read, and stores the token in no file', async () => {
   lone = await LoneWorker.make()
   const path = join(lone.state.worker, 'key.json')
   expect(statSync(path).mode & 0o777).toBe(0o600)
@@ -76,12 +77,12 @@ test('enrolment makes a key that only the worker can read, once; the token is in
   const again = await lone.command('enroll', { input: `${lone.edge.token}\n` })
   expect(again).toMatchObject({
     status: 1,
-    stderr: expect.stringMatching(/key\.json` is there already; remove it/),
+    stderr: expect.stringMatching(/key\.json` already exists; remove it/),
   })
   expect(readFileSync(path, 'utf8')).toBe(file)
 })
 
-test('a key that others can read is refused', async () => {
+test('a worker key that other users can read is refused', async () => {
   lone = await LoneWorker.make()
   chmodSync(join(lone.state.worker, 'key.json'), 0o640)
   expect(await lone.command('run')).toMatchObject({
@@ -90,7 +91,7 @@ test('a key that others can read is refused', async () => {
   })
 })
 
-test('SIGTERM: no more work is taken, what runs comes to its end, all is settled, exit 0', async () => {
+test('after SIGTERM the worker takes no more calls, lets running ones end, settles all and exits with 0', async () => {
   lone = await LoneWorker.make({ concurrency: 1 })
   await lone.start()
   const running = await lone.call({ argv: ['sh', '-c', 'sleep 1; echo done'] })
@@ -136,7 +137,7 @@ test('SIGTERM or SIGINT ends an idle worker with exit code 0', async () => {
   }
 })
 
-test('a second signal does not wait for the drain: exit code 1, and the sandbox dies with the worker', async () => {
+test('a second signal ends the worker at once with exit code 1, and its sandboxes die with it', async () => {
   lone = await LoneWorker.make()
   lone.configure({ drain_ms: 60_000 })
   await lone.start()
@@ -157,11 +158,11 @@ const processesWith = (words: string): number =>
     try {
       return /^[0-9]+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'latin1').includes(words)
     } catch {
-      return false // it ended while we looked
+      return false // the process has ended
     }
   }).length
 
-test('the process that serves is the one that was started, in its second and smaller life', async () => {
+test('the worker re-executes itself with a smaller memory under the same pid', async () => {
   lone = await LoneWorker.make()
   await lone.start()
   const argv = readFileSync(`/proc/${lone.process.pid}/cmdline`, 'latin1').split('\0')
@@ -170,7 +171,7 @@ test('the process that serves is the one that was started, in its second and sma
   expect(argv.slice(3, 5)).toEqual(['--config', expect.stringMatching(/worker\.json$/)])
 })
 
-test('SIGTERM: what runs longer than the drain is ended, and the call says that the worker was stopped', async () => {
+test('after SIGTERM a call that outlasts the drain is ended, and its result says that the worker was stopped', async () => {
   lone = await LoneWorker.make()
   lone.configure({ drain_ms: 300 })
   await lone.start()
@@ -184,7 +185,7 @@ test('SIGTERM: what runs longer than the drain is ended, and the call says that 
   })
 })
 
-test('SIGTERM while the files of a call are sent: what its tool wrote is held against its promise all the same', async () => {
+test('after SIGTERM during the upload of output files the output is still checked against the tool’s contract', async () => {
   lone = await LoneWorker.make()
   lone.configure({ drain_ms: 300 })
   await lone.start()
@@ -206,7 +207,7 @@ test('SIGTERM while the files of a call are sent: what its tool wrote is held ag
   expect(call.settled?.statement.predicate).toMatchObject({ state: 'failed', error: 'invalid_output' })
 })
 
-test('a result that the edge would not take before the end is sent by the next life', async () => {
+test('a result that the edge did not accept before shutdown is sent by the next worker process', async () => {
   lone = await LoneWorker.make()
   lone.configure({ drain_ms: 300 })
   await lone.start()
@@ -224,7 +225,7 @@ test('a result that the edge would not take before the end is sent by the next l
   expect((await lone.settled(call)).stdout.toString()).toBe('late\n')
 })
 
-test('a second worker on the same home is refused', async () => {
+test('a second worker process on the same home folder is refused', async () => {
   lone = await LoneWorker.make()
   await lone.start()
   expect(await lone.command('run')).toMatchObject({
@@ -233,14 +234,14 @@ test('a second worker on the same home is refused', async () => {
   })
 })
 
-test('a worker waits for an edge and a Redis that are not there yet', async () => {
+test('a worker waits for an edge and a Redis that are not up yet', async () => {
   lone = await LoneWorker.make()
   await lone.edge.stop()
   await lone.redis.kill()
   const started = lone.process.start()
-  await lone.said('the edge does not answer; running calls go on, and it is asked again')
+  await lone.said('the edge does not answer; running calls continue, and the worker retries')
   await lone.edge.start()
-  await lone.said('Redis is away; doorbells wait, and running calls go on')
+  await lone.said('Redis is unreachable; doorbells wait, and running calls continue')
   await lone.startRedis()
   expect(await started).toMatchObject({ ok: true })
   expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe(
@@ -248,11 +249,11 @@ test('a worker waits for an edge and a Redis that are not there yet', async () =
   )
 })
 
-test('doctor finds nothing wrong with a whole worker, and names each thing that is', async () => {
+test('doctor passes a healthy worker and names each fault of an unhealthy one', async () => {
   lone = await LoneWorker.make()
   const well = await lone.command('doctor')
   expect(well.stdout).not.toContain('FAIL')
-  expect(well).toMatchObject({ status: 0, stdout: expect.stringMatching(/all is well/) })
+  expect(well).toMatchObject({ status: 0, stdout: expect.stringMatching(/all checks passed/) })
   expect(well.stdout).toMatch(/^ok +quota of inotify +each call of tier C has its own$/m)
 
   await lone.redis.kill()
@@ -269,7 +270,7 @@ test('doctor finds nothing wrong with a whole worker, and names each thing that 
   for (const { fix } of failed) expect(fix?.length).toBeGreaterThan(10)
 })
 
-/** A Redis as it comes: no password, no access list. */
+/** A Redis with default settings: no password, no access list. */
 async function openRedis(state: State): Promise<{ redis: Child; url: string }> {
   const port = await freePort()
   const program = redisProgram(state) ?? ''
@@ -304,7 +305,7 @@ async function openRedis(state: State): Promise<{ redis: Child; url: string }> {
   return { redis, url: `redis://127.0.0.1:${port}` }
 }
 
-test('doctor sees a Redis that gives us too much, and an edge key that is not the pinned one', async () => {
+test('doctor reports excessive rights in Redis and an edge key other than the pinned one', async () => {
   lone = await LoneWorker.make()
   lone.edge.signer = newSigner()
   const open = await openRedis(lone.state)
@@ -324,7 +325,7 @@ test('doctor sees a Redis that gives us too much, and an edge key that is not th
   )
 })
 
-test('an end is told before all that its call left has been removed, and the worker is not stopped until that is gone', {
+test('a call’s end is reported before its files are removed, and the worker stops only after the removal', {
   timeout: 60_000,
 }, async () => {
   lone = await LoneWorker.make()

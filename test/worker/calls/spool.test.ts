@@ -1,4 +1,5 @@
-// The spool remembers, over any death of the worker, which calls were begun here and which results nobody has acknowledged.
+// The spool records, across any death of the worker, which calls began and which results are
+// unacknowledged.
 
 import { spawnSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
@@ -19,9 +20,10 @@ import { type PrivateJwk, seal, signerFromJwk } from '../../../shared/evidence/d
 import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
 import { Spool, type Spooled } from '../../../worker/calls/spool.ts'
 
+// Ed25519.
 const signer = signerFromJwk(
   generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk,
-) // Ed25519
+)
 const CALL = 'call_01JZ0000000000000000000000_1'
 const OTHER = 'call_01JZ0000000000000000000000_2'
 const STAYS = Buffer.from('it stays').toString('base64')
@@ -45,7 +47,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(home, { recursive: true, force: true }))
 
-test('a settlement is found again by the next life, until it is dropped', () => {
+test('a spooled settlement survives a restart until it is dropped', () => {
   open().spool.keep(spooled(CALL))
   const next = open()
   expect(next.settled).toEqual([spooled(CALL)])
@@ -54,16 +56,16 @@ test('a settlement is found again by the next life, until it is dropped', () => 
   expect(statSync(journal()).size).toBe(0)
 })
 
-test('nobody else can read it', () => {
+test('no other user can read the spool', () => {
   const { spool } = open()
   spool.keep(spooled(CALL))
   expect(statSync(dir()).mode & 0o777).toBe(0o700)
   expect(statSync(journal()).mode & 0o777).toBe(0o600)
-  open() // which writes it anew
+  open() // which rewrites the file
   expect(statSync(journal()).mode & 0o777).toBe(0o600)
 })
 
-test('L2 a call is begun once under one fence, in this life and the next', () => {
+test('L2 a call begins once per fence, also across a restart', () => {
   const { spool } = open()
   expect(spool.begin(CALL, 1)).toEqual({ ok: true, value: true })
   expect(spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
@@ -73,7 +75,7 @@ test('L2 a call is begun once under one fence, in this life and the next', () =>
   expect(next.spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
 })
 
-test('L2 a later grant of an idempotent call may run, an earlier one may not, in this life and the next', () => {
+test('L2 a later grant of an idempotent call may run and an earlier one may not, also across a restart', () => {
   const { spool } = open()
   spool.begin(CALL, 2)
   expect(open().spool.begin(CALL, 3)).toEqual({ ok: true, value: true })
@@ -95,7 +97,7 @@ test('D15 a lost call is reported at one start only, and can never run again', (
 
 test('D15 a lost call that succeeded at another attempt is not reported', () => {
   const { spool } = open()
-  spool.begin(OTHER, 1) // so that the file is not emptied
+  spool.begin(OTHER, 1) // keeps the file from being truncated
   spool.begin(CALL, 1)
   const next = open()
   expect(next.lost).toEqual([OTHER, CALL])
@@ -105,7 +107,7 @@ test('D15 a lost call that succeeded at another attempt is not reported', () => 
   expect(open().lost).toEqual([])
 })
 
-test('L2 a call whose result waits for the edge is not begun again', () => {
+test('L2 a call whose result waits for the edge does not begin again', () => {
   const { spool } = open()
   spool.begin(CALL, 1)
   spool.keep(spooled(CALL))
@@ -114,7 +116,7 @@ test('L2 a call whose result waits for the edge is not begun again', () => {
   expect(open().spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
 })
 
-test('L2 a beginning and its result are found together, and the result is sent', () => {
+test('L2 after a restart a call with both begun mark and result is sent, not reported as lost', () => {
   const { spool } = open()
   spool.begin(CALL, 1)
   spool.keep(spooled(CALL))
@@ -123,7 +125,7 @@ test('L2 a beginning and its result are found together, and the result is sent',
   expect(next.settled).toEqual([spooled(CALL)])
 })
 
-test('what is over is over for the next life too, whatever else still runs', () => {
+test('a call that is over stays over after a restart, while others still run', () => {
   const { spool } = open()
   for (const call of [CALL, OTHER]) {
     spool.begin(call, 1)
@@ -133,7 +135,7 @@ test('what is over is over for the next life too, whatever else still runs', () 
   expect(open().settled).toEqual([spooled(OTHER)])
 })
 
-test('L2 what is over under an earlier fence is not over under a later one, in this life and the next', () => {
+test('L2 a call that is over under an earlier fence is not over under a later one, also across a restart', () => {
   const { spool } = open()
   spool.begin(CALL, 1)
   spool.keep(spooled(CALL, 1))
@@ -149,20 +151,20 @@ test('L2 what is over under an earlier fence is not over under a later one, in t
   expect(open()).toMatchObject({ settled: [], lost: [] })
 })
 
-test('a spool of an earlier version, whose lines name no fence, is read', () => {
+test('a spool of an older version, whose lines have no fence, is read', () => {
   open().spool.keep(spooled(CALL, 3))
   appendFileSync(journal(), `${JSON.stringify({ over: CALL })}\n`)
   expect(open()).toMatchObject({ settled: [], lost: [], unreadable: undefined })
 })
 
-test('a beginning that can be granted no more is forgotten', () => {
+test('a begun mark is forgotten once its call can’t be granted any more', () => {
   open().spool.begin(CALL, 1)
   const left = new Spool(dir()).open(Date.now() + 2 * 3_600_000)
   expect(left).toMatchObject({ ok: true, value: { lost: [] } })
   expect(statSync(journal()).size).toBe(0)
 })
 
-test('half a line is nothing, and what can’t be read is put aside and not lost', () => {
+test('an incomplete last line of the spool is ignored, and unreadable lines are moved to another file', () => {
   open().spool.keep(spooled(CALL))
   appendFileSync(journal(), `{"settled":{"call":"ca\n{"over":"${CALL}"`)
   const next = open()
@@ -171,7 +173,7 @@ test('half a line is nothing, and what can’t be read is put aside and not lost
   expect(open()).toMatchObject({ settled: [spooled(CALL)], unreadable: undefined })
 })
 
-test('it is as long as what matters, however many come and go beside one that stays', () => {
+test('the spool file stays as small as its live entries, however many calls come and go', () => {
   const { spool } = open({ settlements: 10, bytes: 1_000_000, file_bytes: 20_000 })
   spool.begin(CALL, 1)
   spool.keep(spooled(CALL, 1, STAYS))
@@ -185,7 +187,7 @@ test('it is as long as what matters, however many come and go beside one that st
   expect(open().settled).toEqual([spooled(CALL, 1, STAYS)])
 })
 
-test('it is full by number and by bytes, and not when all is dropped', () => {
+test('the spool is full by number and by bytes, and empty again when all is dropped', () => {
   const few = open({ settlements: 2, bytes: 1_000_000, file_bytes: 1_000_000 }).spool
   few.keep(spooled(CALL))
   expect(few.full).toBe(false)
@@ -202,7 +204,7 @@ test('it is full by number and by bytes, and not when all is dropped', () => {
   expect(small.full).toBe(false)
 })
 
-test('a disk that takes half a line and no more is told, and what it took is nothing', () => {
+test('a line that the disk stores only in part is an error, and the part is ignored', () => {
   const life = `
     const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/calls/spool.ts'))})
     const spool = new Spool(${JSON.stringify(dir())})
@@ -225,7 +227,7 @@ test('a disk that takes half a line and no more is told, and what it took is not
   expect(open()).toMatchObject({ settled: [spooled(CALL)], lost: [OTHER], unreadable: undefined })
 })
 
-test('room for a beginning is there before a call is claimed; a disk that refused a line has to have more, and that it did is told', () => {
+test('room for a begun mark is reserved before a claim; after a failed write more room is required, and both changes are reported', () => {
   const life = `
     const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/calls/spool.ts'))})
     const spool = new Spool(${JSON.stringify(dir())})
@@ -250,7 +252,7 @@ test('room for a beginning is there before a call is claimed; a disk that refuse
   expect(JSON.parse(limited.stdout.toString())).toEqual([[good, bad, good], ['EFBIG', 'takes'], false])
 })
 
-test('room that was taken is nothing to the next life', () => {
+test('reserved room in the spool is ignored after a restart', () => {
   const { spool } = open()
   spool.prepare()
   spool.begin(CALL, 1)
@@ -258,7 +260,7 @@ test('room that was taken is nothing to the next life', () => {
   expect(open()).toMatchObject({ lost: [CALL], unreadable: undefined })
 })
 
-test('a folder that can’t be used is told, not thrown, with what to do about it', () => {
+test('an unusable spool folder is a returned error with a remedy', () => {
   open().spool.keep(spooled(CALL, 1, 'A'.repeat(8_000)))
   const life = `
     const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/calls/spool.ts'))})
@@ -271,15 +273,13 @@ test('a folder that can’t be used is told, not thrown, with what to do about i
     '-e',
     life,
   ])
-  expect(JSON.parse(limited.stdout.toString()).error).toMatch(
-    /\(EFBIG\); raise the limit of what a file may hold$/,
-  )
-  expect(readdirSync(dir())).toEqual(['journal']) // no half of another takes room
+  expect(JSON.parse(limited.stdout.toString()).error).toMatch(/\(EFBIG\); raise the limit of file size$/)
+  expect(readdirSync(dir())).toEqual(['journal']) // no partial copy takes up room
   expect(open().settled).toHaveLength(1)
   rmSync(dir(), { recursive: true })
   writeFileSync(dir(), 'a file in the way')
   expect(new Spool(dir()).open(Date.now())).toMatchObject({
     ok: false,
-    error: expect.stringMatching(/; remove what stands in its way$/),
+    error: expect.stringMatching(/; remove the file that is in its place$/),
   })
 })

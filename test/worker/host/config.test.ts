@@ -1,4 +1,5 @@
-// What an operator sets is read strictly, from a file that nobody else can read, and what is wrong with it is said in a sentence.
+// The configuration is read strictly, from a file that only its owner can read, and errors name the
+// field and the fix.
 
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,7 +28,7 @@ const write = (content: unknown): void => {
 const read = (environment: Record<string, string> = {}) => readConfig(path, environment)
 beforeEach(() => write(GOOD))
 
-test('a whole file is read, with defaults for what may be left out', () => {
+test('a complete configuration file is read, with defaults for optional fields', () => {
   const config = read()
   expect(config).toMatchObject({
     ok: true,
@@ -36,18 +37,18 @@ test('a whole file is read, with defaults for what may be left out', () => {
   expect(config.ok && config.value.concurrency).toBeGreaterThan(0)
 })
 
-test('the unit for systemd waits for a drain and for what follows it, and operators are told so', () => {
+test('the systemd unit’s stop timeout covers the drain, and --help tells operators the rule', () => {
   const config = read()
   const unit = readFileSync(join(ROOT, 'infra/systemd/countersign-worker.service'), 'utf8')
   const [, seconds] = /^TimeoutStopSec=([0-9]+)$/m.exec(unit) ?? []
   expect(config.ok && config.value.drain_ms + 10_000).toBeLessThanOrEqual(Number(seconds) * 1_000)
   const help = execFileSync(process.execPath, [join(ROOT, 'worker/main.ts'), '--help'], { encoding: 'utf8' })
   expect(help.replace(/\s+/g, ' ')).toContain(
-    `TimeoutStopSec of the systemd unit: ${seconds} s) has to wait 10 s longer`,
+    `TimeoutStopSec (${seconds} s in our unit) must be at least 10 s longer`,
   )
 })
 
-test('the environment wins over the file', () => {
+test('environment variables override the configuration file', () => {
   const environment = {
     COUNTERSIGN_WORKER_CONCURRENCY: '7',
     COUNTERSIGN_WORKER_POOL: 'gpu',
@@ -71,12 +72,12 @@ test('the environment wins over the file', () => {
 test.each([
   ['readable by the group', 0o640],
   ['readable by all', 0o604],
-])('a file that is %s is refused', (_name, mode) => {
+])('a configuration file that is %s is refused', (_name, mode) => {
   chmodSync(path, mode)
   expect(read()).toMatchObject({ ok: false, error: expect.stringContaining('chmod 600') })
 })
 
-test('a file that is not there is named', () => {
+test('the error for a missing configuration file names its path', () => {
   expect(readConfig(join(folder, 'none.json'))).toMatchObject({
     ok: false,
     error: expect.stringMatching(/none\.json.*ENOENT/),
@@ -84,10 +85,10 @@ test('a file that is not there is named', () => {
 })
 
 test.each([
-  ['no JSON', '{', 'is not JSON'],
-  ['no object', '7', 'is not a JSON object'],
-  ['a member that we do not know', { ...GOOD, concurency: 4 }, 'concurency'],
-  ['a member that is missing', { ...GOOD, pool: undefined }, 'pool'],
+  ['a file that is not JSON', '{', 'is not JSON'],
+  ['a file that is not an object', '7', 'is not a JSON object'],
+  ['an unknown member', { ...GOOD, concurency: 4 }, 'concurency'],
+  ['a missing member', { ...GOOD, pool: undefined }, 'pool'],
   ['plain http beyond loopback', { ...GOOD, edge_url: 'http://edge.example.com' }, 'use https'],
   [
     'an edge address with a path',
@@ -100,14 +101,14 @@ test.each([
     'scheme, host and port only',
   ],
   ['an edge address of another kind', { ...GOOD, edge_url: 'file:///etc/passwd' }, 'give the edge’s address'],
-  ['a Redis address that is none', { ...GOOD, redis_url: 'redis.example.com' }, 'redis_url'],
+  ['an invalid Redis address', { ...GOOD, redis_url: 'redis.example.com' }, 'redis_url'],
   ['a relative home', { ...GOOD, home: 'worker' }, 'absolute'],
   ['no concurrency', { ...GOOD, concurrency: 0 }, 'concurrency'],
-  ['an authority that is not there', { ...GOOD, ca_file: '/nowhere/ca.pem' }, 'ENOENT'],
-  ['a relative authority', { ...GOOD, ca_file: 'ca.pem' }, 'absolute'],
-  ['a file without certificates', { ...GOOD, ca_file: '/etc/hostname' }, 'holds no certificate'],
-  ['a ceiling of nothing', { ...GOOD, limits: { pids: 0 } }, 'limits.pids'],
-  ['a ceiling that we do not know', { ...GOOD, limits: { disk: 1 } }, 'limits'],
+  ['a missing CA file', { ...GOOD, ca_file: '/nowhere/ca.pem' }, 'ENOENT'],
+  ['a relative path of a CA file', { ...GOOD, ca_file: 'ca.pem' }, 'absolute'],
+  ['a CA file without certificates', { ...GOOD, ca_file: '/etc/hostname' }, 'holds no certificate'],
+  ['a ceiling of zero', { ...GOOD, limits: { pids: 0 } }, 'limits.pids'],
+  ['an unknown ceiling', { ...GOOD, limits: { disk: 1 } }, 'limits'],
   [
     'a profile that binds the root',
     { ...GOOD, profiles: { own: { from: 'c_offline', ro_binds: ['/'] } } },
@@ -119,14 +120,14 @@ test.each([
     'profiles.own',
   ],
   ['a private host without a port', { ...GOOD, private_hosts: ['10.0.0.1'] }, 'host:port'],
-])('%s is refused, with the field and what to do', (_name, content, said) => {
+])('%s in the configuration is refused, with the field and what to do', (_name, content, expected) => {
   write(content)
   const refused = read()
-  expect(refused).toMatchObject({ ok: false, error: expect.stringContaining(said) })
+  expect(refused).toMatchObject({ ok: false, error: expect.stringContaining(expected) })
   expect(!refused.ok && refused.error).not.toContain('hunter2') // V02
 })
 
-test('of the file that `ca_file` names, authorities are read, and nothing else', () => {
+test('only CA certificates are read from the file that `ca_file` names', () => {
   const file = join(folder, 'ca.pem')
   const args = [
     'req',
@@ -155,14 +156,14 @@ test('of the file that `ca_file` names, authorities are read, and nothing else',
   expect(read()).toMatchObject({ ok: false, error: expect.stringContaining('can’t be read') })
 })
 
-test('a number in the environment that is none is refused', () => {
+test('an environment variable that should be a number and is not is refused', () => {
   expect(read({ COUNTERSIGN_WORKER_CONCURRENCY: 'many' })).toMatchObject({
     ok: false,
     error: expect.stringContaining('concurrency'),
   })
 })
 
-test('http is for loopback', () => {
+test('plain http is accepted for an edge on loopback', () => {
   for (const edge_url of ['http://127.0.0.1:8787', 'http://localhost:8787', 'http://[::1]:8787']) {
     write({ ...GOOD, edge_url })
     expect(read()).toMatchObject({ ok: true })

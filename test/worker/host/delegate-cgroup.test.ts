@@ -1,4 +1,4 @@
-// Promise: whoever tidies up takes no group away from a worker that lives, from wherever it looks.
+// Cleaning up delegated cgroups never removes a group of a living worker.
 
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
@@ -20,14 +20,14 @@ function ofWorker(): string | undefined {
   return name === undefined ? undefined : join(parent, name)
 }
 
-/** As a worker in a container would that has the cgroups of its host and processes of its own. */
+/** Runs like a worker in a container with the host's cgroups and its own process namespace. */
 const tidyElsewhere = (): void =>
   void execFileSync('/usr/bin/unshare', [
     ...['--pid', '--fork', '--mount-proc', process.execPath, '--input-type=module', '--eval'],
     `import { removeDelegated } from ${JSON.stringify(join(ROOT, 'infra/delegate-cgroup.ts'))}; removeDelegated()`,
   ])
 
-test('a group whose call has not begun stays while its worker lives, whoever tidies up; then all of it goes', async () => {
+test('a clean-up keeps the empty cgroup of a call while its worker lives and removes it afterwards', async () => {
   const group = await eventually('the worker is in its group', ofWorker)
   await eventually('it works', () => readFileSync(`/proc/${worker.pid}/comm`, 'utf8') === 'sleep\n')
   const call = join(group, 'call-1-1')

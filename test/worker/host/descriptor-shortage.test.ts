@@ -1,5 +1,5 @@
-// A worker that has no descriptors left: it goes on, ends what it has to end, takes nothing for gone or full that it can't see, and has lost
-// none of them when there are some again.
+// A worker without free file descriptors keeps running, still ends calls, does not mistake "can't
+// look" for "gone" or "full", and leaks none.
 
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
@@ -12,7 +12,7 @@ afterAll(() => lone.end())
 
 const SHORT = new URL('../../support/worker/descriptor-exhaustion.ts', import.meta.url).pathname
 
-test('what fails halfway for want of descriptors loses none, and what could not be looked at is not known', {
+test('operations that run out of descriptors leak none, and failed looks count as unknown', {
   timeout: 60_000,
 }, () => {
   const { stdout, stderr } = spawnSync(
@@ -23,20 +23,20 @@ test('what fails halfway for want of descriptors loses none, and what could not 
   expect(stderr).toBe('')
   const { output, release, cold, gated, stocked, disk, processes } = JSON.parse(stdout)
   for (const tried of [output, release, cold, gated])
-    expect(tried).toEqual({ failed: expect.any(Number), lost: 0 })
+    expect(tried).toEqual({ failed: expect.any(Number), leaked: 0 })
   expect([output, release, cold, gated].map(({ failed }) => failed > 1)).toEqual([true, true, true, true])
-  expect(stocked).toEqual({ refused: true, lost: 0 })
+  expect(stocked).toEqual({ refused: true, leaked: 0 })
   expect(disk).toEqual({ entered: true, counted: 'EMFILE', over: false, kept: true })
   expect(processes).toEqual({ early: [null, null], late: [true, true], killed: 'SIGKILL' })
 })
 
-test('a call’s time is up while no descriptor is left: it ends, the worker goes on, and says so', {
+test('a call that times out while no descriptor is free is ended and reported, and the worker continues', {
   timeout: 90_000,
 }, async () => {
   await lone.start()
   await lone.settled(await lone.call({ argv: ['true'] }))
   const { pid = 0 } = lone.process
-  const { uid, gid } = statSync(lone.state.worker) // as the worker itself could
+  const { uid, gid } = statSync(lone.state.worker) // with the worker's own rights
   const mayOpen = (soft: string): unknown =>
     execFileSync('/usr/bin/prlimit', ['--pid', `${pid}`, `--nofile=${soft}:`], { uid, gid })
   const [, soft = ''] = /^Max open files +([0-9]+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'latin1')) ?? []
@@ -54,6 +54,6 @@ test('a call’s time is up while no descriptor is left: it ends, the worker goe
     ])
   }
   expect([lone.process.running, lone.process.pid]).toEqual([true, pid])
-  expect(readdirSync(`/proc/${pid}/fd`).length).toBeGreaterThan(3) // it was short of them indeed
+  expect(readdirSync(`/proc/${pid}/fd`).length).toBeGreaterThan(3) // it did run out of descriptors
   await lone.settled(await lone.call({ argv: ['true'] }))
 })

@@ -1,4 +1,4 @@
-// What is told of a fault says where it was and of what kind, and quotes nothing that a call brought.
+// The report of an internal error gives its kind and place and quotes nothing of a call.
 
 import { mkdir } from 'node:fs/promises'
 import { expect, test } from 'vitest'
@@ -6,7 +6,7 @@ import { faultOf } from '../../../worker/host/error-report.ts'
 
 const WORD = 'hunter2'
 
-test('a fault is told by its code and its place, never by its text', async () => {
+test('an internal error is reported by code and place, without its message', async () => {
   const named = await mkdir(`/${WORD.repeat(50)}`).catch((error: unknown) => error)
   expect(faultOf(named).code).toBe('ENAMETOOLONG')
   const thrown = new TypeError(`not this:\n    at ${WORD}`)

@@ -1,9 +1,10 @@
-// Promise: doctor and set-up name each setting of the host with which one call could use up what all calls share, and the value it needs.
+// Doctor and set-up name each host setting that lets one call use up a limit shared by all calls,
+// with the value it needs.
 
 import { expect, test } from 'vitest'
 import { lowCounts, sysctlLines } from '../../../worker/sandbox/limits/host-counts.ts'
 
-/** A Debian 12 of 4 GiB as it comes. */
+/** The defaults of Debian 12 with 4 GiB of memory. */
 const DEBIAN: Readonly<Record<string, string>> = {
   '/proc/sys/fs/inotify/max_user_instances': '128\n',
   '/proc/sys/fs/inotify/max_user_watches': '29838\n',

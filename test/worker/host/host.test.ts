@@ -1,4 +1,4 @@
-// What is known of a host before anything runs: each thing that stands in the way is told with the line that mends it.
+// Checks of a host before anything runs: each obstacle comes with the command that removes it.
 
 import { expect, test } from 'vitest'
 import { namespacesOff, obstacles, wrongPlatform } from '../../../worker/sandbox/plan/host-programs.ts'
@@ -18,25 +18,27 @@ test.each([
     '1\n',
     'sudo apparmor_parser -r /etc/apparmor.d/countersign-bwrap',
   ],
-])('user namespaces that %s turns off: the exact line that turns them on', (name, off, line) => {
+])('if %s disables user namespaces, the exact command that enables them is reported', (name, off, line) => {
   expect(namespacesOff(at({ [`/proc/sys/${name}`]: off }))).toEqual([expect.stringContaining(line)])
   expect(namespacesOff(at({ [`/proc/sys/${name}`]: off === '1\n' ? '0\n' : '7\n' }))).toEqual([])
 })
 
-test('what is missing or too old is named with the package that brings it', () => {
-  const told = (missing: Parameters<typeof obstacles>[0]['missing'], change: Partial<typeof versions> = {}) =>
-    obstacles({ uid: 1000, missing, versions: { ...versions, ...change } }, 'C').join('; ')
-  expect(told([])).toBe('')
-  expect(told(['bwrap'])).toBe('`bwrap` is missing: install `bubblewrap`')
-  expect(told(['prlimit'])).toContain('install `util-linux`')
+test('missing and outdated programs of a host are reported with the package that provides them', () => {
+  const obstaclesIn = (
+    missing: Parameters<typeof obstacles>[0]['missing'],
+    change: Partial<typeof versions> = {},
+  ) => obstacles({ uid: 1000, missing, versions: { ...versions, ...change } }, 'C').join('; ')
+  expect(obstaclesIn([])).toBe('')
+  expect(obstaclesIn(['bwrap'])).toBe('`bwrap` is missing: install `bubblewrap`')
+  expect(obstaclesIn(['prlimit'])).toContain('install `util-linux`')
   expect(obstacles({ uid: 1000, missing: ['perl'], versions }, 'prepared')).toEqual([
     '`perl` is missing: install `perl-base`',
   ])
-  expect(told([], { bubblewrap: '0.7.0' })).toContain('install 0.8.0 or newer')
-  expect(told([], { kernel: '5.10.0-23-amd64' })).toContain('use 5.14 or newer')
+  expect(obstaclesIn([], { bubblewrap: '0.7.0' })).toContain('install 0.8.0 or newer')
+  expect(obstaclesIn([], { kernel: '5.10.0-23-amd64' })).toContain('use 5.14 or newer')
 })
 
-test('a system or a machine that no sandbox is known for is told apart from a host that lacks something', () => {
+test('a platform without sandboxes is reported differently from a host that lacks a program', () => {
   for (const platform of ['darwin', 'win32', 'freebsd'] as const)
     expect(wrongPlatform({ platform, machine: 'x86_64' })).toContain(`runs on \`${platform}\``)
   expect(wrongPlatform({ platform: 'linux', machine: undefined })).toContain('use x86_64 or aarch64')

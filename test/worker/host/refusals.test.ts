@@ -1,4 +1,5 @@
-// What a worker does not start with, and what it does not run: the real program, under its real user, each with a sentence of what to do.
+// Conditions under which a worker refuses to start, and calls that it refuses: the real program
+// under its real user, with a sentence that says what to do.
 
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -15,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => lone?.end())
 beforeEach(() => lone.configure({ tiers: ['B', 'C'] }))
 
-/** A file that can't be executed in the place of a program, for this process and all that it starts. */
+/** Mounts a file that can't be executed over a program, for a command and its children. */
 const without = (program: string): string[] => [
   '/usr/bin/bwrap',
   ...[
@@ -34,62 +35,65 @@ const without = (program: string): string[] => [
 ]
 const WITHOUT_BWRAP = without('/usr/bin/bwrap')
 
-test('as root it does not start, whatever the command', () => {
+test('as root the worker refuses every command', () => {
   expect(process.getuid?.(), 'this test must run as root; `npm test` in CI does').toBe(0)
   const node = join(ROOT, 'node_modules/.bin/node')
   for (const command of ['run', 'enroll', 'doctor']) {
     const args = [join(ROOT, 'worker/main.ts'), command, '--config', join(lone.state.worker, 'worker.json')]
     const { status, stdout, stderr } = spawnSync(node, args, { encoding: 'utf8', input: '', timeout: 60_000 })
     expect([command, status]).toEqual([command, 1])
-    expect(`${stdout}${stderr}`).toContain('does not run as root; start it as a user of its own')
+    expect(`${stdout}${stderr}`).toContain('does not run as root; start it as a dedicated user')
   }
   expect(lone.edge.heard.map(({ route }) => route)).toEqual(['enroll'])
 })
 
-test.each(['darwin', 'win32'])('on %s it does not start: no sandbox is proven there', (platform) => {
-  const pretend = `data:text/javascript,Object.defineProperty(process, 'platform', { value: '${platform}' })`
-  const args = ['--import', pretend, join(ROOT, 'worker/main.ts'), 'run', '--config', '/nonexistent']
-  const { status, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/node'), args, {
-    encoding: 'utf8',
-    timeout: 60_000,
-  })
-  expect([status, stderr]).toEqual([
-    1,
-    expect.stringMatching(
-      new RegExp(`runs on \`${platform}\`.*use a Linux worker \\(\`unsupported_platform\`\\)`),
-    ),
-  ])
-})
+test.each(['darwin', 'win32'])(
+  'on %s the worker refuses to start, because it has no sandbox there',
+  (platform) => {
+    const pretend = `data:text/javascript,Object.defineProperty(process, 'platform', { value: '${platform}' })`
+    const args = ['--import', pretend, join(ROOT, 'worker/main.ts'), 'run', '--config', '/nonexistent']
+    const { status, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/node'), args, {
+      encoding: 'utf8',
+      timeout: 60_000,
+    })
+    expect([status, stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        new RegExp(`runs on \`${platform}\`.*use a Linux worker \\(\`unsupported_platform\`\\)`),
+      ),
+    ])
+  },
+)
 
-test('S48 with bubblewrap missing it does not start, and claims nothing', async () => {
+test('S48 without bubblewrap the worker refuses to start and claims nothing', async () => {
   const claims = lone.edge.count('claim')
   const { status, stderr } = await lone.command('run', { under: WITHOUT_BWRAP })
   expect([status, stderr]).toEqual([
     1,
     expect.stringContaining(
-      'tier C: `bwrap` is missing: install `bubblewrap`; or name in `tiers` only those that this host is to take',
+      'tier C: `bwrap` is missing: install `bubblewrap`; or list in `tiers` only the tiers that this host should run',
     ),
   ])
   expect(lone.edge.count('claim')).toBe(claims)
 })
 
-test('S48 who names tier B alone has a worker that needs no bubblewrap, and that offers nothing else', async () => {
+test('S48 a worker configured for tier B alone needs no bubblewrap and offers no other tier', async () => {
   lone.configure({ tiers: ['B'] })
   const { stdout } = await lone.command('doctor', { under: WITHOUT_BWRAP, args: ['--json'] })
   const findings = stdout.split('\n').flatMap((line) => (line.startsWith('{') ? [JSON.parse(line)] : []))
-  // A cgroup is delegated to the worker that is served, and to no command beside it.
+  // The cgroup is delegated to the serving worker, not to this command.
   expect(findings.filter(({ check, ok }) => !ok && !check.startsWith('limits: '))).toEqual([])
   expect(findings.find(({ check }) => check === 'tiers')).toMatchObject({ found: 'B' })
 })
 
-test('where perl is missing doctor says what comes of it, and what brings it', async () => {
+test('if perl is missing, doctor names the consequence and the package to install', async () => {
   lone.configure({ tiers: ['C'] })
   const { stdout } = await lone.command('doctor', { under: without('/usr/bin/perl'), args: ['--json'] })
   const findings = stdout.split('\n').flatMap((line) => (line.startsWith('{') ? [JSON.parse(line)] : []))
   const slower = findings.find(({ check }) => check.startsWith('prepared: '))
   expect(slower).toMatchObject({
     ok: false,
-    found: expect.stringMatching(/`perl` is missing: install `perl-base`.*starts a sandbox of its own/),
+    found: expect.stringMatching(/`perl` is missing: install `perl-base`.*starts cold/),
   })
   const quota = findings.find(({ check }) => check === 'quota of inotify')
   expect(quota).toMatchObject({
@@ -99,7 +103,7 @@ test('where perl is missing doctor says what comes of it, and what brings it', a
   })
 })
 
-test('L1 with an edge whose key is not the pinned one it does not start, and claims nothing', async () => {
+test('L1 a worker whose edge has another key than the pinned one refuses to start and claims nothing', async () => {
   const { signer } = lone.edge
   const claims = lone.edge.count('claim')
   lone.edge.signer = newSigner()
@@ -112,7 +116,7 @@ test('L1 with an edge whose key is not the pinned one it does not start, and cla
   expect(lone.edge.count('claim')).toBe(claims)
 })
 
-test('P08 a grant for another digest: nothing runs, and the edge is told so', async () => {
+test('P08 with a grant for another digest nothing runs, and the refusal reaches the edge', async () => {
   await lone.start()
   lone.edge.bend = (claim, grant) => {
     const facts = { ...grant.facts, digest: 'f'.repeat(64) }

@@ -1,15 +1,17 @@
-// The line to the edge: kept open, signed anew each time, patient where asking twice is asking once, and never waiting for ever.
+// The worker's client for the edge: connections stay open, each request has a new signature,
+// idempotent requests are retried, and none waits for ever.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type PrivateJwk, signerFromJwk } from '../../../shared/evidence/dsse.ts'
-import { type Link, openLink, openUnsigned } from '../../../worker/link/client.ts'
+import { type Link, openLink, openUnsignedLink } from '../../../worker/link/client.ts'
 import { FakeEdge } from '../../support/worker/fake-edge.ts'
 import { eventually } from '../../support/worker/lone-worker.ts'
 
+// Ed25519.
 const signer = signerFromJwk(
   generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk,
-) // Ed25519
+)
 const WITHIN_MS = 500
 const beat = { body: { tiers: [], running: [] } }
 const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
@@ -19,7 +21,7 @@ let link: Link
 beforeEach(async () => {
   edge = new FakeEdge()
   await edge.start()
-  const open = openUnsigned(edge.url)
+  const open = openUnsignedLink(edge.url)
   const enrolled = await open.ask('enroll', {
     body: { token: edge.token, x: signer.x, name: 'tester', tiers: [] },
   })
@@ -33,13 +35,13 @@ afterEach(async () => {
   await edge.stop()
 })
 
-test('one connection carries one question after the other', async () => {
+test('successive requests to the edge use one connection', async () => {
   const before = edge.connections
   for (let asked = 0; asked < 20; asked++) expect((await link.ask('heartbeat', beat)).ok).toBe(true)
   expect(edge.connections).toBe(before + 1)
 })
 
-test('a connection that was closed while nobody asked is no outage', async () => {
+test('an idle connection that the edge closed is replaced without an error', async () => {
   expect((await link.ask('heartbeat', beat)).ok).toBe(true)
   await edge.stop()
   await edge.start()
@@ -51,27 +53,30 @@ test.each([
   ['cuts the connection', 'cut'],
   ['answers in HTML', 'html'],
   ['answers without end', { status: 200, body: 'x'.repeat(5 * 1024 * 1024) }],
-  ['answers JSON that is no problem', { status: 502, body: { error: 'no upstream' } }],
+  ['answers JSON that is no problem document', { status: 502, body: { error: 'no upstream' } }],
   ['answers `null`', { status: 500, body: null }],
-  ['says yes with `null`', { status: 200, body: null }],
-  ['says yes in the words of another', { status: 200, body: { status: 'maintenance' } }],
-  ['says yes and tells no time', { status: 200, body: { stop: [], now_ms: null } }],
-] as const)('an edge that %s is away, and that is a value', async (_name, reply) => {
-  edge.misbehave('heartbeat', reply, { times: 2 })
-  const started = performance.now()
-  expect(await link.ask('heartbeat', beat)).toMatchObject({
-    ok: false,
-    error: { status: 0, code: 'unavailable' },
-  })
-  expect(performance.now() - started).toBeLessThan(5 * WITHIN_MS)
-})
+  ['answers 200 with `null`', { status: 200, body: null }],
+  ['answers 200 with a body of another service', { status: 200, body: { status: 'maintenance' } }],
+  ['answers 200 without its clock', { status: 200, body: { stop: [], now_ms: null } }],
+] as const)(
+  'an edge that %s counts as unreachable, and the client returns an error value',
+  async (_name, reply) => {
+    edge.misbehave('heartbeat', reply, { times: 2 })
+    const started = performance.now()
+    expect(await link.ask('heartbeat', beat)).toMatchObject({
+      ok: false,
+      error: { status: 0, code: 'unavailable' },
+    })
+    expect(performance.now() - started).toBeLessThan(5 * WITHIN_MS)
+  },
+)
 
-test('an edge that says more than we know is understood', async () => {
+test('an answer of a newer edge with unknown fields is accepted', async () => {
   edge.misbehave('heartbeat', { status: 200, body: { stop: [], now_ms: 7, more: 'of a later version' } })
   expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: true, value: { now_ms: 7 } })
 })
 
-test('patience asks again while it helps, each time with a signature of its own', async () => {
+test('a request is retried while a retry may help, each time with a new signature', async () => {
   edge.misbehave('heartbeat', busy, { times: 3 })
   const answer = await link.insist('heartbeat', beat, {
     patience_ms: 10_000,
@@ -84,7 +89,7 @@ test('patience asks again while it helps, each time with a signature of its own'
   expect(new Set(nonces).size).toBe(4)
 })
 
-test('patience ends: when it is over, when it is told to, and at a final no', async () => {
+test('retries end at the time limit, when aborted, and at a final refusal', async () => {
   edge.misbehave('heartbeat', busy, { times: 1_000 })
   const never = new AbortController().signal
   expect(await link.insist('heartbeat', beat, { patience_ms: 200, signal: never })).toMatchObject({
@@ -95,12 +100,12 @@ test('patience ends: when it is over, when it is told to, and at a final no', as
   const asking = link.insist('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal })
   stop.abort()
   expect(await asking).toMatchObject({ ok: false, error: { code: 'overloaded' } })
-  const heard = edge.count('heartbeat')
+  const requests = edge.count('heartbeat')
   expect(await link.insist('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal })).toMatchObject({
     ok: false,
     error: { status: 0 },
   })
-  expect(edge.count('heartbeat')).toBe(heard)
+  expect(edge.count('heartbeat')).toBe(requests)
   edge.behave()
   edge.revoked = true
   const before = edge.count('heartbeat')
@@ -111,7 +116,7 @@ test('patience ends: when it is over, when it is told to, and at a final no', as
   expect(edge.count('heartbeat')).toBe(before + 1)
 })
 
-test('D9 K02 nonces begin with the epoch that the edge last named, even if the same answer refuses the clock', async () => {
+test('D9 K02 nonces begin with the edge’s latest epoch, even if the same answer refuses the clock', async () => {
   const stale = {
     status: 401,
     body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch: 'EPOCH-0123456789' },
@@ -129,7 +134,7 @@ test('D9 K02 nonces begin with the epoch that the edge last named, even if the s
   ])
 })
 
-test('the worker ignores an epoch that no nonce could begin with', async () => {
+test('the worker ignores an epoch that can’t begin a nonce', async () => {
   for (const epoch of ['x'.repeat(33), 'a"b', '', 7, null]) {
     edge.misbehave('heartbeat', {
       status: 401,
@@ -140,7 +145,7 @@ test('the worker ignores an epoch that no nonce could begin with', async () => {
   }
 })
 
-test('J03 the first refusal of our clock sets it right, and a heartbeat sets it to the millisecond', async () => {
+test('J03 the first refusal for a wrong clock corrects the worker’s clock, and a heartbeat makes it precise', async () => {
   edge.ahead_ms = 7_200_000
   const asked = link.clock.mark()
   const answer = await link.ask('heartbeat', beat)

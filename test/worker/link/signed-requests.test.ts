@@ -1,4 +1,5 @@
-// The worker believes its edge only: every request it sends is signed, and every grant it gets is checked before anything runs.
+// The worker trusts only its edge: it signs every request, and checks every grant before anything
+// runs.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
@@ -6,11 +7,12 @@ import { countersign, type PrivateJwk, signerFromJwk } from '../../../shared/evi
 import { contentDigest } from '../../../shared/evidence/http-signature.ts'
 import { sealGrant } from '../../../shared/evidence/statement.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { eventually, type Line, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { eventually, type LogLine, LoneWorker } from '../../support/worker/lone-worker.ts'
 
+// Ed25519.
 const stranger = signerFromJwk(
   generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk,
-) // Ed25519
+)
 
 let lone: LoneWorker
 beforeAll(async () => {
@@ -29,7 +31,7 @@ const stillServes = async (): Promise<void> => {
   )
 }
 
-test('K02 each request is signed over method, authority, path and content, with a nonce of its own and a current time', async () => {
+test('K02 each worker request is signed over method, authority, path and content, with a new nonce and the current time', async () => {
   await stillServes()
   const nonces = new Set<string>()
   const signed = lone.edge.heard.filter(({ route }) => route !== 'enroll' && route !== 'keys')
@@ -50,7 +52,7 @@ test('K02 each request is signed over method, authority, path and content, with 
   expect(contentDigest(Buffer.from('x'))).toMatch(/^sha-256=:/)
 })
 
-test('K02 a request that the edge takes for a replay is signed anew', async () => {
+test('K02 a request that the edge refuses as a replay is sent again with a new signature', async () => {
   lone.edge.misbehave('claim', {
     status: 401,
     body: { status: 401, code: 'replayed', detail: 'seen before' },
@@ -72,7 +74,7 @@ const REFUSED: readonly (readonly [string, LoneWorker['edge']['bend']])[] = [
     (claim, grant) => ({ ...claim, grant: sealGrant(grant, stranger) }),
   ],
   [
-    'T01 a grant with a signature too many',
+    'T01 a grant with an additional signature',
     (claim) => ({ ...claim, grant: countersign(claim.grant, stranger) }),
   ],
   [
@@ -81,7 +83,7 @@ const REFUSED: readonly (readonly [string, LoneWorker['edge']['bend']])[] = [
   ],
 ]
 
-test.each(REFUSED)('P08 Q03 T01: %s: nothing runs, and the edge is told so', async (_name, bend) => {
+test.each(REFUSED)('P08 Q03 T01: %s: nothing runs, and the refusal reaches the edge', async (_name, bend) => {
   lone.edge.bend = bend
   const call = await lone.call({ argv: ['echo', 'ran'] })
   const line = await lone.said('ended', { call: call.call })
@@ -90,7 +92,7 @@ test.each(REFUSED)('P08 Q03 T01: %s: nothing runs, and the edge is told so', asy
   await stillServes()
 })
 
-test('Q02 a grant for another worker or another call is nothing that we speak about', async () => {
+test('Q02 a grant for another worker or another call is ignored without a report to the edge', async () => {
   const other = lone.edge.propose({ argv: ['true'] })
   const bends: LoneWorker['edge']['bend'][] = [
     (claim, grant) => ({
@@ -106,13 +108,13 @@ test('Q02 a grant for another worker or another call is nothing that we speak ab
   for (const bend of bends) {
     lone.edge.bend = bend
     const call = await lone.call({ argv: ['true'] })
-    await lone.said('a claim was answered with a grant that is not for us', { call: call.call })
+    await lone.said('the answer to a claim holds no grant for this call and worker', { call: call.call })
     expect(call.settlements).toBe(0)
   }
   await stillServes()
 })
 
-test('a heartbeat that is refused ends nothing, whatever the reason: overload, a policy that forbids it, one word of an edge that knows nobody', {
+test('a refused heartbeat ends no running call: not by overload, by policy, or by one bad_signature', {
   timeout: 60_000,
 }, async () => {
   const from = lone.log.length
@@ -125,11 +127,15 @@ test('a heartbeat that is refused ends nothing, whatever the reason: overload, a
   ] as const)
     lone.edge.misbehave('heartbeat', { status, body: { status, code, detail: 'no' } })
   await lone.said(
-    'the edge takes no heartbeat; running calls go on, nothing new is taken, and it is asked again',
+    'the edge refuses heartbeats; running calls continue, no new ones start, and the worker retries',
     { code: 'overloaded' },
     from,
   )
-  await lone.said('the edge does not accept this worker; ask an operator, or enrol anew', {}, from)
+  await lone.said(
+    'the edge does not accept this worker; ask an operator whether it was revoked, or enrol again',
+    {},
+    from,
+  )
   await lone.said('the edge answers again', {}, from)
   expect(running.settled).toBeUndefined()
   running.cancelled = true
@@ -137,7 +143,7 @@ test('a heartbeat that is refused ends nothing, whatever the reason: overload, a
   await stillServes()
 })
 
-test('K01 a revoked worker takes no more at once, ends what it runs after a lease, and serves again when it is let in', {
+test('K01 a revoked worker takes no more calls at once, ends running ones after a lease, and serves again once readmitted', {
   timeout: 60_000,
 }, async () => {
   const from = lone.log.length
@@ -145,14 +151,20 @@ test('K01 a revoked worker takes no more at once, ends what it runs after a leas
   await eventually('the call runs', () => running.state === 'running')
   const beats = lone.edge.count('heartbeat')
   lone.edge.revoked = true
-  await lone.said('the edge does not accept this worker; ask an operator, or enrol anew', {}, from)
-  await eventually('it was said three times', () => lone.edge.count('heartbeat') >= beats + 3)
+  await lone.said(
+    'the edge does not accept this worker; ask an operator whether it was revoked, or enrol again',
+    {},
+    from,
+  )
+  await eventually('three more heartbeats were refused', () => lone.edge.count('heartbeat') >= beats + 3)
   lone.edge.misbehave('heartbeat', { status: 503, body: { status: 503, code: 'overloaded', detail: 'no' } })
-  const ended = (): Line | undefined =>
+  const ended = (): LogLine | undefined =>
     lone.log.slice(from).find(({ msg, call }) => msg === 'ended' && call === running.call)
-  expect(await eventually('the call is ended', ended, 30_000)).toMatchObject({ code: 'sandbox_failed' }) // nobody cancelled it
-  expect(lone.edge.count('heartbeat') - beats).toBeLessThan(9) // five that say so; the one without an answer does not begin that anew
-  // Doorbells stay in Redis, but for one that was on its way: the edge rings again for what nobody claims.
+  // Not `cancelled`
+  expect(await eventually('the call is ended', ended, 30_000)).toMatchObject({ code: 'sandbox_failed' })
+  // Five refusals; the unanswered heartbeat does not restart the count.
+  expect(lone.edge.count('heartbeat') - beats).toBeLessThan(9)
+  // Doorbells stay in Redis, except one in transit, for which the edge rings again.
   const calls = [
     await lone.call({ argv: ['true'] }),
     await lone.call({ argv: ['true'] }),
@@ -163,7 +175,7 @@ test('K01 a revoked worker takes no more at once, ends what it runs after a leas
   const { predicate } = (await lone.settled(running)).statement
   expect(predicate.execution.outcome).toEqual({
     kind: 'infra',
-    detail: 'the edge knew this worker no more while the call ran',
+    detail: 'the edge stopped accepting this worker while the call ran',
   })
   await lone.said('the edge answers again', {}, before)
   await lone.settled(calls[2] ?? running)

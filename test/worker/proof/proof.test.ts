@@ -1,5 +1,5 @@
-// A worker tells the edge, signed, what it has proven of its sandboxes: at its start, now and then, and when it is asked to. What it can't
-// prove any more it runs no more (L8), and takes up again once it can.
+// A worker sends the edge a signed proof of its sandboxes: at its start, periodically, and on
+// SIGHUP. It stops running what it can't prove any more (L8), and resumes once it can.
 
 import { execFileSync } from 'node:child_process'
 import { renameSync, writeFileSync } from 'node:fs'
@@ -16,24 +16,24 @@ beforeAll(async () => {
 })
 afterAll(() => lone?.end())
 
-/** In the mount namespace of the worker, which no other process of this host has. */
+/** Runs a command in the worker's mount namespace, which no other process of this host shares. */
 const inside = (...argv: string[]) =>
   execFileSync('/usr/bin/nsenter', ['--target', `${lone.process.pid}`, '--mount', '--', ...argv])
 
-async function provenAnew() {
+async function proveNow() {
   const before = lone.edge.proofs.length
   process.kill(lone.process.pid ?? 0, 'SIGHUP')
-  return eventually('the edge hears of it', () => lone.edge.proofs.slice(before).at(-1), 30_000)
+  return eventually('the edge receives the proof', () => lone.edge.proofs.slice(before).at(-1), 30_000)
 }
 
-/** What fell short is tried again by itself, soon. */
-const unasked = (holds: (proof: WorkerProof) => boolean) =>
+/** Waits for a proof that the worker sends without a SIGHUP. */
+const nextOwnProof = (holds: (proof: WorkerProof) => boolean) =>
   eventually('it is proven again', () => lone.edge.proofs.slice(-1).some(holds), 40_000)
 
 const ended = async (tier: 'B' | 'C') =>
   (await lone.settled(await lone.call({ argv: ['true'], tier }), 30_000)).statement.predicate
 
-test('L8 the first thing that an edge is told is what was tried, what was seen, when, and on what', () => {
+test('L8 a worker’s first message after its enrolment is a proof with checks, results, time and versions', () => {
   const routes = lone.edge.heard.map(({ route }) => route)
   expect(routes).not.toContain('claim')
   const [proof] = lone.edge.proofs
@@ -48,10 +48,10 @@ test('L8 the first thing that an edge is told is what was tried, what was seen, 
   expect(proof?.tiers.C.checks.length).toBeGreaterThan(20)
 })
 
-test('L8 a worker that loses what a tier needs runs no call of that tier, and says so; mended, it runs them again', async () => {
+test('L8 a worker that loses something a tier needs reports it and runs no call of that tier until it is repaired', async () => {
   expect((await ended('C')).state).toBe('succeeded')
   inside('/usr/bin/mount', '--bind', '/etc/passwd', '/usr/bin/bwrap')
-  const lost = await provenAnew()
+  const lost = await proveNow()
   expect([provenMeans(lost).tiers, lost.egress.ok]).toEqual([['B'], false])
   expect(
     lost.tiers.C.checks
@@ -60,46 +60,47 @@ test('L8 a worker that loses what a tier needs runs no call of that tier, and sa
       .join('\n'),
   ).toContain('countersign-worker doctor')
   expect(await ended('C')).toMatchObject({ state: 'failed', error: 'sandbox_unavailable' })
-  const claims = lone.edge.heard.filter(({ route }) => route === 'claim') // an edge that does not know yet hands it none
+  // The edge hands out no call of that tier before it knows.
+  const claims = lone.edge.heard.filter(({ route }) => route === 'claim')
   expect(claims.at(-1)?.body).toMatchObject({ tiers: ['B'], egress: false })
   expect((await ended('B')).state).toBe('succeeded')
-  const said = (tiers: string) =>
+  const heartbeatNamed = (tiers: string) =>
     lone.edge.heard.some(({ body }) => JSON.stringify(body)?.includes(`"tiers":${tiers},"running"`))
-  await eventually('a heartbeat says so', () => said('["B"]'), 20_000)
+  await eventually('a heartbeat says so', () => heartbeatNamed('["B"]'), 20_000)
 
   inside('/usr/bin/umount', '/usr/bin/bwrap')
-  await unasked(({ tiers }) => tiers.C.ok)
+  await nextOwnProof(({ tiers }) => tiers.C.ok)
   expect((await ended('C')).state).toBe('succeeded')
 })
 
-test('L8 where sandboxes set up in advance are not what they should be, calls start their own, and the edge is told', async () => {
+test('L8 if warm sandboxes fail their checks, calls start cold, and the edge is informed', async () => {
   const fake = join(lone.state.dir, 'fake-perl')
-  writeFileSync(fake, '#!/bin/sh\nexit 0\n', { mode: 0o755 }) // a gate that lets nobody through
+  writeFileSync(fake, '#!/bin/sh\nexit 0\n', { mode: 0o755 }) // a gate that never runs the tool
   inside('/usr/bin/mount', '--bind', fake, '/usr/bin/perl')
-  const lost = await provenAnew()
+  const lost = await proveNow()
   expect([provenMeans(lost).tiers, lost.prepared?.ok]).toEqual([['B', 'C'], false])
   expect((await ended('C')).state).toBe('succeeded')
   inside('/usr/bin/umount', '/usr/bin/perl')
-  await unasked(({ prepared }) => prepared?.ok === true)
+  await nextOwnProof(({ prepared }) => prepared?.ok === true)
 })
 
-test('L8 a try that breaks off proves nothing: no call is taken, the edge is told why, and it is tried again by itself', async () => {
+test('L8 after a probe breaks off the worker takes no call, tells the edge why, and probes again automatically', async () => {
   const folder = join(lone.state.worker, 'sandbox')
   renameSync(folder, `${folder}.away`)
-  const lost = await provenAnew()
+  const lost = await proveNow()
   expect(provenMeans(lost)).toEqual({ tiers: [], egress: false, cgroups: false, profiles: [] })
   expect(lost.tiers.B.checks).toEqual([
-    { name: 'it is tried', ok: false, seen: expect.stringContaining('ENOENT') },
+    { name: 'the probe runs to its end', ok: false, seen: expect.stringContaining('ENOENT') },
   ])
   renameSync(`${folder}.away`, folder)
-  await unasked(({ tiers }) => tiers.B.ok && tiers.C.ok)
+  await nextOwnProof(({ tiers }) => tiers.B.ok && tiers.C.ok)
   for (const tier of ['B', 'C'] as const) expect((await ended(tier)).state).toBe('succeeded')
 })
 
-test('the canaries do not keep calls waiting: a call that runs meanwhile ends as it would', async () => {
+test('a call that runs during a probe is not delayed by the canaries', async () => {
   const call = await lone.call({ argv: ['sh', '-c', 'for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done'] })
   await eventually('it runs', () => call.state === 'running')
-  const { took_ms } = await provenAnew()
+  const { took_ms } = await proveNow()
   expect(took_ms).toBeLessThan(20_000)
   expect((await lone.settled(call, 30_000)).stdout.toString()).toBe('1\n2\n3\n4\n5\n6\n')
 })

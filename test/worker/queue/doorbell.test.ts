@@ -1,5 +1,5 @@
-// Whoever holds the password of Redis may forge, repeat, reorder and lose doorbells, and gains nothing: only the edge's grant makes a
-// call run.
+// An attacker with the Redis password may forge, repeat, reorder and drop doorbells, and gains
+// nothing: only a grant of the edge makes a call run.
 
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -14,7 +14,7 @@ import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
 const RUN = 'run_01JZ0000000000000000000000'
 const CALL = 'call_01JZ0000000000000000000000_1'
 
-test('Q01, Q09 only a doorbell of our tenant, whose call is of its run, is one', () => {
+test('Q01, Q09 a doorbell is accepted only for our tenant and with a call of its run', () => {
   expect(readDoorbell({ tenant: 'default', run: RUN, call: CALL }, 'default')).toEqual({
     ok: true,
     value: { run: RUN, call: CALL },
@@ -55,7 +55,7 @@ const stillServes = async (): Promise<void> => {
 const ends = (call: string): number =>
   lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
 
-test('Q01 a forged doorbell runs nothing: what is no doorbell is dropped, what the edge does not know is not granted', async () => {
+test('Q01 a forged doorbell runs nothing: malformed ones are dropped, and unknown calls get no grant', async () => {
   const before = lone.edge.count('claim')
   const forgeries = [
     { tenant: 'default', run: RUN, call: CALL, argv: ['id'] },
@@ -70,18 +70,18 @@ test('Q01 a forged doorbell runs nothing: what is no doorbell is dropped, what t
   )
   expect(lone.edge.count('claim')).toBe(before)
   await lone.ring({ tenant: 'default', run: RUN, call: CALL })
-  await lone.said('a call was left alone', { call: CALL, code: 'not_claimable' })
+  await lone.said('a doorbell was ignored', { call: CALL, code: 'not_claimable' })
   expect(ends(CALL)).toBe(0)
   await stillServes()
 })
 
-test('Q02 the name and the options of a job change nothing', async () => {
+test('Q02 the name and options of a Redis job have no effect', async () => {
   const call = lone.edge.propose({ argv: ['echo', 'as granted'] })
   await lone.ring({ tenant: 'default', run: call.run, call: call.call }, 'rm -rf /')
   expect((await lone.settled(call)).stdout.toString()).toBe('as granted\n')
 })
 
-test('Q03 an old doorbell replayed is not granted again', async () => {
+test('Q03 a replayed old doorbell gets no second grant', async () => {
   const call = await lone.call({ argv: ['true'] })
   await lone.said('ended', { call: call.call })
   for (let again = 0; again < 5; again++) await lone.ringFor(call)
@@ -92,7 +92,7 @@ test('Q03 an old doorbell replayed is not granted again', async () => {
   expect(ends(call.call)).toBe(1)
 })
 
-test('Q04 twenty doorbells for one call are one execution', async () => {
+test('Q04 twenty doorbells for one call cause one execution', async () => {
   const call = lone.edge.propose({ argv: ['sleep', '0.5'] })
   await Promise.all(Array.from({ length: 20 }, () => lone.ringFor(call)))
   await lone.settled(call)
@@ -104,17 +104,17 @@ test('Q04 twenty doorbells for one call are one execution', async () => {
   expect([call.claims, call.settlements]).toEqual([1, 1])
 })
 
-test('Q05 a result that comes after the call has moved on is refused by its fence, and dropped', async () => {
-  const call = await lone.call({ argv: ['sleep', '2'] }) // far longer than it takes to see that it runs
+test('Q05 a result under an outdated fence is refused by the edge and dropped', async () => {
+  const call = await lone.call({ argv: ['sleep', '2'] }) // long enough to see it running
   await eventually('the call runs', () => call.state === 'running')
-  call.fence += 1 // the edge has given it to somebody else meanwhile
-  await lone.said('the edge did not take a result; it is dropped', { call: call.call, code: 'stale_fence' })
+  call.fence += 1 // the edge has granted it to another worker
+  await lone.said('the edge refused a result; it is dropped', { call: call.call, code: 'stale_fence' })
   expect(call.settled).toBeUndefined()
   await eventually('nothing of it is kept', () => !lone.spool.begun.has(call.call))
   await stillServes()
 })
 
-test('Q06 what a worker reports through Redis is worth nothing: no result is ever there', async () => {
+test('Q06 no result of a call ever appears in Redis', async () => {
   const call = await lone.call({
     argv: ['echo', 'canary-of-output'],
     args: { secret: 'canary-of-args' },
@@ -123,34 +123,34 @@ test('Q06 what a worker reports through Redis is worth nothing: no result is eve
   await lone.settled(call)
   await stillServes()
   const files = lone.redisFiles()
-  expect(files).toContain(call.call) // the append-only file has seen the doorbell
+  expect(files).toContain(call.call) // the doorbell is in the append-only file
   expect(files).not.toContain('canary')
 })
 
-test('Q07 Redis that forgets everything costs a doorbell, and the next is heard', async () => {
+test('Q07 after Redis lost all data, the worker receives the next doorbell', async () => {
   await lone.redis.kill()
-  await lone.said('Redis is away; doorbells wait, and running calls go on')
+  await lone.said('Redis is unreachable; doorbells wait, and running calls continue')
   lone.forgetRedis()
   await lone.startRedis()
   await lone.said('Redis is back')
   await stillServes()
 })
 
-test('Redis away for a while: a running call ends as it should, and doorbells rung meanwhile are heard afterwards', async () => {
+test('while Redis is away a running call ends normally, and later doorbells are received once it is back', async () => {
   const from = lone.log.length
   const running = await lone.call({ argv: ['sleep', '1.5'] })
   await eventually('the call runs', () => running.state === 'running')
   await lone.redis.kill()
-  await lone.said('Redis is away; doorbells wait, and running calls go on', {}, from)
+  await lone.said('Redis is unreachable; doorbells wait, and running calls continue', {}, from)
   const rung = lone.call({ argv: ['true'] })
   expect((await lone.settled(running)).statement.predicate.state).toBe('succeeded')
   await lone.startRedis()
   expect((await lone.settled(await rung)).statement.predicate.state).toBe('succeeded')
-  const outages = lone.log.slice(from).filter(({ msg }) => msg.startsWith('Redis is away'))
+  const outages = lone.log.slice(from).filter(({ msg }) => msg.startsWith('Redis is unreachable'))
   expect(outages).toHaveLength(1)
 })
 
-/** A Redis that is so far away: a port of ours that passes bytes on, late. */
+/** A proxy in front of Redis that delays all bytes. */
 async function farAway(redis_url: string, away_ms: number): Promise<{ url: string; close: () => void }> {
   const url = new URL(redis_url)
   const to = Number(url.port)
@@ -167,7 +167,7 @@ async function farAway(redis_url: string, away_ms: number): Promise<{ url: strin
     }
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  url.port = String((server.address() as AddressInfo).port) // listening on TCP
+  url.port = String((server.address() as AddressInfo).port) // a TCP listener has a port
   const close = (): void => {
     for (const socket of sockets) socket.destroy()
     server.close()
@@ -179,7 +179,7 @@ test.each([
   ['near', 0, 1],
   ['far', 15, 4],
 ])(
-  'a queue that is left while doorbells come keeps none, and takes none any more: Redis is %s',
+  'a queue closed while doorbells arrive keeps none and takes no more, with a Redis that is %s',
   async (where, away_ms, concurrency) => {
     const { redis_url: near, tenant } = JSON.parse(
       readFileSync(join(lone.state.worker, 'worker.json'), 'utf8'),
@@ -190,9 +190,9 @@ test.each([
     for (let n = 0; n < 12; n++) {
       const pool = `left-${where}-${n}`
       const bells = new Queue(`doorbell-${tenant}.${pool}`, { prefix: 'cs', connection: { url: near } })
-      let [heard, late, left] = [0, 0, false]
+      let [received, late, left] = [0, 0, false]
       const ring = async (): Promise<void> => {
-        heard += 1
+        received += 1
         if (left) late += 1
         await sleep(5)
       }
@@ -211,7 +211,7 @@ test.each([
       left = true
       await queue.close()
       await rung
-      expect(heard + (await bells.getWaitingCount()), `left in round ${n}`).toBe(8)
+      expect(received + (await bells.getWaitingCount()), `left in round ${n}`).toBe(8)
       expect(late, `left in round ${n}`).toBe(0)
       await bells.close()
     }

@@ -1,12 +1,12 @@
-// Promise: whatever the pieces in which a stream comes, what leaves the veil is the same, and holds no value of a secret in any spelling
-// that docs/keys-and-secrets.md names (V01). What other programs wrote stands here as they wrote it.
+// However a stream is cut, its masked form is the same and contains no value of a secret in any
+// encoding that docs/keys-and-secrets.md names (V01). The encoded values here were produced by other programs.
 
 import { expect, test } from 'vitest'
 import { Veil } from '../../../worker/sandbox/streams/secret-mask.ts'
 import { seeded } from '../../shared/random-json.ts'
 
-const through = (veil: Veil, chunks: readonly Buffer[]): string => {
-  const stream = veil.stream()
+const through = (mask: Veil, chunks: readonly Buffer[]): string => {
+  const stream = mask.stream()
   return Buffer.concat([...chunks.map((chunk) => stream.take(chunk)), stream.end()]).toString()
 }
 const inPieces = (text: string, size: number): Buffer[] => {
@@ -17,9 +17,9 @@ const inPieces = (text: string, size: number): Buffer[] => {
 }
 
 const VALUE = `p@ss/W0rd+"x"'&<é> 50%41!`
-/** By python3 (urllib, json, html, base64, bytes), GNU coreutils, xxd and bash. */
+/** Produced by python3 (urllib, json, html, base64, bytes), GNU coreutils, xxd and bash. */
 const WRITTEN = {
-  'as it is': VALUE,
+  'plain text': VALUE,
   quote: 'p%40ss/W0rd%2B%22x%22%27%26%3C%C3%A9%3E%2050%2541%21',
   'quote, nothing safe': 'p%40ss%2FW0rd%2B%22x%22%27%26%3C%C3%A9%3E%2050%2541%21',
   quote_plus: 'p%40ss%2FW0rd%2B%22x%22%27%26%3C%C3%A9%3E+50%2541%21',
@@ -31,7 +31,7 @@ const WRITTEN = {
   HTML: 'p@ss/W0rd+&quot;x&quot;&#x27;&amp;&lt;é&gt; 50%41!',
   'HTML, ASCII': 'p@ss/W0rd+&quot;x&quot;&#39;&amp;&lt;&#233;&gt; 50%41!',
   'printf %q': `p@ss/W0rd+\\"x\\"\\'\\&\\<é\\>\\ 50%41\\!`,
-  'bytes as python says them': `p@ss/W0rd+"x"\\'&<\\xc3\\xa9> 50%41!`,
+  'bytes as python prints them': `p@ss/W0rd+"x"\\'&<\\xc3\\xa9> 50%41!`,
   'hex by xxd -p -c 7': '704073732f5730\n72642b22782227\n263cc3a93e2035\n3025343121',
   'hex in capitals': '704073732F573072642B22782227263CC3A93E20353025343121',
   'hex with colons': '70:40:73:73:2f:57:30:72:64:2b:22:78:22:27:26:3c:c3:a9:3e:20:35:30:25:34:31:21',
@@ -49,11 +49,14 @@ const WRITTEN = {
   'base64 in JSON, in a URL': 'cEBzcy9XMH\\nJkKyJ4%49icm\\r\\nPMOpPiA1MC\\nU0MSE',
 }
 
-test.each(Object.entries(WRITTEN))('V01 %s, in whatever pieces', (_name, spelled) => {
-  const veil = new Veil({ token: VALUE })
-  for (const size of [1, 2, 3, 7, 64, 10_000])
-    expect(through(veil, inPieces(`<${spelled}>`, size))).toBe('<«secret token»>')
-})
+test.each(Object.entries(WRITTEN))(
+  'V01 a secret as %s is masked, however the stream is cut',
+  (_name, spelled) => {
+    const mask = new Veil({ token: VALUE })
+    for (const size of [1, 2, 3, 7, 64, 10_000])
+      expect(through(mask, inPieces(`<${spelled}>`, size))).toBe('<«secret token»>')
+  },
+)
 
 const LINES = [
   'line one of a longer key',
@@ -81,18 +84,18 @@ const ENCODERS: readonly ((bytes: Buffer, random: () => number) => string)[] = [
 const randomText = (random: () => number, length: number): string =>
   Array.from({ length }, () => String.fromCharCode(32 + Math.floor(random() * 95))).join('')
 
-test('V01 random values, encoded by others in the midst of other text, leave nothing behind, wherever the stream is cut', () => {
+test('V01 random secrets in other programs’ encodings within other text are masked wholly, wherever the stream is cut', () => {
   for (let seed = 0; seed < 300; seed++) {
     const random = seeded(seed)
     const value = `W0rd-50!${randomText(random, Math.floor(random() * (seed % 10 === 0 ? 600 : 40)))}`
     const [before, after] = [randomText(random, seed % 4), randomText(random, seed % 5)]
-    const veil = new Veil({ token: value })
+    const mask = new Veil({ token: value })
     for (const [n, encode] of ENCODERS.entries()) {
       const alone = encode(Buffer.from(value), random)
       const text = encode(Buffer.from(`${before}${value}${after}`), seeded(seed))
       const [whole, cut] = [
-        through(veil, [Buffer.from(text)]),
-        through(veil, inPieces(text, 1 + Math.floor(random() * 20))),
+        through(mask, [Buffer.from(text)]),
+        through(mask, inPieces(text, 1 + Math.floor(random() * 20))),
       ]
       expect(cut, `seed ${seed}, encoder ${n}: cut`).toBe(whole)
       expect(whole, `seed ${seed}, encoder ${n}`).toContain('«secret token»')
@@ -103,27 +106,27 @@ test('V01 random values, encoded by others in the midst of other text, leave not
   }
 })
 
-test('V01 text that holds no value comes out as it went in, whatever it looks like', () => {
+test('V01 text without a secret passes the mask unchanged, whatever it looks like', () => {
   const random = seeded(7)
-  const veil = new Veil({ token: 'hunter2-hunter2', key: LINES.join('\n') })
+  const mask = new Veil({ token: 'hunter2-hunter2', key: LINES.join('\n') })
   for (let i = 0; i < 200; i++) {
     const text = `${randomText(random, 300)} %4 \\u00 &#x &amp 0x \\ ${'%41'.repeat(3)} 104, 117, 110 ${'aHVu'.repeat(3)}\n`
-    expect(through(veil, inPieces(text, 1 + Math.floor(random() * 40)))).toBe(text)
+    expect(through(mask, inPieces(text, 1 + Math.floor(random() * 40)))).toBe(text)
   }
 })
 
-test('V01 of a longer value a line, or the rest of one, is hidden too; so is it all where it is indented', () => {
-  const veil = new Veil({ key: LINES.join('\n') })
-  expect(veil.text(`before ${LINES.join('\n')} after`)).toBe('before «secret key»\n«secret key» after')
-  expect(veil.text(`key: |\r\n    ${LINES.join('\r\n    ')}\r\nother: 1`)).toBe(
+test('V01 single lines and partial lines of a longer secret are masked, also if indented', () => {
+  const mask = new Veil({ key: LINES.join('\n') })
+  expect(mask.text(`before ${LINES.join('\n')} after`)).toBe('before «secret key»\n«secret key» after')
+  expect(mask.text(`key: |\r\n    ${LINES.join('\r\n    ')}\r\nother: 1`)).toBe(
     'key: |\r\n    «secret key»\r\n    «secret key»\r\nother: 1',
   )
-  for (const line of LINES.slice(0, 2)) expect(veil.text(`1 ${line} 2`)).toBe('1 «secret key» 2')
-  expect(veil.text(`${LINES[1]?.slice(-40)}\n`)).toMatch(/^.{0,9}«secret key»\n$/)
+  for (const line of LINES.slice(0, 2)) expect(mask.text(`1 ${line} 2`)).toBe('1 «secret key» 2')
+  expect(mask.text(`${LINES[1]?.slice(-40)}\n`)).toMatch(/^.{0,9}«secret key»\n$/)
 })
 
-test('V01 values that lie over each other, repeat or break off', () => {
-  const veil = new Veil({ pin: 'abababab', token: 'babababacd' })
+test('V01 overlapping, repeated and truncated secrets are masked', () => {
+  const mask = new Veil({ pin: 'abababab', token: 'babababacd' })
   for (const text of [
     'abababab'.repeat(100),
     'ababababacd',
@@ -132,15 +135,15 @@ test('V01 values that lie over each other, repeat or break off', () => {
     'abababa',
     'abababax',
   ]) {
-    const whole = through(veil, [Buffer.from(text)])
+    const whole = through(mask, [Buffer.from(text)])
     for (const size of [1, 2, 3, 5, 9])
-      expect([size, through(veil, inPieces(text, size))]).toEqual([size, whole])
+      expect([size, through(mask, inPieces(text, size))]).toEqual([size, whole])
     expect(whole).not.toMatch(/abababab|babababacd/)
   }
-  expect(through(veil, [Buffer.from('abababa')])).toBe('abababa')
+  expect(through(mask, [Buffer.from('abababa')])).toBe('abababa')
 })
 
-test('what no value may begin with is let through at once, and nothing is held of a stream without secrets', () => {
+test('text that can’t begin a secret passes the mask at once, and a stream without secrets is never held back', () => {
   const stream = new Veil({ token: 'hunter2-hunter2' }).stream()
   expect(stream.take(Buffer.from('progress 10 %\n')).toString()).toBe('progress 10 %\n')
   expect(stream.take(Buffer.from('so far: hunter2-')).toString()).toBe('so far: ')
@@ -149,7 +152,7 @@ test('what no value may begin with is let through at once, and nothing is held o
   expect(new Veil().stream().take(chunk)).toBe(chunk)
 })
 
-test('a stream of nothing but beginnings holds no more than a piece may be spelled in, and a beginning that drags on is let go', () => {
+test('a stream of mere beginnings of a secret holds back at most the longest encoding of one piece', () => {
   const stream = new Veil({ pin: 'a'.repeat(8_192) }).stream()
   let out = 0
   for (let i = 0; i < 20; i++) out += stream.take(Buffer.alloc(8_191, 'a')).length
@@ -159,14 +162,16 @@ test('a stream of nothing but beginnings holds no more than a piece may be spell
   expect(dragging.take(Buffer.from(`hun${' '.repeat(5_000)}`)).length).toBeGreaterThan(3_000)
 })
 
-test('a hundred values of the greatest length cost about what one costs', { timeout: 60_000 }, () => {
+test('masking a hundred secrets of the greatest length costs about as much as masking one', {
+  timeout: 60_000,
+}, () => {
   const random = seeded(1)
   const many = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`s${i}`, randomText(random, 8_192)]))
   const text = Buffer.from(randomText(random, 50_000))
   const spent = (secrets: Record<string, string>): number => {
-    const veil = new Veil(secrets)
+    const mask = new Veil(secrets)
     const from = process.cpuUsage()
-    expect(through(veil, [text])).toBe(text.toString())
+    expect(through(mask, [text])).toBe(text.toString())
     const { user, system } = process.cpuUsage(from)
     return user + system
   }

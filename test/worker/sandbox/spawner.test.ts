@@ -1,5 +1,6 @@
-// Promise: what starts sandboxes in the worker's place starts them as the worker would: the program, argv, environment, folder and descriptors
-// that were said and no others, in a session of its own; how it ended is told as the kernel has it, and what could not be started is told as that.
+// The spawner starts programs exactly as the worker would: with the given program, argv,
+// environment, folder and descriptors only, in a new session. It reports how each ended, and each
+// failure to start.
 
 import { spawnSync } from 'node:child_process'
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
@@ -10,7 +11,7 @@ import { afterAll, expect, test } from 'vitest'
 import { machineOf } from '../../../worker/sandbox/kernel/syscalls.ts'
 import type { Command } from '../../../worker/sandbox/plan/argv.ts'
 import { findHost } from '../../../worker/sandbox/plan/host-programs.ts'
-import { type End, Spawner } from '../../../worker/sandbox/process/spawner.ts'
+import { type ProcessEnd, Spawner } from '../../../worker/sandbox/process/spawner.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'spawner-'))
 const spawner = new Spawner(await findHost(), machineOf(arch()) ?? 'x86_64')
@@ -19,7 +20,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true })
 })
 
-/** By this process, of whoever started it: a worker closes such first of all. */
+/** Descriptors that this process inherited; a worker closes them first of all. */
 const INHERITED = spawnSync('/bin/ls', ['/proc/self/fd'], { encoding: 'utf8' })
   .stdout.split('\n')
   .map(Number)
@@ -39,7 +40,7 @@ let files = 0
 async function started(
   argv: readonly string[],
   { env = {}, cwd = '/' } = {},
-): Promise<{ pid: number | undefined; end: End; out: string }> {
+): Promise<{ pid: number | undefined; end: ProcessEnd; out: string }> {
   const [program = '', ...args] = argv
   const command: Command = { ...TRUE, program, args, env, cwd }
   const path = join(folder, `${++files}`)
@@ -52,13 +53,13 @@ async function started(
     { fd: nothing, to: 'read' },
   ] as const
   const spawned = await spawner.spawn(command, stdio)
-  for (const fd of [nothing, out]) closeSync(fd) // it has its own by now
+  for (const fd of [nothing, out]) closeSync(fd) // the child has its own copies by now
   const end = await spawned?.ended
   if (spawned === undefined || end === undefined) throw new Error('there is no perl')
   return { pid: spawned.pid, end, out: readFileSync(path, 'utf8') }
 }
 
-test('descriptors, environment, arguments, folder, session and signals are what was said', async () => {
+test('a spawned program has exactly the given descriptors, environment, arguments and folder, a new session and default signals', async () => {
   const shown = await started(
     [
       '/usr/bin/python3',
@@ -92,23 +93,27 @@ print(json.dumps([sorted(fds), dict(os.environb and os.environ), sys.argv[1:], o
   ])
 })
 
-test.each<[string, readonly string[], End]>([
-  ['an exit', ['/bin/sh', '-c', 'exit 3'], { exitCode: 3 }],
+test.each<[string, readonly string[], ProcessEnd]>([
+  ['an exit code', ['/bin/sh', '-c', 'exit 3'], { exitCode: 3 }],
   ['a signal', ['/bin/sh', '-c', 'kill -9 $$'], { signal: 'SIGKILL' }],
-  ['a signal of two names', ['/bin/sh', '-c', 'kill -6 $$'], { signal: 'SIGABRT' }],
-  ['no such program', ['/no/such/program'], { code: 'ENOENT' }],
-  ['no program', ['/etc/passwd'], { code: 'EACCES' }],
-  ['an argument that is too long', ['/bin/true', 'x'.repeat(200_000)], { code: 'E2BIG' }],
-  ['something large that is none', ['/bin/true', ...new Array(90).fill('x'.repeat(20_000))], { exitCode: 0 }],
-])('%s is told as that', async (_, argv, end) => {
+  ['a signal with two names', ['/bin/sh', '-c', 'kill -6 $$'], { signal: 'SIGABRT' }],
+  ['a missing program', ['/no/such/program'], { code: 'ENOENT' }],
+  ['a file that is not a program', ['/etc/passwd'], { code: 'EACCES' }],
+  ['a too long argument', ['/bin/true', 'x'.repeat(200_000)], { code: 'E2BIG' }],
+  [
+    'a long but valid argument list',
+    ['/bin/true', ...new Array(90).fill('x'.repeat(20_000))],
+    { exitCode: 0 },
+  ],
+])('the spawner reports %s correctly', async (_, argv, end) => {
   expect((await started(argv)).end).toEqual(end)
 })
 
-test('a folder that is not there is told as that', async () => {
+test('the spawner reports a missing working directory', async () => {
   expect((await started(['/bin/true'], { cwd: '/no/such/folder' })).end).toEqual({ code: 'ENOENT' })
 })
 
-test('many at once, each to its own end', async () => {
+test('the spawner reports the right end of each of many concurrent programs', async () => {
   const all = await Promise.all(
     Array.from({ length: 120 }, (_, i) => started(['/bin/sh', '-c', `echo ${i}; exit ${i}`])),
   )
@@ -118,7 +123,7 @@ test('many at once, each to its own end', async () => {
   expect(new Set(all.map(({ pid }) => pid)).size).toBe(120)
 })
 
-test('one that dies before it has started anything is told as that, and another is made', async () => {
+test('a spawner that dies before it starts a program is reported and replaced', async () => {
   const host = await findHost()
   const [perl, asked] = [join(folder, 'dying-perl'), join(folder, 'made')]
   writeFileSync(perl, `#!/bin/sh\necho once >> ${asked}\necho R\nread length\n`, { mode: 0o755 })
@@ -130,7 +135,7 @@ test('one that dies before it has started anything is told as that, and another 
   expect(readFileSync(asked, 'utf8')).toBe('once\nonce\n')
 })
 
-test('a perl that is none is told at once, and never asked again', async () => {
+test('a perl that is not perl is detected at once and not tried again', async () => {
   const host = await findHost()
   const [perl, asked] = [join(folder, 'no-perl'), join(folder, 'asked')]
   writeFileSync(perl, `#!/bin/sh\necho once >> ${asked}\n`, { mode: 0o755 })

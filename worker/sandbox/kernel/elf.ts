@@ -1,15 +1,18 @@
-// Owns the static executables that we build, the format of their listings, and one for canaries: it makes the system calls of a table, one
-// after the other, writes the result of each, and ends. Hosts have no compiler, and no program of every Linux calls the kernel directly, so
-// its 200 bytes of code are written here, for each machine. Pure: it makes bytes and runs nothing.
+// Builds our static executables from listings of machine code, and one for canaries, which makes
+// the system calls of a table one after the other and writes their results. Hosts have no compiler,
+// and no program on every Linux makes arbitrary system calls, so the 200 bytes of code are written
+// here for each machine. Pure.
 
 import { constants } from 'node:os'
 import type { Machine } from './syscalls.ts'
 
-/** Bytes and texts are put into the program's data, and their address is the argument. A text ends with NUL. */
-export type Argument = number | bigint | string | Uint8Array
-export type Call = { readonly number: number; readonly arguments: readonly Argument[] }
+/**
+ * For bytes and texts, the argument is their address in the program's data. A text ends with NUL.
+ */
+export type SystemCallArgument = number | bigint | string | Uint8Array
+export type SystemCall = { readonly number: number; readonly arguments: readonly SystemCallArgument[] }
 
-/** The largest page that either machine may have. */
+/** The largest page size of either machine. */
 const PAGE = 0x10000
 const CODE_AT = 0x400000
 const DATA_AT = CODE_AT + PAGE
@@ -18,9 +21,10 @@ const HEADER_BYTES = 64
 const SEGMENT_BYTES = 56
 
 /**
- * A separate process makes each call and shares memory and descriptors with the one that reports. So a filter of the host that kills
- * the caller (systemd's SystemCallArchitectures=) ends only that process, and all other calls are still made.
- * A child that a call of the table makes waits until its namespace ends: one process reports, whatever the table tries.
+ * A separate process makes each call and shares memory and descriptors with the one that reports.
+ * So a filter of the host that kills the caller (systemd's SystemCallArchitectures=) ends only that
+ * process, and all other calls are still made. A child that a call of the table makes waits until
+ * its namespace ends: one process reports, whatever the table tries.
  */
 const CODE: Readonly<Record<Machine, Listing>> = {
   x86_64: `
@@ -121,7 +125,9 @@ const CODE: Readonly<Record<Machine, Listing>> = {
   `,
 }
 
-/** By the gate of 32-bit programs: the kernel must not let it pass (S12). Only x86_64 has such a gate. */
+/**
+ * Makes a 32-bit system call (int 0x80), which the sandbox must refuse (S12). Only x86_64 has them.
+ */
 export const I386: Buffer = executable(
   'x86_64',
   Buffer.of(0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0x31, 0xff, 0xb8, 231, 0, 0, 0, 0x0f, 0x05),
@@ -132,34 +138,39 @@ const NO_RESULT = -(2n ** 63n)
 const ANSWER_BYTES = 16
 
 /** Makes the calls, each in a separate process, then writes their results to standard output. */
-export function callingProgram(machine: Machine, calls: readonly Call[]): Buffer {
+export function callingProgram(machine: Machine, calls: readonly SystemCall[]): Buffer {
   const results = DATA_AT + 16 + calls.length * ROW_BYTES
   let at = results + calls.length * ANSWER_BYTES
   const pool: Buffer[] = []
-  const placed = (argument: Argument): bigint => {
+  const addressOf = (argument: SystemCallArgument): bigint => {
     if (typeof argument === 'bigint' || typeof argument === 'number')
       return BigInt.asUintN(64, BigInt(argument))
     const bytes = typeof argument === 'string' ? Buffer.from(`${argument}\0`) : Buffer.from(argument)
-    const room = Buffer.concat([bytes, Buffer.alloc(-bytes.byteLength & 7)])
-    pool.push(room)
-    at += room.byteLength
-    return BigInt(at - room.byteLength)
+    const padded = Buffer.concat([bytes, Buffer.alloc(-bytes.byteLength & 7)])
+    pool.push(padded)
+    at += padded.byteLength
+    return BigInt(at - padded.byteLength)
   }
   const table = Buffer.alloc(calls.length * ROW_BYTES)
   for (const [row, call] of calls.entries()) {
     table.writeBigUInt64LE(BigInt(call.number), row * ROW_BYTES)
     for (const [index, argument] of call.arguments.entries())
-      table.writeBigUInt64LE(placed(argument), row * ROW_BYTES + 8 + index * 8)
+      table.writeBigUInt64LE(addressOf(argument), row * ROW_BYTES + 8 + index * 8)
   }
   const answers = Buffer.from(new BigInt64Array(calls.flatMap(() => [NO_RESULT, 0n])).buffer)
   const head = Buffer.concat([long(calls.length), long(results)])
   return executable(machine, codeOf(CODE[machine]), Buffer.concat([head, table, answers, ...pool]))
 }
 
-/** The return value of the call (negative is an errno), or the signal that ended its process. Undefined where neither is known. */
+/**
+ * The return value of the call (negative is an errno), or the signal that ended its process.
+ * Undefined where neither is known.
+ */
 export type Answer = number | NodeJS.Signals | undefined
 
-/** Parses the program's output, which has fewer results than calls if the program itself was ended. */
+/**
+ * Parses the program's output, which has fewer results than calls if the program itself was ended.
+ */
 export const answersIn = (bytes: Buffer): Answer[] =>
   Array.from({ length: Math.floor(bytes.byteLength / ANSWER_BYTES) }, (_, index) => {
     const result = bytes.readBigInt64LE(index * ANSWER_BYTES)
@@ -167,11 +178,12 @@ export const answersIn = (bytes: Buffer): Answer[] =>
     return result === NO_RESULT ? SIGNALS.get(signal) : Number(result)
   })
 
+// Node's own names.
 const SIGNALS = new Map(
   Object.entries(constants.signals).map(([name, number]) => [number, name as NodeJS.Signals]),
-) // its own names
+)
 
-/** One instruction a line: its bytes, and how an assembler writes it; where a label stands before it, that stands behind it. */
+/** One instruction per line: its bytes, its assembly, and after `;` its label or a remark. */
 export type Listing = string
 
 export const codeOf = (listing: Listing): Buffer =>
@@ -184,7 +196,7 @@ export const codeOf = (listing: Listing): Buffer =>
     'hex',
   )
 
-/** Becomes the command that follows in the arguments; rbx or x19 has the stack as it was at the start. */
+/** Executes the command given by the arguments; rbx or x19 holds the initial stack pointer. */
 export const BECOME: Readonly<Record<Machine, Listing>> = {
   x86_64: `
     488b0b           mov rcx, qword ptr [rbx]
@@ -204,7 +216,10 @@ export const BECOME: Readonly<Record<Machine, Listing>> = {
   `,
 }
 
-/** How either ends that could not do its work: says the 40 bytes of text behind it, and exits with 125. */
+/**
+ * The end of a program that fails: writes the 40 bytes of text that follow it to stderr and exits
+ * with 125.
+ */
 export const FAIL: Readonly<Record<Machine, Listing>> = {
   x86_64: `
     b801000000       mov eax, 1   ; fail:
@@ -228,7 +243,10 @@ export const FAIL: Readonly<Record<Machine, Listing>> = {
   `,
 }
 
-/** ELF, static: one part to run, and, where there are data, one to read and write, for no machine should have to map both at once. */
+/**
+ * A static ELF file with an executable segment and, if there are data, a writable one. They are
+ * separate, so that no page is both writable and executable.
+ */
 export function executable(machine: Machine, code: Buffer, data?: Buffer): Buffer {
   const headers_bytes = HEADER_BYTES + (data === undefined ? 1 : 2) * SEGMENT_BYTES
   const header = Buffer.alloc(HEADER_BYTES)
@@ -238,7 +256,8 @@ export function executable(machine: Machine, code: Buffer, data?: Buffer): Buffe
   header.writeUInt32LE(1, 20)
   header.writeBigUInt64LE(BigInt(CODE_AT + headers_bytes), 24)
   header.writeBigUInt64LE(64n, 32) // where the program headers are
-  header.set([HEADER_BYTES, 0, SEGMENT_BYTES, 0, data === undefined ? 1 : 2, 0, 64, 0], 52) // their sizes, and how many
+  // Their sizes, and how many.
+  header.set([HEADER_BYTES, 0, SEGMENT_BYTES, 0, data === undefined ? 1 : 2, 0, 64, 0], 52)
   const code_bytes = headers_bytes + code.byteLength
   const text = segment(5, 0, CODE_AT, code_bytes)
   if (data === undefined) return Buffer.concat([header, text, code])

@@ -1,28 +1,31 @@
-// Owns the program that puts a call into its cgroup before anything of the call exists: a static executable of some hundred bytes, written
-// here instruction by instruction. Nothing on every Linux does it without a shell: Node can't ask clone for a cgroup, and moving a process
-// from outside comes too late for what it has started, and takes the kernel 10 ms. Pure; cgroups.ts tries it before it is relied on (L8).
+// The program that enters a call's cgroup before any process of the call exists: a static
+// executable of a few hundred bytes, written here instruction by instruction. No program on every
+// Linux does this without a shell: Node can't pass a cgroup to clone, and moving a process from
+// outside misses the children it has started and takes the kernel 10 ms. Pure; cgroups.ts tests the
+// program before the worker relies on it (L8). v1: writes `0` to the `tasks` file of each group,
+// which moves the writer alone, in microseconds; then executes the command.
 //
-// v1: writes `0` to the `tasks` of each group (which moves the writer alone, in microseconds), then becomes the command.
-// v2: asks clone3 for a child inside the group (CLONE_INTO_CGROUP), which becomes the command; waits for it, and ends as it ended, by the
-// same signal too. It dies with the worker, and with it a sandbox, which asks for that itself; what is left in the group is ended by the
-// next worker.
-// Either closes the three descriptors that it was given first (close_range), so that the command has none of it; what stands behind them is
-// the command's. 125 is its own failure.
+// v2: clone3 makes a child inside the group (CLONE_INTO_CGROUP), which executes the command. The
+// program waits for the child and ends as it did, by the same signal too. It dies with the worker,
+// and so does a sandbox; the next worker ends processes that are left in the group.
+//
+// Both first close the three descriptors they were given (close_range), so that the command does
+// not get them. Exit code 125 is a failure of the program itself.
 
 import { codeOf, executable, FAIL, type Listing } from './elf.ts'
 import type { Machine } from './syscalls.ts'
 
 export type GroupVersion = 'v1' | 'v2'
 
-/** Where the program finds the groups: the three `tasks` of v1, or the folder of v2. */
+/** The descriptors of the group: the three `tasks` files of v1, or the folder of v2. */
 export const FIRST_GROUP_FD = 8
 export const GROUP_FDS = 3
-/** What it says when it fails, and with which end. */
+/** The message of a failure of the program itself, which exits with 125. */
 const NOT_ENTERED = 'countersign: its cgroup was not entered\n'
 export const neverEntered = (code: number | undefined, complaint: string): boolean =>
   code === 125 && complaint.startsWith(NOT_ENTERED)
 
-/** How the group is entered. What comes behind is the end, the text, and the data. */
+/** The code that enters the group. END, the message and DATA follow it in the program. */
 const ENTRY: Readonly<Record<Machine, Readonly<Record<GroupVersion, Listing>>>> = {
   x86_64: {
     v1: `
@@ -132,7 +135,7 @@ const ENTRY: Readonly<Record<Machine, Readonly<Record<GroupVersion, Listing>>>> 
   },
 }
 
-/** Both become the command the same way. */
+/** Closes the descriptors and executes the command, in both versions. */
 const END: Readonly<Record<Machine, Listing>> = {
   x86_64: `
     b8b4010000       mov eax, 436   ; go:
@@ -165,7 +168,7 @@ const END: Readonly<Record<Machine, Listing>> = {
 const CLONE_INTO_CGROUP = 2n ** 33n
 const SIGCHLD = 17n
 
-/** The byte to write, or clone3's eleven arguments. */
+/** The byte that v1 writes, or the eleven arguments of clone3. */
 const DATA: Readonly<Record<GroupVersion, Buffer>> = {
   v1: Buffer.from('0'),
   v2: Buffer.from(

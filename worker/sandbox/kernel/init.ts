@@ -1,19 +1,23 @@
-// Owns process 1 of a sandbox: a static executable of our own, written here instruction by instruction, as in enter.ts. bubblewrap's own
-// init can be overwritten by the tool, which has the same user (`/proc/1/mem`), and then outlives the call (D1). This one:
+// The init program, process 1 of a sandbox: a static executable of our own, written here
+// instruction by instruction, as in enter-cgroup.ts. A tool can overwrite bubblewrap's own init,
+// which runs as the same user (`/proc/1/mem`), and then outlive the call (D1). This program:
 //
-// - can't be opened by the tool: it makes itself not dumpable before the tool exists, so the kernel shows its memory, descriptors and
-//   environment to root alone;
-// - ends when the worker closes the lifeline: it holds the read end of a pipe (`FD.lifeline`) whose only write end is the worker's. The
-//   worker closes it at each ending, and the kernel closes it when the worker dies, whatever killed it and whoever died before;
-// - ends with the tool's first process, and as that ended (128 + n for signal n, as bubblewrap reports it).
+// - can't be opened by the tool: it makes itself not dumpable before the tool exists, so the kernel
+//   shows its memory, descriptors and environment to root alone;
+// - ends when the worker closes the lifeline: it holds the read end of a pipe (`FD.lifeline`) whose
+//   only write end is the worker's. The worker closes it at the end of the call, and the kernel
+//   closes it when the worker dies for any reason;
+// - ends with the tool's first process and with its exit code (128 + n for signal n, like
+//   bubblewrap).
 //
-// When it ends, the kernel ends every process of the sandbox. Any failure of its own ends it too, so an attack on its limits ends
-// the attacker. Pure: it makes bytes and runs nothing. Canaries try to open and to outlive it (L8). It exits with 125 if it fails itself.
+// When it ends, the kernel ends every process of the sandbox. Its own failures end it, too, so an
+// attack on its limits only ends the attacker. Pure; canaries try to open it and to outlive it
+// (L8). Exit code 125 is a failure of the program itself.
 
 import { BECOME, codeOf, executable, FAIL, type Listing } from './elf.ts'
 import type { Machine } from './syscalls.ts'
 
-/** Its path in the sandbox. No tool can replace it: the root is read-only. */
+/** Its path in the sandbox. No tool can replace it, because the root is read-only. */
 export const INIT = '/.countersign-init'
 
 const NOT_STARTED = "countersign: the init process can't run\n"
@@ -21,8 +25,9 @@ export const initFailed = (code: number | undefined, complaint: string): boolean
   code === 125 && complaint.startsWith(NOT_STARTED)
 
 /**
- * Not dumpable; SIGCHLD by descriptor; then the tool is started without the lifeline, and the lifeline and the children are watched.
- * On the stack, from its top: two `struct pollfd`, a buffer of 128 bytes, the signal mask.
+ * Makes itself not dumpable, reads SIGCHLD from a descriptor, starts the tool without the lifeline,
+ * then polls the lifeline and its children. The stack holds, from the top: two `struct pollfd`, a
+ * buffer of 128 bytes, the signal mask.
  */
 const CODE: Readonly<Record<Machine, Listing>> = {
   x86_64: `

@@ -1,7 +1,8 @@
-// Owns the program that puts what tier B has of a fence around a command, in place of bubblewrap: a static executable of our own, as in
-// enter.ts, with the seccomp filter in it. It has the command end with the worker, takes away new privileges, loads the filter, and becomes
-// the command. Nothing on every Linux loads a filter without a namespace: `setpriv` can do the first two alone. Pure; canaries hold it
-// to that (L8). 125 is its own failure.
+// The tier B launcher: a static executable of our own, as in enter-cgroup.ts, that contains the
+// seccomp filter and takes the place of bubblewrap. It has the command die with the worker, sets
+// no_new_privs, loads the filter, and executes the command. No program on every Linux loads a
+// filter without a namespace; `setpriv` can do only the first two. Pure; canaries test it (L8).
+// Exit code 125 is a failure of the launcher itself.
 
 import { BECOME, codeOf, executable, FAIL, type Listing } from './elf.ts'
 import type { Machine } from './syscalls.ts'
@@ -10,7 +11,10 @@ const NOT_FENCED = 'countersign: tier B could not be set up\n'
 export const neverFenced = (code: number | undefined, complaint: string): boolean =>
   code === 125 && complaint.startsWith(NOT_FENCED)
 
-/** Behind it: the text, how many instructions the filter has (`len` of `struct sock_fprog`, in eight bytes), and the filter. */
+/**
+ * After the code come the message, the number of instructions in the filter (`len` of `struct
+ * sock_fprog`, in eight bytes), and the filter.
+ */
 const CODE: Readonly<Record<Machine, Listing>> = {
   x86_64: `
     4889e3           mov rbx, rsp

@@ -1,5 +1,6 @@
-// Owns the proof of what this host can do: when a worker starts, it attacks its own sandboxes with canaries through the same code that runs
-// calls, and publishes what it saw. What is not proven here is refused later (L8). Each failed check says what to do.
+// The probe: attacks the worker's own sandboxes with canaries, through the same code that runs
+// calls, and records what they saw. A call that needs something unproven is refused later (L8).
+// Each failed check comes with a fix.
 
 import { randomInt } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -8,7 +9,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ProcessPlan as Plan, Tier } from '../../../shared/plan/plan.ts'
 import { ownFolder, removeFolder } from '../../host/owned-folders.ts'
-import { type Setting, settle } from '../call-setup.ts'
+import { type CallSetup, settle } from '../call-setup.ts'
 import type { Equipment } from '../equipment.ts'
 import { attempt, type Call } from '../launch.ts'
 import { admit, commandFor } from '../plan/argv.ts'
@@ -18,13 +19,13 @@ import { TMP_BYTES } from '../plan/profiles.ts'
 import { type Check, type Facts, lacks, type Proof, proofOf } from '../plan/proven.ts'
 import { endOrphans } from '../process/orphans.ts'
 import { killGroup } from '../process/process-tree.ts'
-import { type Started, start } from '../process/start.ts'
+import { type StartedProcess, start } from '../process/start.ts'
 import type { PreparedStock } from '../warm-stock.ts'
 import { groupCanaries } from './cgroup-canaries.ts'
 import { CANARIES, type Canary, kernelCanaries, OWN_PROGRAM, type Seen } from './shell-canaries.ts'
 
 const LIMITS: Plan['limits'] = {
-  timeout_ms: 30_000, // they end at once, but on a host that is busy with calls
+  timeout_ms: 30_000, // they end at once, unless the host is busy with calls
   cpu_ms: 2_000,
   memory_bytes: 64 * 1024 * 1024,
   pids: 16,
@@ -34,27 +35,27 @@ const LIMITS: Plan['limits'] = {
   output_bytes: 64 * 1024,
 }
 
-/** For what tries how much fits: the limit of one file must not end it before. */
+/** For canaries that fill /tmp: the limit of file size must not end them first. */
 const FILE_BYTES = 2 * TMP_BYTES_MAX
 
-/** Tried anew each time: what was delegated can be taken away. */
-async function counting(equipment: Equipment): Promise<Proof> {
+/** Proves the cgroups, at each probe again, because their delegation may be revoked. */
+async function proveCgroups(equipment: Equipment): Promise<Proof> {
   const { groups, host } = equipment
   const fault = groups.ok ? groups.value.fault() : groups.error
   const detail = fault ?? (groups.ok ? groups.value.told : '')
-  const entered = {
+  const groupCheck = {
     name: 'S28 memory and processes of a call are counted together',
     ok: fault === undefined,
     detail,
   }
-  if (fault !== undefined || host.machine === undefined) return proofOf([entered])
+  if (fault !== undefined || host.machine === undefined) return proofOf([groupCheck])
   return proofOf([
-    entered,
-    ...(await Promise.all(groupCanaries(host.machine).map((canary) => release(equipment, canary)))).flat(),
+    groupCheck,
+    ...(await Promise.all(groupCanaries(host.machine).map((canary) => runCanary(equipment, canary)))).flat(),
   ])
 }
 
-/** `prepared`: where calls are to find sandboxes that were set up in advance. */
+/** `prepared`: the stock of warm sandboxes, if calls are to use one. */
 export async function probe(
   equipment: Equipment,
   offered: readonly Tier[] = Tier.options,
@@ -64,16 +65,16 @@ export async function probe(
   const listener = await listen()
   const canariesOf = (own?: OwnProfile): Canary[] => [
     ...CANARIES,
-    ...ofTheKernel(equipment, listener.port, own?.tmp_bytes ?? TMP_BYTES),
+    ...kernelCanariesFor(equipment, listener.port, own?.tmp_bytes ?? TMP_BYTES),
   ]
   const canaries = canariesOf()
   try {
-    const [B, C, egress, cgroups, waiting] = await Promise.all([
+    const [B, C, egress, cgroups, warm] = await Promise.all([
       proof(equipment, 'B', offered, canaries),
       proof(equipment, 'C', offered, canaries),
       proof(equipment, 'egress', offered, canaries),
-      counting(equipment),
-      inAdvance(equipment, offered, canaries, prepared),
+      proveCgroups(equipment),
+      proveWarmStart(equipment, offered, canaries, prepared),
     ])
     const profiles: Record<string, Proof> = {}
     for (const [name, own] of Object.entries(equipment.profiles))
@@ -90,7 +91,7 @@ export async function probe(
       egress,
       profiles,
       cgroups,
-      prepared: waiting,
+      prepared: warm,
       versions: equipment.host.versions,
       took_ms,
     }
@@ -115,30 +116,30 @@ async function proof(
   if (lacking.length > 0) return lacks('sandbox_unavailable', lacking)
   const canaries = all
     .filter((canary) => canary.ability === ability)
-    .map((canary) => release(equipment, canary, own))
+    .map((canary) => runCanary(equipment, canary, own))
   const endings = ability === 'B' ? [] : [lifeline(equipment, ability), noOrphans()]
   return proofOf((await Promise.all([...canaries, ...endings])).flat())
 }
 
-/** All that is tried of tier C, in sandboxes that were set up before anybody knew of what: the gate is on this way, and on no other. */
-async function inAdvance(
+/** Repeats the canaries of tier C in warm sandboxes, the only way that passes the gate. */
+async function proveWarmStart(
   equipment: Equipment,
   offered: readonly Tier[],
   all: readonly Canary[],
   stock: Pick<PreparedStock, 'madeFor'> | undefined,
 ): Promise<Proof> {
   if (stock === undefined || !offered.includes('C'))
-    return lacks('disabled', ['this worker sets up no sandbox in advance'])
+    return lacks('disabled', ['this worker prepares no warm sandboxes'])
   const lacking = obstacles(equipment.host, 'prepared')
-  const slower = 'until then each call starts a sandbox of its own, some ms later'
+  const slower = 'until then every call starts cold, some ms slower'
   if (lacking.length > 0) return lacks('sandbox_unavailable', [`${lacking.join('; ')}; ${slower}`])
   const canaries = all
     .filter(({ ability }) => ability === 'C')
-    .map((canary) => release(equipment, alone(canary), undefined, stock))
+    .map((canary) => runCanary(equipment, overStandardInput(canary), undefined, stock))
   return proofOf((await Promise.all([...canaries, lifeline(equipment, 'C', stock), noOrphans()])).flat())
 }
 
-/** Ends a sandbox by the lifeline alone, as when the worker is dead and nobody sends a signal (D1). */
+/** Ends a sandbox by its lifeline alone, as after the worker's death, without a signal (D1). */
 async function lifeline(
   equipment: Equipment,
   ability: Ability,
@@ -151,36 +152,37 @@ async function lifeline(
     secret,
     undefined,
   )
-  const begun = await attemptToBegin(equipment, plan, stock)
-  if (begun === undefined)
+  const sandbox = await startSandbox(equipment, plan, stock)
+  if (sandbox === undefined)
     return [{ name, ok: false, detail: `no sandbox could be set up${namespaceHint()}` }]
-  const { place, hangUp, leave } = begun.setting
-  const { wired, pid, ended } = begun.started
+  const { place, closeConnections, tearDown } = sandbox.setting
+  const { wired, pid, ended } = sandbox.started
   try {
-    const began = await within(() => commandLines().some((line) => line === `sleep\0${secret}\0`)) // bubblewrap's own has it in the end
-    wired.letGo()
-    const lives = !(await within(() => processesWith(secret) === 0))
+    // bubblewrap's command line ends with it, too.
+    const hasStarted = await eventually(() => commandLines().some((line) => line === `sleep\0${secret}\0`))
+    wired.closeLifeline()
+    const isAlive = !(await eventually(() => processesWith(secret) === 0))
     if (pid !== undefined) killGroup(pid)
     await ended
-    const detail = began
-      ? lives
+    const detail = hasStarted
+      ? isAlive
         ? 'it is still running; report this kernel and the version of bubblewrap'
         : 'it ended'
-      : 'it did not begin'
-    return [{ name, ok: began && !lives, detail }]
+      : 'it did not start'
+    return [{ name, ok: hasStarted && !isAlive, detail }]
   } finally {
     wired.close()
-    hangUp()
+    closeConnections()
     await place.group?.empty()
-    await leave()
+    await tearDown()
   }
 }
 
-async function attemptToBegin(
+async function startSandbox(
   equipment: Equipment,
   plan: Plan,
   stock: Pick<PreparedStock, 'madeFor'> | undefined,
-): Promise<{ readonly setting: Setting; readonly started: Started } | undefined> {
+): Promise<{ readonly setting: CallSetup; readonly started: StartedProcess } | undefined> {
   const admitted = admit(plan)
   if (!admitted.ok) return undefined
   if (stock !== undefined) return stock.madeFor(admitted.value, undefined)
@@ -190,12 +192,11 @@ async function attemptToBegin(
   return { setting: settled.value, started: await start(equipment, command, { gated: false }) }
 }
 
-async function within(holds: () => boolean): Promise<boolean> {
-  for (const until = Date.now() + LIFELINE_WITHIN_MS; !holds(); await sleep(5))
-    if (Date.now() > until) return false
+async function eventually(holds: () => boolean): Promise<boolean> {
+  for (const until = Date.now() + WITHIN_MS; !holds(); await sleep(5)) if (Date.now() > until) return false
   return true
 }
-const LIFELINE_WITHIN_MS = 10_000
+const WITHIN_MS = 10_000
 
 async function noOrphans(): Promise<readonly Check[]> {
   const { alive } = await endOrphans()
@@ -203,56 +204,67 @@ async function noOrphans(): Promise<readonly Check[]> {
   return [{ name: 'D1 no sandbox outlived its worker', ok: alive.length === 0, detail }]
 }
 
-/** What waits has a workspace of its own, so a program of ours comes by standard input. */
-function alone({ program, ...canary }: Canary): Canary {
+/**
+ * Rewrites a canary to bring its program over standard input, because a warm sandbox has its own
+ * workspace.
+ */
+function overStandardInput({ program, ...canary }: Canary): Canary {
   const written = `cat > ${OWN_PROGRAM} && chmod 500 ${OWN_PROGRAM} && exec ${OWN_PROGRAM}`
   return program === undefined
     ? canary
     : { ...canary, stdin: program, argv: () => ['sh', '-c', written], limits: { file_bytes: FILE_BYTES } }
 }
 
-const ofTheKernel = ({ host: { machine }, folder }: Equipment, port: number, tmp_bytes: number): Canary[] =>
+const kernelCanariesFor = (
+  { host: { machine }, folder }: Equipment,
+  port: number,
+  tmp_bytes: number,
+): Canary[] =>
   machine === undefined ? [] : kernelCanaries(machine, { folder, port }, { pids: LIMITS.pids, tmp_bytes })
 
-/** Somebody on the host's loopback, whom no sandbox with a network of its own may reach. */
+/** A listener on the host's loopback, which no sandbox with its own network may reach. */
 async function listen(): Promise<{ port: number; close: () => void }> {
   const server = createServer((socket) => socket.destroy())
   await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
-  return { port: (server.address() as AddressInfo).port, close: () => server.close() } // it listens on TCP
+  // A TCP listener has one.
+  return { port: (server.address() as AddressInfo).port, close: () => server.close() }
 }
 
-/** The folder of a canary that brings its own program. Synchronous: nothing else is started while the program is open to be written. */
-function furnish(folder: string, program: Buffer): void {
+/**
+ * Writes a canary's program. Synchronous, so that no fork inherits the file while it is open for
+ * writing (ETXTBSY).
+ */
+function writeProgram(folder: string, program: Buffer): void {
   writeFileSync(join(folder, OWN_PROGRAM), program, { mode: 0o500 })
 }
 
-/** Runs one canary and has it judge what it saw. A canary that did not run proves nothing, whatever it would have shown. */
-async function release(
+/** Runs one canary and judges its output. A canary that did not run counts as failed. */
+async function runCanary(
   equipment: Equipment,
   canary: Canary,
   own?: string,
   stock?: Pick<PreparedStock, 'madeFor'>,
 ): Promise<readonly Check[]> {
-  if (canary.program === undefined) return released(equipment, canary, { own, stock })
+  if (canary.program === undefined) return runAndJudge(equipment, canary, { own, stock })
   const folder = await ownFolder(equipment.folder, 'canary')
   try {
-    furnish(folder, canary.program)
-    return await released(equipment, canary, { own, stock, folder })
+    writeProgram(folder, canary.program)
+    return await runAndJudge(equipment, canary, { own, stock, folder })
   } finally {
     await removeFolder(folder)
   }
 }
 
-type Where = {
+type Surroundings = {
   readonly own: string | undefined
   readonly stock: Pick<PreparedStock, 'madeFor'> | undefined
   readonly folder?: string
 }
 
-async function released(
+async function runAndJudge(
   equipment: Equipment,
   canary: Canary,
-  { own, stock, folder }: Where,
+  { own, stock, folder }: Surroundings,
 ): Promise<readonly Check[]> {
   const secret = `${randomInt(10 ** 9, 10 ** 10)}`
   const plan = { ...planFor(canary, secret, folder), ...(own === undefined ? {} : { profile: own }) }
@@ -261,13 +273,13 @@ async function released(
   const abort = new AbortController()
   const output = { stdout: '', stderr: '' }
   const stdin = canary.stdin === undefined ? undefined : Buffer.from(canary.stdin)
-  const waiting = await stock?.madeFor(admitted.value, stdin)
-  if (stock !== undefined && waiting === undefined)
+  const warm = await stock?.madeFor(admitted.value, stdin)
+  if (stock !== undefined && warm === undefined)
     return [
       {
-        name: `${canary.name}: it is set up in advance`,
+        name: `${canary.name}: a warm sandbox is ready`,
         ok: false,
-        detail: `it could not be; ${namespaceHint()}`,
+        detail: `none could be prepared; ${namespaceHint()}`,
       },
     ]
   const call: Call = {
@@ -280,7 +292,7 @@ async function released(
       if (canary.endsAtOutput === true) abort.abort()
     },
   }
-  const { outcome } = await attempt(equipment, admitted.value, call, { take: () => waiting })
+  const { outcome } = await attempt(equipment, admitted.value, call, { take: () => warm })
   if (outcome.kind === 'refused' || outcome.kind === 'infra') {
     return [{ name: `${canary.name}: it runs`, ok: false, detail: `${outcome.detail}${namespaceHint()}` }]
   }
@@ -298,15 +310,18 @@ async function released(
     .map(({ name, ok, detail }) => ({ name, ok, detail: ok ? detail : `${detail}; ${canary.fix}` }))
 }
 
-/** `folder`: where its own program lies. No call of tier B shares one, so there it is named from outside. */
+/**
+ * `folder`: holds the canary's program. Tier B calls share no folder, so there the path is
+ * absolute.
+ */
 function planFor(
   { ability, argv, program, limits = {} }: Pick<Canary, 'ability' | 'argv' | 'program' | 'limits'>,
   secret: string,
   folder: string | undefined,
 ): Plan {
   const inB = ability === 'B'
-  const placed = inB && folder !== undefined ? join(folder, OWN_PROGRAM) : OWN_PROGRAM
-  const words = argv(secret).map((word) => (word === OWN_PROGRAM ? placed : word))
+  const programPath = inB && folder !== undefined ? join(folder, OWN_PROGRAM) : OWN_PROGRAM
+  const words = argv(secret).map((word) => (word === OWN_PROGRAM ? programPath : word))
   return {
     tier: inB ? 'B' : 'C',
     executor: { kind: 'process', argv: words, stdin: 'none', env: {}, cwd: '' },
@@ -319,7 +334,7 @@ function planFor(
   }
 }
 
-/** Seen from the host, not by the code under test: whoever has that word in its command line is still there. */
+/** Counts processes with that word in their command line, without using the code under test. */
 function processesWith(secret: string): number {
   return commandLines().filter((line) => line.includes(secret)).length
 }

@@ -1,5 +1,5 @@
-// Owns the canaries: small programs of every Linux that are run inside the sandbox and tell what it is like in there, and how what they
-// tell is judged. A table and pure judgements; probe.ts runs them.
+// The canaries that use programs of every Linux: each runs inside a sandbox, prints what it sees
+// there, and a pure function judges the output. probe.ts runs them.
 
 import type { Limits, Outcome } from '../../../shared/plan/plan.ts'
 import { I386 } from '../kernel/elf.ts'
@@ -13,9 +13,9 @@ export type Seen = {
   readonly outcome: Outcome
   readonly stdout: string
   readonly stderr: string
-  /** Of the worker. */
+  /** The worker's uid. */
   readonly uid: number
-  /** Processes of this canary that the host still has. */
+  /** The number of the canary's processes that still exist. */
   readonly left: number
 }
 
@@ -25,21 +25,21 @@ export type Canary = {
   /** `secret` is a number that only this canary has. */
   readonly argv: (secret: string) => string[]
   readonly stdin?: string | Buffer
-  /** Of our own making: it lies in the canary's folder under this name. */
+  /** A program of our own, in the canary's folder as OWN_PROGRAM. */
   readonly program?: Buffer
   readonly limits?: Partial<Limits>
-  /** Cancelled as soon as it says something. */
+  /** Cancelled at its first output. */
   readonly endsAtOutput?: true
   readonly judge: (seen: Seen) => readonly Check[]
-  /** What to do when it fails. */
+  /** Advice for an operator if it fails. */
   readonly fix: string
 }
 
 const FILES = ['status', 'uid_map', 'limits', 'mountinfo'].map((name) => `/proc/self/${name}`)
-const OF_INIT = ['/proc/1/environ', '/proc/1/cmdline', '/proc/net/dev']
-const MANY = ['--verbose', '--bytes=16384']
+const INIT_FILES = ['/proc/1/environ', '/proc/1/cmdline', '/proc/net/dev']
+const HEAD_OPTIONS = ['--verbose', '--bytes=16384']
 
-/** `head --verbose` heads each file with its name. */
+/** Parses the output of `head --verbose`, which precedes each file with its name. */
 function filesIn(text: string): Map<string, string> {
   const parts = text.split(/(?:^|\n)==> (\S+) <==\n/).slice(1)
   return new Map(
@@ -150,9 +150,9 @@ function insideB({ stdout, uid }: Seen): Check[] {
 
 export const OWN_PROGRAM = './canary'
 
-/** What programs of every Linux can't ask: the kernel itself, call by call. */
+/** Canaries with a program of our own, which makes system calls that common programs can't. */
 export function kernelCanaries(machine: Machine, outside: Outside, sizes: Sizes): Canary[] {
-  const asking = (['B', 'C', 'egress'] as const).map((ability): Canary => {
+  const ownProgram = (['B', 'C', 'egress'] as const).map((ability): Canary => {
     const { program, judge } = kernelCanary(ability, machine, outside, sizes)
     return {
       ability,
@@ -163,24 +163,26 @@ export function kernelCanaries(machine: Machine, outside: Outside, sizes: Sizes)
       fix: 'report this kernel, its configuration and the version of bubblewrap',
     }
   })
-  const byOldGate = (['B', 'C', 'egress'] as const).map(
+  const by32Bit = (['B', 'C', 'egress'] as const).map(
     (ability): Canary => ({
       ability,
-      name: '32-bit gate',
+      name: '32-bit system calls',
       program: I386,
       argv: () => [OWN_PROGRAM],
-      judge: ({ outcome }) => [check('S12 no 32-bit gate', isKilled(outcome), JSON.stringify(outcome))],
+      judge: ({ outcome }) => [
+        check('S12 no 32-bit system calls', isKilled(outcome), JSON.stringify(outcome)),
+      ],
       fix: 'the seccomp filter is not in force: report this kernel and its configuration',
     }),
   )
-  return machine === 'x86_64' ? [...asking, ...byOldGate] : asking
+  return machine === 'x86_64' ? [...ownProgram, ...by32Bit] : ownProgram
 }
 
-/** Behind a relay the wall is the same one. */
+/** A sandbox with egress must pass the same checks. */
 const alsoRelayed = (canary: Canary): readonly Canary[] =>
   canary.ability === 'C' ? [canary, { ...canary, ability: 'egress' }] : [canary]
 
-/** By the filter, or because this kernel has no such gate. */
+/** Killed by the filter, or because this kernel has no 32-bit system calls. */
 const isKilled = (outcome: Outcome): boolean =>
   outcome.kind === 'signal' && ['SIGSYS', 'SIGSEGV'].includes(outcome.signal)
 
@@ -188,9 +190,9 @@ const TABLE: readonly Canary[] = [
   {
     ability: 'C',
     name: 'inside',
-    argv: () => ['head', ...MANY, ...FILES, ...OF_INIT],
+    argv: () => ['head', ...HEAD_OPTIONS, ...FILES, ...INIT_FILES],
     judge: insideC,
-    fix: 'install bubblewrap 0.8 or newer from your distribution and start the worker as a user of its own',
+    fix: 'install bubblewrap 0.8 or newer from your distribution and start the worker as a dedicated user',
   },
   {
     ability: 'C',
@@ -205,7 +207,7 @@ const TABLE: readonly Canary[] = [
     argv: () => ['unshare', '--user', 'true'],
     judge: ({ outcome, stderr }) => [
       check(
-        'S06 no user namespace of its own',
+        'S06 no new user namespace',
         outcome.kind === 'exit' && outcome.code !== 0 && /not permitted/.test(stderr),
         stderr || 'it got one',
       ),
@@ -250,15 +252,15 @@ const TABLE: readonly Canary[] = [
     name: 'cancel',
     argv: (secret) => ['tail', '--follow', '--lines=1', `--sleep-interval=${secret}`, '/proc/self/uid_map'],
     endsAtOutput: true,
-    judge: noneLeft('S34 ended at once', 'cancelled'),
+    judge: noneLeft('S34 a cancelled call ends at once', 'cancelled'),
     fix: 'bubblewrap does not die with its parent: install 0.8 or newer',
   },
   {
     ability: 'B',
     name: 'inside',
-    argv: () => ['head', ...MANY, '/proc/self/status', '/proc/self/limits', '/proc/self/environ'],
+    argv: () => ['head', ...HEAD_OPTIONS, '/proc/self/status', '/proc/self/limits', '/proc/self/environ'],
     judge: insideB,
-    fix: 'install util-linux 2.38 or newer and start the worker as a user of its own',
+    fix: 'install util-linux 2.38 or newer and start the worker as a dedicated user',
   },
   {
     ability: 'B',
@@ -277,14 +279,11 @@ const TABLE: readonly Canary[] = [
   {
     ability: 'egress',
     name: 'relay',
-    argv: () => ['socat', '-t', '60', '-', 'TCP:127.0.0.1:3128'], // the proxy ends it, or the canary's own time
+    // The proxy ends it, or the canary's timeout.
+    argv: () => ['socat', '-t', '60', '-', 'TCP:127.0.0.1:3128'],
     stdin: 'CONNECT canary.invalid:443 HTTP/1.1\r\nhost: canary.invalid:443\r\n\r\n',
     judge: ({ stdout, stderr }) => [
-      check(
-        'N12 the proxy answers, and only its own call',
-        /^HTTP\/1\.1 407 /.test(stdout),
-        stdout || stderr,
-      ),
+      check('N12 the proxy answers its own call only', /^HTTP\/1\.1 407 /.test(stdout), stdout || stderr),
     ],
     fix: 'install socat, iproute2 and util-linux, and allow user namespaces',
   },

@@ -1,9 +1,9 @@
-// Owns the search for sandboxes that outlived their worker: each worker does it at its start and at each proof. None should be found (see
-// init.ts); one that is found is ended, and the folder that it had as its workspace is named.
-//
-// A sandbox is an orphan when process 1 of it is ours and the bubblewrap that made it is gone. It is ours if it has our init program
-// mounted, which no tool can undo; until it has mounts of its own, bubblewrap's command line names that program. Versions before had
-// bubblewrap's init: their sandboxes are known by their user (65534 alone, mapped to the worker's) and their workspace.
+// Ends sandboxes that outlived their worker, at each worker start and at each probe. There should
+// be none (see init.ts); the workspace folders of those found are reported. A sandbox is an orphan
+// if its process 1 is ours and the bubblewrap that made it is gone. A process is ours if our init
+// program is mounted in it, which no tool can undo; before it has its own mounts, bubblewrap's
+// command line names that program. Older versions used bubblewrap's init: their sandboxes are
+// recognised by their user map (65534 alone, mapped to the worker's user) and their workspace.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
@@ -12,7 +12,7 @@ import { WORKSPACE } from '../plan/profiles.ts'
 import { endSandbox } from './process-tree.ts'
 
 export type Orphans = {
-  /** How many were found. */
+  /** The number of orphans found. */
   readonly found: number
   /** Host process ids of the sandboxes that could not be ended. */
   readonly alive: readonly number[]
@@ -53,7 +53,10 @@ const isBubblewrap = (pid: string): boolean => {
   return field(status, 'Name') === 'bwrap' && !/^Z/.test(field(status, 'State'))
 }
 
-/** The fourth field of a line is the folder's path on its disk, the fifth where it is mounted (proc(5)). */
+/**
+ * The fourth field of a line is the folder's path on its disk, the fifth where it is mounted
+ * (proc(5)).
+ */
 function workspaceOf(pid: string): string | undefined {
   const mounts = read(`${pid}/mountinfo`).split('\n')
   const path = mounts.map((line) => line.split(' ')).find(([, , , , at]) => at === WORKSPACE)?.[3]

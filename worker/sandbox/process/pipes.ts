@@ -1,6 +1,7 @@
-// Owns real pipes for output. Node gives children sockets for standard streams, and on a socket `/dev/stdout` and `/dev/stderr` can't be
-// opened; a socket would also hand hostile code a channel for descriptors into the worker. Node can't make a pipe, but it can open a FIFO:
-// a stock of them is made ahead, named nowhere, each for one stream of one call.
+// A stock of real pipes for output. Node gives children sockets as standard streams, which can't be
+// reopened as `/dev/stdout`, and over which hostile code could pass descriptors into the worker.
+// Node can't make pipes but can open FIFOs, so FIFOs are made in advance and unlinked; each serves
+// one stream of one call.
 
 import { execFile } from 'node:child_process'
 import { closeSync, constants, openSync } from 'node:fs'
@@ -11,51 +12,58 @@ import { promisify } from 'node:util'
 import { together } from '../../host/file-descriptors.ts'
 import { ownFolder } from '../../host/owned-folders.ts'
 
-/** Neither end yet; open it to get one. The flag is Linux's, Node does not name it. */
+/**
+ * Opens a file without access to its content; the ends are opened through it later. Node lacks this
+ * Linux flag.
+ */
 const O_PATH = 0o10000000
-/** One process makes this many. */
+/** The number that one mkfifo process makes. */
 const BATCH = 96
-/** Make more when fewer are left: what a burst of calls takes while mkfifo runs. */
+/** The refill threshold: enough for a burst of calls while mkfifo runs. */
 const LOW = 48
 
-/** A pipe with no end open. It serves once. */
-export type Blank = number
+/** The descriptor of an unused pipe, neither end of which is open. */
+export type UnopenedPipe = number
 export type OutputPipe = { readonly reader: Socket; readonly childEnd: number }
 
-/** For a stream that the child writes. */
-export function outputPipe(blank: Blank): OutputPipe {
-  const path = `/proc/self/fd/${blank}`
+/** Opens a pipe that the child writes and we read. */
+export function outputPipe(unopened: UnopenedPipe): OutputPipe {
+  const path = `/proc/self/fd/${unopened}`
   try {
     return together((keep) => {
       const readEnd = keep(openSync(path, constants.O_RDONLY | constants.O_NONBLOCK))
-      const childEnd = keep(openSync(path, constants.O_WRONLY)) // waits for no one: the other end is there
+      const childEnd = keep(openSync(path, constants.O_WRONLY)) // does not block: the other end is open
       return { reader: new Socket({ fd: readEnd, readable: true, writable: false }), childEnd }
     })
   } finally {
-    closeSync(blank)
+    closeSync(unopened)
   }
 }
 
-/** The child reads it; we may write a byte. `ours` is gone when we are, and then the child sees the end. */
-export function inputPipe(blank: Blank): { readonly ours: number; readonly childEnd: number } {
-  const path = `/proc/self/fd/${blank}`
+/**
+ * Opens a pipe that the child reads and we write. When we die, `ours` closes and the child sees the
+ * end.
+ */
+export function inputPipe(unopened: UnopenedPipe): { readonly ours: number; readonly childEnd: number } {
+  const path = `/proc/self/fd/${unopened}`
   try {
     return together((keep) => {
-      const held = keep(openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)) // or opening the other end would wait
+      // Keeps the next open from blocking.
+      const held = keep(openSync(path, constants.O_RDONLY | constants.O_NONBLOCK))
       const ours = keep(openSync(path, constants.O_WRONLY))
       const childEnd = keep(openSync(path, constants.O_RDONLY))
       closeSync(held)
       return { ours, childEnd }
     })
   } finally {
-    closeSync(blank)
+    closeSync(unopened)
   }
 }
 
 export class PipeStock {
   readonly #mkfifo: string
   readonly #folder: string
-  readonly #idle: Blank[] = []
+  readonly #idle: UnopenedPipe[] = []
   #making: Promise<void> | undefined
   #closed = false
 
@@ -65,8 +73,8 @@ export class PipeStock {
   }
 
   /**
-   * Begins to make the first ones; a failure is told to whoever takes them. `folder` should be in memory: on a disk the kernel looks at all
-   * files that were removed of late before it makes another.
+   * Starts to make the first pipes; `take` reports a failure. `folder` should be in memory:
+   * creating files is slow on disks whose file system searches recently removed ones.
    */
   static open(mkfifo: string, folder: string): PipeStock {
     const stock = new PipeStock(mkfifo, folder)
@@ -80,11 +88,12 @@ export class PipeStock {
     for (const fd of this.#idle.splice(0)) closeSync(fd)
   }
 
-  /** Waits only when a burst outran the making. What is not opened is to be closed. */
-  async take(count: number): Promise<Blank[]> {
+  /** Waits only if a burst emptied the stock. The caller closes what it does not open. */
+  async take(count: number): Promise<UnopenedPipe[]> {
     while (this.#idle.length < count) await this.#refill()
     const taken = this.#idle.splice(-count)
-    if (this.#idle.length < LOW) this.#refill().catch(() => undefined) // whoever has to wait for it is told
+    // The next `take` that needs it gets the error.
+    if (this.#idle.length < LOW) this.#refill().catch(() => undefined)
     return taken
   }
 

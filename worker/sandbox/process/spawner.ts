@@ -1,9 +1,11 @@
-// Owns a small process that starts sandboxes in the worker's place. Node forks to spawn, and a fork of the worker copies the tables of all its
-// memory: 2 ms of its one thread for each call, and more where the next writes go to pages that are shared since. This one is perl, as the gate
-// is (gate.ts): 5 MB, no modules, no shell, and nothing that it is handed is ever read as a program.
+// A small helper process that starts sandboxes for the worker. Node spawns by forking, and a fork
+// of the worker copies the page tables of all its memory: 2 ms of its one thread per call, plus
+// page faults on later writes. The spawner is perl, like the gate (warm-gate.ts): 5 MB, no modules,
+// no shell, and it interprets nothing that it receives.
 //
-// It is told by a pipe, and tells by another. Descriptors it opens anew, through the worker's own in /proc, before it forks: by the time that a
-// start is told, the child has them. It dies with the worker, and what it started dies with it (S35).
+// It receives requests on one pipe and reports on another. It reopens the worker's descriptors
+// through /proc before it forks, so that the child has them by the time it reports the start. It
+// dies with the worker, and its children die with it (S35).
 
 import { constants } from 'node:fs'
 import { constants as osConstants } from 'node:os'
@@ -17,32 +19,38 @@ import type { Command } from '../plan/argv.ts'
 import type { Host } from '../plan/host-programs.ts'
 import { SIGNALS } from '../plan/verdict.ts'
 
-/** How the started program ended. */
-export type End = {
+/** The end of a started program. */
+export type ProcessEnd = {
   readonly exitCode?: number | undefined
   readonly signal?: string | undefined
   readonly code?: string | undefined
-  /** With what had started it. */
+  /** It ended because the spawner did. */
   readonly lost?: true
 }
-/** A descriptor of ours for the child, and its use. `input`: the child reads a copy that it can't change (sealed.ts). */
-export type Lent = { readonly fd: number; readonly to: 'read' | 'write' | 'input' }
-/** No pid: it could not be started. */
-export type Spawned = { readonly pid: number | undefined; readonly ended: Promise<End> }
+/**
+ * A descriptor of ours that the child gets. `input`: the child reads a copy that it can't change
+ * (sealed-input.ts).
+ */
+export type LentDescriptor = { readonly fd: number; readonly to: 'read' | 'write' | 'input' }
+/** `pid` is undefined if the program could not be started. */
+export type Spawned = { readonly pid: number | undefined; readonly ended: Promise<ProcessEnd> }
 
 const CALLS = {
   x86_64: { close: 3, rt_sigprocmask: 14, setsid: 112, prctl: 157, openat: 257, signalfd4: 289, dup3: 292 },
   aarch64: { close: 57, rt_sigprocmask: 135, setsid: 157, prctl: 167, openat: 56, signalfd4: 74, dup3: 24 },
 } as const satisfies Record<Machine, Record<string, number>>
 
-/** Where descriptors stand before each gets its number, and where the child keeps the way to tell: beyond all numbers that are given. */
-const [ASIDE, TELLING] = [128, 127]
+/**
+ * Descriptors are parked from ASIDE on before they get their numbers; the child keeps its report
+ * pipe at REPORTING. Both lie beyond all numbers in use.
+ */
+const [ASIDE, REPORTING] = [128, 127]
 const { SIGCHLD, SIGKILL } = osConstants.signals
 const { O_RDONLY, O_WRONLY } = constants
 const O_CLOEXEC = 0o2000000
 /** Not a flag of open(2): asks for a copy of the file. */
 const SEALED = 2 ** 30
-const FLAGS: Readonly<Record<Lent['to'], number>> = {
+const FLAGS: Readonly<Record<LentDescriptor['to'], number>> = {
   read: O_RDONLY,
   write: O_WRONLY,
   input: O_RDONLY | SEALED,
@@ -50,9 +58,10 @@ const FLAGS: Readonly<Record<Lent['to'], number>> = {
 const [PR_SET_PDEATHSIG, SIG_BLOCK, SIG_SETMASK, AT_FDCWD] = [1, 0, 2, -100]
 
 /**
- * Told: `Q`, before the first `R`, where it can give sandboxes a quota (a host may keep perl from making user namespaces; it tries once);
- * `R`, at the beginning and when asked whether it is there; `S id pid`, started, by the child once it leads a group that can be ended;
- * `X id errno`, not; `E id status`, ended as wait(2) has it.
+ * Reports: `Q`, before the first `R`, if it can give sandboxes a quota (some hosts keep perl from
+ * making user namespaces; it tries once). `R`: ready, also in answer to an empty request. `S id
+ * pid`: started; the child writes this once it leads a group that can be killed. `X id errno`: not
+ * started. `E id status`: ended, with a wait(2) status.
  */
 const programOf = (
   machine: Machine,
@@ -104,7 +113,7 @@ sub launch {
   $failed ||= $! + 0 unless defined $pid;
   if (defined $pid && $pid == 0) {
     dies($self);
-    syscall(${dup3}, 1, ${TELLING}, ${O_CLOEXEC});
+    syscall(${dup3}, 1, ${REPORTING}, ${O_CLOEXEC});
     syscall(${dup3}, $lent{$_}, ${ASIDE} + $_, ${O_CLOEXEC}) for keys %lent;
     syscall(${close}, $_) for values %lent;
     syscall(${dup3}, ${ASIDE} + $_, $_, 0) for keys %lent;
@@ -112,11 +121,11 @@ sub launch {
     syscall(${rt_sigprocmask}, ${SIG_SETMASK}, my $none = pack('Q', 0), 0, 8);
     $SIG{$_} = 'DEFAULT' for qw(HUP INT TERM);
     %ENV = map { split /=/, $_, 2 } @env;
-    open my $telling, '>&=', ${TELLING};
-    syswrite $telling, "S $id $$\\n";
+    open my $report, '>&=', ${REPORTING};
+    syswrite $report, "S $id $$\\n";
     chdir $cwd and (!$quota || !$limited || enter_quota()) and exec { $_[0] } @_;
     my $errno = $! + 0;
-    syswrite $telling, "X $id $errno\\n";
+    syswrite $report, "X $id $errno\\n";
     exit 127;
   }
   syscall(${close}, $_) for values %lent;
@@ -124,15 +133,15 @@ sub launch {
 }
 `.trim()
 
-/** What says nothing so long when it is asked stands still, or is no perl of ours. */
+/** A spawner that does not answer within this time hangs, or is not our perl program. */
 const ANSWERS_MS = 10_000
 
 type Launch = {
   readonly started: (spawned: Spawned) => void
-  readonly ended: Promise<End>
-  readonly end: (end: End) => void
+  readonly ended: Promise<ProcessEnd>
+  readonly end: (end: ProcessEnd) => void
 }
-type Line = {
+type SpawnerProcess = {
   readonly to: Writable
   readonly launches: Map<string, Launch>
   isOver: boolean
@@ -142,21 +151,27 @@ type Line = {
 export class Spawner {
   readonly #perl: string
   readonly #program: string
-  #line: Promise<Line | undefined> | undefined
+  #spawner: Promise<SpawnerProcess | undefined> | undefined
   #last = 0
 
   constructor({ programs }: Host, machine: Machine) {
     this.#perl = programs.perl
     this.#program = programOf(machine, CALLS[machine])
-    this.#line = this.#open()
+    this.#spawner = this.#open()
   }
 
-  /** Undefined where there is none: perl is not here, say. Ours may be closed as soon as it is kept. */
-  async spawn(command: Command, stdio: readonly (Lent | undefined)[]): Promise<Spawned | undefined> {
-    this.#line ??= this.#open()
-    const line = await this.#line
-    if (line === undefined) return undefined
-    if (line.isOver) return this.spawn(command, stdio)
+  /**
+   * Undefined if there is no spawner, for example without perl. Once it resolves, the caller may
+   * close its own descriptors.
+   */
+  async spawn(
+    command: Command,
+    stdio: readonly (LentDescriptor | undefined)[],
+  ): Promise<Spawned | undefined> {
+    this.#spawner ??= this.#open()
+    const spawner = await this.#spawner
+    if (spawner === undefined) return undefined
+    if (spawner.isOver) return this.spawn(command, stdio)
     const { program, args, cwd, env, quota } = command
     const id = `${++this.#last}`
     const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
@@ -177,71 +192,75 @@ export class Spawner {
       .map((one) => `${one}\0`)
       .join('')
     return new Promise((started) => {
-      const { promise: ended, resolve: end } = Promise.withResolvers<End>()
-      line.launches.set(id, { started, ended, end })
-      line.to.write(`${Buffer.byteLength(message)}\n${message}`)
+      const { promise: ended, resolve: end } = Promise.withResolvers<ProcessEnd>()
+      spawner.launches.set(id, { started, ended, end })
+      spawner.to.write(`${Buffer.byteLength(message)}\n${message}`)
     })
   }
 
-  /** Whether the sandboxes that it starts have a quota. */
+  /** Whether the sandboxes that it starts have a quota of inotify. */
   async hasQuota(): Promise<boolean> {
-    this.#line ??= this.#open()
-    const line = await this.#line
-    return line?.hasQuota === true
+    this.#spawner ??= this.#open()
+    const spawner = await this.#spawner
+    return spawner?.hasQuota === true
   }
 
   async close(): Promise<void> {
-    const line = await this.#line
-    line?.to.end()
+    const spawner = await this.#spawner
+    spawner?.to.end()
   }
 
-  /** Resolves when it is ready. What it had begun when it ended has ended with it; the next start makes another. */
-  #open(): Promise<Line | undefined> {
+  /**
+   * Starts the spawner; resolves when it is ready. If it ends, its sandboxes end with it, and the
+   * next start opens another.
+   */
+  #open(): Promise<SpawnerProcess | undefined> {
     const child = execa(this.#perl, ['-f', '-e', this.#program, `${process.pid}`], {
       stdio: ['pipe', 'pipe', 'inherit'],
       env: {},
       extendEnv: false,
       cwd: '/',
-      detached: true, // what ends the worker's group is the worker's to answer
+      detached: true, // a signal for the worker's process group must not reach it
       cleanup: false,
       buffer: false,
       reject: false,
     })
-    const line: Line = { to: child.stdin, launches: new Map(), isOver: false, hasQuota: false }
-    child.stdin.on('error', () => undefined) // its end is told below
-    let [isReady, isHeard] = [false, false]
-    const ask = (): void => {
-      if (!isHeard) child.kill('SIGKILL') // which ends what stands still, too
-      isHeard = line.launches.size === 0
-      if (!isHeard) line.to.write('0\n')
+    const spawner: SpawnerProcess = { to: child.stdin, launches: new Map(), isOver: false, hasQuota: false }
+    child.stdin.on('error', () => undefined) // the exit handler below reports its end
+    let [isReady, hasAnswered] = [false, false]
+    const checkAlive = (): void => {
+      if (!hasAnswered) child.kill('SIGKILL') // SIGKILL also ends a stopped process
+      hasAnswered = spawner.launches.size === 0
+      if (!hasAnswered) spawner.to.write('0\n')
     }
-    const asking = setInterval(() => setImmediate(ask), ANSWERS_MS).unref() // where we were held up, what it said is read first
+    // After a stall of ours, read its pending answers first.
+    const checking = setInterval(() => setImmediate(checkAlive), ANSWERS_MS).unref()
     return new Promise((ready) => {
       followLines(child.stdout, (text) => {
         isReady ||= text === 'R'
-        line.hasQuota ||= text === 'Q'
-        isHeard ||= isReady
-        if (isReady) ready(line)
-        told(line, text)
+        spawner.hasQuota ||= text === 'Q'
+        hasAnswered ||= isReady
+        if (isReady) ready(spawner)
+        handleReport(spawner, text)
       })
       void child.then(() => {
-        clearInterval(asking)
-        line.isOver = true
-        if (isReady) this.#line = undefined
+        clearInterval(checking)
+        spawner.isOver = true
+        if (isReady) this.#spawner = undefined
         else ready(undefined)
-        for (const launch of line.launches.values()) over(launch, { signal: 'SIGKILL', lost: true })
+        for (const launch of spawner.launches.values()) finish(launch, { signal: 'SIGKILL', lost: true })
       })
     })
   }
 }
 
-/** Where it had been started, that is told already. */
-function over({ started, ended, end }: Launch, how: End): void {
+/** Ends a launch. Its start, if there was one, has resolved already. */
+function finish({ started, ended, end }: Launch, how: ProcessEnd): void {
   end(how)
   started({ pid: undefined, ended })
 }
 
-function told({ launches }: Line, text: string): void {
+function handleReport({ launches }: SpawnerProcess, text: string): void {
   const [kind, id = '', number = ''] = text.split(' ')
   const launch = launches.get(id)
   if (launch === undefined) return
@@ -250,20 +269,20 @@ function told({ launches }: Line, text: string): void {
     return
   }
   launches.delete(id)
-  over(launch, kind === 'E' ? endOf(Number(number)) : { code: getSystemErrorName(-Number(number)) })
+  finish(launch, kind === 'E' ? endOf(Number(number)) : { code: getSystemErrorName(-Number(number)) })
 }
 
-/** As wait(2) has it. */
-function endOf(status: number): End {
+/** Decodes a wait(2) status. */
+function endOf(status: number): ProcessEnd {
   const signal = status & 0x7f
   return signal === 0 ? { exitCode: status >> 8 } : { signal: SIGNALS.get(signal) ?? `signal ${signal}` }
 }
 
-function followLines(stream: Readable, take: (line: string) => void): void {
+function followLines(stream: Readable, onLine: (line: string) => void): void {
   let rest = ''
   stream.setEncoding('latin1').on('data', (text: string) => {
     const lines = (rest + text).split('\n')
     rest = lines.pop() ?? ''
-    for (const line of lines) take(line)
+    for (const line of lines) onLine(line)
   })
 }

@@ -1,5 +1,6 @@
-// Owns the descriptors of one started process: its three streams, and what bubblewrap reads and writes. It knows which the child gets,
-// which stay with us, and that all of them are closed in the end. It starts nothing.
+// The descriptors of one started process: its three streams, and those that bubblewrap reads and
+// writes. Tracks which the child gets and which stay with the worker, and closes all of them in the
+// end.
 
 import { closeSync, writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
@@ -9,25 +10,25 @@ import type { SocketMode } from '../kernel/seccomp.ts'
 import { type Command, FD } from '../plan/argv.ts'
 import type { OutputCapture } from '../streams/output-capture.ts'
 import type { VeiledStream } from '../streams/secret-mask.ts'
-import { type Blank, inputPipe, outputPipe } from './pipes.ts'
-import type { Lent } from './spawner.ts'
+import { inputPipe, outputPipe, type UnopenedPipe } from './pipes.ts'
+import type { LentDescriptor } from './spawner.ts'
 
-/** What is still in the pipes when every process is gone is read within this time. */
+/** After the last process has ended, the rest of its output is read within this time. */
 const DRAIN_MS = 1_000
 
-/** What the worker holds open for all calls, as far as the streams of one need it. */
+/** The worker's own open files that the descriptors of a call derive from. */
 export type OpenFiles = {
   /** A folder for files without a name. */
   readonly scratch: string
   readonly devNull: number
-  /** The compiled filters; undefined where no filter is known for the machine. */
+  /** The compiled filters; undefined if there is none for this machine. */
   readonly filters: Readonly<Record<SocketMode, { readonly fd: number }>> | undefined
-  /** The program of process 1; undefined where none is known for the machine. */
+  /** The program of process 1; undefined if there is none for this machine. */
   readonly init: { readonly fd: number } | undefined
 }
 
-/** The child's input. A gated sandbox is started before it is known. */
-export type Inlets =
+/** The child's input. A gated sandbox starts before its input is known. */
+export type StdioInputs =
   | {
       readonly gated: false
       readonly stdin?: Uint8Array | undefined
@@ -35,29 +36,32 @@ export type Inlets =
     }
   | { readonly gated: true }
 
-export type Wiring = {
-  /** For the child, by its numbers. */
-  readonly stdio: readonly (Lent | undefined)[]
+export type Stdio = {
+  /** The child's descriptors, by number. */
+  readonly stdio: readonly (LentDescriptor | undefined)[]
   readonly stdout: Socket
   readonly stderr: Socket
   /** The child has its ends now; ours of them would keep the pipes open. */
-  readonly handedOver: () => void
+  readonly closeChildEnds: () => void
   /** Gives a gated child the content that it waits for, once. */
   readonly release: (content: Buffer) => void
-  /** Ends the sandbox by closing its lifeline: process 1 ends, then everything in it. Does nothing without one or if repeated. */
-  readonly letGo: () => void
-  /** What bubblewrap wrote. */
+  /**
+   * Ends the sandbox by closing its lifeline: process 1 ends, then everything in it. Does nothing
+   * without one or if repeated.
+   */
+  readonly closeLifeline: () => void
+  /** The status lines that bubblewrap has written. */
   readonly status: () => string
   readonly close: () => void
 }
 
-/** Throws what the system said when it has no descriptors left; nothing stays open then. */
+/** Throws the system's error if descriptors run out, and then leaves none open. */
 export function wire(
   files: OpenFiles,
   { bwrap, groupFds }: Command,
-  blanks: readonly Blank[],
-  inlets: Inlets,
-): Wiring {
+  pipes: readonly UnopenedPipe[],
+  inlets: StdioInputs,
+): Stdio {
   const lent: number[] = []
   const kept: number[] = []
   const secrets = inlets.gated ? undefined : inlets.secrets
@@ -66,35 +70,39 @@ export function wire(
     lent.push(fd)
     return fd
   }
-  const keep = (fd: number): number => {
+  const keepOpen = (fd: number): number => {
     kept.push(fd)
     return fd
   }
-  const handedOver = (): void => {
+  const closeChildEnds = (): void => {
     for (const fd of lent.splice(0)) closeSync(fd)
   }
   let lifeline: number | undefined
-  const letGo = (): void => {
+  const closeLifeline = (): void => {
     if (lifeline !== undefined) closeSync(lifeline)
     lifeline = undefined
   }
-  const unused = [...blanks]
+  const unused = [...pipes]
   const close = (): void => {
-    for (const blank of unused.splice(0)) closeSync(blank)
-    handedOver()
+    for (const unopened of unused.splice(0)) closeSync(unopened)
+    closeChildEnds()
     for (const reader of readers) reader.destroy()
     for (const fd of kept.splice(0)) closeSync(fd)
-    letGo()
+    closeLifeline()
   }
   const output = (): { reader: Socket; childEnd: number } => {
-    const pipe = outputPipe(needed(unused.shift()))
+    const pipe = outputPipe(required(unused.shift()))
     readers.push(pipe.reader)
     lend(pipe.childEnd)
     return pipe
   }
   try {
     const [stdout, stderr] = [output(), output()]
-    const stdio: Lent[] = [readEnd(files, inlets, lend), writes(stdout.childEnd), writes(stderr.childEnd)]
+    const stdio: LentDescriptor[] = [
+      readEnd(files, inlets, lend),
+      writes(stdout.childEnd),
+      writes(stderr.childEnd),
+    ]
     let status: number | undefined
     if (bwrap !== undefined) {
       const filter = files.filters?.[bwrap.sockets]
@@ -103,41 +111,41 @@ export function wire(
       stdio[FD.args] = reads(lend(namelessFile(files.scratch, bwrap.options)))
       stdio[FD.seccomp] = reads(lend(reopen(filter.fd)))
       stdio[FD.init] = reads(lend(reopen(files.init.fd)))
-      const life = inputPipe(needed(unused.shift()))
+      const life = inputPipe(required(unused.shift()))
       lifeline = life.ours
       stdio[FD.lifeline] = reads(lend(life.childEnd))
-      status = keep(namelessFile(files.scratch))
+      status = keepOpen(namelessFile(files.scratch))
       stdio[FD.status] = writes(status)
       for (const [index, name] of bwrap.secrets.entries())
         stdio[FD.secrets + index] = reads(
-          lend(inputFile(files.scratch, Buffer.from(secrets?.[name] ?? missing(name)))),
+          lend(inputFile(files.scratch, Buffer.from(secrets?.[name] ?? missingSecret(name)))),
         )
     }
     for (const [index, fd] of groupFds.entries())
       stdio[FIRST_GROUP_FD + index] = groupFds.length === GROUP_FDS ? writes(fd) : reads(fd)
-    let release: Wiring['release'] = () => {
+    let release: Stdio['release'] = () => {
       throw new Error('only a gated child waits')
     }
     if (inlets.gated) {
-      const delivery = keep(namelessFile(files.scratch))
-      const gate = inputPipe(needed(unused.shift()))
-      keep(gate.ours)
+      const delivery = keepOpen(namelessFile(files.scratch))
+      const gate = inputPipe(required(unused.shift()))
+      keepOpen(gate.ours)
       stdio[FD.delivery] = reads(lend(reopen(delivery)))
       stdio[FD.release] = reads(lend(gate.childEnd))
       release = (content) => {
         fill(delivery, content)
-        writeSync(gate.ours, '!') // last: what was handed over is whole before it is read
+        writeSync(gate.ours, '!') // last, so that the gate reads a complete delivery
       }
     }
-    const told = (): string => (status === undefined ? '' : contentOf(status))
+    const readStatus = (): string => (status === undefined ? '' : contentOf(status))
     return {
       stdio,
       stdout: stdout.reader,
       stderr: stderr.reader,
-      handedOver,
+      closeChildEnds,
       release,
-      letGo,
-      status: told,
+      closeLifeline,
+      status: readStatus,
       close,
     }
   } catch (error) {
@@ -146,38 +154,45 @@ export function wire(
   }
 }
 
-const reads = (fd: number): Lent => ({ fd, to: 'read' })
-const writes = (fd: number): Lent => ({ fd, to: 'write' })
+const reads = (fd: number): LentDescriptor => ({ fd, to: 'read' })
+const writes = (fd: number): LentDescriptor => ({ fd, to: 'write' })
 
 /**
- * Standard input, where it is already known: a file, which unlike a FIFO can be opened again as /dev/stdin and needs no writer. The spawner
- * gives the tool a sealed copy of it (sealed.ts). The gate delivers standard input that becomes known later.
+ * Standard input, if it is known already: a file, which unlike a FIFO can be reopened as /dev/stdin
+ * and needs no writer. The spawner gives the tool a sealed copy of it (sealed-input.ts). Standard
+ * input that becomes known later comes through the gate.
  */
-function readEnd({ devNull, scratch }: OpenFiles, inlets: Inlets, lend: (fd: number) => number): Lent {
+function readEnd(
+  { devNull, scratch }: OpenFiles,
+  inlets: StdioInputs,
+  lend: (fd: number) => number,
+): LentDescriptor {
   if (inlets.gated || inlets.stdin === undefined) return reads(devNull)
   return { fd: lend(inputFile(scratch, inlets.stdin)), to: 'input' }
 }
 
-/** A claim that lacks one is not verified. */
-function missing(name: string): never {
-  throw new Error(`the secret \`${name}\` was not handed over`)
+/** Unreachable for a verified claim, which has every secret that its plan names. */
+function missingSecret(name: string): never {
+  throw new Error(`the value of the secret \`${name}\` is missing`)
 }
 
-function needed(blank: Blank | undefined): Blank {
-  if (blank === undefined) throw new Error('a stream needs a pipe')
-  return blank
+function required(unopened: UnopenedPipe | undefined): UnopenedPipe {
+  if (unopened === undefined) throw new Error('a stream needs a pipe')
+  return unopened
 }
 
-/** Reads a stream to its end, as far as it may be known. The promise keeps once nothing more can come. */
-export function follow(stream: Socket, veiled: VeiledStream, capture: OutputCapture): Promise<void> {
+/** Captures a stream through the mask; resolves at the end of the stream. */
+export function follow(stream: Socket, masked: VeiledStream, capture: OutputCapture): Promise<void> {
   return new Promise((settle) => {
-    stream.on('data', (chunk: Buffer) => capture.take(veiled.take(chunk)))
+    stream.on('data', (chunk: Buffer) => capture.take(masked.take(chunk)))
     stream.on('error', () => stream.destroy())
     stream.on('close', () => settle())
   })
 }
 
-/** Waits for the ends of the streams, but for no one who holds one open from outside our reach. */
+/**
+ * Waits for the ends of the streams, but not for a process out of our reach that holds one open.
+ */
 export async function drained(streams: readonly Promise<void>[]): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>((settle) => {

@@ -1,17 +1,17 @@
-// Owns what is kept of one output stream: the head as it comes, then the last bytes, while every byte is counted and digested. A stream
-// that goes far beyond what is kept is a flood, and its process is to be stopped (S31). Bytes are kept raw; showing them safely is the
-// reader's business (S32).
+// Captures one output stream: keeps its head and its last bytes, counts and digests all of it. A
+// stream far beyond its cap is a flood, and its process is stopped (S31). Bytes are kept raw;
+// readers must display them safely (S32).
 
 import { createHash } from 'node:crypto'
 import type { StreamSummary } from '../../../shared/plan/plan.ts'
 
 export type StreamName = 'stdout' | 'stderr'
-/** `offset` is where the bytes stood in the stream; what lies between two chunks was not kept. */
+/** `offset` is the position in the stream; bytes between two chunks were not kept. */
 export type OutputChunk = { readonly stream: StreamName; readonly offset: number; readonly bytes: Uint8Array }
 
-/** The share of the cap that is for the end of the stream, where programs say how it went. */
+/** The share of the cap reserved for the end of the stream, where programs report their result. */
 const TAIL_SHARE = 1 / 4
-/** Beyond this many times the cap nobody will look, and the machine's time is all that is spent. */
+/** A stream of more than this many times the cap is a flood. */
 const FLOOD_FACTOR = 8
 
 export class OutputCapture {
@@ -21,8 +21,8 @@ export class OutputCapture {
   readonly #onChunk: (chunk: OutputChunk) => void
   readonly #onFlood: () => void
   readonly #hash = createHash('sha256')
-  /** The last bytes after the head, oldest overwritten first. Made when the head is full. */
-  #ring: Buffer | undefined
+  /** A circular buffer of the last bytes after the head, allocated when the head is full. */
+  #tail: Buffer | undefined
   #bytes = 0
 
   constructor(stream: StreamName, cap: number, onChunk: (chunk: OutputChunk) => void, onFlood: () => void) {
@@ -43,13 +43,13 @@ export class OutputCapture {
     if (this.#bytes > this.#cap * FLOOD_FACTOR) this.#onFlood()
   }
 
-  /** Hands out what was kept of the end. */
+  /** Emits the kept tail and returns the summary. */
   finish(): StreamSummary {
     const beyond = this.#bytes - this.#headCap
-    if (this.#ring !== undefined && beyond > 0) {
-      const kept = Math.min(beyond, this.#ring.length)
-      const start = beyond > kept ? beyond % this.#ring.length : 0
-      const bytes = Buffer.concat([this.#ring.subarray(start, kept), this.#ring.subarray(0, start)])
+    if (this.#tail !== undefined && beyond > 0) {
+      const kept = Math.min(beyond, this.#tail.length)
+      const start = beyond > kept ? beyond % this.#tail.length : 0
+      const bytes = Buffer.concat([this.#tail.subarray(start, kept), this.#tail.subarray(0, start)])
       this.#onChunk({ stream: this.#stream, offset: this.#bytes - kept, bytes })
     }
     return {
@@ -63,10 +63,10 @@ export class OutputCapture {
   #keepLast(chunk: Buffer, offset: number): void {
     const size = this.#cap - this.#headCap
     if (chunk.length === 0 || size === 0) return
-    this.#ring ??= Buffer.alloc(size)
+    this.#tail ??= Buffer.alloc(size)
     const last = chunk.subarray(-size)
     const at = (offset + chunk.length - last.length - this.#headCap) % size
-    const first = last.copy(this.#ring, at)
-    last.copy(this.#ring, 0, first)
+    const first = last.copy(this.#tail, at)
+    last.copy(this.#tail, 0, first)
   }
 }

@@ -1,12 +1,13 @@
-// Owns what may not leave a sandbox: the values of the secrets that its call was given, in each spelling that we know (V01). A stream passes
-// through it and comes out with a name where a value stood, also where the value came in pieces. What it lets through is all that anyone
-// after it sees: kept, digested, sent. Compressed or encrypted values it does not know.
+// Masks the values of a call's secrets in its output, in each encoding that we know (V01). In a
+// stream each value is replaced by its name, also if it arrives in parts. Everything after the mask
+// sees masked output only: what is stored, digested and sent. Compressed or encrypted values are
+// not recognised.
 
 import { setImmediate } from 'node:timers/promises'
 import type { Pieces } from '../../../shared/secrets/byte-search.ts'
 import { piecesOf, Search } from '../../../shared/secrets/encodings.ts'
 
-/** About ten milliseconds' worth. */
+/** Takes about ten milliseconds to search. */
 const SLICE_BYTES = 1 << 16
 
 type Secrets = Readonly<Record<string, string>>
@@ -18,20 +19,23 @@ export class Veil {
     this.#pieces = piecesOf(Object.entries(secrets))
   }
 
-  /** For one stream. */
+  /** Returns the mask of one stream. */
   stream(): VeiledStream {
     return new VeiledStream(this.#pieces)
   }
 
-  /** Whether a file holds one; undefined where that was not found out in time. It may be large: others get their turn meanwhile. */
-  async isIn(bytes: Uint8Array, inTime: () => boolean): Promise<boolean | undefined> {
+  /**
+   * Whether a file contains a secret; undefined if the time ran out first. Yields between slices,
+   * because files may be large.
+   */
+  async isIn(bytes: Uint8Array, hasTime: () => boolean): Promise<boolean | undefined> {
     if (this.#pieces.isEmpty) return false
     const search = new Search(this.#pieces)
     for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
       search.take(bytes.subarray(at, at + SLICE_BYTES))
       if (search.findsBefore(Number.POSITIVE_INFINITY).length > 0) return true
       await setImmediate()
-      if (!inTime()) return undefined
+      if (!hasTime()) return undefined
     }
     search.end()
     return search.findsBefore(Number.POSITIVE_INFINITY).length > 0
@@ -46,12 +50,12 @@ export class Veil {
 
 export class VeiledStream {
   readonly #search: Search | undefined
-  /** What may be the beginning of a value, and so is not let through yet. */
+  /** The held-back end of the stream, which may be the beginning of a value. */
   #held: Buffer = Buffer.alloc(0)
-  /** Up to where the stream has been let through, or a name stands for it. */
+  /** The position up to which the stream has been emitted or replaced. */
   #at = 0
-  /** The name that the last thing to be let through was. */
-  #named = ''
+  /** The name that was emitted last; empty after other output. */
+  #lastName = ''
 
   constructor(pieces: Pieces) {
     this.#search = pieces.isEmpty ? undefined : new Search(pieces)
@@ -60,36 +64,36 @@ export class VeiledStream {
   take(chunk: Buffer): Buffer {
     if (this.#search === undefined) return chunk
     this.#search.take(chunk)
-    return this.#upTo(this.#search, Buffer.concat([this.#held, chunk]), this.#search.settled)
+    return this.#emitUpTo(this.#search, Buffer.concat([this.#held, chunk]), this.#search.settled)
   }
 
-  /** The rest: no more comes. */
+  /** Returns the rest, at the end of the stream. */
   end(): Buffer {
     this.#search?.end()
     return this.#search === undefined
       ? this.#held
-      : this.#upTo(this.#search, this.#held, Number.POSITIVE_INFINITY)
+      : this.#emitUpTo(this.#search, this.#held, Number.POSITIVE_INFINITY)
   }
 
-  /** `held` begins where the last part ended, or where a value does that went beyond that. */
-  #upTo(search: Search, held: Buffer, settled: number): Buffer {
+  /** Emits `held` up to `settled`; `held` begins at the position up to which output was emitted. */
+  #emitUpTo(search: Search, held: Buffer, settled: number): Buffer {
     const begin = this.#at
     const out: Buffer[] = []
-    const say = (to: number): void => {
+    const emit = (to: number): void => {
       if (to <= this.#at) return
       out.push(held.subarray(this.#at - begin, to - begin))
       this.#at = to
-      this.#named = ''
+      this.#lastName = ''
     }
     for (const { from, to, name } of search.findsBefore(settled)) {
-      say(from)
-      // Parts of one value, and values that lie over each other, are told as one.
-      if (from === this.#at && this.#named !== name) out.push(Buffer.from(`«secret ${name}»`))
-      this.#named = name
+      emit(from)
+      // Adjacent parts of one value, and overlapping values, become one name.
+      if (from === this.#at && this.#lastName !== name) out.push(Buffer.from(`«secret ${name}»`))
+      this.#lastName = name
       this.#at = Math.max(this.#at, to)
     }
-    say(Math.min(settled, begin + held.length))
-    this.#held = Buffer.from(held.subarray(this.#at - begin)) // a copy: the chunk is not ours to keep
+    emit(Math.min(settled, begin + held.length))
+    this.#held = Buffer.from(held.subarray(this.#at - begin)) // a copy, because the caller reuses the chunk
     return Buffer.concat(out)
   }
 }
