@@ -13,7 +13,7 @@ if (process.getuid?.() !== 0) fail(say, 'booting machines needs root: run this w
 const ready = installForHosts(say)
 if (!ready.ok) fail(say, ready.error)
 // Once for all machines: they find it in the checkout.
-const built = buildEdge(say)
+const built = await buildEdge(say)
 if (!built.ok) fail(say, built.error)
 const argv = ['run', '--config', 'vitest.hosts.config.ts', ...process.argv.slice(2)]
 process.exit(spawnSync(join(ROOT, 'node_modules/.bin/vitest'), argv, { cwd: ROOT, stdio: ['ignore', 1, 2] }).status ?? 1)

@@ -49,7 +49,7 @@ const CONCURRENCY = 8
 
 export async function startStack(options: StackOptions): Promise<Result<Stack, Refusal>> {
   const say: Say = options.say ?? (() => undefined)
-  const ready = setUp(options.state, say)
+  const ready = await setUp(options.state, say)
   if (!ready.ok) return ready
   const lock = lockState(ready.value.state)
   if (!lock.ok) return lock
