@@ -1,24 +1,16 @@
-// How the tests run: two files at a time, for they mostly wait: where each has processes of its own, and where each has a stack to itself that
-// others had before it (files that say `sharedStack`; it starts only when one of them is among what runs). One at a time where they share the
-// machine, whose mounts and control groups some compare before and after. Files that are not code load as wrangler's rules say.
+// How the tests run; infra/test-projects.ts sorts the files into these projects. The groups follow one another: the unit tests, then all
+// that starts processes, then what needs the machine to itself. Files that are not code load as wrangler's rules say.
 
-import { globSync, readFileSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
+import { Slowest } from './infra/test-order.ts'
+import { testProjects } from './infra/test-projects.ts'
 
-/** Tests of booted machines, which take minutes: `npm run test:hosts` has its own configuration for them. */
-const HOSTS = 'test/hosts/**'
-const files = globSync('test/**/*.test.ts', { cwd: import.meta.dirname })
-const sharing = files.filter((file) => /\bshared(?:Stack|State)\b/.test(readFileSync(file, 'utf8')))
-/** What the whole machine has, before and after: nobody else may start or end anything meanwhile. */
-const counting = [
-  'test/escape/many.test.ts',
-  'test/escape/orphans.test.ts',
-  'test/faults/child.test.ts',
-  'test/faults/leavings.test.ts',
-  'test/journey/start.test.ts',
-]
-/** Attacks from inside: played once more in sandboxes that were set up before their call was known. */
-const attacking = files.filter((file) => /^test\/escape\/(?:counts|files|kernel|limits|processes|seeds|syscalls)\.test\.ts$/.test(file))
+const files = testProjects(import.meta.dirname)
+
+/** One for each core: unit tests compute. */
+const UNIT_WORKERS = 2
+/** More than the cores: these files wait for processes most of their time. */
+const PROCESS_WORKERS = 3
 
 const common = {
   pool: 'forks',
@@ -26,10 +18,9 @@ const common = {
   hookTimeout: 120_000,
   teardownTimeout: 30_000,
   allowOnly: false,
-  maxWorkers: 1,
-  sequence: { groupOrder: 1 },
+  server: { deps: { inline: [/\.wasm$/] as RegExp[] } },
 } as const
-const server = { deps: { inline: [/\.wasm$/] } }
+const processes = { ...common, maxWorkers: PROCESS_WORKERS, sequence: { groupOrder: 1 } } as const
 
 /** wrangler.toml's rules: `.wasm` is a compiled module, Cedar is text. */
 const asBundled = {
@@ -41,39 +32,30 @@ const asBundled = {
     return /\.cedar(?:schema)?$/.test(id) ? `${read}export default bytes.toString()` : undefined
   },
 } as const
+const plugins = [asBundled]
 
 export default defineConfig({
   test: {
     passWithNoTests: false,
+    sequence: { sequencer: Slowest },
     projects: [
       {
-        plugins: [asBundled],
+        plugins,
         test: {
           ...common,
-          server,
-          name: 'alone',
-          include: ['test/**/*.test.ts'],
-          exclude: [...sharing, ...counting, HOSTS],
-          maxWorkers: 2,
+          name: 'unit',
+          include: files.unit,
+          isolate: false,
+          maxWorkers: UNIT_WORKERS,
           sequence: { groupOrder: 0 },
         },
       },
-      { plugins: [asBundled], test: { ...common, server, name: 'counting', include: counting } },
+      { plugins, test: { ...processes, name: 'own', include: files.own } },
+      { plugins, test: { ...processes, name: 'prepared', include: files.prepared, env: { COUNTERSIGN_ARENA: 'prepared' } } },
+      { plugins, test: { ...processes, name: 'shared', include: files.shared, globalSetup: ['test/support/shared-stack.ts'] } },
       {
-        plugins: [asBundled],
-        test: { ...common, server, name: 'prepared', include: attacking, env: { COUNTERSIGN_ARENA: 'prepared' } },
-      },
-      {
-        plugins: [asBundled],
-        test: {
-          ...common,
-          server,
-          name: 'shared',
-          include: sharing,
-          globalSetup: ['test/support/shared-stack.ts'],
-          maxWorkers: 2,
-          sequence: { groupOrder: 2 },
-        },
+        plugins,
+        test: { ...common, name: 'exclusive', include: files.exclusive, maxWorkers: 1, sequence: { groupOrder: 2 } },
       },
     ],
   },

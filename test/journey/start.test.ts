@@ -1,5 +1,6 @@
 // Promise: `npm start` is all it takes. It says how to make a first call, that line works as printed, each call is shown, everything
 // stops on Ctrl-C without a trace, and a second start has all that the first one left.
+// @project exclusive
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'

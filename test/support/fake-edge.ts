@@ -72,7 +72,11 @@ export type Proposal = {
   readonly secrets?: Readonly<Record<string, string>>
 }
 
-export const newSigner = (): Signer => signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // Ed25519
+const newKey = (): PrivateJwk => generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // Ed25519
+export const newSigner = (): Signer => signerFromJwk(newKey())
+
+/** What an edge keeps of an enrolment: its own key, which the worker pinned, and the worker's. */
+export type Enrolment = { readonly key: PrivateJwk; readonly worker: { readonly id: string; readonly x: string } }
 const problem = (code: Code, detail: string): Reply => ({
   status: FAILURES[code].status,
   body: { type: 'about:blank', status: FAILURES[code].status, code, detail },
@@ -88,7 +92,8 @@ export class FakeEdge {
   /** Every request that reached a route, in order. */
   readonly heard: { route: WorkerRoute; headers: IncomingMessage['headers']; body: unknown; refused: Code | undefined }[] = []
   worker: { id: string; x: string } | undefined
-  signer = newSigner()
+  readonly #key = newKey()
+  signer = signerFromJwk(this.#key)
   /** How far this edge's clock is ahead of the host's. */
   ahead_ms = 0
   /** Turns what a claim would answer into something else. */
@@ -134,6 +139,17 @@ export class FakeEdge {
     const closed = new Promise<void>((done) => this.#server.close(() => done()))
     for (const socket of this.#sockets) socket.destroy()
     return closed
+  }
+
+  enrolment(): Enrolment {
+    if (this.worker === undefined) throw new Error('no worker is enrolled')
+    return { key: this.#key, worker: this.worker }
+  }
+
+  /** As an edge of which this worker's enrolment is known already. */
+  resume({ key, worker }: Enrolment): void {
+    this.signer = signerFromJwk(key)
+    this.worker = worker
   }
 
   misbehave(route: WorkerRoute, reply: Misdeed['reply'], { after = false, times = 1 } = {}): void {

@@ -15,6 +15,7 @@ import { redisProgram, redisSpec, redisUrl } from '../../infra/redis.ts'
 import { freePort, openState, ROOT, readSecrets, type Secrets, type State } from '../../infra/state.ts'
 import { enrolWorker, prepareWorker, workerSpec } from '../../infra/worker-process.ts'
 import { type FakeCall, FakeEdge, type Proposal } from './fake-edge.ts'
+import { copyOfSeeded } from './seeded.ts'
 import { spoolIn } from './spool.ts'
 
 /** One line of the worker's log. */
@@ -33,6 +34,9 @@ export async function eventually<T>(
 }
 
 type Ended = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
+
+/** In a seeded folder: what the edge knows of the enrolment. */
+const ENROLLED = 'enrolment.json'
 
 const complaints = (text: string): void => void process.stderr.write(`${text}\n`)
 
@@ -55,17 +59,39 @@ export class LoneWorker {
     this.process = new Child(workerSpec(state), complaints)
   }
 
-  /** Redis and the edge run, and the worker is enrolled; it is started by the test. */
-  static async make({ concurrency = 4 } = {}): Promise<LoneWorker> {
-    const state = openState(mkdtempSync(join(tmpdir(), 'countersign-worker-')))
+  /**
+   * Redis and the edge run, and the worker is enrolled; it is started by the test. `enrol`: by this very edge, and not in the folder that
+   * was seeded for all.
+   */
+  static async make({ concurrency = 4, enrol = false } = {}): Promise<LoneWorker> {
+    const dir = enrol ? mkdtempSync(join(tmpdir(), 'countersign-worker-')) : await copyOfSeeded('worker', LoneWorker.seed)
+    const lone = await LoneWorker.#in(dir, concurrency)
+    if (enrol) await lone.#enrol()
+    else lone.edge.resume(JSON.parse(readFileSync(join(dir, ENROLLED), 'utf8'))) // written below
+    return lone
+  }
+
+  static async #in(dir: string, concurrency: number): Promise<LoneWorker> {
+    const state = openState(dir)
     if (!state.ok) throw new Error(state.error)
     const lone = new LoneWorker(state.value, await freePort())
     await lone.startRedis()
     await lone.edge.start()
     prepareWorker(state.value, { url: lone.edge.url, redisPort: lone.#redisPort, stack: { concurrency, private_hosts: [] } }, lone.#secrets)
-    const enrolled = await enrolWorker(state.value, lone.edge.token)
-    if (!enrolled.ok) throw new Error(enrolled.error)
     return lone
+  }
+
+  async #enrol(): Promise<void> {
+    const enrolled = await enrolWorker(this.state, this.edge.token)
+    if (!enrolled.ok) throw new Error(enrolled.error)
+  }
+
+  /** Fills a folder whose copies are those of an enrolled worker, with what its edge has to know. */
+  static async seed(dir: string): Promise<void> {
+    const lone = await LoneWorker.#in(dir, 4)
+    await lone.#enrol()
+    writeFileSync(join(dir, ENROLLED), JSON.stringify(lone.edge.enrolment()), { mode: 0o600 })
+    await lone.#stop()
   }
 
   /** Changes its configuration; it is read at the next start. */
@@ -133,12 +159,16 @@ export class LoneWorker {
   }
 
   async end(): Promise<void> {
+    await this.#stop()
+    rmSync(this.state.dir, { recursive: true, force: true })
+  }
+
+  async #stop(): Promise<void> {
     await this.process.kill()
     await this.#queue?.close()
     await this.redis.kill()
     await this.edge.stop()
     removeDelegated()
-    rmSync(this.state.dir, { recursive: true, force: true })
   }
 
   /** As the edge would, or as whoever holds the Redis password: BullMQ takes anything. */

@@ -52,7 +52,7 @@ test('root is refused, with the way to start instead', () => {
 })
 
 test('enrolment makes a key that only the worker can read, once; the token is in no file', async () => {
-  lone = await LoneWorker.make()
+  lone = await LoneWorker.make({ enrol: true })
   const path = join(lone.state.worker, 'key.json')
   expect(statSync(path).mode & 0o777).toBe(0o600)
   const file = readFileSync(path, 'utf8')

@@ -10,7 +10,7 @@ import { LoneWorker } from '../support/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {
-  lone = await LoneWorker.make()
+  lone = await LoneWorker.make({ enrol: true })
 })
 afterAll(() => lone?.end())
 beforeEach(() => lone.configure({ tiers: ['B', 'C'] }))
