@@ -4,6 +4,7 @@
 import { defineConfig } from 'vitest/config'
 import { Slowest } from './infra/test-order.ts'
 import { testProjects } from './infra/test-projects.ts'
+import { FileTimes } from './infra/test-report.ts'
 
 const files = testProjects(import.meta.dirname)
 
@@ -33,11 +34,28 @@ const asBundled = {
   },
 } as const
 const plugins = [asBundled]
+/** `npm test` reads vitest's own report too. */
+const report = process.env['COUNTERSIGN_TEST_REPORT']
+
+/**
+ * `npm run t -- FILE --watch`: what runs in a process of its own is in no module graph of vitest's, so a change of it runs the named files.
+ */
+const words = process.argv.slice(2).filter((word) => !/^-|^(?:run|watch)$/.test(word))
+const SERVED = /\/(?:edge|worker|cli|shared|policies|migrations)\//
+const named = Object.values(files)
+  .flat()
+  .filter((file) => words.some((word) => file.includes(word)))
 
 export default defineConfig({
   test: {
     passWithNoTests: false,
     sequence: { sequencer: Slowest },
+    reporters: [
+      'default',
+      new FileTimes(),
+      ...(report === undefined ? [] : [['json', { outputFile: report }] as ['json', { outputFile: string }]]),
+    ],
+    watchTriggerPatterns: [{ pattern: SERVED, testsToRun: () => (named.length === 0 ? undefined : named) }],
     projects: [
       {
         plugins,

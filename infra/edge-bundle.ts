@@ -1,5 +1,5 @@
 // Bundles the edge with esbuild, as wrangler would: the self-hosted stack serves this, and `wrangler deploy` uploads its own. Wrangler takes
-// two to four times as long, most of it to start. test/agreement/edge-bundle.test.ts compares the two bundles byte by byte.
+// two to four times as long, most of it to start. test/infra/edge-bundle.test.ts compares the two bundles byte by byte.
 
 import { createHash } from 'node:crypto'
 import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'

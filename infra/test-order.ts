@@ -51,7 +51,7 @@ export function shardOf<File>(files: readonly Timed<File>[], index: number, coun
   return shards[index - 1]?.files ?? []
 }
 
-function readDurations(root: string): Durations {
+export function readDurations(root: string): Durations {
   const path = join(root, DURATIONS)
   return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Durations) : {} // written by `npm run test:durations`
 }

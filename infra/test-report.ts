@@ -1,4 +1,5 @@
-// A reporter of vitest's: keeps how long each test file took, and prints the slowest ones. It judges nothing.
+// A reporter of vitest's: keeps how long each test file took, prints the slowest ones, and says how long the first test had to wait. It
+// judges nothing.
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -10,14 +11,25 @@ import type { Durations } from './test-order.ts'
 const KEPT = join(ROOT, 'node_modules/.cache/countersign/durations.json')
 const SHOWN = 15
 
-export class SlowFiles implements Reporter {
+export class FileTimes implements Reporter {
+  /** When the command was given, or what was changed led to a new run. */
+  #begun = Number(process.env['COUNTERSIGN_TEST_BEGUN'])
+  #waiting = this.#begun > 0
+
+  onWatcherRerun(): void {
+    this.#begun = Date.now()
+    this.#waiting = true
+  }
+
+  onTestCaseReady(): void {
+    if (!this.#waiting) return
+    this.#waiting = false
+    process.stdout.write(`the first test began after ${((Date.now() - this.#begun) / 1_000).toFixed(1)} s\n`)
+  }
+
   onTestRunEnd(modules: readonly TestModule[]): void {
     if (modules.length < 2) return
-    const files = modules.map((module) => ({
-      project: module.project.name,
-      file: module.relativeModuleId,
-      ms: Math.round(tookMs(module)),
-    }))
+    const files = modules.map((module) => ({ project: module.project.name, file: module.relativeModuleId, ms: Math.round(timeOf(module)) }))
     const durations: Record<string, Record<string, number>> = {}
     for (const { project, file, ms } of files) durations[project] = { ...durations[project], [file]: ms }
     mkdirSync(dirname(KEPT), { recursive: true })
@@ -30,7 +42,7 @@ export class SlowFiles implements Reporter {
 const line = ({ project, file, ms }: { project: string; file: string; ms: number }): string =>
   `${(ms / 1_000).toFixed(1).padStart(7)} s  ${project.padEnd(9)} ${file}\n`
 
-function tookMs(module: TestModule): number {
+function timeOf(module: TestModule): number {
   const { environmentSetupDuration, prepareDuration, collectDuration, setupDuration, duration } = module.diagnostic()
   return environmentSetupDuration + prepareDuration + collectDuration + setupDuration + duration
 }

@@ -15,8 +15,8 @@ import { redisProgram, redisSpec, redisUrl } from '../../infra/redis.ts'
 import { freePort, openState, ROOT, readSecrets, type Secrets, type State } from '../../infra/state.ts'
 import { enrolWorker, prepareWorker, workerSpec } from '../../infra/worker-process.ts'
 import { type FakeCall, FakeEdge, type Proposal } from './fake-edge.ts'
-import { copyOfSeeded } from './seeded.ts'
 import { spoolIn } from './spool.ts'
+import { copyOfSeeded } from './stack/seeded-state.ts'
 
 /** One line of the worker's log. */
 export type Line = { readonly msg: string; readonly level: string; readonly [field: string]: unknown }

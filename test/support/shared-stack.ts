@@ -33,8 +33,14 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
   project.provide('stacks', `http://127.0.0.1:${(server.address() as AddressInfo).port}`) // it listens on TCP
+  const stop = async (): Promise<void> => {
+    const all = [...stacks.values()]
+    stacks.clear()
+    await Promise.all(all.map((stack) => stack.then(({ stop }) => stop())))
+  }
+  project.onTestsRerun(stop) // in watch mode: the next file is to meet what was changed
   return async () => {
     server.close()
-    await Promise.all([...stacks.values()].map((stack) => stack.then(({ stop }) => stop())))
+    await stop()
   }
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { inject } from 'vitest'
 import type { DevInfo } from '../../infra/seed.ts'
 import { type Stack, type StackOptions, startStack } from '../../infra/stack.ts'
-import { copyOfSeeded } from './seeded.ts'
+import { copyOfSeeded } from './stack/seeded-state.ts'
 
 type Options = Omit<StackOptions, 'state'> & {
   /** A folder that the test keeps; nothing is in it but what the test's own stacks left. */

@@ -1,5 +1,5 @@
 // State folders that are made once and copied by each test that starts a stack or a worker: its keys, tables, tools and enrolment are there,
-// which saves half of the start. They are kept beside node_modules, by the digest of all that fills them, and `npm test` makes them again.
+// which saves half of the start. They are kept beside node_modules, by the digest of all that fills them; `npm test` makes its own.
 // That a first start works is tested by test/journey/start.test.ts. Their keys open test stacks on loopback, nothing else.
 
 import { execFileSync } from 'node:child_process'
@@ -8,9 +8,9 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { lockState, openState, ROOT } from '../../infra/state.ts'
+import { lockState, openState, ROOT } from '../../../infra/state.ts'
 
-export const SEEDED = join(ROOT, 'node_modules/.cache/countersign/seeded')
+const SEEDED = process.env['COUNTERSIGN_SEEDED'] ?? join(ROOT, 'node_modules/.cache/countersign/seeded')
 /**
  * What fills a state folder. The edge is not among it, so that a change of the edge does not cost a new seed: an edge opens the folders of
  * older ones.
