@@ -1,7 +1,13 @@
-// npm run migrations: what changed in edge/tables becomes a new migration of each object class that keeps anything, by drizzle-kit. It
-// applies nothing: the objects do that when they open.
+// `npm run migrations -- NAME`: drizzle-kit writes a new migration for each object class whose tables changed, under a name that says what it
+// does, e.g. `worker_proofs`. It applies nothing: the objects do that when they open, by the times in the journal and not by the names.
 
 import { spawnSync } from 'node:child_process'
+
+const [name] = process.argv.slice(2)
+if (name === undefined || !/^[a-z][a-z0-9_]*$/.test(name)) {
+  process.stderr.write('name the migration by what it does: `npm run migrations -- worker_proofs`\n')
+  process.exit(2)
+}
 
 for (const object of ['tenant', 'run', 'session', 'log', 'channel', 'skill', 'installation']) {
   const args = [
@@ -14,6 +20,8 @@ for (const object of ['tenant', 'run', 'session', 'log', 'channel', 'skill', 'in
     `edge/tables/${object}.ts`,
     '--out',
     `migrations/${object}`,
+    '--name',
+    name,
   ]
   const { status } = spawnSync('node_modules/.bin/drizzle-kit', args, { stdio: 'inherit' })
   if (status !== 0) process.exit(status ?? 1)
