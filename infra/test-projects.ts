@@ -2,7 +2,7 @@
 //
 // - unit: the file reaches no module that starts processes, by imports at run time. Shares one process with its like.
 // - exclusive: says `// @project exclusive`. It compares what the whole machine has before and after, so it runs alone.
-// - shared: uses `sharedStack` or `sharedState`: a stack that other files used before it.
+// - shared: imports `sharedStack` or `sharedState`: a stack that other files used before it.
 // - own: all others. Each starts what it needs.
 // - prepared: says `// @project prepared`. Runs once more, in sandboxes that were set up before their call was known.
 
@@ -11,9 +11,10 @@ import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 
 /** Booted machines take minutes: `npm run test:hosts` has its own configuration for them. */
-export const HOSTS = 'test/hosts/**'
+const HOSTS = 'test/hosts/**'
 
 const STARTS_PROCESSES = /^(?:(?:node:)?(?:child_process|cluster)|execa|playwright-core|miniflare|wrangler)$/
+const SHARED = /^import \{[^}]*\bshared(?:Stack|State)\b/m
 /** Static and dynamic imports and re-exports; `import type` is gone at run time. */
 const IMPORTS = /^(?:import|export)\s+(?!type\b)(?:[^'"`;]*?\bfrom\s+)?'([^']+)'|\bimport\(\s*'([^']+)'/gm
 
@@ -26,7 +27,7 @@ export function testProjects(root: string): TestProjects {
     const text = readFileSync(join(root, file), 'utf8')
     if (/^\/\/ @project prepared$/m.test(text)) projects.prepared.push(file)
     if (/^\/\/ @project exclusive$/m.test(text)) projects.exclusive.push(file)
-    else if (/\bshared(?:Stack|State)\b/.test(text)) projects.shared.push(file)
+    else if (SHARED.test(text)) projects.shared.push(file)
     else projects[startsProcesses(file, importsOf) ? 'own' : 'unit'].push(file)
   }
   return projects
