@@ -8,10 +8,10 @@ import { FileTimes } from './infra/test-report.ts'
 
 const files = testProjects(import.meta.dirname)
 
-/** One for each core: unit tests compute. */
-const UNIT_WORKERS = 2
-/** More than the cores: these files wait for processes most of their time. */
-const PROCESS_WORKERS = 3
+/** Two cores compute, and some unit tests wait. */
+const UNIT_WORKERS = 3
+/** Two for each of two cores: a file of these uses about a third of a core, and waits for the rest of its time. */
+const PROCESS_WORKERS = 4
 
 const common = {
   pool: 'forks',

@@ -25,6 +25,8 @@ export type StackOptions = {
   /** workerd serves the built edge; wrangler serves the sources, for development. */
   readonly edge?: 'workerd' | 'wrangler'
   readonly concurrency?: number
+  /** `idle`: it is enrolled and does not run, for tests that play a worker themselves or need none. */
+  readonly worker?: 'idle'
   readonly private_hosts?: readonly string[]
   /** Channels may send to receivers on this host: for tests, whose receivers are. Origins by those that stand in for them, if any. */
   readonly loopbackChannels?: true | Readonly<Record<string, string>>
@@ -59,7 +61,7 @@ export async function startStack(options: StackOptions): Promise<Result<Stack, R
   }
   const made = await makeParts(ready.value, options, say)
   if (!made.ok) return refused(made)
-  const started = await startParts(ready.value, made.value, say)
+  const started = await startParts(ready.value, made.value, say, options)
   if (!started.ok) return refused(started)
   const { state } = ready.value
   const { url, redisPort: redisAt, operator, redis, edge, worker } = made.value
@@ -117,8 +119,8 @@ async function makeParts({ state, secrets, build }: Ready, options: StackOptions
 }
 
 /** Each needs the one before: the edge is ready when it reaches Redis, the worker when it has an identity at the edge. */
-async function startParts(ready: Ready, parts: Parts, say: Say): Promise<Result<DevInfo, Refusal>> {
-  const risen = await rise(ready, parts, say)
+async function startParts(ready: Ready, parts: Parts, say: Say, options: StackOptions): Promise<Result<DevInfo, Refusal>> {
+  const risen = await rise(ready, parts, say, options)
   if (!risen.ok) await stopParts(parts)
   return risen
 }
@@ -132,6 +134,7 @@ async function rise(
   { state, secrets }: Ready,
   { url, operator, redis, edge, worker, workerAt }: Parts,
   say: Say,
+  options: StackOptions,
 ): Promise<Result<DevInfo, Refusal>> {
   for (const part of [redis, edge]) {
     const started = await part.start()
@@ -148,7 +151,7 @@ async function rise(
   }
   const worker_id = enrolledAs(state)
   if (worker_id === undefined) return err('the worker has no identity after its enrolment')
-  const working = await worker.start()
+  const working = options.worker === 'idle' ? ok(undefined) : await worker.start()
   if (!working.ok) return working
   const keys = await readKeys(operator)
   if (!keys.ok) return keys

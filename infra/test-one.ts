@@ -4,6 +4,7 @@
 
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
+import { buildEdge } from './edge-build.ts'
 import { installForTests } from './packages.ts'
 import { sayOnStderr as say } from './setup.ts'
 import { ROOT } from './state.ts'
@@ -28,6 +29,8 @@ const vitest = spawn(join(ROOT, 'node_modules/.bin/vitest'), [...mode, ...args.f
   stdio: 'inherit',
   env: { ...process.env, COUNTERSIGN_TEST_BEGUN: String(Math.round(begun)) },
 })
+// In the time that vitest takes to start. If it fails, the stack builds it again and reports the error.
+if (!onlyUnit) void buildEdge(() => undefined)
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => vitest.kill(signal))
 vitest.on('exit', (code) => {
   if (args.includes('--project=unit')) console.log(`the unit tests took ${((Date.now() - begun) / 1_000).toFixed(1)} s`)

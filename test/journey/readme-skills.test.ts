@@ -12,7 +12,7 @@ import { startTestStack } from '../support/stack.ts'
 
 const [, section = ''] = /^## Skills\n([\s\S]*?)^## /m.exec(readFileSync(join(ROOT, 'README.md'), 'utf8')) ?? []
 const folder = mkdtempSync(join(tmpdir(), 'countersign-readme-'))
-const stack = await startTestStack()
+const stack = await startTestStack({ worker: 'idle' })
 const shell = new Shell(folder, dirname(stack.state.dev))
 afterAll(async () => {
   shell.stop()

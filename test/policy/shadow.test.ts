@@ -10,7 +10,7 @@ import { eventually } from '../support/hurt-stack.ts'
 import { PeerWorker } from '../support/peer-worker.ts'
 import { startTestStack } from '../support/stack.ts'
 
-const stack = await startTestStack()
+const stack = await startTestStack({ worker: 'idle' })
 afterAll(stack.stop)
 const desk = new Desk('shadow', stack.dev)
 const { root } = desk

@@ -1,5 +1,5 @@
 // The stacks that the files of vitest's project `shared` use: one for each of vitest's workers, so that a file has its stack alone while it
-// runs. Each starts when the first file asks for it, and stops after the last.
+// runs. The first starts at once, the others when a file asks for them; all stop after the last.
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -24,6 +24,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     stacks.set(worker, stack)
     return stack
   }
+  start('/1').catch(() => undefined) // the file that asks for it receives the error
   const server = createServer(({ url = '' }, response) => {
     const stack = stacks.get(url) ?? start(url)
     stack.then(
@@ -36,7 +37,14 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const stop = async (): Promise<void> => {
     const all = [...stacks.values()]
     stacks.clear()
-    await Promise.all(all.map((stack) => stack.then(({ stop }) => stop())))
+    await Promise.all(
+      all.map((stack) =>
+        stack.then(
+          ({ stop }) => stop(),
+          () => undefined, // it never started, and its file said so
+        ),
+      ),
+    )
   }
   project.onTestsRerun(stop) // in watch mode: the next file is to meet what was changed
   return async () => {
