@@ -37,7 +37,7 @@ export async function buildEdge(say: (text: string) => void): Promise<Result<Edg
   return edge.ok ? ok({ edge: edge.value, transpiler: transpiler.value }) : edge
 }
 
-async function built(part: Part, say: (text: string) => void): Promise<Result<string, Refusal>> {
+async function built(part: Part, say: (text: string) => void, tries = 3): Promise<Result<string, Refusal>> {
   const kept = folderFor(part, inputsOf(part))
   if (kept !== undefined && existsSync(join(kept, 'main.js'))) return ok(kept)
   say(`building the ${part.name}`)
@@ -51,12 +51,20 @@ async function built(part: Part, say: (text: string) => void): Promise<Result<st
     return made
   }
   const inputs = made.value.filter((path) => !path.startsWith('node_modules/')).sort()
-  // A file that was saved in the meantime may be in the bundle as it was before.
-  if (inputs.some((path) => changedAt(join(ROOT, path)) >= begun)) return built(part, say)
   writeFileSync(`${draft}.inputs`, JSON.stringify(inputs))
   renameSync(`${draft}.inputs`, listOf(part))
   const dir = folderFor(part, inputs)
-  if (dir === undefined) return built(part, say) // one was removed just now
+  // A file that was saved in the meantime may be in the bundle as it was before; one may be gone.
+  if (dir === undefined || inputs.some((path) => changedAt(join(ROOT, path)) >= begun)) {
+    rmSync(draft, { recursive: true, force: true })
+    if (tries > 1) return built(part, say, tries - 1)
+    const gone = [...part.tools, ...inputs].find((path) => !existsSync(join(ROOT, path)))
+    return err(
+      gone === undefined
+        ? `the ${part.name} changes while it is built; start again`
+        : `the ${part.name} is built from \`${gone}\`, which is missing`,
+    )
+  }
   // Two builders of the same digest make the same bundle: the second one drops its own.
   if (existsSync(dir)) rmSync(draft, { recursive: true, force: true })
   else renameSync(draft, dir)
