@@ -11,7 +11,7 @@ import { startTestStack } from '../support/stack.ts'
 
 const steps = stepsOf(readFileSync(join(ROOT, 'policies/README.md'), 'utf8'))
 const folder = mkdtempSync(join(tmpdir(), 'countersign-page-'))
-const stack = await startTestStack({ worker: 'idle' })
+const stack = await startTestStack()
 const shell = new Shell(folder, dirname(stack.state.dev))
 afterAll(async () => {
   shell.stop()

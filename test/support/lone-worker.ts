@@ -91,6 +91,8 @@ export class LoneWorker {
     const lone = await LoneWorker.#in(dir, 4)
     await lone.#enrol()
     writeFileSync(join(dir, ENROLLED), JSON.stringify(lone.edge.enrolment()), { mode: 0o600 })
+    await lone.start() // its first start compiles, and keeps what it compiled
+    await lone.process.stop()
     await lone.#stop()
   }
 

@@ -4,7 +4,7 @@
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,16 +19,18 @@ const SOURCES = ['infra', 'migrations', 'policies', 'shared', 'worker', 'package
 /** Belong to one run of a stack: its ports, what it said, its doorbells, its bundle. */
 const OF_ONE_RUN = ['ports.json', 'log', 'redis', 'edge/bundle', 'edge/config.capnp', 'dev.json', 'lock']
 const MADE_WITHIN_MS = 90_000
+const KEPT = 3
 
 /** A copy, for the caller to remove, of the folder that `make` fills. One process makes it, the others wait for that. */
 export async function copyOfSeeded(name: string, make: (dir: string) => Promise<void>): Promise<string> {
   const copy = mkdtempSync(join(tmpdir(), 'countersign-'))
-  const seeded = await madeOnce(join(SEEDED, `${name}-${digest()}`), make)
+  const seeded = await madeOnce(name, make)
   execFileSync('/usr/bin/cp', ['--archive', '--no-target-directory', seeded, copy]) // the worker's files stay the worker's
   return copy
 }
 
-async function madeOnce(dir: string, make: (dir: string) => Promise<void>): Promise<string> {
+async function madeOnce(name: string, make: (dir: string) => Promise<void>): Promise<string> {
+  const dir = join(SEEDED, `${name}-${digest()}`)
   const maker = opened(`${dir}.maker`)
   for (const until = Date.now() + MADE_WITHIN_MS; !existsSync(dir); await sleep(50)) {
     const lock = lockState(maker)
@@ -37,7 +39,9 @@ async function madeOnce(dir: string, make: (dir: string) => Promise<void>): Prom
       continue
     }
     try {
-      if (!existsSync(dir)) await madeBy(make, `${dir}.draft`, dir)
+      if (existsSync(dir)) continue
+      await madeBy(make, `${dir}.draft`, dir)
+      prune(name)
     } finally {
       lock.value()
     }
@@ -51,6 +55,15 @@ async function madeBy(make: (dir: string) => Promise<void>, draft: string, dir: 
   await make(draft)
   for (const path of OF_ONE_RUN) rmSync(join(draft, path), { recursive: true, force: true })
   renameSync(draft, dir)
+}
+
+/** Removes those that older sources filled, all but the newest few. */
+function prune(name: string): void {
+  const old = readdirSync(SEEDED)
+    .filter((entry) => entry.startsWith(`${name}-`) && /-[0-9a-f]{32}$/.test(entry))
+    .map((entry) => join(SEEDED, entry))
+    .sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)
+  for (const path of old.slice(KEPT)) for (const part of [path, `${path}.maker`]) rmSync(part, { recursive: true, force: true })
 }
 
 function opened(dir: string) {
