@@ -29,8 +29,8 @@ export class Slowest extends BaseSequencer {
     const { root } = this.ctx.config
     const durations = readDurations(root)
     return files.map((file) => {
-      const name = relative(root, file.moduleId)
-      return { file, name: `${file.project.name} ${name}`, ms: durations[file.project.name]?.[name] ?? UNKNOWN_MS }
+      const [project, name] = [file.project.name, relative(root, file.moduleId)]
+      return { file, name: `${project} ${name}`, ms: durations[project]?.[name] ?? UNKNOWN_MS }
     })
   }
 }
