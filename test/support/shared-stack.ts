@@ -24,7 +24,9 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     stacks.set(worker, stack)
     return stack
   }
-  start('/1').catch(() => undefined) // the file that asks for it receives the error
+  /** The file that asks for it receives its error. */
+  const startFirst = (): void => void start('/1').catch(() => undefined)
+  startFirst()
   const server = createServer(({ url = '' }, response) => {
     const stack = stacks.get(url) ?? start(url)
     stack.then(
@@ -46,7 +48,11 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
       ),
     )
   }
-  project.onTestsRerun(stop) // in watch mode: the next file is to meet what was changed
+  // In watch mode the next file gets a stack with what was changed.
+  project.onTestsRerun(async () => {
+    await stop()
+    startFirst()
+  })
   return async () => {
     server.close()
     await stop()
