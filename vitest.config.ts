@@ -33,7 +33,6 @@ const asBundled = {
     return /\.cedar(?:schema)?$/.test(id) ? `${read}export default bytes.toString()` : undefined
   },
 } as const
-const plugins = [asBundled]
 /** `npm test` reads vitest's own report too. */
 const report = process.env['COUNTERSIGN_TEST_REPORT']
 
@@ -47,6 +46,7 @@ const named = Object.values(files)
   .filter((file) => words.some((word) => file.includes(word)))
 
 export default defineConfig({
+  plugins: [asBundled],
   test: {
     passWithNoTests: false,
     sequence: { sequencer: Slowest },
@@ -58,7 +58,7 @@ export default defineConfig({
     watchTriggerPatterns: [{ pattern: SERVED, testsToRun: () => (named.length === 0 ? undefined : named) }],
     projects: [
       {
-        plugins,
+        extends: true,
         test: {
           ...common,
           name: 'unit',
@@ -68,11 +68,11 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
         },
       },
-      { plugins, test: { ...processes, name: 'own', include: files.own } },
-      { plugins, test: { ...processes, name: 'prepared', include: files.prepared, env: { COUNTERSIGN_ARENA: 'prepared' } } },
-      { plugins, test: { ...processes, name: 'shared', include: files.shared, globalSetup: ['test/support/shared-stack.ts'] } },
+      { extends: true, test: { ...processes, name: 'own', include: files.own } },
+      { extends: true, test: { ...processes, name: 'prepared', include: files.prepared, env: { COUNTERSIGN_ARENA: 'prepared' } } },
+      { extends: true, test: { ...processes, name: 'shared', include: files.shared, globalSetup: ['test/support/shared-stack.ts'] } },
       {
-        plugins,
+        extends: true,
         test: { ...common, name: 'exclusive', include: files.exclusive, maxWorkers: 1, sequence: { groupOrder: 2 } },
       },
     ],

@@ -5,13 +5,15 @@ import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
 import { err, ok, type Result } from '../shared/result.ts'
 import { bundleEdge } from './edge-bundle.ts'
-import { type Refusal, ROOT } from './state.ts'
+import { type Refusal, ROOT, takeLock } from './state.ts'
 
 const CACHE = join(ROOT, 'node_modules/.cache/countersign')
 const KEPT = 3
+const BUILT_WITHIN_MS = 60_000
 /** Decide how any of the two is made; the lock file stands for all packages. */
 const TOOLS = ['package-lock.json', relative(ROOT, import.meta.filename)]
 const TRANSPILER_CONFIG = 'wrangler.transpiler.toml'
@@ -37,13 +39,24 @@ export async function buildEdge(say: (text: string) => void): Promise<Result<Edg
   return edge.ok ? ok({ edge: edge.value, transpiler: transpiler.value }) : edge
 }
 
-async function built(part: Part, say: (text: string) => void, tries = 3): Promise<Result<string, Refusal>> {
-  const kept = folderFor(part, inputsOf(part))
-  if (kept !== undefined && existsSync(join(kept, 'main.js'))) return ok(kept)
+/** The folder of the part as its inputs are now. One process builds it, the others wait for that. */
+async function built(part: Part, say: (text: string) => void): Promise<Result<string, Refusal>> {
+  mkdirSync(CACHE, { recursive: true })
+  for (const until = Date.now() + BUILT_WITHIN_MS; ; await sleep(20)) {
+    const kept = folderFor(part, inputsOf(part))
+    if (kept !== undefined && existsSync(join(kept, 'main.js'))) return ok(kept)
+    const lock = takeLock(join(CACHE, `${part.name}.lock`))
+    if (lock.ok) return build(part, say).finally(lock.value)
+    if (lock.error === undefined) return err(`\`${CACHE}\` can't be written; let this user write there`)
+    if (Date.now() > until)
+      return err(`the ${part.name} is not built within ${BUILT_WITHIN_MS / 1_000} s; end process ${lock.error}, which builds it`)
+  }
+}
+
+async function build(part: Part, say: (text: string) => void, tries = 3): Promise<Result<string, Refusal>> {
   say(`building the ${part.name}`)
   const draft = join(CACHE, `${part.name}.${process.pid}`)
   rmSync(draft, { recursive: true, force: true })
-  mkdirSync(CACHE, { recursive: true })
   const begun = Date.now()
   const made = await part.make(draft)
   if (!made.ok) {
@@ -57,7 +70,7 @@ async function built(part: Part, say: (text: string) => void, tries = 3): Promis
   // A file that was saved in the meantime may be in the bundle as it was before; one may be gone.
   if (dir === undefined || inputs.some((path) => changedAt(join(ROOT, path)) >= begun)) {
     rmSync(draft, { recursive: true, force: true })
-    if (tries > 1) return built(part, say, tries - 1)
+    if (tries > 1) return build(part, say, tries - 1)
     const gone = [...part.tools, ...inputs].find((path) => !existsSync(join(ROOT, path)))
     return err(
       gone === undefined
@@ -65,7 +78,6 @@ async function built(part: Part, say: (text: string) => void, tries = 3): Promis
         : `the ${part.name} is built from \`${gone}\`, which is missing`,
     )
   }
-  // Two builders of the same digest make the same bundle: the second one drops its own.
   if (existsSync(dir)) rmSync(draft, { recursive: true, force: true })
   else renameSync(draft, dir)
   prune(part, dir)

@@ -26,8 +26,6 @@ export async function bundleEdge(outdir: string): Promise<Result<string[], Refus
       format: 'esm',
       target: 'es2024',
       supported: { 'import-source': true, using: true },
-      sourcemap: true,
-      sourceRoot: outdir,
       metafile: true,
       conditions: ['workerd', 'worker', 'browser'],
       define: {

@@ -8,12 +8,14 @@ import {
   existsSync,
   fchmodSync,
   fsyncSync,
+  linkSync,
   mkdirSync,
   openSync,
   readFileSync,
   renameSync,
   rmSync,
   statSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs'
 import { createServer } from 'node:net'
@@ -176,26 +178,60 @@ function startedAt(pid: number): string | undefined {
   }
 }
 
-/** One stack per state folder. A holder that died without releasing is recognised by pid and start time, and replaced. */
-export function lockState(state: State): Result<() => void, Refusal> {
-  const mine = `${process.pid} ${startedAt(process.pid)}`
-  for (let attempt = 0; attempt < 2; attempt++) {
-    try {
-      const file = openSync(state.lock, 'wx', 0o600)
-      writeSync(file, mine)
-      closeSync(file)
-      return ok(() => rmSync(state.lock, { force: true }))
-    } catch {
-      const [pid, since] = (existsSync(state.lock) ? readFileSync(state.lock, 'utf8') : '').split(' ')
-      if (pid !== undefined && since !== undefined && startedAt(Number(pid)) === since) {
-        return err(
-          `another stack (pid ${pid}) runs on \`${state.dir}\`; stop it, or set COUNTERSIGN_STATE and COUNTERSIGN_PORT for a second one`,
-        )
-      }
-      rmSync(state.lock, { force: true })
+/**
+ * Takes a lock file, and returns how to release it, or the pid of its holder; undefined where the file can't be written. A holder that died
+ * without releasing is recognised by pid and start time, and replaced.
+ */
+export function takeLock(path: string): Result<() => void, string | undefined> {
+  const draft = `${path}.${randomBytes(6).toString('hex')}`
+  try {
+    // Whole from its first moment on: nobody reads it before it says who holds it.
+    writeFileSync(draft, `${process.pid} ${startedAt(process.pid)}`, { mode: 0o600, flag: 'wx' })
+    while (!linked(draft, path)) {
+      const text = textOf(path)
+      if (text === undefined) continue // it was released just now
+      const [pid = '', since] = text.split(' ')
+      if (since !== undefined && startedAt(Number(pid)) === since) return err(pid)
+      rmSync(path, { force: true })
     }
+    return ok(() => rmSync(path, { force: true }))
+  } catch {
+    return err(undefined)
+  } finally {
+    rmSync(draft, { force: true })
   }
-  return err(`the lock \`${state.lock}\` can't be taken; check that you may write there`)
+}
+
+/** False where there is such a file already. */
+function linked(from: string, to: string): boolean {
+  try {
+    linkSync(from, to)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false // what else a link fails by goes on
+    throw error
+  }
+}
+
+/** Undefined where there is no such file. */
+function textOf(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined // what else a read fails by goes on
+    throw error
+  }
+}
+
+/** One stack per state folder. */
+export function lockState(state: State): Result<() => void, Refusal> {
+  const lock = takeLock(state.lock)
+  if (lock.ok) return lock
+  return err(
+    lock.error === undefined
+      ? `the lock \`${state.lock}\` can't be taken; check that you may write there`
+      : `another stack (pid ${lock.error}) runs on \`${state.dir}\`; stop it, or set COUNTERSIGN_STATE and COUNTERSIGN_PORT for a second one`,
+  )
 }
 
 export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex')

@@ -4,11 +4,11 @@
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { lockState, openState, ROOT } from '../../../infra/state.ts'
+import { ROOT, takeLock } from '../../../infra/state.ts'
 
 const SEEDED = process.env['COUNTERSIGN_SEEDED'] ?? join(ROOT, 'node_modules/.cache/countersign/seeded')
 /**
@@ -31,11 +31,11 @@ export async function copyOfSeeded(name: string, make: (dir: string) => Promise<
 
 async function madeOnce(name: string, make: (dir: string) => Promise<void>): Promise<string> {
   const dir = join(SEEDED, `${name}-${digest()}`)
-  const maker = opened(`${dir}.maker`)
+  mkdirSync(SEEDED, { recursive: true, mode: 0o700 })
   for (const until = Date.now() + MADE_WITHIN_MS; !existsSync(dir); await sleep(50)) {
-    const lock = lockState(maker)
+    const lock = takeLock(`${dir}.lock`)
     if (!lock.ok) {
-      if (Date.now() > until) throw new Error(`\`${dir}\` was not made within ${MADE_WITHIN_MS} ms: ${lock.error}`)
+      if (Date.now() > until) throw new Error(`\`${dir}\` was not made within ${MADE_WITHIN_MS} ms by process ${lock.error}`)
       continue
     }
     try {
@@ -51,7 +51,6 @@ async function madeOnce(name: string, make: (dir: string) => Promise<void>): Pro
 
 async function madeBy(make: (dir: string) => Promise<void>, draft: string, dir: string): Promise<void> {
   rmSync(draft, { recursive: true, force: true }) // of a maker that was killed
-  opened(draft)
   await make(draft)
   for (const path of OF_ONE_RUN) rmSync(join(draft, path), { recursive: true, force: true })
   renameSync(draft, dir)
@@ -63,13 +62,7 @@ function prune(name: string): void {
     .filter((entry) => entry.startsWith(`${name}-`) && /-[0-9a-f]{32}$/.test(entry))
     .map((entry) => join(SEEDED, entry))
     .sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)
-  for (const path of old.slice(KEPT)) for (const part of [path, `${path}.maker`]) rmSync(part, { recursive: true, force: true })
-}
-
-function opened(dir: string) {
-  const state = openState(dir)
-  if (!state.ok) throw new Error(state.error)
-  return state.value
+  for (const path of old.slice(KEPT)) rmSync(path, { recursive: true, force: true })
 }
 
 let known: string | undefined
