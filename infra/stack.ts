@@ -118,7 +118,7 @@ async function makeParts({ state, secrets, build }: Ready, options: StackOptions
   })
 }
 
-/** Each needs the one before: the edge is ready when it reaches Redis, the worker when it has an identity at the edge. */
+/** The edge is ready when it reaches Redis. The worker needs an identity at the edge, and waits for both where it has one. */
 async function startParts(ready: Ready, parts: Parts, say: Say, options: StackOptions): Promise<Result<DevInfo, Refusal>> {
   const risen = await rise(ready, parts, say, options)
   if (!risen.ok) await stopParts(parts)
@@ -136,14 +136,17 @@ async function rise(
   say: Say,
   options: StackOptions,
 ): Promise<Result<DevInfo, Refusal>> {
+  prepareWorker(state, workerAt, secrets)
+  const start = (): ReturnType<Child['start']> => (options.worker === 'idle' ? Promise.resolve(ok(undefined)) : worker.start())
+  // An enrolled worker tries its sandboxes before it asks for the edge, which takes about as long as the edge takes to start.
+  const early = enrolledAs(state) === undefined ? undefined : start()
   for (const part of [redis, edge]) {
     const started = await part.start()
     if (!started.ok) return started
   }
   const seeded = await seed(state, operator)
   if (!seeded.ok) return seeded
-  prepareWorker(state, workerAt, secrets)
-  if (enrolledAs(state) === undefined) {
+  if (early === undefined) {
     say('enrolling the worker')
     const token = await enrolmentToken(operator)
     const enrolled = token.ok ? await enrolWorker(state, token.value) : token
@@ -151,7 +154,7 @@ async function rise(
   }
   const worker_id = enrolledAs(state)
   if (worker_id === undefined) return err('the worker has no identity after its enrolment')
-  const working = options.worker === 'idle' ? ok(undefined) : await worker.start()
+  const working = await (early ?? start())
   if (!working.ok) return working
   const keys = await readKeys(operator)
   if (!keys.ok) return keys
