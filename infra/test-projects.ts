@@ -3,7 +3,8 @@
 // - unit: the file reaches no module that starts processes, by imports at run time. Shares one process with its like.
 // - exclusive: says `// @project exclusive`. It compares what the whole machine has before and after, so it runs alone.
 // - shared: imports `sharedStack` or `sharedState`: a stack that other files used before it.
-// - own: all others. Each starts what it needs.
+// - own: all others. Each starts what it needs. A file that says `// @project own` starts nothing, but computes for about ten seconds or
+//   more: it stays out of the unit tests, so that those take half a minute at most.
 // - prepared: says `// @project prepared`. Runs once more, in sandboxes that were set up before their call was known.
 
 import { existsSync, globSync, readFileSync } from 'node:fs'
@@ -28,7 +29,8 @@ export function testProjects(root: string): TestProjects {
     if (/^\/\/ @project prepared$/m.test(text)) projects.prepared.push(file)
     if (/^\/\/ @project exclusive$/m.test(text)) projects.exclusive.push(file)
     else if (SHARED.test(text)) projects.shared.push(file)
-    else projects[startsProcesses(file, importsOf) ? 'own' : 'unit'].push(file)
+    else if (/^\/\/ @project own$/m.test(text) || startsProcesses(file, importsOf)) projects.own.push(file)
+    else projects.unit.push(file)
   }
   return projects
 }

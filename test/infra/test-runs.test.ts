@@ -18,7 +18,7 @@ function treeOf(files: Readonly<Record<string, string>>): string {
   return root
 }
 
-test('a test file is a unit test unless it reaches a module that starts processes', () => {
+test('a test file is a unit test unless it reaches a module that starts processes, or says otherwise', () => {
   const root = treeOf({
     'worker/spawner.ts': "import { spawn } from 'node:child_process'\n",
     'worker/between.ts': "export { start } from './spawner.ts'\n",
@@ -30,13 +30,14 @@ test('a test file is a unit test unless it reaches a module that starts processe
     'test/deep/asks.test.ts': "import { sharedStack } from './support.ts'\nconst dev = sharedStack()\n",
     'test/alone.test.ts': "// Promise: it counts.\n// @project exclusive\n\nimport { x } from 'node:child_process'\n",
     'test/both.test.ts': "// Promise: it attacks.\n// @project prepared\n\nimport { x } from 'node:child_process'\n",
+    'test/long.test.ts': "// Promise: it takes long.\n// @project own\n\nimport { a } from '../worker/pure.ts'\n",
     'test/hosts/boots.test.ts': "import { x } from 'node:child_process'\n",
   })
   expect(testProjects(root)).toEqual({
     unit: ['test/types.test.ts'],
     exclusive: ['test/alone.test.ts'],
     shared: ['test/deep/asks.test.ts'],
-    own: ['test/both.test.ts', 'test/loads.test.ts', 'test/reaches.test.ts'],
+    own: ['test/both.test.ts', 'test/loads.test.ts', 'test/long.test.ts', 'test/reaches.test.ts'],
     prepared: ['test/both.test.ts'],
   })
 })
