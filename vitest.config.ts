@@ -8,8 +8,8 @@ import { FileTimes } from './infra/test-report.ts'
 
 const files = testProjects(import.meta.dirname)
 
-/** Two cores compute, and some unit tests wait. */
-const UNIT_WORKERS = 3
+/** Two cores compute, and some unit tests wait for seconds. */
+const UNIT_WORKERS = 4
 /** Two for each of two cores: a file of these uses about a third of a core, and waits for the rest of its time. */
 const PROCESS_WORKERS = 4
 
