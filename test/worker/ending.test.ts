@@ -72,6 +72,7 @@ test('a key that others can read is refused', async () => {
 
 test('SIGTERM: no more work is taken, what runs comes to its end, all is settled, exit 0', async () => {
   lone = await LoneWorker.make({ concurrency: 1 })
+  lone.configure({ drain_ms: 10_000 }) // the call may take its time on a busy machine
   await lone.start()
   const running = await lone.call({ argv: ['sh', '-c', 'sleep 1; echo done'] })
   await eventually('the call runs', () => running.state === 'running')
