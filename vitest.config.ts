@@ -10,8 +10,8 @@ const files = testProjects(import.meta.dirname)
 
 /** Two cores compute, and some unit tests wait for seconds. */
 const UNIT_WORKERS = 4
-/** Two for each of two cores: a file of these uses about a third of a core, and waits for the rest of its time. */
-const PROCESS_WORKERS = 4
+/** More than two cores: a file of these uses a third to a half of a core, and waits for the rest of its time. */
+const PROCESS_WORKERS = 3
 
 const common = {
   pool: 'forks',
