@@ -1,28 +1,17 @@
-// How the tests run: two files at a time, for they mostly wait: where each has processes of its own, and where each has a stack to itself that
-// others had before it (files that say `sharedStack`; it starts only when one of them is among what runs). One at a time where they share the
-// machine, whose mounts and control groups some compare before and after. Files that are not code load as wrangler's rules say.
+// How the tests run; infra/test-projects.ts sorts the files into these projects. The groups follow one another: the unit tests, then all
+// that starts processes, then what needs the machine to itself. Files that are not code load as wrangler's rules say.
 
-import { globSync, readFileSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
+import { Slowest } from './infra/test-order.ts'
+import { testProjects } from './infra/test-projects.ts'
+import { FileTimes } from './infra/test-report.ts'
 
-/** Tests of booted machines, which take minutes: `npm run test:hosts` has its own configuration for them. */
-const HOSTS = 'test/hosts/**'
-const files = globSync('test/**/*.test.ts', { cwd: import.meta.dirname })
-const sharing = files.filter((file) => /\bshared(?:Stack|State)\b/.test(readFileSync(file, 'utf8')))
-/** What the whole machine has, before and after: nobody else may start or end anything meanwhile. */
-const counting = [
-  'test/escape/process/many.test.ts',
-  'test/escape/process/orphans.test.ts',
-  'test/faults/child.test.ts',
-  'test/faults/leavings.test.ts',
-  'test/journey/start.test.ts',
-]
-/** Attacks from inside: played once more in sandboxes that were set up before their call was known. */
-const attacking = files.filter((file) =>
-  /^test\/escape\/(?:files\/files|kernel\/(?:kernel|syscalls)|limits\/(?:counted-resources|limits)|process\/(?:processes|program-starts))\.test\.ts$/.test(
-    file,
-  ),
-)
+const files = testProjects(import.meta.dirname)
+
+/** Two cores compute, and some unit tests wait for seconds. */
+const UNIT_WORKERS = 4
+/** More than two cores: a file of these uses a third to a half of a core, and waits for the rest of its time. */
+const PROCESS_WORKERS = 3
 
 const common = {
   pool: 'forks',
@@ -30,10 +19,9 @@ const common = {
   hookTimeout: 120_000,
   teardownTimeout: 30_000,
   allowOnly: false,
-  maxWorkers: 1,
-  sequence: { groupOrder: 1 },
+  server: { deps: { inline: [/\.wasm$/] as RegExp[] } },
 } as const
-const server = { deps: { inline: [/\.wasm$/] } }
+const processes = { ...common, maxWorkers: PROCESS_WORKERS, sequence: { groupOrder: 1 } } as const
 
 /** wrangler.toml's rules: `.wasm` is a compiled module, Cedar is text. */
 const asBundled = {
@@ -45,43 +33,67 @@ const asBundled = {
     return /\.cedar(?:schema)?$/.test(id) ? `${read}export default bytes.toString()` : undefined
   },
 } as const
+/** `npm test` reads vitest's own report too. */
+const report = process.env['COUNTERSIGN_TEST_REPORT']
+
+/**
+ * `npm run t -- FILE --watch`: what runs in a process of its own is in no module graph of vitest's, so a change of it runs the named files.
+ */
+const words = process.argv.slice(2).filter((word) => !/^-|^(?:run|watch)$/.test(word))
+const SERVED = /\/(?:edge|worker|cli|shared|policies|migrations)\//
+const named = Object.values(files)
+  .flat()
+  .filter((file) => words.some((word) => file.includes(word)))
 
 export default defineConfig({
+  plugins: [asBundled],
   test: {
     passWithNoTests: false,
+    sequence: { sequencer: Slowest },
+    reporters: [
+      'default',
+      new FileTimes(),
+      ...(report === undefined ? [] : [['json', { outputFile: report }] as ['json', { outputFile: string }]]),
+    ],
+    watchTriggerPatterns: [{ pattern: SERVED, testsToRun: () => (named.length === 0 ? undefined : named) }],
     projects: [
       {
-        plugins: [asBundled],
+        extends: true,
         test: {
           ...common,
-          server,
-          name: 'alone',
-          include: ['test/**/*.test.ts'],
-          exclude: [...sharing, ...counting, HOSTS],
-          maxWorkers: 2,
+          name: 'unit',
+          include: files.unit,
+          isolate: false,
+          maxWorkers: UNIT_WORKERS,
           sequence: { groupOrder: 0 },
         },
       },
-      { plugins: [asBundled], test: { ...common, server, name: 'counting', include: counting } },
+      { extends: true, test: { ...processes, name: 'own', include: files.own } },
       {
-        plugins: [asBundled],
+        extends: true,
         test: {
-          ...common,
-          server,
+          ...processes,
           name: 'prepared',
-          include: attacking,
+          include: files.prepared,
           env: { COUNTERSIGN_ARENA: 'prepared' },
         },
       },
       {
-        plugins: [asBundled],
+        extends: true,
+        test: {
+          ...processes,
+          name: 'shared',
+          include: files.shared,
+          globalSetup: ['test/support/stack/shared-stack.ts'],
+        },
+      },
+      {
+        extends: true,
         test: {
           ...common,
-          server,
-          name: 'shared',
-          include: sharing,
-          globalSetup: ['test/support/stack/shared-stack.ts'],
-          maxWorkers: 2,
+          name: 'exclusive',
+          include: files.exclusive,
+          maxWorkers: 1,
           sequence: { groupOrder: 2 },
         },
       },

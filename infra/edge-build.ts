@@ -1,64 +1,136 @@
-// Builds edge and transpiler with wrangler, into one folder per digest of their sources in the
-// cache in node_modules, which all state folders share. Never deploys anything; the builds hold no
-// secret.
+// Owns the built edge and the transpiler beside it. Each is kept in a folder beside node_modules that is named by the digest of its own
+// inputs, so that a change of one leaves the other as it is. Never deploys anything, and holds nothing secret.
 
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join, relative } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
 import { err, ok, type Result } from '../shared/result.ts'
-import { type Refusal, ROOT } from './state.ts'
+import { bundleEdge } from './edge-bundle.ts'
+import { type Refusal, ROOT, takeLock } from './state.ts'
 
-/** Everything that the bundle is made of. */
-const SOURCES = [
-  'edge',
-  'shared',
-  'policies',
-  'migrations',
-  'infra/jco-engine.ts',
-  'package-lock.json',
-  'wrangler.toml',
-  'wrangler.transpiler.toml',
-]
 const CACHE = join(ROOT, 'node_modules/.cache/countersign')
 const KEPT = 3
+const BUILT_WITHIN_MS = 60_000
+/** Decide how any of the two is made; the lock file stands for all packages. */
+const TOOLS = ['package-lock.json', relative(ROOT, import.meta.filename)]
 const TRANSPILER_CONFIG = 'wrangler.transpiler.toml'
-/** Its folder within the edge's. */
-export const TRANSPILER = 'transpiler'
 
-function* files(path: string): Generator<string> {
-  if (!statSync(path).isDirectory()) return yield path
-  for (const name of readdirSync(path).sort()) yield* files(join(path, name))
+type Part = {
+  readonly name: string
+  /** Files that decide how it is made. */
+  readonly tools: readonly string[]
+  /** Makes `main.js` in the folder, and returns the files that went into it, by their path from the root. */
+  readonly make: (outdir: string) => Promise<Result<readonly string[], Refusal>>
 }
 
-function sourceDigest(): string {
-  const hash = createHash('sha256')
-  for (const file of SOURCES.flatMap((name) => [...files(join(ROOT, name))])) {
-    const content = readFileSync(file)
-    hash.update(`${relative(ROOT, file)}\0${content.length}\0`).update(content)
-  }
-  return hash.digest('hex').slice(0, 32)
+const EDGE: Part = {
+  name: 'edge',
+  tools: [...TOOLS, 'infra/edge-bundle.ts', 'wrangler.toml'],
+  make: bundleEdge,
+}
+const TRANSPILER: Part = {
+  name: 'transpiler',
+  tools: [...TOOLS, 'infra/jco-engine.ts', TRANSPILER_CONFIG],
+  make: bundleTranspiler,
 }
 
-export type EdgeBuild = { readonly dir: string; readonly fresh: boolean; readonly report: string }
+/** The folders of both. */
+export type EdgeBuild = { readonly edge: string; readonly transpiler: string }
 
-export function buildEdge(say: (text: string) => void): Result<EdgeBuild, Refusal> {
-  const dir = join(CACHE, `edge-${sourceDigest()}`)
-  if (existsSync(join(dir, 'main.js'))) return ok({ dir, fresh: false, report: '' })
-  say('building the edge with wrangler; this takes some seconds')
-  const draft = `${dir}.${process.pid}`
-  rmSync(draft, { recursive: true, force: true })
+export async function buildEdge(say: (text: string) => void): Promise<Result<EdgeBuild, Refusal>> {
+  const transpiler = await built(TRANSPILER, say)
+  if (!transpiler.ok) return transpiler
+  const edge = await built(EDGE, say)
+  return edge.ok ? ok({ edge: edge.value, transpiler: transpiler.value }) : edge
+}
+
+/** The folder of the part as its inputs are now. One process builds it, the others wait for that. */
+async function built(part: Part, say: (text: string) => void): Promise<Result<string, Refusal>> {
   mkdirSync(CACHE, { recursive: true })
-  const built = bundle([], draft)
-  if (!built.ok) return built
-  const beside = bundle(['--config', TRANSPILER_CONFIG], join(draft, TRANSPILER))
-  if (!beside.ok) return beside
-  // Two builds of the same digest are equal, so the second one is dropped.
+  for (const until = Date.now() + BUILT_WITHIN_MS; ; await sleep(20)) {
+    const kept = folderFor(part, inputsOf(part))
+    if (kept !== undefined && existsSync(join(kept, 'main.js'))) return ok(kept)
+    const lock = takeLock(join(CACHE, `${part.name}.lock`))
+    if (lock.ok) return build(part, say).finally(lock.value)
+    if (lock.error === undefined) return err(`\`${CACHE}\` can't be written; let this user write there`)
+    if (Date.now() > until)
+      return err(
+        `the ${part.name} is not built within ${BUILT_WITHIN_MS / 1_000} s; end process ${lock.error}, which builds it`,
+      )
+  }
+}
+
+async function build(part: Part, say: (text: string) => void, tries = 3): Promise<Result<string, Refusal>> {
+  say(`building the ${part.name}`)
+  const draft = join(CACHE, `${part.name}.${process.pid}`)
+  rmSync(draft, { recursive: true, force: true })
+  const begun = Date.now()
+  const made = await part.make(draft)
+  if (!made.ok) {
+    rmSync(draft, { recursive: true, force: true })
+    return made
+  }
+  const inputs = made.value.filter((path) => !path.startsWith('node_modules/')).sort()
+  writeFileSync(`${draft}.inputs`, JSON.stringify(inputs))
+  renameSync(`${draft}.inputs`, listOf(part))
+  const dir = folderFor(part, inputs)
+  // A file that was saved in the meantime may be in the bundle as it was before; one may be gone.
+  if (dir === undefined || inputs.some((path) => changedAt(join(ROOT, path)) >= begun)) {
+    rmSync(draft, { recursive: true, force: true })
+    if (tries > 1) return build(part, say, tries - 1)
+    const gone = [...part.tools, ...inputs].find((path) => !existsSync(join(ROOT, path)))
+    return err(
+      gone === undefined
+        ? `the ${part.name} changes while it is built; start again`
+        : `the ${part.name} is built from \`${gone}\`, which is missing`,
+    )
+  }
   if (existsSync(dir)) rmSync(draft, { recursive: true, force: true })
   else renameSync(draft, dir)
-  prune(dir)
-  return ok({ dir, fresh: true, report: built.value })
+  prune(part, dir)
+  return ok(dir)
+}
+
+const listOf = ({ name }: Part): string => join(CACHE, `${name}.inputs.json`)
+const changedAt = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
+
+/** The inputs of the last build. A new input shows as a change of a file that imports it. */
+function inputsOf(part: Part): readonly string[] {
+  const list = listOf(part)
+  return existsSync(list) ? (JSON.parse(readFileSync(list, 'utf8')) as string[]) : [] // written above
+}
+
+/** Undefined where nothing is known of its inputs, or one of them is gone. */
+function folderFor({ name, tools }: Part, inputs: readonly string[]): string | undefined {
+  const files = [...tools, ...inputs]
+  if (inputs.length === 0 || !files.every((file) => existsSync(join(ROOT, file)))) return undefined
+  const hash = createHash('sha256')
+  for (const file of files) {
+    const content = readFileSync(join(ROOT, file))
+    hash.update(`${file}\0${content.length}\0`).update(content)
+  }
+  return join(CACHE, `${name}-${hash.digest('hex').slice(0, 32)}`)
+}
+
+async function bundleTranspiler(outdir: string): Promise<Result<readonly string[], Refusal>> {
+  const metafile = `${outdir}.meta`
+  const bundled = bundle(['--config', TRANSPILER_CONFIG, '--metafile', metafile], outdir)
+  if (!bundled.ok) return bundled
+  const { inputs } = JSON.parse(readFileSync(metafile, 'utf8')) as { inputs: Record<string, unknown> } // esbuild wrote it
+  rmSync(metafile)
+  return ok(Object.keys(inputs).filter((path) => existsSync(join(ROOT, path))))
 }
 
 /** Bundles the edge, or the worker that the arguments `what` select; returns wrangler's output. */
@@ -81,21 +153,16 @@ export function bundle(what: readonly string[], outdir: string): Result<string, 
   if (built.status === 0 && existsSync(join(outdir, 'main.js'))) return ok(report)
   rmSync(outdir, { recursive: true, force: true })
   return err(
-    `the edge could not be built (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`,
+    `the bundle was not made (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`,
   )
 }
 
-/**
- * Removes the builds of other digests except the newest few. Running stacks serve their own copies.
- */
-function prune(current: string): void {
-  const age = (path: string) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
+/** Removes the folders of other digests, all but the newest few. A running stack serves a copy of its own. */
+function prune({ name }: Part, current: string): void {
   const old = readdirSync(CACHE)
-    .filter((name) => /^edge-[0-9a-f]{32}$/.test(name))
-    .map((name) => join(CACHE, name))
-  for (const path of old
+    .filter((entry) => entry.startsWith(`${name}-`) && /-[0-9a-f]{32}$/.test(entry))
+    .map((entry) => join(CACHE, entry))
     .filter((path) => path !== current)
-    .sort((a, b) => age(b) - age(a))
-    .slice(KEPT))
-    rmSync(path, { recursive: true, force: true })
+    .sort((a, b) => changedAt(b) - changedAt(a))
+  for (const path of old.slice(KEPT)) rmSync(path, { recursive: true, force: true })
 }

@@ -15,7 +15,7 @@ if (process.getuid?.() !== 0)
 const ready = installForHosts(say)
 if (!ready.ok) fail(say, ready.error)
 // Build once; the machines use this checkout.
-const built = buildEdge(say)
+const built = await buildEdge(say)
 if (!built.ok) fail(say, built.error)
 const argv = ['run', '--config', 'vitest.hosts.config.ts', ...process.argv.slice(2)]
 process.exit(

@@ -1,7 +1,13 @@
-// `npm run migrations`: lets drizzle-kit write migrations for the changes in edge/tables, one
-// folder per object class. It applies none; the objects do that when they open.
+// `npm run migrations -- NAME`: drizzle-kit writes a new migration for each object class whose tables changed, under a name that says what it
+// does, e.g. `worker_proofs`. It applies nothing: the objects do that when they open, by the times in the journal and not by the names.
 
 import { spawnSync } from 'node:child_process'
+
+const [name] = process.argv.slice(2)
+if (name === undefined || !/^[a-z][a-z0-9_]*$/.test(name)) {
+  process.stderr.write('name the migration by what it does: `npm run migrations -- worker_proofs`\n')
+  process.exit(2)
+}
 
 /** Object class → the room whose tables it keeps. */
 const ROOMS = {
@@ -25,6 +31,8 @@ for (const [object, room] of Object.entries(ROOMS)) {
     `edge/${room}/tables.ts`,
     '--out',
     `migrations/${object}`,
+    '--name',
+    name,
   ]
   const { status } = spawnSync('node_modules/.bin/drizzle-kit', args, { stdio: 'inherit' })
   if (status !== 0) process.exit(status ?? 1)

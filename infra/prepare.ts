@@ -64,7 +64,7 @@ for (const name of [REDIS_USER, EDGE_USER]) {
   const user = makeUser(name, say)
   if (!user.ok) fail(say, user.error)
 }
-const ready = setUp(stateDir(), say)
+const ready = await setUp(stateDir(), say)
 if (!ready.ok) fail(say, ready.error)
 const { state, secrets, build } = ready.value
 const program =

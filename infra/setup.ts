@@ -3,16 +3,16 @@
 
 import { existsSync, readFileSync } from 'node:fs'
 import { ok, type Result } from '../shared/result.ts'
-import { buildEdge } from './edge-build.ts'
+import { buildEdge, type EdgeBuild } from './edge-build.ts'
 import { installPackages, makeUser, WORKER_USER } from './packages.ts'
 import { openState, type Refusal, readSecrets, type Secrets, type State } from './state.ts'
 
-export type Ready = { readonly state: State; readonly secrets: Secrets; readonly build: string }
+export type Ready = { readonly state: State; readonly secrets: Secrets; readonly build: EdgeBuild }
 
 export type Say = (text: string) => void
 export const sayOnStderr: Say = (text) => void process.stderr.write(`countersign: ${text}\n`)
 
-export function setUp(dir: string, say: Say): Result<Ready, Refusal> {
+export async function setUp(dir: string, say: Say): Promise<Result<Ready, Refusal>> {
   const packages = installPackages(say)
   if (!packages.ok) return packages
   const user = makeUser(WORKER_USER, say)
@@ -22,10 +22,10 @@ export function setUp(dir: string, say: Say): Result<Ready, Refusal> {
   if (!existsSync(state.value.secrets))
     say('creating the edge key, the operator key, the installation key and the Redis passwords')
   const secrets = readSecrets(state.value)
-  const build = buildEdge(say)
+  const build = await buildEdge(say)
   if (!build.ok) return build
   noteUserNamespaces(say)
-  return ok({ state: state.value, secrets, build: build.value.dir })
+  return ok({ state: state.value, secrets, build: build.value })
 }
 
 /**

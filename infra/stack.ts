@@ -35,6 +35,8 @@ export type StackOptions = {
   /** workerd serves the built edge; wrangler serves the sources, for development. */
   readonly edge?: 'workerd' | 'wrangler'
   readonly concurrency?: number
+  /** `idle`: it is enrolled and does not run, for tests that play a worker themselves or need none. */
+  readonly worker?: 'idle'
   readonly private_hosts?: readonly string[]
   /**
    * For tests: channels may send to this host. A record also maps public origins to test servers
@@ -62,7 +64,7 @@ const CONCURRENCY = 8
 
 export async function startStack(options: StackOptions): Promise<Result<Stack, Refusal>> {
   const say: Say = options.say ?? (() => undefined)
-  const ready = setUp(options.state, say)
+  const ready = await setUp(options.state, say)
   if (!ready.ok) return ready
   const lock = lockState(ready.value.state)
   if (!lock.ok) return lock
@@ -72,7 +74,7 @@ export async function startStack(options: StackOptions): Promise<Result<Stack, R
   }
   const made = await makeParts(ready.value, options, say)
   if (!made.ok) return refused(made)
-  const started = await startParts(ready.value, made.value, say)
+  const started = await startParts(ready.value, made.value, say, options)
   if (!started.ok) return refused(started)
   const { state } = ready.value
   const { url, redisPort: redisAt, operator, redis, edge, worker } = made.value
@@ -142,11 +144,16 @@ async function makeParts(
 }
 
 /**
- * In order, because the edge is ready only with Redis, and the worker needs an identity from the
- * edge.
+ * The edge is ready only with Redis. A worker that is not enrolled needs the edge first; an enrolled
+ * worker starts at once and waits for both.
  */
-async function startParts(ready: Ready, parts: Parts, say: Say): Promise<Result<DevInfo, Refusal>> {
-  const started = await startInOrder(ready, parts, say)
+async function startParts(
+  ready: Ready,
+  parts: Parts,
+  say: Say,
+  options: StackOptions,
+): Promise<Result<DevInfo, Refusal>> {
+  const started = await startInOrder(ready, parts, say, options)
   if (!started.ok) await stopParts(parts)
   return started
 }
@@ -160,15 +167,20 @@ async function startInOrder(
   { state, secrets }: Ready,
   { url, operator, redis, edge, worker, workerAt }: Parts,
   say: Say,
+  options: StackOptions,
 ): Promise<Result<DevInfo, Refusal>> {
+  prepareWorker(state, workerAt, secrets)
+  const start = (): ReturnType<Child['start']> =>
+    options.worker === 'idle' ? Promise.resolve(ok(undefined)) : worker.start()
+  // An enrolled worker tries its sandboxes before it asks for the edge, which takes about as long as the edge takes to start.
+  const early = enrolledAs(state) === undefined ? undefined : start()
   for (const part of [redis, edge]) {
     const started = await part.start()
     if (!started.ok) return started
   }
   const seeded = await seed(state, operator)
   if (!seeded.ok) return seeded
-  prepareWorker(state, workerAt, secrets)
-  if (enrolledAs(state) === undefined) {
+  if (early === undefined) {
     say('enrolling the worker')
     const token = await enrolmentToken(operator)
     const enrolled = token.ok ? await enrolWorker(state, token.value) : token
@@ -176,7 +188,7 @@ async function startInOrder(
   }
   const worker_id = enrolledAs(state)
   if (worker_id === undefined) return err('the worker has no identity after its enrolment')
-  const working = await worker.start()
+  const working = await (early ?? start())
   if (!working.ok) return working
   const keys = await readKeys(operator)
   if (!keys.ok) return keys

@@ -8,12 +8,14 @@ import {
   existsSync,
   fchmodSync,
   fsyncSync,
+  linkSync,
   mkdirSync,
   openSync,
   readFileSync,
   renameSync,
   rmSync,
   statSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs'
 import { createServer } from 'node:net'
@@ -200,27 +202,59 @@ function startTime(pid: number): string | undefined {
 }
 
 /**
- * Permits one stack per state folder. A lock whose holder (pid and start time) is dead is replaced.
+ * Takes a lock file. Returns a function that releases it, or else the pid of its holder; undefined if
+ * the file can't be written. A lock whose holder (pid and start time) is dead is replaced.
  */
-export function lockState(state: State): Result<() => void, Refusal> {
-  const mine = `${process.pid} ${startTime(process.pid)}`
-  for (let attempt = 0; attempt < 2; attempt++) {
-    try {
-      const file = openSync(state.lock, 'wx', 0o600)
-      writeSync(file, mine)
-      closeSync(file)
-      return ok(() => rmSync(state.lock, { force: true }))
-    } catch {
-      const [pid, since] = (existsSync(state.lock) ? readFileSync(state.lock, 'utf8') : '').split(' ')
-      if (pid !== undefined && since !== undefined && startTime(Number(pid)) === since) {
-        return err(
-          `another stack (pid ${pid}) runs on \`${state.dir}\`; stop it, or set COUNTERSIGN_STATE and COUNTERSIGN_PORT to start a second one`,
-        )
-      }
-      rmSync(state.lock, { force: true })
+export function takeLock(path: string): Result<() => void, string | undefined> {
+  const draft = `${path}.${randomBytes(6).toString('hex')}`
+  try {
+    // Written elsewhere and linked here, so that nobody reads a lock without its holder.
+    writeFileSync(draft, `${process.pid} ${startTime(process.pid)}`, { mode: 0o600, flag: 'wx' })
+    while (!linked(draft, path)) {
+      const text = textOf(path)
+      if (text === undefined) continue // it was released just now
+      const [pid = '', since] = text.split(' ')
+      if (since !== undefined && startTime(Number(pid)) === since) return err(pid)
+      rmSync(path, { force: true })
     }
+    return ok(() => rmSync(path, { force: true }))
+  } catch {
+    return err(undefined)
+  } finally {
+    rmSync(draft, { force: true })
   }
-  return err(`the lock file \`${state.lock}\` can't be created; check that you can write to that folder`)
+}
+
+/** False where there is such a file already. */
+function linked(from: string, to: string): boolean {
+  try {
+    linkSync(from, to)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false // what else a link fails by goes on
+    throw error
+  }
+}
+
+/** Undefined where there is no such file. */
+function textOf(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined // what else a read fails by goes on
+    throw error
+  }
+}
+
+/** Permits one stack per state folder. */
+export function lockState(state: State): Result<() => void, Refusal> {
+  const lock = takeLock(state.lock)
+  if (lock.ok) return lock
+  return err(
+    lock.error === undefined
+      ? `the lock file \`${state.lock}\` can't be created; check that you can write to that folder`
+      : `another stack (pid ${lock.error}) runs on \`${state.dir}\`; stop it, or set COUNTERSIGN_STATE and COUNTERSIGN_PORT to start a second one`,
+  )
 }
 
 export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex')

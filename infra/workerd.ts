@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { keyHash } from '../shared/ids.ts'
 import { pdeathsig, type Spec } from './child-process.ts'
-import { TRANSPILER } from './edge-build.ts'
+import type { EdgeBuild } from './edge-build.ts'
 import { outsideNetwork } from './public-network.ts'
 import { redisUrl } from './redis.ts'
 import { ROOT, type Secrets, type State, writePrivate } from './state.ts'
@@ -49,6 +49,9 @@ export const edgeEnv = (
   REDIS_URL: redisUrl('edge', secrets, redisPort),
   PUBLIC_URL: url,
 })
+
+/** The transpiler's folder within the edge's bundle. */
+const TRANSPILER = 'transpiler'
 
 /** The kind of each module, by its file extension. */
 const MODULE_KINDS: Readonly<Record<string, string>> = {
@@ -148,13 +151,14 @@ export type EdgeAt = {
   readonly loopbackChannels?: Readonly<Record<string, string>> | undefined
 }
 
-export function edgeSpec(state: State, build: string, at: EdgeAt, secrets: Secrets): Spec {
+export function edgeSpec(state: State, build: EdgeBuild, at: EdgeAt, secrets: Secrets): Spec {
   const bundle = join(state.edge, 'bundle')
   const objects = join(state.edge, 'objects')
   const config = join(state.edge, 'config.capnp')
   mkdirSync(objects, { recursive: true, mode: 0o700 })
   rmSync(bundle, { recursive: true, force: true })
-  cpSync(build, bundle, { recursive: true })
+  cpSync(build.edge, bundle, { recursive: true })
+  cpSync(build.transpiler, join(bundle, TRANSPILER), { recursive: true })
   writePrivate(config, edgeConfig(bundle, objects, `${at.host}:${at.port}`, at.loopbackChannels))
   const url = `http://127.0.0.1:${at.port}`
   return {

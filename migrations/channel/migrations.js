@@ -1,7 +1,7 @@
 import journal from './meta/_journal.json';
-import m0000 from './0000_shiny_black_tarantula.sql';
-import m0001 from './0001_known_lionheart.sql';
-import m0002 from './0002_harsh_lady_ursula.sql';
+import m0000 from './0000_channels_and_deliveries.sql';
+import m0001 from './0001_delegations.sql';
+import m0002 from './0002_skill_notices.sql';
 
   export default {
     journal,

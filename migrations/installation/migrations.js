@@ -1,5 +1,5 @@
 import journal from './meta/_journal.json';
-import m0000 from './0000_dashing_bastion.sql';
+import m0000 from './0000_tenants_and_journal.sql';
 
   export default {
     journal,

@@ -1,5 +1,5 @@
 import journal from './meta/_journal.json';
-import m0000 from './0000_init.sql';
+import m0000 from './0000_leaves_and_nodes.sql';
 import m0001 from './0001_leaves_shadow.sql';
 
   export default {

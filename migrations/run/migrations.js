@@ -1,8 +1,8 @@
 import journal from './meta/_journal.json';
-import m0000 from './0000_init.sql';
-import m0001 from './0001_melted_orphan.sql';
-import m0002 from './0002_chubby_champions.sql';
-import m0003 from './0003_serious_tomas.sql';
+import m0000 from './0000_calls_and_journal.sql';
+import m0001 from './0001_snapshots.sql';
+import m0002 from './0002_run_folder.sql';
+import m0003 from './0003_files.sql';
 
   export default {
     journal,

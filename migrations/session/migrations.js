@@ -1,8 +1,8 @@
 import journal from './meta/_journal.json';
-import m0000 from './0000_adorable_shinko_yamashiro.sql';
-import m0001 from './0001_nostalgic_fenris.sql';
-import m0002 from './0002_nostalgic_omega_sentinel.sql';
-import m0003 from './0003_massive_lady_ursula.sql';
+import m0000 from './0000_totals_and_open_calls.sql';
+import m0001 from './0001_standing_answers.sql';
+import m0002 from './0002_asks.sql';
+import m0003 from './0003_questions.sql';
 
   export default {
     journal,

@@ -1,5 +1,5 @@
 import journal from './meta/_journal.json';
-import m0000 from './0000_curly_morbius.sql';
+import m0000 from './0000_entries_and_usage.sql';
 
   export default {
     journal,

@@ -1,5 +1,6 @@
 // Promise: no process of the stack outlives the one that started it, however that one ends; a part that dies is started again, unless it
 // was told to stop; and a part that does not come up says why.
+// @project exclusive
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

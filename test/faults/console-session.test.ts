@@ -9,7 +9,7 @@ import { fileOf } from '../support/stack/object-file.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 
 const PUBLIC = 'https://countersign.example'
-const stack = await startTestStack({ publicUrl: PUBLIC })
+const stack = await startTestStack({ worker: 'idle', publicUrl: PUBLIC })
 afterAll(() => stack.stop())
 
 const key = stack.dev.operator_key

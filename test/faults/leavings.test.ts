@@ -1,5 +1,6 @@
 // Promise: what passes through a stack stays where it belongs (L7), and when the stack stops, or dies whole, nothing of it stays on the
 // host.
+// @project exclusive
 
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'

@@ -1,6 +1,7 @@
 // Promise: a state folder serves one stack at a time and one user only, its secrets are readable by that user alone, and what is wrong
 // with it, or with the port, is told in a sentence that says what to do.
 
+import { once } from 'node:events'
 import {
   chmodSync,
   chownSync,
@@ -14,12 +15,14 @@ import {
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import {
   freePort,
   lockState,
   openState,
   portRefusal,
+  ROOT,
   readSecrets,
   redisPort,
   type State,
@@ -89,6 +92,33 @@ test('one stack at a time; a lock whose holder is gone is taken over', () => {
   expect(again.ok).toBe(true)
   expect(readFileSync(state.lock, 'utf8')).not.toBe(`${process.pid} 1`)
   if (again.ok) again.value()
+})
+
+/** Takes and releases the lock many times, and counts how often another one had it too. */
+const CONTENDER = `
+import { closeSync, openSync, rmSync } from 'node:fs'
+import { parentPort, workerData } from 'node:worker_threads'
+const { takeLock } = await import(workerData.module)
+let [held, broken] = [0, 0]
+while (held < 200) {
+  const lock = takeLock(workerData.path)
+  if (!lock.ok) continue
+  held++
+  try {
+    closeSync(openSync(workerData.path + '.inside', 'wx'))
+    rmSync(workerData.path + '.inside')
+  } catch {
+    broken++
+  }
+  lock.value()
+}
+parentPort.postMessage(broken)`
+
+test('a lock that many take and release has one holder at a time', async () => {
+  const workerData = { path: join(open('crowd').dir, 'one.lock'), module: join(ROOT, 'infra/state.ts') }
+  const contenders = Array.from({ length: 4 }, () => new Worker(CONTENDER, { eval: true, workerData }))
+  const broken = await Promise.all(contenders.map(async (contender) => (await once(contender, 'message'))[0]))
+  expect(broken).toEqual([0, 0, 0, 0])
 })
 
 test('the port of Redis is kept, and another is chosen when somebody took it', async () => {

@@ -11,7 +11,7 @@ import { startTestStack } from '../support/stack/stack.ts'
 
 const page = readFileSync(join(ROOT, 'docs/skills.md'), 'utf8')
 const folder = mkdtempSync(join(tmpdir(), 'countersign-page-'))
-const stack = await startTestStack()
+const stack = await startTestStack({ worker: 'idle' })
 const shell = new Shell(folder, dirname(stack.state.dev))
 afterAll(async () => {
   shell.stop()

@@ -1,6 +1,7 @@
 // Promise: `npm start` is all it takes. It prints a command for a first call that works as printed,
 // shows each call, stops everything on Ctrl-C without a trace, and a second start has all state of
 // the first.
+// @project exclusive
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'

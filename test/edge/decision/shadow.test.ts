@@ -11,7 +11,7 @@ import { eventually } from '../../support/stack/hurt-stack.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const stack = await startTestStack()
+const stack = await startTestStack({ worker: 'idle' })
 afterAll(stack.stop)
 const desk = new Desk('shadow', stack.dev)
 const { root } = desk

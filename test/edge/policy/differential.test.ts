@@ -1,6 +1,7 @@
 // Slices are an economy, not a policy: whatever the policies and whatever is asked, the slice, the whole set, and the bare engine with
 // the whole text and every entity answer alike; nothing that errs is allowed (L6); and where no human's yes is said to help, none does.
 // Random sets and questions, from a seed that is printed.
+// @project own
 
 import type { PolicySet as CedarSet } from '@cedar-policy/cedar-wasm/web'
 import { initSync, isAuthorized, preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'

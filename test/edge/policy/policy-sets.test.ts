@@ -5,7 +5,7 @@ import { LIMITS } from '../../../shared/limits.ts'
 import { Desk, granted, refusal } from '../../support/fixtures.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 
-const stack = await startTestStack()
+const stack = await startTestStack({ worker: 'idle' })
 afterAll(stack.stop)
 const desk = new Desk('sets', stack.dev)
 const { root } = desk

@@ -1,5 +1,6 @@
 // A set that passes holds for every call that can come: what names nothing, fits no type, is too much or too deep for the engine, or
 // only looks like something, is refused with its place and a hint. Pure: the engine itself, no stack.
+// @project own
 
 import { expect, test } from 'vitest'
 import { DEFAULTS, underFloor } from '../../../edge/policy/built-in.ts'

@@ -13,7 +13,7 @@ import { eventually } from '../../support/stack/hurt-stack.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const stack = await startTestStack()
+const stack = await startTestStack({ worker: 'idle' })
 afterAll(stack.stop)
 const desk = new Desk('rehearse', stack.dev)
 const { root } = desk

@@ -21,7 +21,7 @@ let acme: Tenant
 let other: Tenant
 
 beforeAll(async () => {
-  stack = await startTestStack()
+  stack = await startTestStack({ worker: 'idle' })
   governor = installation(stack.dev)
   ;[acme, other] = [await furnished(stack.dev, name), await furnished(stack.dev, 'deleted-other')]
 })

@@ -201,10 +201,11 @@ describe('G11 V03 between two tenants', () => {
   })
 
   // The way is the same: no object is woken for either. Medians of requests by turns, so that what else the machine does hits both alike.
+  // A route that is apart is measured again: a true difference shows each time, one by the machine's load does not.
   test('D18 reading by an id of another tenant takes as long as by an id that never existed', {
     timeout: 120_000,
   }, async () => {
-    const TIMES = 25
+    const [TIMES, ROUNDS] = [25, 3]
     const median = (times: number[]): number =>
       times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0
     const timed = async (name: RouteName, route: Route, caller: string, ids: Ids): Promise<number> => {
@@ -212,10 +213,7 @@ describe('G11 V03 between two tenants', () => {
       await ask(name, route, caller, ids)
       return performance.now() - began
     }
-    const apart: string[] = []
-    for (const [name, route] of asked.filter(
-      ([, { method, media }]) => method === 'GET' && media !== 'text/event-stream',
-    )) {
+    const apart = async (name: RouteName, route: Route): Promise<string | undefined> => {
       const [caller = 'operator'] = route.callers
       const [foreign, nobody]: [number[], number[]] = [[], []]
       for (let time = 0; time < TIMES; time++) {
@@ -223,9 +221,17 @@ describe('G11 V03 between two tenants', () => {
         nobody.push(await timed(name, route, caller, never))
       }
       const [one, two] = [median(foreign), median(nobody)]
-      if ((Math.max(one, two) + 1) / (Math.min(one, two) + 1) > 2)
-        apart.push(`${name}: ${one.toFixed(1)} and ${two.toFixed(1)} ms`)
+      if ((Math.max(one, two) + 1) / (Math.min(one, two) + 1) <= 2) return undefined
+      return `${name}: ${one.toFixed(1)} and ${two.toFixed(1)} ms`
     }
-    expect(apart).toEqual([])
+    let routes = asked.filter(([, { method, media }]) => method === 'GET' && media !== 'text/event-stream')
+    let seen: string[] = []
+    for (let round = 0; round < ROUNDS && routes.length > 0; round++) {
+      const found: [(typeof routes)[number], string | undefined][] = []
+      for (const one of routes) found.push([one, await apart(...one)])
+      routes = found.filter(([, what]) => what !== undefined).map(([one]) => one)
+      seen = found.flatMap(([, what]) => what ?? [])
+    }
+    expect(seen).toEqual([])
   })
 })

@@ -133,7 +133,7 @@ function countedIn(state: string, tenant: string): number {
 test('D18 a restart of the edge counts no call that was not proposed, and forgets none', {
   timeout: 120_000,
 }, async () => {
-  const stack = await startTestStack()
+  const stack = await startTestStack({ worker: 'idle' })
   afterAll(() => stack.stop())
   const of = installation(stack.dev)
   const counted = async (tenant: string) =>

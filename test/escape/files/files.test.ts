@@ -1,4 +1,5 @@
 // Promise: a tool writes its workspace and /tmp, up to their sizes, and leaves nothing behind that has power on the host.
+// @project prepared
 
 import {
   chownSync,

@@ -1,5 +1,6 @@
 // Promise: what the kernel offers beyond plain work is out of a tool's reach. Each attack runs in the sandbox as it is, and again with the
 // defence taken away that stops it. Those that a worker of root would lose are in root.test.ts.
+// @project prepared
 
 import { chmodSync, chownSync, copyFileSync } from 'node:fs'
 import { arch } from 'node:os'

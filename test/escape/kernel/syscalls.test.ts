@@ -1,5 +1,6 @@
 // Promise: no system call is new to the filter. Deny-lists age: what a kernel adds after our review fails here, on the first machine whose
 // kernel or headers have it, and until then the filter answers that there is no such call.
+// @project prepared
 
 import { readFileSync } from 'node:fs'
 import { arch } from 'node:os'

@@ -1,4 +1,5 @@
 // Promise: one call can't use up the resources that the kernel counts by user, although all calls of a worker are one user.
+// @project prepared
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

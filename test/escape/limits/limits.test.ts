@@ -1,5 +1,6 @@
 // Promise: what a call may use is counted over all of its processes together, where this host has given the worker cgroups; whoever takes
 // more is ended, with all they started, and the call says for want of what.
+// @project prepared
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,6 @@
 // Promise: of thousands of sandboxes, one after the other and 32 at a time, each runs, and none leaves anything on the host: no process, no
 // descriptor, no mount, no cgroup, no folder. `npm run test:load` makes 10,000 each way; here it is a few hundred.
+// @project exclusive
 
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'

@@ -1,4 +1,5 @@
 // Promise: a tool sees only itself, and when its call is over nothing of it is left, however it tried.
+// @project prepared
 
 import { mkdirSync, openSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'

@@ -98,9 +98,15 @@ export type Proposal = {
   readonly secrets?: Readonly<Record<string, string>>
 }
 
-// Ed25519.
-export const newSigner = (): Signer =>
-  signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk)
+const newKey = (): PrivateJwk =>
+  generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // Ed25519
+export const newSigner = (): Signer => signerFromJwk(newKey())
+
+/** What an edge keeps of an enrolment: its own key, which the worker pinned, and the worker's. */
+export type Enrolment = {
+  readonly key: PrivateJwk
+  readonly worker: { readonly id: string; readonly x: string }
+}
 const problem = (code: Code, detail: string): Reply => ({
   status: FAILURES[code].status,
   body: { type: 'about:blank', status: FAILURES[code].status, code, detail },
@@ -121,7 +127,8 @@ export class FakeEdge {
     refused: Code | undefined
   }[] = []
   worker: { id: string; x: string } | undefined
-  signer = newSigner()
+  readonly #key = newKey()
+  signer = signerFromJwk(this.#key)
   /** How far this edge's clock is ahead of the host's. */
   ahead_ms = 0
   /** Alters the answer to a claim. */
@@ -167,6 +174,17 @@ export class FakeEdge {
     const closed = new Promise<void>((done) => this.#server.close(() => done()))
     for (const socket of this.#sockets) socket.destroy()
     return closed
+  }
+
+  enrolment(): Enrolment {
+    if (this.worker === undefined) throw new Error('no worker is enrolled')
+    return { key: this.#key, worker: this.worker }
+  }
+
+  /** As an edge of which this worker's enrolment is known already. */
+  resume({ key, worker }: Enrolment): void {
+    this.signer = signerFromJwk(key)
+    this.worker = worker
   }
 
   misbehave(route: WorkerRoute, reply: Misdeed['reply'], { after = false, times = 1 } = {}): void {

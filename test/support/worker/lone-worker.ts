@@ -24,6 +24,7 @@ import { redisProgram, redisSpec, redisUrl } from '../../../infra/redis.ts'
 import { asWorker } from '../../../infra/run-as-user.ts'
 import { freePort, openState, ROOT, readSecrets, type Secrets, type State } from '../../../infra/state.ts'
 import { enrolWorker, prepareWorker, workerSpec } from '../../../infra/worker-process.ts'
+import { copyOfSeeded } from '../stack/seeded-state.ts'
 import { type FakeCall, FakeEdge, type Proposal } from './fake-edge.ts'
 import { spoolIn } from './spool.ts'
 
@@ -43,6 +44,9 @@ export async function eventually<T>(
 }
 
 type Ended = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
+
+/** In a seeded folder: what the edge knows of the enrolment. */
+const ENROLLED = 'enrolment.json'
 
 const printError = (text: string): void => void process.stderr.write(`${text}\n`)
 
@@ -65,9 +69,22 @@ export class LoneWorker {
     this.process = new Child(workerSpec(state), printError)
   }
 
-  /** Starts Redis and the fake edge and enrols the worker. The test starts the worker. */
-  static async make({ concurrency = 4 } = {}): Promise<LoneWorker> {
-    const state = openState(mkdtempSync(join(tmpdir(), 'countersign-worker-')))
+  /**
+   * Starts Redis and the fake edge, with an enrolled worker that the test starts. `enrol`: enrol it with
+   * this edge, instead of copying the folder that was seeded for all tests.
+   */
+  static async make({ concurrency = 4, enrol = false } = {}): Promise<LoneWorker> {
+    const dir = enrol
+      ? mkdtempSync(join(tmpdir(), 'countersign-worker-'))
+      : await copyOfSeeded('worker', LoneWorker.seed)
+    const lone = await LoneWorker.#in(dir, concurrency)
+    if (enrol) await lone.#enrol()
+    else lone.edge.resume(JSON.parse(readFileSync(join(dir, ENROLLED), 'utf8'))) // written below
+    return lone
+  }
+
+  static async #in(dir: string, concurrency: number): Promise<LoneWorker> {
+    const state = openState(dir)
     if (!state.ok) throw new Error(state.error)
     const lone = new LoneWorker(state.value, await freePort())
     await lone.startRedis()
@@ -77,9 +94,22 @@ export class LoneWorker {
       { url: lone.edge.url, redisPort: lone.#redisPort, stack: { concurrency, private_hosts: [] } },
       lone.#secrets,
     )
-    const enrolled = await enrolWorker(state.value, lone.edge.token)
-    if (!enrolled.ok) throw new Error(enrolled.error)
     return lone
+  }
+
+  async #enrol(): Promise<void> {
+    const enrolled = await enrolWorker(this.state, this.edge.token)
+    if (!enrolled.ok) throw new Error(enrolled.error)
+  }
+
+  /** Fills a folder whose copies are those of an enrolled worker, with what its edge has to know. */
+  static async seed(dir: string): Promise<void> {
+    const lone = await LoneWorker.#in(dir, 4)
+    await lone.#enrol()
+    writeFileSync(join(dir, ENROLLED), JSON.stringify(lone.edge.enrolment()), { mode: 0o600 })
+    await lone.start() // its first start compiles, and keeps what it compiled
+    await lone.process.stop()
+    await lone.#stop()
   }
 
   /** Changes the worker's configuration, which it reads at its next start. */
@@ -164,12 +194,16 @@ export class LoneWorker {
   }
 
   async end(): Promise<void> {
+    await this.#stop()
+    rmSync(this.state.dir, { recursive: true, force: true })
+  }
+
+  async #stop(): Promise<void> {
     await this.process.kill()
     await this.#queue?.close()
     await this.redis.kill()
     await this.edge.stop()
     removeDelegated()
-    rmSync(this.state.dir, { recursive: true, force: true })
   }
 
   /** Adds any job, as the edge or an attacker with the Redis password can. */

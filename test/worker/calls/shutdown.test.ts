@@ -59,7 +59,7 @@ test('the worker refuses to run as root and says how to start it instead', () =>
 })
 
 test('enrolment creates a key once that only the worker can read, and stores the token in no file', async () => {
-  lone = await LoneWorker.make()
+  lone = await LoneWorker.make({ enrol: true })
   const path = join(lone.state.worker, 'key.json')
   expect(statSync(path).mode & 0o777).toBe(0o600)
   const file = readFileSync(path, 'utf8')
@@ -93,6 +93,7 @@ test('a worker key that other users can read is refused', async () => {
 
 test('after SIGTERM the worker takes no more calls, lets running ones end, settles all and exits with 0', async () => {
   lone = await LoneWorker.make({ concurrency: 1 })
+  lone.configure({ drain_ms: 10_000 }) // the call may take its time on a busy machine
   await lone.start()
   const running = await lone.call({ argv: ['sh', '-c', 'sleep 1; echo done'] })
   await eventually('the call runs', () => running.state === 'running')

@@ -11,7 +11,7 @@ import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {
-  lone = await LoneWorker.make()
+  lone = await LoneWorker.make({ enrol: true })
 })
 afterAll(() => lone?.end())
 beforeEach(() => lone.configure({ tiers: ['B', 'C'] }))

@@ -49,7 +49,7 @@ let maker: Awaited<ReturnType<Desk['operator']>>
 beforeAll(async () => {
   await new Promise<void>((resolve) => origin.listen(0, '127.0.0.1', resolve))
   const to = `http://127.0.0.1:${(origin.address() as AddressInfo).port}` // it listens on TCP
-  stack = await startTestStack({ loopbackChannels: { [`https://${HOST}`]: to } })
+  stack = await startTestStack({ worker: 'idle', loopbackChannels: { [`https://${HOST}`]: to } })
   desk = new Desk('capabilities', stack.dev)
   agent = await desk.agent()
   maker = await desk.operator(['admin'])

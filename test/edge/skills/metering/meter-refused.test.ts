@@ -1,5 +1,6 @@
 // Promise: what is not of our kind of WebAssembly is refused when it is published, by a sentence that names it. What an engine would read
 // otherwise than we do, what would take it hours to compile, and names that would become code are refused before an engine sees them.
+// @project own
 
 import { describe, expect, test } from 'vitest'
 import { meter } from '../../../../edge/skills/metering/meter.ts'

@@ -14,7 +14,7 @@ let author: Awaited<ReturnType<Desk['operator']>>
 let called: () => Promise<string>
 
 beforeAll(async () => {
-  stack = await startTestStack()
+  stack = await startTestStack({ worker: 'idle' })
   desk = new Desk('at-once', stack.dev)
   acme = await Publisher.listed('acme', desk.root)
   author = await desk.operator(['admin'])

@@ -1,0 +1,93 @@
+// State folders that are made once and copied by each test that starts a stack or a worker: its keys, tables, tools and enrolment are there,
+// which saves half of the start. They are kept beside node_modules, by the digest of all that fills them; `npm test` makes its own.
+// That a first start works is tested by test/journey/start.test.ts. Their keys open test stacks on loopback, nothing else.
+
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ROOT, takeLock } from '../../../infra/state.ts'
+
+const SEEDED = process.env['COUNTERSIGN_SEEDED'] ?? join(ROOT, 'node_modules/.cache/countersign/seeded')
+/**
+ * What fills a state folder. The edge is not among it, so that a change of the edge does not cost a new seed: an edge opens the folders of
+ * older ones.
+ */
+const SOURCES = ['infra', 'migrations', 'policies', 'shared', 'worker', 'package-lock.json']
+/** Belong to one run of a stack: its ports, what it said, its doorbells, its bundle. */
+const OF_ONE_RUN = ['ports.json', 'log', 'redis', 'edge/bundle', 'edge/config.capnp', 'dev.json', 'lock']
+const MADE_WITHIN_MS = 90_000
+const KEPT = 3
+
+/** A copy, for the caller to remove, of the folder that `make` fills. One process makes it, the others wait for that. */
+export async function copyOfSeeded(name: string, make: (dir: string) => Promise<void>): Promise<string> {
+  const copy = mkdtempSync(join(tmpdir(), 'countersign-'))
+  const seeded = await madeOnce(name, make)
+  execFileSync('/usr/bin/cp', ['--archive', '--no-target-directory', seeded, copy]) // the worker's files stay the worker's
+  return copy
+}
+
+async function madeOnce(name: string, make: (dir: string) => Promise<void>): Promise<string> {
+  const dir = join(SEEDED, `${name}-${digest()}`)
+  mkdirSync(SEEDED, { recursive: true, mode: 0o700 })
+  for (const until = Date.now() + MADE_WITHIN_MS; !existsSync(dir); await sleep(50)) {
+    const lock = takeLock(`${dir}.lock`)
+    if (!lock.ok) {
+      if (Date.now() > until)
+        throw new Error(`\`${dir}\` was not made within ${MADE_WITHIN_MS} ms by process ${lock.error}`)
+      continue
+    }
+    try {
+      if (existsSync(dir)) continue
+      await madeBy(make, `${dir}.draft`, dir)
+      prune(name)
+    } finally {
+      lock.value()
+    }
+  }
+  return dir
+}
+
+async function madeBy(make: (dir: string) => Promise<void>, draft: string, dir: string): Promise<void> {
+  rmSync(draft, { recursive: true, force: true }) // of a maker that was killed
+  await make(draft)
+  for (const path of OF_ONE_RUN) rmSync(join(draft, path), { recursive: true, force: true })
+  renameSync(draft, dir)
+}
+
+/** Removes those that older sources filled, all but the newest few. */
+function prune(name: string): void {
+  const old = readdirSync(SEEDED)
+    .filter((entry) => entry.startsWith(`${name}-`) && /-[0-9a-f]{32}$/.test(entry))
+    .map((entry) => join(SEEDED, entry))
+    .sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)
+  for (const path of old.slice(KEPT)) rmSync(path, { recursive: true, force: true })
+}
+
+let known: string | undefined
+function digest(): string {
+  if (known !== undefined) return known
+  const hash = createHash('sha256')
+  for (const source of SOURCES) {
+    const files = source.includes('.')
+      ? ['']
+      : readdirSync(join(ROOT, source), { recursive: true, encoding: 'utf8' }).sort()
+    for (const file of files) {
+      const path = join(ROOT, source, file)
+      if (/\.\w+$/.test(path)) hash.update(`${source}/${file}\0`).update(readFileSync(path))
+    }
+  }
+  known = hash.digest('hex').slice(0, 32)
+  return known
+}
