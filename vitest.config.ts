@@ -1,10 +1,10 @@
-// How the tests run; infra/test-projects.ts sorts the files into these projects. The groups follow one another: the unit tests, then all
+// How the tests run; infra/testing/projects.ts sorts the files into these projects. The groups follow one another: the unit tests, then all
 // that starts processes, then what needs the machine to itself. Files that are not code load as wrangler's rules say.
 
 import { defineConfig } from 'vitest/config'
-import { Slowest } from './infra/test-order.ts'
-import { testProjects } from './infra/test-projects.ts'
-import { FileTimes } from './infra/test-report.ts'
+import { Slowest } from './infra/testing/order.ts'
+import { testProjects } from './infra/testing/projects.ts'
+import { FileTimes } from './infra/testing/report.ts'
 
 const files = testProjects(import.meta.dirname)
 

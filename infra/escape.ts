@@ -8,11 +8,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ATTACKS } from './check/attack-catalogue.ts'
 import { listTests, testedIn } from './check/attacks.ts'
-import { attacksOf, rowsOf, written } from './escape-table.ts'
 import { installForTests } from './packages.ts'
 import { sayOnStderr as say } from './setup.ts'
 import { ROOT } from './state.ts'
 import { fail } from './terminal.ts'
+import { attacksOf, rowsOf, written } from './testing/escape-table.ts'
 
 /** The part of vitest's JSON report that we read. */
 type Report = {

@@ -4,7 +4,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { attacksOf, CODE, rowsOf } from '../escape-table.ts'
+import { attacksOf, CODE, rowsOf } from '../testing/escape-table.ts'
 import { ATTACKS, type Attack, CATALOGUE } from './attack-catalogue.ts'
 
 const DOCUMENT = 'docs/attack-coverage.md'

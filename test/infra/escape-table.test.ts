@@ -1,7 +1,7 @@
-// infra/escape-table.ts says for each attack what the names and results of the tests show, and reports as open what they don't show.
+// infra/testing/escape-table.ts says for each attack what the names and results of the tests show, and reports as open what they don't show.
 
 import { expect, test } from 'vitest'
-import { attacksOf, rowsOf, type TestResult, written } from '../../infra/escape-table.ts'
+import { attacksOf, rowsOf, type TestResult, written } from '../../infra/testing/escape-table.ts'
 
 const CATALOGUE = [
   { line: 'S01', words: 'typing into a terminal' },

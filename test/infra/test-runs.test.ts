@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { shardOf } from '../../infra/test-order.ts'
-import { testProjects } from '../../infra/test-projects.ts'
+import { shardOf } from '../../infra/testing/order.ts'
+import { testProjects } from '../../infra/testing/projects.ts'
 
 /** A tree of these files. */
 function treeOf(files: Readonly<Record<string, string>>): string {

@@ -60,6 +60,6 @@ export const sharedStack = (): DevInfo =>
 /** Its folder, as who works on the same machine has it. */
 export function sharedState(): string {
   if (shared === undefined)
-    throw new Error('this file is not in vitest’s project `shared`; infra/test-projects.ts says which are')
+    throw new Error('this file is not in vitest’s project `shared`; infra/testing/projects.ts says which are')
   return shared
 }

@@ -4,12 +4,12 @@
 
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { buildEdge } from './edge-build.ts'
-import { installForTests } from './packages.ts'
-import { sayOnStderr as say } from './setup.ts'
-import { ROOT } from './state.ts'
-import { fail } from './terminal.ts'
-import { testProjects } from './test-projects.ts'
+import { buildEdge } from '../edge-build.ts'
+import { installForTests } from '../packages.ts'
+import { sayOnStderr as say } from '../setup.ts'
+import { ROOT } from '../state.ts'
+import { fail } from '../terminal.ts'
+import { testProjects } from './projects.ts'
 
 const begun = Date.now() - process.uptime() * 1_000
 const args = process.argv.slice(2)

@@ -4,8 +4,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Reporter, TestModule } from 'vitest/node'
-import { ROOT } from './state.ts'
-import type { Durations } from './test-order.ts'
+import { ROOT } from '../state.ts'
+import type { Durations } from './order.ts'
 
 /** Of the last run of several files. */
 const KEPT = join(ROOT, 'node_modules/.cache/countersign/durations.json')

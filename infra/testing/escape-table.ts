@@ -7,7 +7,7 @@
 //   S50 D1 …                   either may name the defect that it was written for
 //   S22 not shown here: WHY    taking the defence off shows nothing on this machine; the test holds the WHY itself
 
-import type { Attack } from './check/attack-catalogue.ts'
+import type { Attack } from '../check/attack-catalogue.ts'
 
 export const CODE = '[SNWGPQKTJV]\\d\\d'
 

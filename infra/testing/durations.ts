@@ -1,12 +1,12 @@
 // `npm run test:durations`: takes the times of the last run's files into test/durations.json, by which later runs order and deal out the
-// files (infra/test-order.ts). A file that did not run keeps its time; one that is gone loses it. Commit the result after `npm test` on a
+// files (infra/testing/order.ts). A file that did not run keeps its time; one that is gone loses it. Commit the result after `npm test` on a
 // quiet machine.
 
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ROOT } from './state.ts'
-import { DURATIONS, type Durations, readDurations } from './test-order.ts'
-import { keptDurations } from './test-report.ts'
+import { ROOT } from '../state.ts'
+import { DURATIONS, type Durations, readDurations } from './order.ts'
+import { keptDurations } from './report.ts'
 
 const [before, last] = [readDurations(ROOT), keptDurations()]
 const projects = [...new Set([...Object.keys(before), ...Object.keys(last)])].sort()

@@ -8,10 +8,10 @@ import { chmodSync, globSync, mkdtempSync, readFileSync, readlinkSync, rmSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { removeDelegated } from './delegate-cgroup.ts'
-import { installForTests } from './packages.ts'
-import { sayOnStderr } from './setup.ts'
-import { ROOT } from './state.ts'
+import { removeDelegated } from '../delegate-cgroup.ts'
+import { installForTests } from '../packages.ts'
+import { sayOnStderr } from '../setup.ts'
+import { ROOT } from '../state.ts'
 
 /** The part of vitest's JSON report that we read. */
 type Report = {
