@@ -10,8 +10,8 @@ export const SKILLS: readonly Held[] = [
     titled: 'W11 a name',
     lines: [
       [
-        'if (nameIn(section) === FUEL.module) throw',
-        'if (nameIn(section) === FUEL.module && false) throw',
+        'if (readName(section) === FUEL.module) throw',
+        'if (readName(section) === FUEL.module && false) throw',
         'A skill brings its own counter and pays nothing.',
       ],
       [
@@ -33,8 +33,8 @@ export const SKILLS: readonly Held[] = [
     titled: 'pays by its size',
     lines: [
       [
-        '{ times: PAGE_UNITS, most: this.#room.pages }',
-        '{ times: 0, most: this.#room.pages }',
+        '{ times: PAGE_UNITS, most: this.#limits.pages }',
+        '{ times: 0, most: this.#limits.pages }',
         'A skill grows its memory again and again for nothing.',
       ],
     ],
@@ -91,8 +91,8 @@ export const SKILLS: readonly Held[] = [
       ],
       ["text.split('/').includes('..')", "text === '..'", 'A key climbs out of what was granted.'],
       [
-        'BEGINNING.test(beginning) && !climbs(beginning) && prefixes.some((prefix) => beginning.startsWith(prefix))',
-        'BEGINNING.test(beginning) && !climbs(beginning)',
+        'KEY_PREFIX.test(start) && !hasParentSegment(start) && prefixes.some((prefix) => start.startsWith(prefix))',
+        'KEY_PREFIX.test(start) && !hasParentSegment(start)',
         'A call lists keys that its plan does not grant.',
       ],
     ],

@@ -4,7 +4,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Places } from '../../../../edge/skills/execution/concurrency-slots.ts'
+import { ConcurrencySlots } from '../../../../edge/skills/execution/concurrency-slots.ts'
 import type { Stack } from '../../../../infra/stack.ts'
 import { LIMITS } from '../../../../shared/limits.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
@@ -16,12 +16,12 @@ describe('who may wait', () => {
   const LONG_MS = 60_000
   const held = (): Promise<never> => new Promise(() => undefined)
   /** So many of this agent wait, none of whom holds a place. */
-  const wait = (places: Places, tenant: string, who: string, count: number): void => {
+  const wait = (places: ConcurrencySlots, tenant: string, who: string, count: number): void => {
     for (let i = 0; i < count; i++) void places.take([tenant, who, 'a'], LONG_MS, held)
   }
   /** With all its places taken. */
-  const taken = (bounds: { all: number; tenant: number; who: number }): Places => {
-    const places = new Places(2, bounds)
+  const taken = (bounds: { all: number; tenant: number; who: number }): ConcurrencySlots => {
+    const places = new ConcurrencySlots(2, bounds)
     wait(places, 'x', 'x', 1)
     wait(places, 'y', 'y', 1)
     return places
@@ -64,7 +64,7 @@ describe('who may wait', () => {
   })
 
   test('who is let in waits no more, and who would have to wait beyond is left out', async () => {
-    const places = new Places(2, { all: 100, tenant: 100, who: 1 })
+    const places = new ConcurrencySlots(2, { all: 100, tenant: 100, who: 1 })
     const first = Promise.withResolvers<void>()
     const holding = places.take(['a', 'one', 'a'], LONG_MS, () => first.promise)
     const waiting = places.takeOrLeave(['a', 'one', 'a'], LONG_MS, async () => 'it waited')

@@ -2,8 +2,8 @@
 // takes: a caller with any number of calls leaves room for the next one, one skill burns at a time, and who has just come waits for one slice.
 
 import { describe, expect, test } from 'vitest'
-import { Places } from '../../../../edge/skills/execution/concurrency-slots.ts'
-import { type Turn, Turns } from '../../../../edge/skills/execution/cpu-turns.ts'
+import { ConcurrencySlots } from '../../../../edge/skills/execution/concurrency-slots.ts'
+import { CpuTurns, type Turn } from '../../../../edge/skills/execution/cpu-turns.ts'
 
 /** Everything that can go on goes on. */
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20))
@@ -32,7 +32,7 @@ class Work {
 
 describe('places', () => {
   /** Each named `tenant/agent/skill`. */
-  const flood = (places: Places, work: Work, caller: string, count: number) => {
+  const flood = (places: ConcurrencySlots, work: Work, caller: string, count: number) => {
     const [tenant = '', who = '', skill = ''] = caller.split('/')
     return Array.from({ length: count }, (_, i) =>
       places.take([tenant, who, skill], LONG_MS, work.of(`${caller}${i}`)),
@@ -40,7 +40,7 @@ describe('places', () => {
   }
 
   test('W01 one caller never has them all, and the next one waits for nobody, on each level', async () => {
-    const [places, work] = [new Places(12), new Work()]
+    const [places, work] = [new ConcurrencySlots(12), new Work()]
     flood(places, work, 'one/hostile/a', 40)
     await settled()
     expect(work.begun).toEqual(Array.from({ length: 4 }, (_, i) => `one/hostile/a${i}`)) // of its tenant's half, two stay free
@@ -62,7 +62,7 @@ describe('places', () => {
   ])(
     'W01 of more %s than places, whoever is none of them waits for nobody',
     async (_, hostile, other, held) => {
-      const [places, work] = [new Places(12), new Work()]
+      const [places, work] = [new ConcurrencySlots(12), new Work()]
       for (let i = 0; i < 14; i++) flood(places, work, hostile(i), 2)
       await settled()
       expect(work.begun).toHaveLength(held)
@@ -75,7 +75,7 @@ describe('places', () => {
   )
 
   test('W01 with more tenants than places, none has a second while one has none, and the last goes to none who holds one', async () => {
-    const [places, work] = [new Places(3), new Work()]
+    const [places, work] = [new ConcurrencySlots(3), new Work()]
     for (const caller of ['a/x/', 'b/x/', 'a/y/', 'b/y/']) flood(places, work, caller, 3)
     await settled()
     expect(work.begun).toEqual(['a/x/0', 'b/x/0'])
@@ -92,7 +92,7 @@ describe('places', () => {
   })
 
   test('those that wait are let in by turns, each in its own order', async () => {
-    const [places, work] = [new Places(2), new Work()]
+    const [places, work] = [new ConcurrencySlots(2), new Work()]
     for (const caller of ['a', 'b', 'c']) flood(places, work, caller, 3)
     await settled()
     expect(work.begun).toEqual(['a0', 'b0'])
@@ -102,7 +102,7 @@ describe('places', () => {
   })
 
   test('what the dead hold is given to others when its time is over, and who comes back from there takes nobody’s', async () => {
-    const [places, work] = [new Places(2), new Work()]
+    const [places, work] = [new ConcurrencySlots(2), new Work()]
     const back = places.take(['a', '', ''], 50, work.of('late'))
     void places.take(['b', '', ''], 50, dead)
     flood(places, work, 'c', 2)
@@ -116,7 +116,7 @@ describe('places', () => {
   })
 
   test('what ends badly gives its place back', async () => {
-    const [places, work] = [new Places(2), new Work()]
+    const [places, work] = [new ConcurrencySlots(2), new Work()]
     const failing = places.take(['a', '', ''], LONG_MS, () => Promise.reject(new Error('no')))
     await expect(failing).rejects.toThrow('no')
     flood(places, work, 'a', 2)
@@ -130,7 +130,7 @@ describe('places', () => {
 describe('turns', () => {
   test('who is called at the very moment at which they are late has their turn, and loses nobody’s', async () => {
     for (let moment = 0; moment < 12; moment++) {
-      const turns = new Turns(1)
+      const turns = new CpuTurns(1)
       const held = Promise.withResolvers<void>()
       const holder = turns.take(() => held.promise)
       const last = turns.takeWithin(1_000, async () => 'last')
@@ -145,7 +145,7 @@ describe('turns', () => {
       ])
     }
     for (let moment = 0; moment < 12; moment++) {
-      const turns = new Turns(1)
+      const turns = new CpuTurns(1)
       const held = Promise.withResolvers<void>()
       const holder = turns.take(() => held.promise)
       held.resolve()
@@ -157,7 +157,7 @@ describe('turns', () => {
   })
 
   test('what the dead hold is given to others when its time is over, and who comes back from there takes nobody’s', async () => {
-    const [turns, work] = [new Turns(1, 2_500), new Work()]
+    const [turns, work] = [new CpuTurns(1, 2_500), new Work()]
     void turns.take(dead)
     const late = turns.take(work.of('late'))
     await expect.poll(() => work.begun, WAITED).toEqual(['late'])
@@ -173,7 +173,7 @@ describe('turns', () => {
   })
 
   test('who is called while all are held up comes before those behind them', async () => {
-    const [turns, work] = [new Turns(1), new Work()]
+    const [turns, work] = [new CpuTurns(1), new Work()]
     const first = turns.take(work.of('first'))
     const others = ['second', 'third'].map((name) => turns.take(work.of(name)))
     await settled()
@@ -190,16 +190,16 @@ describe('turns', () => {
   })
 
   /** Burns as many slices, and notes each. */
-  const burning = (turns: Turns, order: string[], name: string, slices: number): Promise<void> =>
+  const burning = (turns: CpuTurns, order: string[], name: string, slices: number): Promise<void> =>
     turns.take(async (turn) => {
       for (let i = 0; i < slices; i++) {
-        if (i > 0) await turn.aside(() => Promise.resolve())
+        if (i > 0) await turn.releaseDuring(() => Promise.resolve())
         order.push(name)
       }
     })
 
   test('W01 who has just come burns a slice before one of those that burn on has its next but one', async () => {
-    const [turns, order] = [new Turns(1), [] as string[]]
+    const [turns, order] = [new CpuTurns(1), [] as string[]]
     const hostile = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((name) => burning(turns, order, name, 50))
     while (new Set(order).size < 8) await settled() // nobody of them has just come any more
     const before = order.length
@@ -217,7 +217,7 @@ describe('turns', () => {
   })
 
   test('many that come do not keep those waiting that burn on', async () => {
-    const [turns, order] = [new Turns(1), [] as string[]]
+    const [turns, order] = [new CpuTurns(1), [] as string[]]
     const long = burning(turns, order, 'long', 4)
     const short = Array.from({ length: 20 }, (_, i) => burning(turns, order, `short${i}`, 1))
     await Promise.all([long, ...short])
@@ -225,7 +225,7 @@ describe('turns', () => {
   })
 
   test('who waits for its first turn waits no longer than its time lasts, and takes nobody’s place', async () => {
-    const [turns, work] = [new Turns(1), new Work()]
+    const [turns, work] = [new CpuTurns(1), new Work()]
     const long = turns.take(work.of('long'))
     const late = turns.takeWithin(30, work.of('late'))
     const patient = turns.takeWithin(60_000, work.of('patient'))
@@ -241,11 +241,11 @@ describe('turns', () => {
   })
 
   test('one has its turn at a time, and who has ended keeps none', async () => {
-    const turns = new Turns(1)
+    const turns = new CpuTurns(1)
     let atOnce = 0
     let most = 0
     const one = (turn: Turn): Promise<void> =>
-      turn.aside(async () => {
+      turn.releaseDuring(async () => {
         atOnce -= 1
         await settled()
       })
@@ -263,7 +263,7 @@ describe('turns', () => {
     await Promise.all([work, other])
     expect([most, atOnce]).toEqual([1, 0])
     // It ends while it stands aside: the turn is the next one's.
-    await turns.take(async (turn) => void turn.aside(settled))
+    await turns.take(async (turn) => void turn.releaseDuring(settled))
     expect(await turns.take(() => Promise.resolve('free'))).toBe('free')
   })
 })

@@ -1,7 +1,7 @@
 // The edge checks a skill's request before it sends it: its host, method and headers against the plan of the call.
 
 import { expect, test } from 'vitest'
-import { judged } from '../../../../edge/skills/execution/host-http.ts'
+import { checkRequest } from '../../../../edge/skills/execution/host-http.ts'
 import type { SkillPlan } from '../../../../shared/plan/plan.ts'
 
 const plan: SkillPlan = {
@@ -31,7 +31,7 @@ const SECRETS = { key: 'the value' }
 
 type Ask = { readonly url?: string; readonly method?: string; readonly headers?: string }
 const judge = ({ url = 'https://api.example.com/v1', method = 'GET', headers = '' }: Ask) =>
-  judged({ method, url, headers, body: new Uint8Array() }, plan, SECRETS, false)
+  checkRequest({ method, url, headers, body: new Uint8Array() }, plan, SECRETS, false)
 const refusal = (ask: Ask): string => {
   const judgement = judge(ask)
   return judgement.ok ? 'sent' : judgement.error.kind

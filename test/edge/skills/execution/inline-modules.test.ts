@@ -1,11 +1,11 @@
 // Promise: of what jco writes around a component nothing needs what an isolate has not, or has at a price.
 
 import { expect, test } from 'vitest'
-import { lift } from '../../../../edge/skills/transpiler/inline-modules.ts'
+import { liftInlineModules } from '../../../../edge/skills/transpiler/inline-modules.ts'
 import { component, generatedOf } from '../../../support/skills/skill.ts'
 
 const texts = (glue: string): string[] =>
-  lift('component.js', glue).map(([name, bytes]) => `${name}: ${Buffer.from(bytes).toString()}`)
+  liftInlineModules('component.js', glue).map(([name, bytes]) => `${name}: ${Buffer.from(bytes).toString()}`)
 
 test('Node’s `process`, which the runtime would load whole, is not looked for', async () => {
   const looks = /\bprocess\b[?.]/

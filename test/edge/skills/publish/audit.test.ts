@@ -48,13 +48,13 @@ describe('a bill of materials', () => {
       'of nothing',
       { metadata: {} },
       '/sbom/metadata/component',
-      /say in `metadata.component` what this is the bill of/,
+      /describe the skill’s component in `metadata.component`/,
     ],
     [
       'of another component',
       { metadata: { component: { name: 'x', hashes: HASH } } },
       '/sbom/metadata/component/hashes',
-      /none is the component’s SHA-256, `[0-9a-f]{64}`; make the bill from what was built/,
+      /no hash is the component’s SHA-256, `[0-9a-f]{64}`; make the bill for the component that was built/,
     ],
     [
       'by a weaker digest',
@@ -73,7 +73,7 @@ describe('a bill of materials', () => {
       'without a list',
       { components: undefined },
       '/sbom/components',
-      /list what the component is made of in `components`; none is `\[\]`/,
+      /list what is linked into the component in `components`; if nothing, write `\[\]`/,
     ],
     [
       'with a nameless component',
@@ -150,7 +150,7 @@ describe('a provenance', () => {
       'of another component',
       { subject: [{ name: 'x', digest: { sha256: sha256('another one') } }] },
       '/provenance/subject',
-      /none has the component’s SHA-256, `[0-9a-f]{64}`; take the provenance of this very build/,
+      /no subject has the component’s SHA-256, `[0-9a-f]{64}`; use the provenance of this build/,
     ],
     [
       'by a weaker digest',
@@ -175,13 +175,13 @@ describe('a provenance', () => {
       'that names no builder',
       { predicate: { buildDefinition: { buildType: 'x' }, runDetails: { builder: { id: '' } } } },
       '/provenance/predicate/runDetails/builder/id',
-      /say what built it/,
+      /write in `runDetails.builder.id` what built it/,
     ],
     [
       'that says not how',
       { predicate: { buildDefinition: {}, runDetails: { builder: { id: 'x' } } } },
       '/provenance/predicate/buildDefinition/buildType',
-      /say how it was built/,
+      /write in `buildDefinition.buildType` how it was built/,
     ],
   ])('%s is refused (seed T73)', async (_, change, at, message) => {
     expect(faults(await put({}, { provenance: change }))).toEqual([[at, expect.stringMatching(message)]])
@@ -229,7 +229,9 @@ describe('what is asked for', () => {
     expect(faults(await put({ capabilities: { log: true } }, {}, code))).toEqual([
       [
         '/manifest/capabilities',
-        expect.stringMatching(/imports `clock`, which is not declared; declare it, or build without/),
+        expect.stringMatching(
+          /imports `clock`, which the manifest does not declare; declare it, or build without it/,
+        ),
       ],
     ])
     expect(granted(await put({ capabilities: { log: true, clock: true } }, {}, code)).imports.sort()).toEqual(
@@ -281,7 +283,7 @@ describe('what is asked for', () => {
     const wit = `package countersign:skill@0.1.0; world skill { ${exports} export run: func(tool: string, input: string) -> result<string, string>; }`
     const answer = await put({}, {}, await component({ others }, wit))
     expect(answer.ok ? '' : `${answer.error.code}: ${answer.error.detail}`).toMatch(
-      /^invalid_skill: .*does not export `run` alone/,
+      /^invalid_skill: .*must export exactly `run`/,
     )
   })
 
@@ -293,17 +295,17 @@ describe('what is asked for', () => {
     expect(faults(await put({ capabilities }))).toEqual([
       [
         '/manifest/capabilities/http',
-        '`.example.org` means hosts that nobody listed; list what is meant, or opt in with `wildcards = ["http"]`',
+        '`.example.org` stands for hosts that are not listed; list those that are needed, or opt in with `wildcards = ["http"]`',
       ],
       [
         '/manifest/capabilities/kv',
-        'an empty prefix means all keys; list what is meant, or opt in with `wildcards = ["kv"]`',
+        'an empty prefix grants all keys; list those that are needed, or opt in with `wildcards = ["kv"]`',
       ],
     ])
     expect(faults(await put({ capabilities, wildcards: ['http'] }))).toHaveLength(1)
     const said = warned(granted(await put({ capabilities, wildcards: ['http', 'kv'] })))
     expect(said).toContain(
-      'wildcard_host: it may reach every host below `example.org`, of which nobody has a list',
+      'wildcard_host: it may reach every host under `example.org`, and those are not listed anywhere',
     )
     expect(said).toContain('wildcard_kv: it may use all keys of its storage')
   })
@@ -341,7 +343,7 @@ describe('what is asked for', () => {
     ).toEqual([
       [
         '/manifest/capabilities/credentials',
-        expect.stringContaining('`other.example.com:443` is none of the hosts of `http`'),
+        expect.stringContaining('`other.example.com:443` is not one of the hosts of `http`'),
       ],
     ])
     expect(
@@ -383,19 +385,19 @@ describe('what whoever enables it should know', () => {
       'an opt-in that is not used',
       { wildcards: ['http'] },
       {},
-      /^wildcard_idle: it opts in to wildcards of `http`, and has none$/,
+      /^wildcard_idle: it opts in to wildcards for `http`, but uses none$/,
     ],
     [
       'a result of which nothing is promised',
       { tools: [{ name: 'run', description: 'x', input_schema: { type: 'object' } }] },
       {},
-      /^untyped_output: nothing is promised of what `run` returns/,
+      /^untyped_output: `run` declares no output schema/,
     ],
     [
       'much more fuel than is usual',
       { limits: { fuel: 5_000_000_000 } },
       {},
-      /^high_limit: it asks for `fuel` of 5000000000; 500000000 are usual$/,
+      /^high_limit: it asks for a `fuel` of 5000000000; the default is 500000000$/,
     ],
     ['a bill that lists nothing', {}, { sbom: { components: [] } }, /^empty_sbom: /],
     [

@@ -132,14 +132,14 @@ test('the wildcard is all keys of the skill, and still none of another', async (
 test('a value, and all values together, are bounded: the skill is told, what there was stays, and room that is made can be used', async () => {
   await enabled('fills', ['large/'])
   expect(await said('fills', 'setTooLarge', 'large/00')).toBe(
-    `skill_error: the value has ${LARGE + 1} bytes; ${LARGE} are kept under one key`,
+    `skill_error: the value has ${LARGE + 1} bytes; the limit for one key is ${LARGE}`,
   )
   const most = Math.floor(LIMITS.skill_storage_bytes / (LARGE + 8))
   const key = (n: number): string => `large/${String(n).padStart(2, '0')}`
   for (let n = 0; n < most; n++) expect([n, await said('fills', 'setLarge', key(n))]).toEqual([n, true])
   const sums = { keys: most, bytes: most * (LARGE + 8) }
   expect(await said('fills', 'setLarge', key(most))).toMatch(
-    new RegExp(`^skill_error: the skill keeps ${sums.bytes} of ${LIMITS.skill_storage_bytes} bytes`),
+    new RegExp(`^skill_error: the skill’s storage has ${sums.bytes} of ${LIMITS.skill_storage_bytes} bytes`),
   )
   expect(await said('fills', 'setLarge', key(0))).toBe(true) // in the place of what there was
   expect(await storage('fills')).toMatchObject(sums)
@@ -165,10 +165,13 @@ test('keys are bounded, and listed whole or not at all', async () => {
   expect([
     await said('counts', 'set', 'many/yyy', 'x'),
     await said('counts', 'set', 'many/xxx', 'x'),
-  ]).toEqual([true, `skill_error: the skill keeps ${LIMITS.skill_keys} keys already; delete some`])
+  ]).toEqual([
+    true,
+    `skill_error: the skill’s storage has ${LIMITS.skill_keys} keys already, which is the limit; delete some`,
+  ])
   expect(await said('counts', 'set', 'many/zzz', 'anew')).toBe(true)
   expect(await said('counts', 'keys', '        ', 'many/')).toMatch(
-    /^skill_error: more than 1000 keys begin so/,
+    /^skill_error: more than 1000 keys have this prefix/,
   )
   expect(await said('counts', 'keys', '        ', 'many/000')).toHaveLength(100)
   const [first, second] = [await storage('counts'), await storage('counts', 'many/00099')]

@@ -2,7 +2,7 @@
 // a test has recorded.
 
 import { expect, test } from 'vitest'
-import { afterSetting } from '../../../../edge/skills/storage/quota.ts'
+import { totalsAfterSet } from '../../../../edge/skills/storage/quota.ts'
 import { LIMITS } from '../../../../shared/limits.ts'
 import { Desk, granted, refusal } from '../../../support/fixtures.ts'
 import { javaScriptSkill } from '../../../support/skills/javascript-skill.ts'
@@ -78,8 +78,8 @@ test('values, at their bounds: one that is written over counts once', async () =
     ['keys', 'a/'],
   ]
   const real = await called(deeds)
-  const full = `the skill keeps ${LIMITS.skill_storage_bytes} of ${LIMITS.skill_storage_bytes} bytes already; delete some`
-  const large = `the value has ${LARGEST + 1} bytes; ${LARGEST} are kept under one key`
+  const full = `the skill’s storage has ${LIMITS.skill_storage_bytes} of ${LIMITS.skill_storage_bytes} bytes already; delete some keys`
+  const large = `the value has ${LARGEST + 1} bytes; the limit for one key is ${LARGEST}`
   expect(real).toEqual(['set', full, 'set', large, 'set', 9, ...(real as string[]).slice(6, 8), 'deleted', 0])
   expect(await tried(deeds)).toEqual(real)
 })
@@ -97,7 +97,7 @@ test('keys, at the bound of those that are listed', async () => {
     ['keys', 'b/k'],
   ]
   const real = await called([['delete', 'b/one'], ...deeds])
-  const many = `more than ${LIMITS.skill_keys_listed} keys begin so; ask for a longer beginning`
+  const many = `more than ${LIMITS.skill_keys_listed} keys have this prefix; list with a longer one`
   expect(real).toEqual(['deleted', 'set', before + 49, 'set', before + 50, 'set', many, before])
   const recorded = Object.fromEntries(
     Array.from({ length: before }, (_, n) => [`b/k${String(n).padStart(4, '0')}`, 'x']),
@@ -112,11 +112,11 @@ test('what no skill could have kept is not recorded', async () => {
 
 test('more keys than are kept are refused, and those that are there can be written over', () => {
   const all = { keys: LIMITS.skill_keys, bytes: 0 }
-  expect(afterSetting(all, undefined, 'k', new Uint8Array(1))).toMatchObject({
+  expect(totalsAfterSet(all, undefined, 'k', new Uint8Array(1))).toMatchObject({
     ok: false,
     error: { code: 'limit_reached' },
   })
-  expect(afterSetting(all, 1, 'k', new Uint8Array(1))).toEqual({
+  expect(totalsAfterSet(all, 1, 'k', new Uint8Array(1))).toEqual({
     ok: true,
     value: { keys: LIMITS.skill_keys, bytes: 1 },
   })

@@ -145,7 +145,7 @@ describe('a trial', () => {
       before: ['a/kept', 'a/old'],
       kept: '2',
       none: true,
-      why: 'a segment of a key is `..`',
+      why: 'a key may not have `..` as a segment',
     })
     expect(one).toMatchObject({
       kv: { 'a/kept': '2', 'a/new': 'ü', 'b/other': '3' },
@@ -290,7 +290,7 @@ test('W01 trials at once burn together what one call may, and it is the same one
     const refused = await times(LIMITS.trials)
     expect([refusal(refused), refused.ok ? '' : refused.error.detail]).toEqual([
       '422 invalid_arguments',
-      `${fitting + 1} trials burn more than 10000000000 units of fuel; try fewer at once`,
+      `the first ${fitting + 1} trials use more than 10000000000 units of fuel; send fewer at once`,
     ])
   }
 })
