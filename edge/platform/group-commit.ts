@@ -1,5 +1,6 @@
-// Group commit: while one batch of writes is being made durable the next gathers, so that many callers share one commit.
-// Each piece of work is a transaction of its own; the runtime's output gate holds every answer until its batch is on disk.
+// Group commit: while one batch of writes is synced to disk, the next one gathers, so that many
+// callers share one sync. Each piece of work is its own transaction; the runtime's output gate
+// holds every answer until its batch is on disk.
 
 export class GroupCommit {
   readonly #storage: DurableObjectStorage
@@ -10,7 +11,10 @@ export class GroupCommit {
     this.#storage = storage
   }
 
-  /** Runs `work` soon, synchronously and alone. What it throws rolls back its own writes only; `undo` puts memory right. */
+  /**
+   * Runs `work` soon, synchronously and alone. If it throws, its own writes are rolled back, and
+   * `undo` restores memory.
+   */
   run<T>(work: () => T, undo: () => void = () => undefined): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#queue.push(() => {
@@ -35,7 +39,7 @@ export class GroupCommit {
         await this.#storage.sync()
       }
     } finally {
-      this.#draining = false // a store that fails ends the object; the next one starts from what is on disk
+      this.#draining = false // a failing store ends the object; the next one starts from the disk
     }
   }
 }

@@ -1,7 +1,7 @@
-// The storage of one skill in one tenant, shared by all its versions. It enforces the quota; whether a
-// call may use a key is checked by the caller (execution/host-storage.ts). The data outlives the skill
-// until an operator clears it. Trials run here too, because an object's work goes on after a client
-// disconnects, so no slot or turn stays taken.
+// The storage of one skill in one tenant, shared by all its versions. It enforces the quota;
+// whether a call may use a key is checked by the caller (execution/host-storage.ts). The data
+// outlives the skill until an operator clears it. Trials run here too, because an object's work
+// goes on after a client disconnects, so no slot or turn stays taken.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, desc, eq, gt, gte, lt } from 'drizzle-orm'
@@ -118,7 +118,10 @@ export class SkillObject extends DurableObject<Env> {
     await this.#reportClearings().catch(() => this.ctx.storage.setAlarm(Date.now() + RETRY_MS))
   }
 
-  /** Reports clearings to the tenant's skill journal: in order, at least once; the journal drops repeats. */
+  /**
+   * Reports clearings to the tenant's skill journal: in order, at least once; the journal drops
+   * repeats.
+   */
   async #reportClearings(): Promise<void> {
     const unreported = this.#db
       .select()

@@ -1,7 +1,7 @@
 // Reads the types that a component declares and writes each in one canonical spelling, so that
 // imports and exports can be compared with the world's as text, before any expensive tool reads the
-// component. Refuses at once whatever the world does not need: a chain of types, each made of two of
-// the one before, is short to write and takes hours to expand. Pure.
+// component. Refuses at once whatever the world does not need: a chain of types, each made of two
+// of the one before, is short to write and takes hours to expand. Pure.
 
 import { type Bytes, Malformed } from '../../../shared/bytes/wasm-binary.ts'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -36,7 +36,10 @@ const SORT = { core: 0, function: 1, value: 2, type: 3, component: 4, instance: 
 /** Stands for a type that is not defined here; no type of the world contains it. */
 const FOREIGN = '?'
 
-/** Collects a component's types section by section. Types, imports, exports and aliases share one index space. */
+/**
+ * Collects a component's types section by section. Types, imports, exports and aliases share one
+ * index space.
+ */
 export class ComponentTypes {
   readonly #known: string[] = []
   /** Function types defined at the top level; the exported function has one of them. */
@@ -160,7 +163,10 @@ function readAlias(code: Bytes): number {
   return sort
 }
 
-/** The type of an import or export: a function or instance given by its type's index, or an equal type. */
+/**
+ * The type of an import or export: a function or instance given by its type's index, or an equal
+ * type.
+ */
 function externType(code: Bytes, known: readonly string[]): string {
   const sort = code.u8()
   if (sort === SORT.type && code.u8() !== 0) throw new Malformed('it has resources, which no skill has')

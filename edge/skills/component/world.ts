@@ -10,7 +10,9 @@ const VERSION = '@0.1.0'
 const ERROR = 'string'
 const RESPONSE = 'record{status:u16,headers:list<tuple<string,string>>,body:list<u8>}'
 
-/** Types in the spelling of `ComponentTypes`. A component declares those that it uses, in any order. */
+/**
+ * Types in the spelling of `ComponentTypes`. A component declares those that it uses, in any order.
+ */
 const INTERFACES: Readonly<Record<SkillCapability, readonly string[]>> = {
   log: ['write:func(level:string,text:string)'],
   clock: ['now:func()->u64'],

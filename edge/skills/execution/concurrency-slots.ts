@@ -12,7 +12,10 @@ const [POLL_MS, POLL_MAX_MS] = [5, 250]
 /** Who takes a slot, and for which skill. `who` is an agent, or the author who tries a skill. */
 export type Caller = readonly [tenant: string, who: string, skill: string]
 
-/** A node of the tree tenant → caller → skill. It exists only while it holds a slot or waits for one. */
+/**
+ * A node of the tree tenant → caller → skill. It exists only while it holds a slot or waits for
+ * one.
+ */
 class Sharer {
   readonly name: string
   held = 0
@@ -69,7 +72,9 @@ export class ConcurrencySlots {
     return this.full(caller) ? undefined : this.take(caller, ms, work)
   }
 
-  /** Runs `work` in a slot. After `ms` milliseconds the slot goes to somebody else, ended or not. */
+  /**
+   * Runs `work` in a slot. After `ms` milliseconds the slot goes to somebody else, ended or not.
+   */
   async take<T>(caller: Caller, ms: number, work: () => Promise<T>): Promise<T> {
     const own = new Waiter()
     await this.#enter(own, caller, ms)

@@ -1,8 +1,8 @@
 // CPU turns of skills. workerd runs all isolates on one thread, so a skill that computes delays
 // everything else. Skills therefore compute one at a time, for one slice of fuel each, and other
-// work runs between slices. A skill that waits for I/O or has used up its slice gives its turn away.
-// Newcomers and returning skills queue separately and are served alternately, because most calls
-// need no second slice.
+// work runs between slices. A skill that waits for I/O or has used up its slice gives its turn
+// away. Newcomers and returning skills queue separately and are served alternately, because most
+// calls need no second slice.
 
 import { MAX_SKILL_LIMITS } from '../../../shared/limits.ts'
 
@@ -39,7 +39,8 @@ export class Waiter {
 
 /**
  * What each waiter holds, and until when. Leases expire because the platform can end an object in
- * the middle of its work (if the disk is full, for instance), and then nobody releases what it holds.
+ * the middle of its work (if the disk is full, for instance), and then nobody releases what it
+ * holds.
  */
 export class WaiterLeases<T> {
   readonly #all = new Map<Waiter, { readonly what: T; readonly until: number }>()
@@ -57,7 +58,10 @@ export class WaiterLeases<T> {
     this.set(waiter, what, RESUME_MS)
   }
 
-  /** Extends the lease of a waiter that was called; `false` if it came too late and must queue again. */
+  /**
+   * Extends the lease of a waiter that was called; `false` if it came too late and must queue
+   * again.
+   */
   resume(waiter: Waiter, ms: number): boolean {
     const lease = this.#all.get(waiter)
     if (lease !== undefined) this.set(waiter, lease.what, ms)
@@ -83,7 +87,9 @@ const POLL_MS = 1
 /** The longest lease of a turn: a turn ends with each slice, and at the latest with the call. */
 const TURN_MS = MAX_SKILL_LIMITS.timeout_ms
 
-/** A skill's turn. `releaseDuring` gives the turn away while `work` waits and takes it again after. */
+/**
+ * A skill's turn. `releaseDuring` gives the turn away while `work` waits and takes it again after.
+ */
 export type Turn = { readonly releaseDuring: <T>(work: () => Promise<T>) => Promise<T> }
 
 export class CpuTurns {
@@ -103,7 +109,9 @@ export class CpuTurns {
     return this.#run(await this.#enter(0), work)
   }
 
-  /** Like `take`, but returns undefined if the first turn does not come within `ms` milliseconds. */
+  /**
+   * Like `take`, but returns undefined if the first turn does not come within `ms` milliseconds.
+   */
   async takeWithin<T>(ms: number, work: (turn: Turn) => Promise<T>): Promise<T | undefined> {
     const own = await this.#enter(0, Date.now() + ms)
     return own === undefined ? undefined : this.#run(own, work)

@@ -1,6 +1,6 @@
-// Checks an HTTP request of a skill before it is sent: address, method and headers against the plan;
-// then adds the credentials. Pure. N09: which addresses a name may resolve to is enforced when the
-// connection is made (infra/workerd.ts, edge/platform/outbound-fetch.ts).
+// Checks an HTTP request of a skill before it is sent: address, method and headers against the
+// plan; then adds the credentials. Pure. N09: which addresses a name may resolve to is enforced
+// when the connection is made (infra/workerd.ts, edge/platform/outbound-fetch.ts).
 
 import { z } from 'zod'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -28,7 +28,10 @@ export type CheckedRequest = {
   /** Names of the secrets whose values were added as headers. */
   readonly credentials: readonly string[]
 }
-/** denied: the plan does not grant it, and the call ends. failed: it is malformed; the skill gets the error. */
+/**
+ * denied: the plan does not grant it, and the call ends. failed: it is malformed; the skill gets
+ * the error.
+ */
 export type RequestRefusal = {
   readonly kind: 'denied' | 'failed'
   readonly why: string

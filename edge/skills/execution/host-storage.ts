@@ -53,7 +53,9 @@ export class GrantedServices {
     return answerOf(this.#kept.storage.keys(prefix))
   }
 
-  /** Posts are numbered before any check, so that a repeated execution gives each the same number. */
+  /**
+   * Posts are numbered before any check, so that a repeated execution gives each the same number.
+   */
   async post(channel: unknown, text: unknown): Promise<HostAnswer<true>> {
     this.#posts += 1
     if (typeof channel !== 'string' || typeof text !== 'string') return MALFORMED

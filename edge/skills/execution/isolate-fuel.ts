@@ -1,29 +1,31 @@
-// Fuel accounting inside an isolate, as source text of its harness. Fuel is handed out in slices, and
-// other skills take their turn between slices, so that a skill may compute for seconds without
-// delaying anybody. The length of a slice follows the clock; how much fuel a call uses, and where it
-// runs out, does not.
+// Fuel accounting inside an isolate, as source text of its harness. Fuel is handed out in slices,
+// and other skills take their turn between slices, so that a skill may compute for seconds without
+// delaying anybody. The length of a slice follows the clock; how much fuel a call uses, and where
+// it runs out, does not.
 
 import { LIMITS } from '../../../shared/limits.ts'
 
 /**
- * Code that can't suspend (a start function, `cabi_realloc`, anything called from JavaScript) has one
- * fixed budget, which is refilled only when the skill has run suspendable code again, however often
- * such code is called in between (the edge calls `cabi_realloc` for each key of a list). Suspendable
- * code asks for more through JSPI when its counter is below zero.
+ * Code that can't suspend (a start function, `cabi_realloc`, anything called from JavaScript) has
+ * one fixed budget, which is refilled only when the skill has run suspendable code again, however
+ * often such code is called in between (the edge calls `cabi_realloc` for each key of a list).
+ * Suspendable code asks for more through JSPI when its counter is below zero.
  */
 export const FUEL_ACCOUNTING = `
 const SLICE = { first: ${LIMITS.skill_slice_fuel}, least: 100000, most: ${LIMITS.skill_slice_fuel_most}, ms: ${LIMITS.skill_slice_ms}, alone_ms: ${LIMITS.skill_slice_alone_ms}, crowded_ms: 3 }
 const SYNC_BUDGET = ${LIMITS.skill_alone_fuel}
 
-/** JavaScript calls exports through a wrapper; engines and other modules need the original export. */
+/**
+ * JavaScript calls exports through a wrapper; engines and other modules need the original export.
+ */
 const RAW = new WeakMap()
 const raw = (value) => RAW.get(value) ?? value
 /** The account of the call whose code runs now. It changes only where a call waits. */
 let running
 
 /**
- * \`run\` is the last export that jco makes promising. When it has returned, the texts that are decoded
- * are its result, which may be longer than the texts of host calls.
+ * \`run\` is the last export that jco makes promising. When it has returned, the texts that are
+ * decoded are its result, which may be longer than the texts of host calls.
  */
 const promising = WebAssembly.promising
 WebAssembly.promising = (wrapped) => {
@@ -48,8 +50,8 @@ TextDecoder.prototype.decode = function (bytes, options) {
 }
 
 /**
- * Collects garbage where the platform exposes it. The engine starts its collector by the size of the
- * JavaScript heap, and the memories of skills don't count towards that.
+ * Collects garbage where the platform exposes it. The engine starts its collector by the size of
+ * the JavaScript heap, and the memories of skills don't count towards that.
  */
 let uncollected = 0
 const collectGarbage = (bytes) => {
@@ -72,8 +74,8 @@ class FuelAccount {
   #yieldedAt = Date.now()
   #isSync = false
   /**
-   * What is left of the budget for code that can't suspend, and the total when that code ran last: a
-   * different total shows that suspendable code has paid since.
+   * What is left of the budget for code that can't suspend, and the total when that code ran last:
+   * a different total shows that suspendable code has paid since.
    */
   #syncBudget = 0
   #totalAfterSync

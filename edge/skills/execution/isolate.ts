@@ -1,7 +1,7 @@
 // The harness that runs beside a skill in its isolate, as source text for the platform's loader. It
 // makes a fresh instance for each call, accounts for fuel, and implements the capabilities that the
-// call was granted. The isolate has no network and no bindings; a call brings all it may use. A skill
-// that escapes WebAssembly controls the harness, so the edge treats its answers as untrusted.
+// call was granted. The isolate has no network and no bindings; a call brings all it may use. A
+// skill that escapes WebAssembly controls the harness, so the edge treats its answers as untrusted.
 
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from '../../../shared/limits.ts'
@@ -42,7 +42,9 @@ export default class extends WorkerEntrypoint {
       hostCalls[name] = (hostCalls[name] ?? 0) + 1
       pay(bytes)
     }
-    /** Rejects oversized requests here: the host would otherwise buffer them before it could refuse. */
+    /**
+     * Rejects oversized requests here: the host would otherwise buffer them before it could refuse.
+     */
     const beginRequest = (name, bytes, most = ${LIMITS.skill_asked_bytes}) => {
       countHostCall(name, bytes)
       if (bytes > most) throw new Failed('the arguments have ' + bytes + ' bytes; the limit is ' + most)
@@ -154,7 +156,10 @@ export default class extends WorkerEntrypoint {
 
 export type CodeFile = readonly [name: string, bytes: Uint8Array]
 
-/** Part of each isolate's name, so that a changed harness is never mixed with an isolate loaded before. */
+/**
+ * Part of each isolate's name, so that a changed harness is never mixed with an isolate loaded
+ * before.
+ */
 export const HARNESS_SHA256 = sha256(harness([]))
 
 /** The loader's description of an isolate made of the transpiler's files. */

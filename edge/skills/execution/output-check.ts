@@ -6,7 +6,9 @@ import { asTold, TOLD_CHARS } from '../../../shared/bytes/signable-text.ts'
 import type { Outcome, SkillPlan } from '../../../shared/plan/plan.ts'
 import { schemaCheck } from '../../../shared/schema/validate.ts'
 
-/** The outcome, or `invalid_output` if the output is not one JSON value that fits the tool's schema. */
+/**
+ * The outcome, or `invalid_output` if the output is not one JSON value that fits the tool's schema.
+ */
 export function promised(outcome: Outcome, { executor: { output } }: SkillPlan, stdout: Buffer): Outcome {
   if (outcome.kind !== 'returned') return outcome
   const parsed = parseJson(stdout)
@@ -18,11 +20,16 @@ export function promised(outcome: Outcome, { executor: { output } }: SkillPlan, 
     : { kind: 'invalid_output', detail: `the result does not fit the output schema: ${reasons}` }
 }
 
-/** Masks first and cuts after: cutting first could leave part of a secret that no mask recognises. */
+/**
+ * Masks first and cuts after: cutting first could leave part of a secret that no mask recognises.
+ */
 export const told = (outcome: Outcome, shown: (text: string) => string): Outcome =>
   'detail' in outcome ? { ...outcome, detail: asTold(shown(outcome.detail), TOLD_CHARS.detail) } : outcome
 
-/** Turns an exception into an `infra` outcome: our own defect must not leave a call without an ending. */
+/**
+ * Turns an exception into an `infra` outcome: our own defect must not leave a call without an
+ * ending.
+ */
 export const endedAnyway = <T>(work: Promise<T>, failed: (outcome: Outcome) => T): Promise<T> =>
   work.catch((thrown: unknown) =>
     failed({ kind: 'infra', detail: asTold(`the edge failed: ${String(thrown)}`, TOLD_CHARS.detail) }),

@@ -1,5 +1,6 @@
-// Executes one skill call: loads the skill's isolate, calls it, and maps its answer to an outcome. The
-// isolate's answer is untrusted; one of another shape counts as a failure of the isolate. Never throws.
+// Executes one skill call: loads the skill's isolate, calls it, and maps its answer to an outcome.
+// The isolate's answer is untrusted; one of another shape counts as a failure of the isolate. Never
+// throws.
 
 import { z } from 'zod'
 import { canonical, sha256 } from '../../../shared/bytes/json.ts'
@@ -115,8 +116,8 @@ export async function executeInIsolate(
 }
 
 /**
- * Closes the host side, so that the skill's next request fails, and waits briefly for the isolate to
- * report its log and the fuel that it used.
+ * Closes the host side, so that the skill's next request fails, and waits briefly for the isolate
+ * to report its log and the fuel that it used.
  */
 async function awaitFinalAnswer(
   kind: 'timeout' | 'cancelled',
@@ -136,8 +137,8 @@ async function awaitFinalAnswer(
 }
 
 /**
- * How often each isolate failed to load. The number is part of its name, because the platform caches
- * a failed load and would fail every later call with the same error.
+ * How often each isolate failed to load. The number is part of its name, because the platform
+ * caches a failed load and would fail every later call with the same error.
  */
 const failures = new Map<string, number>()
 

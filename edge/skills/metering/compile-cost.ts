@@ -1,7 +1,7 @@
 // Bounds the cost of compiling a module, which no fuel pays for. At each branch and join an engine
-// carries along all locals and all values on the stack: 70 KB of code kept one busy for half a minute,
-// and 4 MB of code exceeded its limit of machine code, which ended the whole process. The cost is
-// counted here before an engine sees the code. Pure.
+// carries along all locals and all values on the stack: 70 KB of code kept one busy for half a
+// minute, and 4 MB of code exceeded its limit of machine code, which ended the whole process. The
+// cost is counted here before an engine sees the code. Pure.
 
 import { type Bytes, Malformed } from '../../../shared/bytes/wasm-binary.ts'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -13,7 +13,10 @@ export type Arity = { readonly takes: number; readonly gives: number }
 /** A module's function types, and the type index of each function. */
 export type Signatures = { readonly types: readonly Arity[]; readonly functions: readonly number[] }
 
-/** The compile budget of a module, in carried values. Code from compilers needs one to two for each byte. */
+/**
+ * The compile budget of a module, in carried values. Code from compilers needs one to two for each
+ * byte.
+ */
 export class CompileBudget {
   #left: number
 
@@ -126,7 +129,10 @@ export class OperandStack {
     return arity
   }
 
-  /** Empty, one value type, or the index of a function type. A longer encoding could hide code behind it. */
+  /**
+   * Empty, one value type, or the index of a function type. A longer encoding could hide code
+   * behind it.
+   */
   #blockType(operands: Bytes): Arity {
     const from = operands.at
     const first = operands.u8()

@@ -1,8 +1,8 @@
-// Inserts fuel payments into a function's code. The code is cut into segments that can only be entered
-// at their beginning; each segment pays for all its instructions when it is entered, from the counter
-// that all modules of a skill share. Code that runs for ever must pass a loop head or enter a function
-// that calls another, so the counter is checked there. The same input costs the same on every machine,
-// unless the stack overflows, whose depth depends on the engine.
+// Inserts fuel payments into a function's code. The code is cut into segments that can only be
+// entered at their beginning; each segment pays for all its instructions when it is entered, from
+// the counter that all modules of a skill share. Code that runs for ever must pass a loop head or
+// enter a function that calls another, so the counter is checked there. The same input costs the
+// same on every machine, unless the stack overflows, whose depth depends on the engine.
 
 import { Bytes, Malformed, Writer } from '../../../shared/bytes/wasm-binary.ts'
 import { type CompileBudget, OperandStack, type Signatures } from './compile-cost.ts'
@@ -23,9 +23,9 @@ const LOCALS_MAX = 50_000
 const NESTED_MAX = 1_000
 
 /**
- * Paying costs time too. A segment that costs at most `MERGED_COST_MAX` is therefore paid for by the
- * segment that is always passed on the way to it, even if it is then not entered, as long as that one
- * pays at most `PAYER_COST_MAX` in all.
+ * Paying costs time too. A segment that costs at most `MERGED_COST_MAX` is therefore paid for by
+ * the segment that is always passed on the way to it, even if it is then not entered, as long as
+ * that one pays at most `PAYER_COST_MAX` in all.
  */
 const MERGED_COST_MAX = 32
 const PAYER_COST_MAX = 128
@@ -56,7 +56,10 @@ export type FunctionContext = {
   /** The compile budget, shared by all functions of the module. */
   readonly budget: CompileBudget
   readonly imports: FuelImports
-  /** The index of a helper function that pays for a bulk instruction by its size and then executes it. */
+  /**
+   * The index of a helper function that pays for a bulk instruction by its size and then executes
+   * it.
+   */
   readonly payingFor: (instruction: Instruction, operands: Bytes) => number
 }
 
@@ -210,8 +213,8 @@ const isSized = ({ op, sub }: Instruction): boolean =>
 
 /**
  * For each loop in order: whether it is tight, that is, contains neither loops nor calls. Engines
- * unroll tight loops but no loops with calls, and asking for more fuel is a call. So a tight loop is
- * wrapped in a second loop, in which it asks.
+ * unroll tight loops but no loops with calls, and asking for more fuel is a call. So a tight loop
+ * is wrapped in a second loop, in which it asks.
  */
 function tightLoops(body: Bytes): boolean[] {
   const code = new Bytes(body.slice(0, body.end), body.at)
@@ -262,7 +265,10 @@ function checkFuel(out: Writer, imports: FuelImports): Writer {
   return isBelowZero(out, imports).u8(OP.if, NO_TYPE, OP.call).u32(imports.more).u8(OP.end)
 }
 
-/** After the head of a tight loop: opens the inner loop, which jumps to the outer one to ask for more. */
+/**
+ * After the head of a tight loop: opens the inner loop, which jumps to the outer one to ask for
+ * more.
+ */
 function payInTightLoop(out: Writer, imports: FuelImports, cost: number, again: Uint8Array): void {
   checkFuel(out, imports)
   isBelowZero(out.raw(again), imports).u8(OP.br_if, 1)
@@ -270,12 +276,14 @@ function payInTightLoop(out: Writer, imports: FuelImports, cost: number, again: 
 }
 
 /**
- * The price by size: `times` units for each item, or one unit for 2^`shift` of them. More than `most`
- * items cost nothing, because the instruction then fails anyway.
+ * The price by size: `times` units for each item, or one unit for 2^`shift` of them. More than
+ * `most` items cost nothing, because the instruction then fails anyway.
  */
 export type SizePrice = ({ readonly times: number } | { readonly shift: number }) & { readonly most?: number }
 
-/** The body of a helper: pays for the amount in its parameter `size`, then executes the instruction. */
+/**
+ * The body of a helper: pays for the amount in its parameter `size`, then executes the instruction.
+ */
 export function payingHelper(
   imports: FuelImports,
   parameters: number,

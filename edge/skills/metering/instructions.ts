@@ -1,7 +1,7 @@
-// The table of instructions that a skill may contain: the operands to skip in the binary, the change
-// of the stack's height, and the price in fuel. Instructions that are missing here are refused:
-// threads, garbage collection, exceptions, 64-bit memories, and those whose result depends on the
-// machine.
+// The table of instructions that a skill may contain: the operands to skip in the binary, the
+// change of the stack's height, and the price in fuel. Instructions that are missing here are
+// refused: threads, garbage collection, exceptions, 64-bit memories, and those whose result depends
+// on the machine.
 
 import { type Bytes, Malformed } from '../../../shared/bytes/wasm-binary.ts'
 
@@ -52,7 +52,10 @@ export const BULK = {
 /** Numbers, vectors, function references and external references. */
 export const VALUE_TYPES: ReadonlySet<number> = new Set([0x7f, 0x7e, 0x7d, 0x7c, 0x7b, 0x70, 0x6f])
 
-/** Reads a type of one byte. A longer encoding could make an engine see other instructions than we do. */
+/**
+ * Reads a type of one byte. A longer encoding could make an engine see other instructions than we
+ * do.
+ */
 export function valueType(code: Bytes): number {
   const type = code.u8()
   if (!VALUE_TYPES.has(type)) throw new Malformed(`a skill may not use the type 0x${type.toString(16)}`)
@@ -90,9 +93,9 @@ const labels: SkipOperands = (code) => {
 }
 
 /**
- * One unit of fuel buys about a nanosecond. Slower instructions cost more, by their worst case: memory
- * outside all caches (a pointer chase through 64 MiB takes 100 to 250 ns a load), elements of function
- * tables, square roots. `npm run bench` measures the worst cost of a unit.
+ * One unit of fuel buys about a nanosecond. Slower instructions cost more, by their worst case:
+ * memory outside all caches (a pointer chase through 64 MiB takes 100 to 250 ns a load), elements
+ * of function tables, square roots. `npm run bench` measures the worst cost of a unit.
  */
 const PRICE = {
   memory: 8,
@@ -198,7 +201,8 @@ const PREFIXED: Readonly<Record<number, readonly (InstructionKind | undefined)[]
     [16, 16, index, 1, 1],
     [17, 17, index, -3, PRICE.bulk],
   ]),
-  // Where exact changes would need a row for each instruction, 0 overestimates the height of the stack.
+  // Where exact changes would need a row for each instruction, 0 overestimates the height of the
+  // stack.
   [OP.vector]: toTable([
     [0, 10, memoryArgument, 0, PRICE.memory],
     [11, 11, memoryArgument, -2, PRICE.memory], // v128.store

@@ -1,7 +1,7 @@
-// Rewrites a core module of a skill so that it pays fuel for its work, start functions included, and
-// its memories and tables have a maximum. All modules of a skill pay from one counter, which the host
-// provides. Pure over untrusted bytes: an invalid module may pass if an engine refuses it anyway, but
-// no code may run unpaid.
+// Rewrites a core module of a skill so that it pays fuel for its work, start functions included,
+// and its memories and tables have a maximum. All modules of a skill pay from one counter, which
+// the host provides. Pure over untrusted bytes: an invalid module may pass if an engine refuses it
+// anyway, but no code may run unpaid.
 
 import { Bytes, Malformed, Writer } from '../../../shared/bytes/wasm-binary.ts'
 import { failure } from '../../../shared/failures.ts'
@@ -53,7 +53,9 @@ class ModuleMetering {
   readonly #types: Arity[] = []
   /** The type index of each function, imported ones first. */
   readonly #functions: number[] = []
-  /** Indices of our imports: the numbers of globals and functions that the module imports itself. */
+  /**
+   * Indices of our imports: the numbers of globals and functions that the module imports itself.
+   */
   #counter = 0
   #more = 0
   /** The element type of each table. */
@@ -220,7 +222,9 @@ class ModuleMetering {
     return spliced.result()
   }
 
-  /** A constant expression, evaluated at instantiation. It needs no metering, because it can't loop. */
+  /**
+   * A constant expression, evaluated at instantiation. It needs no metering, because it can't loop.
+   */
   #constant(section: Bytes, spliced: Splicer): void {
     for (;;) {
       const { op, from, operands } = readInstruction(section)
@@ -233,7 +237,10 @@ class ModuleMetering {
     }
   }
 
-  /** Bit 0: passive or declarative. Bit 1: has a table index, or is declarative. Bit 2: holds expressions. */
+  /**
+   * Bit 0: passive or declarative. Bit 1: has a table index, or is declarative. Bit 2: holds
+   * expressions.
+   */
   #element(section: Bytes, spliced: Splicer): void {
     const form = section.u32()
     if (form > 7) throw new Malformed(`an element segment has the unknown form ${form}`)
@@ -354,8 +361,8 @@ function assertAtEnd(section: Bytes, id: number): void {
 
 /**
  * jco writes names of imports and exports into its JavaScript glue between quotes, without escaping
- * them. Characters that could end a string or begin a template are refused, and so is the space, with
- * which a name could imitate the glue's own code. `__proto__` would set a prototype.
+ * them. Characters that could end a string or begin a template are refused, and so is the space,
+ * with which a name could imitate the glue's own code. `__proto__` would set a prototype.
  */
 const NAME = /^[!#-&(-[\]-_a-z|~]*$/
 

@@ -19,7 +19,10 @@ export const SECTION = {
 } as const
 export const DATA = 11
 export const DATA_COUNT = 12
-/** The most entries per section, so that none keeps its reader busy. Functions are bounded by compile cost. */
+/**
+ * The most entries per section, so that none keeps its reader busy. Functions are bounded by
+ * compile cost.
+ */
 const MAX_ENTRIES: ReadonlyMap<number, number> = new Map([
   [SECTION.type, 10_000],
   [SECTION.import, 1_000],
@@ -31,7 +34,10 @@ const MAX_ENTRIES: ReadonlyMap<number, number> = new Map([
 /** The order of sections in a module. */
 const ORDER: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8, 9, DATA_COUNT, 10, DATA]
 
-/** The sections by id, without custom ones, which don't affect execution. Throws if the module is malformed. */
+/**
+ * The sections by id, without custom ones, which don't affect execution. Throws if the module is
+ * malformed.
+ */
 export function sectionsOf(module: Uint8Array): Map<number, Bytes> {
   const all = new Bytes(module)
   if (HEADER.some((byte) => all.u8() !== byte))

@@ -1,5 +1,5 @@
-// Copies bytes while replacing and inserting parts, in ascending order of position. An insertion may
-// be written later, when its content is known.
+// Copies bytes while replacing and inserting parts, in ascending order of position. An insertion
+// may be written later, when its content is known.
 
 import { type Bytes, Writer } from '../../../shared/bytes/wasm-binary.ts'
 

@@ -1,5 +1,5 @@
-// Audits a skill's manifest against its component: contradictions refuse the package; facts that the
-// operator who enables it should know become warnings, stored with the version. Pure.
+// Audits a skill's manifest against its component: contradictions refuse the package; facts that
+// the operator who enables it should know become warnings, stored with the version. Pure.
 
 import type { FieldError } from '../../../shared/failures.ts'
 import { failure } from '../../../shared/failures.ts'

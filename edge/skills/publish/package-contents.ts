@@ -1,5 +1,6 @@
 // Checks the bill of materials and the provenance of a package, and the digests in its manifest,
-// against the component: each must name these exact bytes. Pure. Each fault says what to do about it.
+// against the component: each must name these exact bytes. Pure. Each fault says what to do about
+// it.
 
 import { z } from 'zod'
 import { canonical, sha256 } from '../../../shared/bytes/json.ts'

@@ -1,5 +1,5 @@
-// Derives the contract of a skill's tool from the skill's manifest. Pure; registration, trials and the
-// console's preview of permissions all use it.
+// Derives the contract of a skill's tool from the skill's manifest. Pure; registration, trials and
+// the console's preview of permissions all use it.
 
 import { capabilitiesIn, type UnboundManifest } from '../../../shared/wire/skills.ts'
 import type { ToolSpec } from '../../../shared/wire/tools.ts'

@@ -1,4 +1,5 @@
-// The quota of a skill's storage. SkillObject and the recorded storage of trials both enforce it. Pure.
+// The quota of a skill's storage. SkillObject and the recorded storage of trials both enforce it.
+// Pure.
 
 import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -41,7 +42,9 @@ export function totalsAfterSet(
   return ok(after)
 }
 
-/** The sorted keys, or a refusal if there are too many: a caller could mistake a part for the whole. */
+/**
+ * The sorted keys, or a refusal if there are too many: a caller could mistake a part for the whole.
+ */
 export function checkListing(keys: readonly string[]): Result<string[]> {
   const most = LIMITS.skill_keys_listed
   return keys.length > most

@@ -1,8 +1,11 @@
-// Rewrites jco's glue code for an isolate, which may not compile code at run time: small modules that
-// the glue contains as byte lists become files of their own.
+// Rewrites jco's glue code for an isolate, which may not compile code at run time: small modules
+// that the glue contains as byte lists become files of their own.
 
 const LITERAL = /new WebAssembly\.Module\(new Uint8Array\(\[([\d,\s]*)\]\)\)/g
-/** jco's debug switch. Reading it would make the runtime load Node's whole `process` into the isolate (9 ms). */
+/**
+ * jco's debug switch. Reading it would make the runtime load Node's whole `process` into the
+ * isolate (9 ms).
+ */
 const DEBUG_FLAG = /globalThis\?\.process\?\.env\?\.JCO_DEBUG/g
 
 export function liftInlineModules(

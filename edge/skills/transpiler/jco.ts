@@ -1,5 +1,6 @@
 // Runs jco's bindgen in a new instance for each component, because a component can make it trap or
-// blow up its memory. The bundler substitutes our build of it (infra/jco-engine.ts) for the package's.
+// blow up its memory. The bundler substitutes our build of it (infra/jco-engine.ts) for the
+// package's.
 
 import * as bindgen from '@bytecodealliance/jco-transpile/component'
 import { failure } from '../../../shared/failures.ts'
@@ -15,7 +16,10 @@ const OPTIONS: bindgen.GenerateOptions = {
   base64Cutoff: 0,
 }
 
-/** `asyncImports`: host functions that suspend the caller. `run` is always async, as it may wait for fuel. */
+/**
+ * `asyncImports`: host functions that suspend the caller. `run` is always async, as it may wait for
+ * fuel.
+ */
 export function generate(component: Uint8Array, asyncImports: readonly string[]): Result<bindgen.Transpiled> {
   seedFrom(component)
   try {

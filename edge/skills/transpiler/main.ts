@@ -32,7 +32,8 @@ export default class Transpiler extends WorkerEntrypoint {
 function transpile(component: Uint8Array, limits: ModuleLimits): Result<Transpiled> {
   const read = readComponent(component)
   if (!read.ok) return read
-  // Modules that can't be metered are refused before jco reads them. It returns the modules unchanged.
+  // Modules that can't be metered are refused before jco reads them. It returns the modules
+  // unchanged.
   const meteredByDigest = new Map<string, Uint8Array>()
   for (const module of read.value.modules) {
     const metered = meter(module, limits)

@@ -1,6 +1,6 @@
-// The WASI imports of jco's bindgen: no files, no environment, no output. Its random numbers seed hash
-// tables. They are derived from the component's digest, so that the same component always gives the
-// same code and its author can't choose the seed.
+// The WASI imports of jco's bindgen: no files, no environment, no output. Its random numbers seed
+// hash tables. They are derived from the component's digest, so that the same component always
+// gives the same code and its author can't choose the seed.
 
 import { createHash } from 'node:crypto'
 

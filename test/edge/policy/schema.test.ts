@@ -84,10 +84,10 @@ test.each<[schema: unknown, reason: RegExp]>([
   [{ type: 'object' }, /without `properties`/],
   [{ type: 'object', additionalProperties: { type: 'string' } }, /without `properties`/],
   [{ type: 'array' }, /`items`/],
-  [{ type: 'array', items: object({ a: { type: 'string' } }) }, /not all of one plain type/],
-  [{ type: 'array', items: { type: 'array', items: { type: 'string' } } }, /not all of one plain type/],
-  [{ type: 'array', items: { type: ['string', 'null'] } }, /not all of one plain type/],
-  [{ type: 'array', items: { type: 'string' }, prefixItems: [{ type: 'integer' }] }, /differ by place/],
+  [{ type: 'array', items: object({ a: { type: 'string' } }) }, /not all of one scalar type/],
+  [{ type: 'array', items: { type: 'array', items: { type: 'string' } } }, /not all of one scalar type/],
+  [{ type: 'array', items: { type: ['string', 'null'] } }, /not all of one scalar type/],
+  [{ type: 'array', items: { type: 'string' }, prefixItems: [{ type: 'integer' }] }, /type by position/],
 ])('%j is out of sight, and said to be', (schema, reason) => {
   const types = argumentTypes(object({ x: schema }))
   expect(typeText(types.record)).toBe('{}')

@@ -2,7 +2,7 @@
 // only looks like something, is refused with its place and a hint. Pure: the engine itself, no stack.
 
 import { expect, test } from 'vitest'
-import { DEFAULTS, underFloor } from '../../../edge/policy/built-in.ts'
+import { DEFAULTS, withFloor } from '../../../edge/policy/built-in.ts'
 import { checkPolicies, checkToolChange } from '../../../edge/policy/check.ts'
 import { compile, policiesIn } from '../../../edge/policy/engine.ts'
 import type { Failure } from '../../../shared/failures.ts'
@@ -225,7 +225,7 @@ test('mistakes come in the order of the text, one for each place, and 20 of them
 })
 
 test('a name of the floor is the floor’s, and the tenant’s file is told', () => {
-  const whole = underFloor({ mine: '@id("sensitive-needs-approval") permit (principal, action, resource);' })
+  const whole = withFloor({ mine: '@id("sensitive-needs-approval") permit (principal, action, resource);' })
   const { errors } = refused(whole.ok ? compile(whole.value) : whole)
   expect(errors).toEqual([
     {

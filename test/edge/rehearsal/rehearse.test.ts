@@ -104,7 +104,7 @@ beforeAll(async () => {
 
 test('the set in force, and one that says the same, flip nothing; a revoked agent’s call is counted apart', async () => {
   const { version } = granted(await root('readPolicies', {}))
-  const revoked = [{ reason: 'the agent was revoked since', count: 1 }]
+  const revoked = [{ reason: 'the agent has been revoked since', count: 1 }]
   for (const same of [String(version), await candidate('')]) {
     const told = await rehearse(same)
     expect(told).toMatchObject({
