@@ -62,7 +62,7 @@ export const PEOPLE: readonly Held[] = [
       ],
       [
         'if (!DOTTED_NAME.test(host) || INTERNAL_NAME.test(host))',
-        'if (!NAMED.test(host))',
+        'if (!DOTTED_NAME.test(host))',
         'The edge sends requests to hosts of its own network by their names.',
       ],
       [

@@ -1,6 +1,5 @@
-// The reference system's behaviours around approvals, re-expressed here: T16 to T18, T22, T24, T25, T28 and T29 stand with what they are
-// about, and T27 with the journal. What it did by ids of its own session stream is done here by digests, and what it did in its client by
-// policy.
+// Promise: answers count only for the exact question that was asked, silence never approves, and an
+// approval can't override policy.
 
 import { expect, test } from 'vitest'
 import type { Call } from '../../../shared/wire/calls.ts'
@@ -23,7 +22,7 @@ const asksOf = async (name: string) =>
     ({ prompt }) => prompt.agent === name,
   )
 
-test('seed T15: calls of a run that end in another order are told in the order in which they were proposed, each with its own result', async () => {
+test('calls of a run are listed in the order of their proposal, each with its own result, whatever order they end in', async () => {
   const run = granted(await agent.client('createRun', { body: {} })).id
   const calls: Call[] = []
   for (let i = 0; i < 4; i++)
@@ -48,7 +47,7 @@ test('seed T15: calls of a run that end in another order are told in the order i
   )
 })
 
-test('seed T19: an answer to another approval, to another digest, or to none at all answers nothing', async () => {
+test('an answer to another approval, to another digest or to none has no effect', async () => {
   const [one, two] = [
     await desk.asked(agent.client, sensitive),
     await desk.asked(agent.client, sensitive, { other: true }),
@@ -65,7 +64,7 @@ test('seed T19: an answer to another approval, to another digest, or to none at 
   expect([(await read(one)).state, (await read(two)).state]).toEqual(['awaiting_approval', 'granted'])
 })
 
-test('seed T20: what is asked about is not exchanged while it waits: not by the same key, nor from another run or session, nor by another tool', async () => {
+test('a waiting proposal can’t be replaced by the same idempotency key, from another run or session, or by another tool', async () => {
   const name = await desk.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
   const headers = { 'idempotency-key': desk.name() }
   const propose = (args: Record<string, unknown>, session = 'here') =>
@@ -88,7 +87,7 @@ test('seed T20: what is asked about is not exchanged while it waits: not by the 
   expect(await read(call)).toMatchObject({ state: 'denied', result: { error: { code: 'denied' } } })
 })
 
-test('seed T21: who stops listening has said nothing: the call waits on, and ends as a denial', async () => {
+test('a call whose agent disconnects goes on waiting, and is denied when its approval expires', async () => {
   const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 8 })
   const run = granted(await agent.client('createRun', { body: {} })).id
   const gone = new AbortController()
@@ -124,7 +123,7 @@ test('seed T21: who stops listening has said nothing: the call waits on, and end
   })
 })
 
-test('seed T23: what can’t be allowed asks nobody: neither a tool that is not there, nor one that policy forbids whatever is said', async () => {
+test('a call that can’t be allowed asks nobody: neither for an unknown tool, nor for one that policy forbids in any case', async () => {
   const quiet = await desk.agent()
   const rule = `@id("quarantined") forbid (principal, action == Action::"tool.execute/${sensitive}", resource);`
   await desk.withPolicies({ quarantined: rule }, async () => {
@@ -140,7 +139,7 @@ test('seed T23: what can’t be allowed asks nobody: neither a tool that is not 
       await quiet.client('proposeCallInNewRun', { body: { tool: 'seeds-approvals-unknown', args: {} } }),
     ),
   ).toBe('404 not_found')
-  // Asked after both, so that what they had asked would be there.
+  // Checked after both calls, so that a question of theirs would be visible.
   const { approval } = await desk.asked(quiet.client, sensitive)
   await eventually('its question is listed', async () =>
     (await asksOf(quiet.name)).some(({ id }) => id === approval.id),
@@ -148,7 +147,7 @@ test('seed T23: what can’t be allowed asks nobody: neither a tool that is not 
   expect((await asksOf(quiet.name)).map(({ id }) => id)).toEqual([approval.id])
 })
 
-test('seed T26: what is kept of a question, and told of it on every surface, hides its secrets', async () => {
+test('secrets in a question are masked in storage and on every surface', async () => {
   const secrets = ['hunter2-hunter2', 'ghp_0123456789abcdefghijABCDEFGHIJ', 'correct-horse-battery']
   const [password, token, query] = secrets
   const call = await desk.asked(agent.client, sensitive, {
@@ -170,7 +169,7 @@ test('seed T26: what is kept of a question, and told of it on every surface, hid
   expect(told).toContain('«redacted')
 })
 
-test('seed T30: a yes is no way around what policy forbids: history and ignore rules stay, whoever approves', async () => {
+test('an approval can’t override what policy forbids, whoever gives it', async () => {
   const rules = {
     history: `@id("history") forbid (principal, action == Action::"tool.execute/process.run", resource)
       when { context.args.command == "git" && context.args has args && context.args.args.containsAny(["--cached", "--hard"]) };`,
@@ -189,7 +188,7 @@ test('seed T30: a yes is no way around what policy forbids: history and ignore r
       expect([args, (await propose(tool, args)).state]).toEqual([args, 'denied'])
     const asked = await propose('process.run', { command: 'git', args: ['status'] })
     expect(asked.state).toBe('awaiting_approval')
-    // Nor by a yes to something else in place of what was asked.
+    // Nor can an approval with other arguments.
     const hard = { command: 'git', args: ['reset', '--hard'] }
     expect(refusal(await answer(asked.approval?.id ?? '', { arguments: hard }))).toBe('403 denied')
     expect((await read(asked)).state).toBe('awaiting_approval')

@@ -1,12 +1,13 @@
-// Promise: of each agent a few doorbells are out at a time, of its runs in turn and of each run in the order in which its calls came; an
-// agent and a run have a share of what may wait in a pool; and what is lost on the way holds up no one for long.
+// Promise: each agent has only a few doorbells out, taken from its runs in turn and from each run
+// in the order of its calls. Agents and runs have shares of a pool's queue. A lost doorbell delays
+// nobody for long.
 
 import { expect, test } from 'vitest'
 import { type Doorbell, DoorbellQueue } from '../../../edge/pool/doorbell-queue.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 
 const BOUNDS = { out: 2, perRun: 4, all: 6 }
-/** Agents are named in capitals, their runs after them. */
+/** Agents have capital letters, and their runs are named after them. */
 const ring = (run: string, n: number, until = 1_000_000): Doorbell => ({
   agent: run.slice(0, 1).toUpperCase(),
   run,
@@ -26,7 +27,7 @@ test('an agent’s next doorbell goes out when one of its calls is claimed', () 
   expect(named(rings.remove(ring('a', 1), 1))).toBe('')
 })
 
-test('an agent’s runs have their turns one after the other', () => {
+test('doorbells of an agent’s runs go out in turn', () => {
   const rings = new DoorbellQueue(BOUNDS)
   for (const run of ['a1', 'a2', 'a3']) for (const n of [1, 2, 3]) rings.add(ring(run, n), 0)
   const order = ['a1.1', 'a1.2']
@@ -37,28 +38,28 @@ test('an agent’s runs have their turns one after the other', () => {
   expect(order.join(' ')).toBe('a1.1 a1.2 a1.3 a2.1 a3.1 a2.2 a3.2 a2.3 a3.3')
 })
 
-test('an agent of ten runs with ten calls each stands with a few of them before the first call of another', () => {
+test('an agent with a hundred waiting calls has only a few doorbells before another agent’s first call', () => {
   const rings = new DoorbellQueue()
   const line: string[] = []
   const say = (said: readonly Doorbell[]): void => void line.push(...said.map(({ call }) => call))
   for (let run = 0; run < 10; run++) for (let n = 0; n < 10; n++) say(rings.add(ring(`a${run}`, n), 0))
   say(rings.add(ring('b', 1), 0))
   expect(line.indexOf('b.1')).toBe(LIMITS.doorbells_per_agent)
-  // Nor does it gain by saying again that they wait, while workers are busy.
+  // Reporting them again while workers are busy gains nothing.
   for (let now = 10_000; now < 100_000; now += 10_000)
     for (let n = 0; n < 10; n++) rings.add(ring('a0', n), now)
   say(rings.add(ring('c', 1), 100_000))
   expect(line.indexOf('c.1')).toBe(LIMITS.doorbells_per_agent + 1)
 })
 
-test('a call that waits still is rung again if it is out, and keeps its place if it is not', () => {
+test('a call reported again is rung again if its doorbell is out, and otherwise keeps its place', () => {
   const rings = new DoorbellQueue(BOUNDS)
   for (const n of [1, 2, 3]) rings.add(ring('a', n), 0)
   expect(named(rings.add(ring('a', 1), 10))).toBe('a.1')
   expect(named(rings.add(ring('a', 3), 10))).toBe('')
 })
 
-test('what only one worker can claim is in a line of its own', () => {
+test('doorbells for one worker have a queue of their own', () => {
   const rings = new DoorbellQueue(BOUNDS)
   const of = (n: number): Doorbell => ({ ...ring('a', n), worker: 'wkr_1' })
   for (const n of [1, 2, 3]) rings.add(ring('a', n), 0)
@@ -69,7 +70,7 @@ test('what only one worker can claim is in a line of its own', () => {
   expect(named(rings.remove(of(5), 30))).toBe('a.6')
 })
 
-test('doorbells that were heard, and not answered for 5 s, make room for the next; those that lie there still do not', () => {
+test('stale doorbells free their slots after 5 s if the queue is empty, and keep them if it is not', () => {
   const rings = new DoorbellQueue(BOUNDS)
   for (const n of [1, 2, 3]) rings.add(ring('a', n), 0)
   expect([rings.hasStale(ring('a', 3), 4_999), named(rings.releaseStale(ring('a', 3), 4_999))]).toEqual([
@@ -85,7 +86,7 @@ test('doorbells that were heard, and not answered for 5 s, make room for the nex
   expect(named(rings.add(ring('a', 1), 10_000))).toBe('a.1')
 })
 
-test('a run is full before its pool is, and both have room again when calls are claimed or lapse', () => {
+test('a run reaches its bound before the pool does, and both have room again when calls are claimed or lapse', () => {
   const rings = new DoorbellQueue(BOUNDS)
   for (const n of [1, 2, 3, 4]) rings.add(ring('a1', n), 0)
   expect([rings.isFull(ring('a1', 5), 0), rings.isFull(ring('a2', 1), 0)]).toEqual([true, false])
@@ -97,7 +98,7 @@ test('a run is full before its pool is, and both have room again when calls are 
   expect(rings.isFull(ring('a1', 5), 60)).toBe(false)
 })
 
-test('a pool that one agent has filled has room for the others, up to their share', () => {
+test('a pool filled by one agent has room for other agents, up to their share', () => {
   const rings = new DoorbellQueue(BOUNDS)
   for (const run of ['a1', 'a2']) for (const n of [1, 2, 3]) rings.add(ring(run, n), 0)
   expect([rings.isFull(ring('a3', 1), 0), rings.isFull(ring('b', 1), 0)]).toEqual([true, false])
@@ -109,7 +110,7 @@ test('a pool that one agent has filled has room for the others, up to their shar
   expect(rings.isFull(ring('e', 1), 0)).toBe(true) // twice what may wait is the end
 })
 
-test('what runs say again in a pool that is full is taken up to a bound', () => {
+test('a full pool accepts calls that runs report again only up to a bound', () => {
   const rings = new DoorbellQueue(BOUNDS)
   const taken = Array.from({ length: 20 }, (_, n) => rings.add(ring(`r${n}`, 1), 0).length)
   expect(taken.filter((count) => count === 1)).toHaveLength(BOUNDS.out)

@@ -1,4 +1,5 @@
-// The edge checks a skill's request before it sends it: its host, method and headers against the plan of the call.
+// The edge checks a skill's request before it sends it: host, method and headers against the call's
+// plan.
 
 import { expect, test } from 'vitest'
 import { checkRequest } from '../../../../edge/skills/execution/host-http.ts'
@@ -37,7 +38,7 @@ const refusal = (ask: Ask): string => {
   return judgement.ok ? 'sent' : judgement.error.kind
 }
 
-test('a request that the plan covers is sent with its host’s credential, and to another host without it', () => {
+test('a skill’s request is sent with its host’s credential, and to another host without it', () => {
   const [own, other] = [
     judge({ headers: 'accept: text/plain' }),
     judge({ url: 'https://other.example.com/' }),
@@ -73,7 +74,7 @@ test.each([
   expect(refusal({ headers: `${name}: anything` })).toBe('failed')
 })
 
-test('a header that holds a control character, or no name, is refused', () => {
+test('a skill’s header with a control character or without a name is refused', () => {
   for (const headers of ['x-own: a\0b', 'x-own: a\x7f', 'x-own: é', 'x own: a', ': a', 'no colon'])
     expect([headers, refusal({ headers })]).toEqual([headers, 'failed'])
 })
@@ -82,7 +83,7 @@ test('V04 a skill can’t send the header of a credential itself', () => {
   expect(refusal({ headers: 'X-Api-Key: mine' })).toBe('failed')
 })
 
-test('N07 N14 hosts that the manifest does not name, addresses inside and other methods end the call', () => {
+test('N07 N14 a request to an unlisted host, an internal address or with an unlisted method ends the call', () => {
   for (const url of [
     'https://evil.example.com/',
     'https://inside.internal/',

@@ -1,11 +1,12 @@
-// Promise: a call of a skill that somebody wants ended is, whenever they said so; and its time ends it where nobody does.
+// Promise: a skill call ends when somebody cancels it, before or during its execution, and at its
+// deadline.
 
 import { expect, test } from 'vitest'
 import { stopSignal } from '../../../../edge/skills/execution/stop-signal.ts'
 
 const LONG_MS = 600_000
 
-test('who wanted it ended before it began is heard, and so is who does while it goes on', async () => {
+test('a skill call is stopped by a cancellation before it begins and by one while it runs', async () => {
   const [before, after] = [new AbortController(), new AbortController()]
   before.abort()
   const [first, second] = [
@@ -19,14 +20,14 @@ test('who wanted it ended before it began is heard, and so is who does while it 
   second.dispose()
 })
 
-test('its time ends it, and one whose time was over before ends at once', async () => {
+test('a skill call is stopped at its deadline, and at once if the deadline has passed', async () => {
   const { signal } = new AbortController()
   expect(
     await Promise.all([stopSignal(Date.now() + 5, signal).stopped, stopSignal(Date.now() - 5).stopped]),
   ).toEqual(['timeout', 'timeout'])
 })
 
-test('what has ended hears nothing more', async () => {
+test('a disposed stop signal reacts to nothing any more', async () => {
   const one = stopSignal(Date.now() + 5)
   one.dispose()
   await stopSignal(Date.now() + 20).stopped

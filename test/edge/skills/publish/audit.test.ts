@@ -1,5 +1,6 @@
-// Promise: what a package tells beside its code is about that very code, and what it asks for is what it uses. What does not hold is refused
-// with a sentence that says what to do; what somebody should know before they enable it is a warning that stays with the version.
+// Promise: a package's bill of materials and provenance are about exactly its code, and its
+// manifest declares what the code uses. Contradictions are refused with a sentence that says what
+// to do; facts to know before enabling it are warnings, stored with the version.
 
 import { afterAll, describe, expect, test } from 'vitest'
 import { digestOf, sha256 } from '../../../../shared/bytes/json.ts'
@@ -30,7 +31,7 @@ const put = (change: Partial<Unbound> = {}, told: Told = {}, code = plain) =>
   desk.root('publishSkill', { body: acme.pack(manifest(change), code, told) })
 
 type Answer = Awaited<ReturnType<typeof put>>
-/** Where it does not hold, and what is said of it. */
+/** The positions and messages of the faults. */
 function faults(answer: Answer): [string, string][] {
   expect(refusal(answer)).toBe('422 invalid_skill')
   return answer.ok ? [] : (answer.error.errors ?? []).map(({ at, message }) => [at, message])
@@ -45,7 +46,7 @@ const ofThis = (code: Uint8Array) => ({
 describe('a bill of materials', () => {
   test.each<[string, Record<string, unknown>, string, RegExp]>([
     [
-      'of nothing',
+      'without a component',
       { metadata: {} },
       '/sbom/metadata/component',
       /describe the skill’s component in `metadata.component`/,
@@ -57,14 +58,19 @@ describe('a bill of materials', () => {
       /no hash is the component’s SHA-256, `[0-9a-f]{64}`; make the bill for the component that was built/,
     ],
     [
-      'by a weaker digest',
+      'with a weaker digest',
       { metadata: { component: { name: 'x', hashes: [{ alg: 'MD5', content: 'ff' }] } } },
       '/sbom/metadata/component/hashes',
       /none is the component’s SHA-256/,
     ],
-    ['of another kind', { bomFormat: 'SPDX' }, '/sbom/bomFormat', /write the bill of materials in CycloneDX/],
     [
-      'of a version that nobody reads here',
+      'in another format',
+      { bomFormat: 'SPDX' },
+      '/sbom/bomFormat',
+      /write the bill of materials in CycloneDX/,
+    ],
+    [
+      'of an unsupported version',
       { specVersion: '1.0' },
       '/sbom/specVersion',
       /version 1.4, 1.5, 1.6 of CycloneDX/,
@@ -76,36 +82,36 @@ describe('a bill of materials', () => {
       /list what is linked into the component in `components`; if nothing, write `\[\]`/,
     ],
     [
-      'with a nameless component',
+      'with a component without a name',
       { components: [{ version: '1' }] },
       '/sbom/components/name',
       /give each component its `name`/,
     ],
     [
-      'with one of no version',
+      'with a component without a version',
       { components: [{ name: 'left-pad', version: '' }] },
       '/sbom/components/version',
       /give each component its `version`/,
     ],
     [
-      'with one of no version inside of another',
+      'with a nested component without a version',
       { components: [{ name: 'a', version: '1', components: [{ name: 'b' }] }] },
       '/sbom/components/version',
       /give each component its `version`/,
     ],
     [
-      'with a purl that is none',
+      'with an invalid purl',
       { components: [{ name: 'a', version: '1', purl: 'npm/a@1' }] },
       '/sbom/components/purl',
       /write a `purl` as `pkg:type\/name@version`/,
     ],
-    ['with something else in its list', { components: ['left-pad'] }, '/sbom/components', /./],
-  ])('%s is refused (seed T73)', async (_, change, at, message) => {
+    ['with a list entry that is no component', { components: ['left-pad'] }, '/sbom/components', /./],
+  ])('a bill of materials %s is refused', async (_, change, at, message) => {
     expect(faults(await put({}, { sbom: change }))).toEqual([[at, expect.stringMatching(message)]])
   })
 
   test.each(['1.4', '1.5', '1.6'])(
-    'of version %s is read, and what it lists is kept, inside of others too',
+    'a bill of materials of version %s is read, and all its components are stored, nested ones too',
     async (specVersion) => {
       const components = [
         {
@@ -128,7 +134,7 @@ describe('a bill of materials', () => {
     },
   )
 
-  test('is as long as somebody could read it, and no longer', async () => {
+  test('a bill of materials that is too long, or has too many components, is refused', async () => {
     const many = (n: number) => Array.from({ length: n }, (_, i) => ({ name: `c${i}`, version: '1' }))
     expect(
       granted(await put({}, { sbom: { components: many(LIMITS.skill_parts) } })).contents.parts,
@@ -153,41 +159,41 @@ describe('a provenance', () => {
       /no subject has the component’s SHA-256, `[0-9a-f]{64}`; use the provenance of this build/,
     ],
     [
-      'by a weaker digest',
+      'with a weaker digest',
       { subject: [{ name: 'x', digest: { sha1: 'ff' } }] },
       '/provenance/subject',
       /none has the component’s SHA-256/,
     ],
-    ['of nothing', { subject: [] }, '/provenance/subject', /name the component as `subject`/],
+    ['without a subject', { subject: [] }, '/provenance/subject', /name the component as `subject`/],
     [
-      'that is no statement',
+      'that is not a statement',
       { _type: 'https://example.org/note' },
       '/provenance/_type',
       /write the provenance as an in-toto statement/,
     ],
     [
-      'of another kind',
+      'in another format',
       { predicateType: 'https://slsa.dev/provenance/v0.2' },
       '/provenance/predicateType',
       /use `"predicateType": "https:\/\/slsa.dev\/provenance\/v1"`/,
     ],
     [
-      'that names no builder',
+      'without a builder',
       { predicate: { buildDefinition: { buildType: 'x' }, runDetails: { builder: { id: '' } } } },
       '/provenance/predicate/runDetails/builder/id',
       /write in `runDetails.builder.id` what built it/,
     ],
     [
-      'that says not how',
+      'without a build type',
       { predicate: { buildDefinition: {}, runDetails: { builder: { id: 'x' } } } },
       '/provenance/predicate/buildDefinition/buildType',
       /write in `buildDefinition.buildType` how it was built/,
     ],
-  ])('%s is refused (seed T73)', async (_, change, at, message) => {
+  ])('a provenance %s is refused', async (_, change, at, message) => {
     expect(faults(await put({}, { provenance: change }))).toEqual([[at, expect.stringMatching(message)]])
   })
 
-  test('says who built it, and how, with the version', async () => {
+  test('the builder and build type of a provenance are shown with the version', async () => {
     const { contents } = granted(await put())
     expect(contents.provenance).toMatchObject({
       builder: 'test',
@@ -195,7 +201,7 @@ describe('a provenance', () => {
     })
   })
 
-  test('is no longer than it may be', async () => {
+  test('a provenance that is too long is refused', async () => {
     expect(
       faults(await put({}, { provenance: { note: 'x'.repeat(LIMITS.skill_provenance_bytes) } })),
     ).toEqual([['/provenance', expect.stringContaining('say it in')]])
@@ -203,7 +209,7 @@ describe('a provenance', () => {
 })
 
 test.each(['component_sha256', 'sbom_sha256', 'provenance_sha256'] as const)(
-  'W14 a `%s` that is another one’s is refused (seed T73)',
+  'W14 a package whose `%s` is that of something else is refused',
   async (name) => {
     const payload = payloadOf(manifest(), plain)
     const integrity = { ...payload.manifest.integrity, [name]: sha256('another one') }
@@ -213,7 +219,7 @@ test.each(['component_sha256', 'sbom_sha256', 'provenance_sha256'] as const)(
   },
 )
 
-test('W14 a bill or a provenance that was changed after it was bound is refused, whatever it says', async () => {
+test('W14 a bill of materials or provenance that was changed after signing is refused, even if it is valid', async () => {
   const payload = payloadOf(manifest(), plain)
   for (const part of ['sbom', 'provenance'] as const) {
     const changed = { ...payload[part], note: 'a word more' }
@@ -223,8 +229,8 @@ test('W14 a bill or a provenance that was changed after it was bound is refused,
   }
 })
 
-describe('what is asked for', () => {
-  test('W11 and not declared is refused (seed T71)', async () => {
+describe('capabilities', () => {
+  test('W11 a component that imports an undeclared capability is refused', async () => {
     const code = await component({ imports: [LOG, CLOCK], run: [w.UNREACHABLE] })
     expect(faults(await put({ capabilities: { log: true } }, {}, code))).toEqual([
       [
@@ -239,7 +245,7 @@ describe('what is asked for', () => {
     )
   })
 
-  test('and declared is given only as far as policy goes (seed T71)', async () => {
+  test('a declared capability is granted only if policy permits it', async () => {
     const http = { hosts: ['api.example.com:443'], methods: ['GET' as const] }
     const skill = granted(await put({ capabilities: { http, secrets: ['token'] } }))
     granted(
@@ -263,7 +269,7 @@ describe('what is asked for', () => {
     )
   })
 
-  test('W11 of a world that is not ours is refused, a file system above all (seed T77)', async () => {
+  test('W11 a component that imports another world, such as a file system, is refused', async () => {
     const wit =
       'package wasi:filesystem@0.2.0; interface types { stat: func() -> u32; } world skill { import types; export run: func(tool: string, input: string) -> result<string, string>; }'
     const imports = [{ from: 'wasi:filesystem/types@0.2.0', name: 'stat', params: [], results: [w.I32] }]
@@ -272,7 +278,7 @@ describe('what is asked for', () => {
     expect(answer.ok ? '' : answer.error.detail).toMatch(/wasi:filesystem\/types@0.2.0/)
   })
 
-  test('and more than `run` exported is refused (seed T77)', async () => {
+  test('a component that exports more than `run` is refused', async () => {
     const exports = Array.from({ length: 130 }, (_, i) => `export more-x${i}: func();`).join(' ')
     const others = Array.from({ length: 130 }, (_, i) => ({
       params: [],
@@ -287,7 +293,7 @@ describe('what is asked for', () => {
     )
   })
 
-  test('as a wildcard without saying so is refused (seed T74)', async () => {
+  test('a wildcard without an opt-in is refused', async () => {
     const capabilities = {
       http: { hosts: ['api.example.com', '.example.org'], methods: ['GET' as const] },
       kv: [''],
@@ -335,7 +341,7 @@ describe('what is asked for', () => {
     },
   )
 
-  test('for a host that it may not reach, or twice for one header, is refused', async () => {
+  test('a credential for an unlisted host, or two for one header, are refused', async () => {
     const http = { hosts: ['api.example.com'], methods: ['GET' as const] }
     const credential = (host: string) => ({ secret: 'token', host, header: 'authorization' })
     expect(
@@ -360,7 +366,7 @@ describe('what is asked for', () => {
   })
 })
 
-describe('what whoever enables it should know', () => {
+describe('warnings', () => {
   const TYPED = [
     {
       name: 'run',
@@ -370,43 +376,43 @@ describe('what whoever enables it should know', () => {
     },
   ]
 
-  test('is nothing, of a skill that asks for what it uses and says what it returns', async () => {
+  test('a skill that declares what it uses and returns has no warnings', async () => {
     expect(warned(granted(await put({ tools: TYPED })))).toEqual([])
   })
 
   test.each<[string, Partial<Unbound>, Told, RegExp]>([
     [
-      'a capability that is not used',
+      'an unused capability',
       { capabilities: { random: true } },
       {},
       /^unused_capability: `random` is declared, and the component does not import it/,
     ],
     [
-      'an opt-in that is not used',
+      'an unused opt-in',
       { wildcards: ['http'] },
       {},
       /^wildcard_idle: it opts in to wildcards for `http`, but uses none$/,
     ],
     [
-      'a result of which nothing is promised',
+      'a tool without an output schema',
       { tools: [{ name: 'run', description: 'x', input_schema: { type: 'object' } }] },
       {},
       /^untyped_output: `run` declares no output schema/,
     ],
     [
-      'much more fuel than is usual',
+      'much more fuel than the default',
       { limits: { fuel: 5_000_000_000 } },
       {},
       /^high_limit: it asks for a `fuel` of 5000000000; the default is 500000000$/,
     ],
-    ['a bill that lists nothing', {}, { sbom: { components: [] } }, /^empty_sbom: /],
+    ['an empty bill of materials', {}, { sbom: { components: [] } }, /^empty_sbom: /],
     [
-      'a secret in its own hands',
+      'a secret that the skill reads itself',
       { capabilities: { secrets: ['token'] } },
       {},
       /^reads_secret: it reads the secret `token` itself/,
     ],
-  ])('%s', async (_, change, told, warning) => {
+  ])('a skill version has a warning for %s', async (_, change, told, warning) => {
     const skill = granted(await put({ tools: TYPED, ...change }, told))
     expect(warned(skill).filter((one) => warning.test(one))).toHaveLength(1)
     const kept = granted(await desk.root('readSkill', { params: { id: skill.id, version: skill.version } }))
@@ -416,7 +422,7 @@ describe('what whoever enables it should know', () => {
   })
 })
 
-test('what was published can be had back as it was signed, byte for byte', async () => {
+test('a published package can be downloaded as it was signed, byte for byte', async () => {
   const packed = acme.pack(manifest(), plain)
   const { id, version } = granted(await desk.root('publishSkill', { body: packed }))
   expect(granted(await desk.root('readSkillPackage', { params: { id, version } }))).toEqual(packed)
@@ -425,14 +431,14 @@ test('what was published can be had back as it was signed, byte for byte', async
   )
 })
 
-describe('a part that no skill is to be made of', () => {
+describe('denied components', () => {
   const deny = (items: { pattern: string; reason: string }[]) =>
     desk.root('putDeniedParts', { body: { items } })
   const lodash = { components: [{ name: 'lodash', version: '4.17.20', purl: 'pkg:npm/lodash@4.17.20' }] }
   afterAll(async () => void (await deny([])))
 
   test.each(['lodash@4.17.20', 'lodash@4.*', 'lodash@*', 'pkg:npm/lodash@4.17.20', 'pkg:npm/lodash@*'])(
-    '`%s` keeps it from being published, and from being enabled; what is enabled says so',
+    'denying the component `%s` prevents publishing and enabling, and marks enabled skills',
     async (pattern) => {
       const [waiting, running] = [
         granted(await put({}, { sbom: lodash })),
@@ -457,7 +463,7 @@ describe('a part that no skill is to be made of', () => {
     },
   )
 
-  test('is that part, and no other of a name like it', async () => {
+  test('a denied component matches only its own name and version', async () => {
     const reason = 'a test'
     granted(
       await deny(
@@ -470,20 +476,20 @@ describe('a part that no skill is to be made of', () => {
     granted(await put({}, { sbom: lodash }))
   })
 
-  test('inside of another is one as well', async () => {
+  test('a denied component is found inside another component', async () => {
     granted(await deny([{ pattern: 'lodash@*', reason: 'a test' }]))
     const sbom = { components: [{ name: 'outer', version: '1', components: lodash.components }] }
     expect(refusal(await put({}, { sbom }))).toBe('409 part_denied')
   })
 
   test.each(['*', 'lodash', '', 'a b@1', '*@1', 'a*b@1', 'lodash@1**', 'x'.repeat(600)])(
-    'is not `%s`',
+    '`%s` is refused as a component to deny',
     async (pattern) => {
       expect(refusal(await deny([{ pattern, reason: 'a test' }]))).toBe('400 invalid_request')
     },
   )
 
-  test('is on record, with who put it and why', async () => {
+  test('a denied component is listed and journalled with who denied it and why', async () => {
     const items = granted(await deny([{ pattern: 'xz@5.6.*', reason: 'a back door' }])).items
     expect(items).toMatchObject([{ pattern: 'xz@5.6.*', reason: 'a back door', by: 'root' }])
     expect(granted(await desk.root('listDeniedParts', {})).items).toEqual(items)

@@ -1,10 +1,10 @@
-// Promise: what a call was granted of its skill's storage is what begins as its prefixes do, and a key is nothing that could be read as
-// something else.
+// Promise: a call may use exactly the keys that begin with one of its granted prefixes, and no key
+// can be mistaken for anything else, such as a path.
 
 import { expect, test } from 'vitest'
 import { canList, faultInKey, isGranted } from '../../../../edge/skills/storage/keys.ts'
 
-test('a key is granted where a prefix is its beginning, and nowhere else', () => {
+test('a storage key is granted only if it begins with a granted prefix', () => {
   for (const key of ['cache/a', 'cache/', 'cache/a/b', 'cache/..a', 'cache/a..b', 'cache/.'])
     expect([key, isGranted(['x', 'cache/'], key)]).toEqual([key, true])
   for (const key of ['cache', 'Cache/a', 'acache/a', 'cachea', 'a/cache/', ''])
@@ -37,7 +37,7 @@ const NO_KEYS = [
   'a'.repeat(257),
 ]
 
-test('what is no key is granted to nobody, whatever the prefix', () => {
+test('an invalid storage key is never granted, whatever the prefix', () => {
   for (const key of NO_KEYS) {
     expect([key, faultInKey(key)]).toEqual([key, expect.any(String)])
     expect([key, isGranted(['', key, key.slice(0, 1)], key)]).toEqual([key, false])
@@ -46,7 +46,7 @@ test('what is no key is granted to nobody, whatever the prefix', () => {
     expect([key, faultInKey(key)]).toEqual([key, undefined])
 })
 
-test('keys are listed where all that begin so are granted', () => {
+test('storage keys may be listed by a prefix only if all keys with it are granted', () => {
   for (const beginning of ['cache/', 'cache/a', 'cache/a/']) expect(canList(['cache/'], beginning)).toBe(true)
   for (const beginning of ['', 'c', 'cache', 'other/', 'cache/../', 'cache/ä', 'cache/~'])
     expect(canList(['cache/'], beginning)).toBe(false)

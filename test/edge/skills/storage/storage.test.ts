@@ -1,5 +1,6 @@
-// Promise: what a skill keeps in one call is there in the next, in all its versions and for nobody else; within what it was granted and within
-// bounds; over a kill of the edge; until an operator clears it.
+// Promise: values that a skill stores in one call are there in the next, for all its versions and
+// for nobody else, within its grants and quotas, across a kill of the edge, until an operator
+// clears them.
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -37,7 +38,7 @@ async function enabled(id: string, kv: string[], change: Partial<Unbound> = {}):
 }
 const does = (skill: string, deed: Does, key: string, value?: string): Promise<Call> =>
   hurt.propose(`${skill}.run`, argumentsOf(deed, key, value), { wait: 20 })
-/** What it returned, or how it ended instead. */
+/** What the call returned, or its error. */
 const said = async (skill: string, deed: Does, key: string, value?: string): Promise<unknown> => {
   const { state, result } = await does(skill, deed, key, value)
   return state === 'succeeded'
@@ -49,7 +50,7 @@ const storage = async (id: string, after?: string) =>
     await hurt.operator('readSkillStorage', { params: { id }, query: after === undefined ? {} : { after } }),
   )
 
-test('a value that was set in one call is there in the next, until it is deleted; keys are listed by how they begin', async () => {
+test('a skill’s stored value is there in the next call until it is deleted, and keys are listed by prefix', async () => {
   await enabled('keeps', ['cache/', 'log/'])
   expect(await said('keeps', 'get', 'cache/01')).toBe(null)
   expect(await said('keeps', 'set', 'cache/01', 'grüße')).toBe(true)
@@ -80,7 +81,7 @@ test('a value that was set in one call is there in the next, until it is deleted
   })
 })
 
-test('W13 another skill with the same keys sees nothing of it, and no other tenant’s skill has its object', async () => {
+test('W13 a skill’s storage is separate from that of other skills and other tenants, even with the same keys', async () => {
   await enabled('keeps-a', ['cache/'])
   await enabled('keeps-b', ['cache/'])
   await said('keeps-a', 'set', 'cache/01', 'of a')
@@ -93,7 +94,7 @@ test('W13 another skill with the same keys sees nothing of it, and no other tena
     'of a',
     'of b',
   ])
-  // The tenant is part of the name by which the platform finds the object.
+  // The tenant is part of the object's name.
   const path = (name: string) =>
     join(
       hurt.stack.state.dir,
@@ -107,7 +108,7 @@ test('W13 another skill with the same keys sees nothing of it, and no other tena
   ])
 })
 
-test('W11 a key that was not granted ends the call, whatever is done with it; what is no key is an error that the skill can read', async () => {
+test('W11 using a key that was not granted ends the call; an invalid key returns an error to the skill', async () => {
   await enabled('bounded', ['cache/'])
   for (const deed of ['get', 'set', 'delete'] as const)
     expect(await said('bounded', deed, 'other/01', 'x')).toMatch(/^capability_denied: .*`other\/01`/)
@@ -121,7 +122,7 @@ test('W11 a key that was not granted ends the call, whatever is done with it; wh
   expect((await storage('bounded')).keys).toBe(0)
 })
 
-test('the wildcard is all keys of the skill, and still none of another', async () => {
+test('the storage wildcard grants all keys of the skill and none of another skill', async () => {
   await enabled('all-keys', [''])
   expect([
     await said('all-keys', 'set', 'anything', 'x'),
@@ -129,7 +130,7 @@ test('the wildcard is all keys of the skill, and still none of another', async (
   ]).toEqual([true, ['anything']])
 })
 
-test('a value, and all values together, are bounded: the skill is told, what there was stays, and room that is made can be used', async () => {
+test('a value and the total size of a skill’s storage are limited: a set beyond the limit fails and changes nothing, and deleting frees space', async () => {
   await enabled('fills', ['large/'])
   expect(await said('fills', 'setTooLarge', 'large/00')).toBe(
     `skill_error: the value has ${LARGE + 1} bytes; the limit for one key is ${LARGE}`,
@@ -150,7 +151,7 @@ test('a value, and all values together, are bounded: the skill is told, what the
   expect(await storage('fills')).toMatchObject(sums)
 })
 
-test('keys are bounded, and listed whole or not at all', async () => {
+test('the number of a skill’s keys is limited, and a listing is complete or refused', async () => {
   await enabled('counts', ['many/'])
   expect(await said('counts', 'set', 'many/zzz', 'x')).toBe(true)
   await strike(hurt.stack.edge)
@@ -183,7 +184,7 @@ test('keys are bounded, and listed whole or not at all', async () => {
   ])
 })
 
-test('what was kept is there after a kill, in the next version, and after the skill was disabled and revoked; until it is cleared', async () => {
+test('a skill’s storage survives a kill, a new version, disabling and revocation, until it is cleared', async () => {
   await enabled('lasts', ['cache/'])
   expect(await said('lasts', 'set', 'cache/01', 'kept')).toBe(true)
   await strike(hurt.stack.edge)
@@ -207,7 +208,7 @@ test('what was kept is there after a kill, in the next version, and after the sk
   ])
 })
 
-test('operators see keys and sizes, and no values; these lie in the skill’s own object alone', async () => {
+test('operators see the keys and sizes of a skill’s storage, and no values', async () => {
   await enabled('private', ['cache/'])
   await said('private', 'set', 'cache/01', 'CANARY0k3pt')
   expect(JSON.stringify(await storage('private'))).not.toContain('CANARY0k3pt')
@@ -216,7 +217,7 @@ test('operators see keys and sizes, and no values; these lie in the skill’s ow
   for (const file of holds) expect(file).toMatch(/^edge\/objects\/countersign-skill\//)
 })
 
-test('that what it kept was cleared is journalled once, by whom and how much, though the edge was killed; nothing cleared is nothing done', async () => {
+test('clearing a skill’s storage is journalled once, even across a kill, and clearing an empty one does nothing', async () => {
   await enabled('noted', ['cache/'])
   const clear = async () => must(await hurt.operator('clearSkillStorage', { params: { id: 'noted' } }))
   const noted = async () =>

@@ -1,5 +1,5 @@
-// Promise: what a trial keeps, it keeps as real calls do: the same is answered to the same, at each bound, by the object of a skill and by what
-// a test has recorded.
+// Promise: the recorded storage of a trial behaves like a real skill's storage: the same operations
+// get the same answers, also at each limit.
 
 import { expect, test } from 'vitest'
 import { totalsAfterSet } from '../../../../edge/skills/storage/quota.ts'
@@ -13,7 +13,7 @@ const desk = new Desk('trial-storage', sharedStack())
 const acme = await Publisher.listed('trial-storage-acme', desk.root)
 const [author, agent] = await Promise.all([desk.operator(['admin']), desk.agent()])
 
-/** Does what its input says, and tells each answer that is new. */
+/** A skill that executes the storage operations in its input and returns each distinct answer. */
 const code = await javaScriptSkill(
   `import * as kv from 'countersign:skill/kv'
   export function run(tool, input) {
@@ -62,7 +62,7 @@ async function tried(deeds: readonly Deed[], kv: Record<string, string> = {}): P
 const LARGEST = LIMITS.skill_value_bytes
 const FULL = LIMITS.skill_storage_bytes / LARGEST
 
-test('values, at their bounds: one that is written over counts once', async () => {
+test('a trial’s storage treats values at their limits like the real one, and counts an overwritten value once', async () => {
   const deeds: Deed[] = [
     ['set', 'a/', LARGEST - 'a/0000'.length, FULL],
     ['set', 'a/0000', LARGEST - 'a/0000'.length],
@@ -84,7 +84,7 @@ test('values, at their bounds: one that is written over counts once', async () =
   expect(await tried(deeds)).toEqual(real)
 })
 
-test('keys, at the bound of those that are listed', async () => {
+test('a trial’s storage lists keys up to the same limit as the real one', async () => {
   const before = LIMITS.skill_keys_listed - 50
   expect(await called([['set', 'b/k', 1, before]])).toEqual(['set'])
   const deeds: Deed[] = [
@@ -105,12 +105,12 @@ test('keys, at the bound of those that are listed', async () => {
   expect(await tried([['delete', 'b/one'], ...deeds], recorded)).toEqual(real)
 })
 
-test('what no skill could have kept is not recorded', async () => {
+test('a trial with recorded values that no storage could contain is refused', async () => {
   for (const key of ['', 'a/..', 'ü', '-'])
     expect(refusal(await trial([], { 'a/fine': '', [key]: '' }))).toBe('422 invalid_arguments')
 })
 
-test('more keys than are kept are refused, and those that are there can be written over', () => {
+test('a full storage refuses new keys, and existing keys can be overwritten', () => {
   const all = { keys: LIMITS.skill_keys, bytes: 0 }
   expect(totalsAfterSet(all, undefined, 'k', new Uint8Array(1))).toMatchObject({
     ok: false,
