@@ -233,8 +233,8 @@ export class LogObject extends DurableObject<Env> {
    */
   async ended(after: number, last: number | undefined, waitMs: number): Promise<EndedCall[]> {
     const from = last === undefined ? after : this.#fromEnd(last)
-    const found = this.#endedFrom(from)
-    if (found.length > 0) return found
+    const ended = this.#endedFrom(from)
+    if (ended.length > 0) return ended
     await this.#waiters.wait('leaf', waitMs)
     return this.#endedFrom(from)
   }
@@ -273,10 +273,10 @@ export class LogObject extends DurableObject<Env> {
   // ── Deleting the tenant ──
 
   /** Removes the runs that the caller names, and returns some of those that are left. */
-  async runsBut(gone: readonly string[]): Promise<string[]> {
+  async runsBut(removed: readonly string[]): Promise<string[]> {
     this.#db
       .delete(leaves)
-      .where(inArray(leaves.run, [...gone]))
+      .where(inArray(leaves.run, [...removed]))
       .run()
     const rows = this.#db
       .selectDistinct({ run: leaves.run })

@@ -37,8 +37,8 @@ export class Followers {
    */
   enter(stream: string, whose: string, now: number, most = this.#most): Result<true> {
     const all = this.open(now)
-    const theirs = [...this.#streams.values()].filter((one) => one.whose === whose).length
-    const full = theirs >= LIMITS.streams_each || all >= most
+    const own = [...this.#streams.values()].filter((one) => one.whose === whose).length
+    const full = own >= LIMITS.streams_each || all >= most
     if (full && !this.#streams.has(stream))
       return err(
         failure('too_many_streams', 'too many live pages and streams are open; close some and try again'),

@@ -186,7 +186,7 @@ const isStale =
 function getOrAdd<V>(map: Map<string, V>, key: string, make: () => V): V {
   const known = map.get(key)
   if (known !== undefined) return known
-  const made = make()
-  map.set(key, made)
-  return made
+  const value = make()
+  map.set(key, value)
+  return value
 }

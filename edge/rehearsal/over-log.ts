@@ -44,11 +44,11 @@ export async function rehearse(
     const inTime = page.filter(({ at }) => at >= since)
     const ends = withinRunLimit(runs, inTime.slice(0, left))
     const outcomes = await rehearseRuns(ends, until, async (run, calls) => {
-      const asked = await withDeadline(
+      const answer = await withDeadline(
         runObject(env, tenant, run).rehearse({ version, against, calls, until }),
         until,
       )
-      return asked?.ok === true ? asked.value : []
+      return answer?.ok === true ? answer.value : []
     })
     for (const end of ends) tally.add(end, outcomes.get(end.call))
     late = outcomes.size < ends.length
@@ -118,7 +118,7 @@ class Tally {
   readonly #flips: Rehearsal['flips'] = []
   readonly #kinds = new Map<string, Rehearsal['summary'][number]>()
   readonly #not = new Map<Unrehearsable, number>()
-  readonly #asked = { now: 0, to: 0 }
+  readonly #questions = { now: 0, to: 0 }
 
   add({ call, agent, tool, at }: EndedAt, outcome: Outcome | undefined): void {
     if (outcome === undefined) return // out of time
@@ -129,8 +129,8 @@ class Tally {
       return
     }
     const { from, now, to, policies, reason } = outcome
-    if (isQuestion(now)) this.#asked.now++
-    if (isQuestion(to)) this.#asked.to++
+    if (isQuestion(now)) this.#questions.now++
+    if (isQuestion(to)) this.#questions.to++
     if (to === from && to === now) return
     const kind = `${from} ${now} ${to}`
     this.#kinds.set(kind, { from, now, to, count: (this.#kinds.get(kind)?.count ?? 0) + 1 })
@@ -145,8 +145,8 @@ class Tally {
       summary: [...this.#kinds.values()].sort((a, b) => b.count - a.count),
       flips: this.#flips,
       unrehearsable: [...this.#not].map(([not, count]) => ({ reason: UNREHEARSABLE[not], count })),
-      approvals: { ...this.#asked },
-      approvals_per_day: days < 1 ? null : { now: aDay(this.#asked.now), to: aDay(this.#asked.to) },
+      approvals: { ...this.#questions },
+      approvals_per_day: days < 1 ? null : { now: aDay(this.#questions.now), to: aDay(this.#questions.to) },
     }
   }
 }

@@ -43,8 +43,8 @@ export class SessionObject extends DurableObject<Env> {
   async book(booking: Booking): Promise<Counters> {
     return this.#inTurn(async () => {
       const before = await this.#counters(booking.tool, booking)
-      const held = this.#db.select({ n: count() }).from(openCalls).get()?.n ?? 0
-      if (held >= LIMITS.session_open_calls) throw new Error('the session has too many open calls')
+      const openCount = this.#db.select({ n: count() }).from(openCalls).get()?.n ?? 0
+      if (openCount >= LIMITS.session_open_calls) throw new Error('the session has too many open calls')
       this.#db
         .insert(openCalls)
         .values({ ...booking, at: Date.now() })
@@ -75,7 +75,7 @@ export class SessionObject extends DurableObject<Env> {
         .delete(questions)
         .where(lte(questions.at, now - HOUR_MS))
         .run()
-      const use = this.#asked(now)
+      const use = this.#questionsAt(now)
       this.#db.insert(questions).values({ place, at: now }).run()
       return use
     })
@@ -83,14 +83,14 @@ export class SessionObject extends DurableObject<Env> {
 
   /** The number of questions, for a call that reserves none. */
   async asked(): Promise<AgentUse> {
-    return this.#asked(Date.now())
+    return this.#questionsAt(Date.now())
   }
 
   async asksNobody(place: string): Promise<void> {
     this.#db.delete(questions).where(eq(questions.place, place)).run()
   }
 
-  #asked(now: number): AgentUse {
+  #questionsAt(now: number): AgentUse {
     const within = gt(questions.at, now - HOUR_MS)
     return { asks_hour: this.#db.select({ n: count() }).from(questions).where(within).get()?.n ?? 0 }
   }
@@ -102,8 +102,8 @@ export class SessionObject extends DurableObject<Env> {
     const tenant = tenantObject(this.env, this.#tenant)
     const listed = await tenant.listStanding(kept.standing)
     if (!listed.ok) return listed
-    const gone = this.ctx.storage.transactionSync(() => this.#standing.save(kept, Date.now()))
-    if (gone.length > 0) await tenant.unlistStanding(gone).catch(() => undefined) // a stale entry in the index covers nothing
+    const removed = this.ctx.storage.transactionSync(() => this.#standing.save(kept, Date.now()))
+    if (removed.length > 0) await tenant.unlistStanding(removed).catch(() => undefined) // a stale entry in the index covers nothing
     return listed
   }
 
@@ -153,12 +153,12 @@ export class SessionObject extends DurableObject<Env> {
         .all()
         .map((row) => [`${row.run} ${row.key}`, row]),
     ).values()
-    const asked = await Promise.all(
-      [...Map.groupBy(rows, ({ run }) => run)].map(([run, those]) => this.#ask(run, those)),
+    const answers = await Promise.all(
+      [...Map.groupBy(rows, ({ run }) => run)].map(([run, calls]) => this.#askRun(run, calls)),
     )
     const live: Share[] = []
     this.ctx.storage.transactionSync(() => {
-      for (const { row, found } of asked.flat()) {
+      for (const { row, found } of answers.flat()) {
         if (row.run === own?.run && row.key === own.key) continue
         if (found === null ? Date.now() - row.at > UNKNOWN_MS : found.ended) this.#close(row, found?.share)
         else
@@ -172,18 +172,18 @@ export class SessionObject extends DurableObject<Env> {
 
   /** Adds an ended call to the totals, once, and removes its reservations. */
   #close({ run, key }: OpenCallRow, share: Share | undefined): void {
-    const gone = this.#db
+    const deleted = this.#db
       .delete(openCalls)
       .where(and(eq(openCalls.run, run), eq(openCalls.key, key)))
       .returning({ place: openCalls.place })
       .all()
-    if (share === undefined || gone.length === 0) return
+    if (share === undefined || deleted.length === 0) return
     const before = this.#db.select().from(totals).where(eq(totals.tool, share.tool)).get()
     const after = before === undefined ? share : sum(before, share)
     this.#db.insert(totals).values(after).onConflictDoUpdate({ target: totals.tool, set: after }).run()
   }
 
-  async #ask(run: string, rows: readonly OpenCallRow[]) {
+  async #askRun(run: string, rows: readonly OpenCallRow[]) {
     const keys = rows.map(({ key }) => key)
     const shares = await withDeadline<Shares>(
       runObject(this.env, this.#tenant, run).shares(keys),

@@ -20,11 +20,11 @@ export class StandingStore {
    */
   save({ key, standing: { id, by, until_ms }, answer }: Kept, now: number): string[] {
     const before = and(eq(standing.key, key), eq(standing.by, by))
-    const gone = [before, lte(standing.until, now)].flatMap((which) =>
+    const removed = [before, lte(standing.until, now)].flatMap((which) =>
       this.#db.delete(standing).where(which).returning({ id: standing.id }).all(),
     )
     this.#db.insert(standing).values({ id, key, by, until: until_ms, answer }).run()
-    return gone.map((row) => row.id)
+    return removed.map((row) => row.id)
   }
 
   /**

@@ -44,12 +44,12 @@ export async function runTrials(
   const plans = trials.map((trial, index) => planOf(manifest, digest, trial, index))
   const refused = plans.find((plan) => !plan.ok)
   if (refused?.ok === false) return refused
-  const made = await transpile(env, manifest, component)
-  if (!made.ok) return made
-  const checked = checkManifest({ manifest, imports: made.value.capabilities })
+  const transpiled = await transpile(env, manifest, component)
+  if (!transpiled.ok) return transpiled
+  const checked = checkManifest({ manifest, imports: transpiled.value.capabilities })
   if (!checked.ok) return checked
   // The loader's stub is untyped; it exports our harness.
-  const isolate = env.LOADER.load(isolateCode(made.value.files)).getEntrypoint() as unknown as Isolate
+  const isolate = env.LOADER.load(isolateCode(transpiled.value.files)).getEntrypoint() as unknown as Isolate
   const ends = Date.now() + LIMITS.trials_ms
   let left: number = LIMITS.trials_fuel
   const done: Tried[] = []
@@ -149,8 +149,8 @@ async function runTrial(
     random: Buffer.from(recorded.random, 'hex'),
     ends,
   }
-  const [outside, kept] = [recordedOutside(recorded, requests), recordedServices(values, posts)]
-  const host = new HostSide({ plan, secrets, outside, standIns: undefined, turn, kept })
+  const [outside, services] = [recordedOutside(recorded, requests), recordedServices(values, posts)]
+  const host = new HostSide({ plan, secrets, outside, standIns: undefined, turn, kept: services })
   const { outcome, stdout, stderr, used } = await executeInIsolate(isolate, plan, call, host)
   const { fuel_used, memory_bytes, host_calls } = used
   return {

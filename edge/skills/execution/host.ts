@@ -145,7 +145,7 @@ export class HostSide {
       return { error: 'the request is larger than the bytes the call may still send' }
     }
     this.#bytes += sent
-    const got: Received = { bytes: 0, chunks: [] }
+    const received: Received = { bytes: 0, chunks: [] }
     let verdict: Connection['verdict'] = 'failed'
     this.#inFlight ??= new AbortController()
     try {
@@ -158,23 +158,23 @@ export class HostSide {
         signal: this.#inFlight.signal,
       } as const
       const answer = await outside.fetch(to, init)
-      got.bytes = sizeOf(answer.headers)
-      verdict = (await read(answer, got, most - sent)) ? 'allowed' : 'cap'
+      received.bytes = sizeOf(answer.headers)
+      verdict = (await read(answer, received, most - sent)) ? 'allowed' : 'cap'
       return verdict === 'cap'
         ? { error: 'the response is larger than the bytes the call may still receive' }
         : {
             value: {
               status: answer.status,
               headers: headersOf(answer.headers),
-              body: Buffer.concat(got.chunks),
+              body: Buffer.concat(received.chunks),
             },
           }
     } catch {
       // The runtime's own error would reveal what a name resolves to.
       return this.#isShut ? OVER : { error: 'the host could not be reached' }
     } finally {
-      this.#bytes += got.bytes
-      this.#record(request, verdict, sent, got.bytes)
+      this.#bytes += received.bytes
+      this.#record(request, verdict, sent, received.bytes)
     }
   }
 
@@ -215,12 +215,12 @@ const sizeOf = (headers: Headers): number =>
 type Received = { bytes: number; readonly chunks: Uint8Array[] }
 
 /** Reads the decompressed body (N15); returns false and stops if it is larger than `most`. */
-async function read(answer: globalThis.Response, got: Received, most: number): Promise<boolean> {
-  if (got.bytes > most) return false
+async function read(answer: globalThis.Response, received: Received, most: number): Promise<boolean> {
+  if (received.bytes > most) return false
   for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
-    got.bytes += chunk.byteLength
-    if (got.bytes > most) return false // leaving the loop cancels the stream
-    got.chunks.push(chunk)
+    received.bytes += chunk.byteLength
+    if (received.bytes > most) return false // leaving the loop cancels the stream
+    received.chunks.push(chunk)
   }
   return true
 }

@@ -396,7 +396,7 @@ function writeLimits(section: Bytes, out: Writer, most: number, what: string): v
   const flags = section.u8()
   if (flags > 1) throw new Malformed('a memory or table is shared or has 64-bit addresses')
   const least = section.u32()
-  const asked = flags === 1 ? section.u32() : most
+  const declaredMax = flags === 1 ? section.u32() : most
   if (least > most) throw new Malformed(`it begins with ${least} ${what}; the limit is ${most}`)
-  out.u8(1).u32(least).u32(Math.min(asked, most))
+  out.u8(1).u32(least).u32(Math.min(declaredMax, most))
 }

@@ -31,9 +31,9 @@ export async function prepare(
   env: Env,
   { manifest, component, contents, payload, digest, key, sig }: OpenedPackage,
 ): Promise<Result<PreparedSkill>> {
-  const made = await transpile(env, manifest, component)
-  if (!made.ok) return made
-  const { files, capabilities: imports } = made.value
+  const transpiled = await transpile(env, manifest, component)
+  if (!transpiled.ok) return transpiled
+  const { files, capabilities: imports } = transpiled.value
   const warnings = audit({ manifest, imports, contents })
   if (!warnings.ok) return warnings
   const about = {

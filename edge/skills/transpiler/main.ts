@@ -44,19 +44,19 @@ function transpile(component: Uint8Array, limits: ModuleLimits): Result<Transpil
   const generated = generate(stripped, asyncFunctions(capabilities))
   if (!generated.ok) return generated
   const { files } = generated.value
-  const made: (readonly [string, Uint8Array])[] = []
+  const output: (readonly [string, Uint8Array])[] = []
   for (const [name, bytes] of files) {
     if (name.endsWith('.d.ts')) continue
-    if (!name.endsWith('.wasm')) made.push(...liftInlineModules(name, new TextDecoder().decode(bytes)))
+    if (!name.endsWith('.wasm')) output.push(...liftInlineModules(name, new TextDecoder().decode(bytes)))
     else {
       const metered = meteredByDigest.get(sha256(bytes))
       if (metered === undefined)
         return refused('the transpiler produced a module that the component does not contain')
-      made.push([name, metered])
+      output.push([name, metered])
     }
   }
-  const size = made.reduce((sum, [, { byteLength }]) => sum + byteLength, 0)
+  const size = output.reduce((sum, [, { byteLength }]) => sum + byteLength, 0)
   return size > LIMITS.skill_code_bytes
     ? refused(`its generated code has ${size} bytes; the limit is ${LIMITS.skill_code_bytes}`)
-    : ok({ capabilities, files: made })
+    : ok({ capabilities, files: output })
 }
