@@ -107,7 +107,7 @@ export const DECISIONS: readonly Held[] = [
     area: 'policy',
     file: 'edge/policy/engine.ts',
     tests: ['test/edge/policy/validation.test.ts'],
-    titled: 'a policy id that the edge uses',
+    titled: 'a policy id that the edge uses itself',
     lines: [
       [
         'if (RESERVED.has(id))',

@@ -52,7 +52,7 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/skills/metering/sections.ts',
     tests: ['test/edge/skills/metering/meter.test.ts'],
-    titled: 'a module is refused with a reason',
+    titled: 'the module is refused with a reason',
     lines: [
       [
         'if (place === -1) throw',

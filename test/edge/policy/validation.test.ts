@@ -69,10 +69,7 @@ test('policies can name every action that a route checks, with exactly its calle
 test.each([
   ['integers', 'context.args.amount > 100 && context.args.amount <= 9223372036854775807'],
   ['decimals', 'context.args.price.greaterThan(decimal("0.5"))'],
-  [
-    'an optional argument, tested with `has` first',
-    'context.args has memo && context.args.memo like "*urgent*"',
-  ],
+  ['an optional argument after `has`', 'context.args has memo && context.args.memo like "*urgent*"'],
   ['lists', 'context.args.tags.containsAny(["a", "b"])'],
   [
     'plan, clock, usage and approvals',
@@ -82,11 +79,7 @@ test.each([
     'groups of principal and tool',
     'principal in Group::"finance" && resource in ToolGroup::"money" && resource.sensitive',
   ],
-  [
-    'an argument that only some tools have, tested with `has`',
-    'context.args has memo',
-    'action in Action::"tool.execute"',
-  ],
+  ['an argument of some tools after `has`', 'context.args has memo', 'action in Action::"tool.execute"'],
   ['non-ASCII text of one script', 'context.args has memo && context.args.memo == "přílohy"'],
 ])('a rule is valid that uses %s', (_name, condition, scope?: string) => {
   expect(check(on(condition, scope))).toEqual({ ok: true, value: [] })
@@ -189,24 +182,18 @@ test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegEx
 
 test.each([
   ['mixed scripts in a text', on('context.args has memo && context.args.memo == "раypal"')],
+  ['a bidirectional control', on('context.args has memo && context.args.memo == "user\u202enimda"')],
+  ['a confusable letter', on('true', 'action').replace('principal', 'principal in Group::"аdmin"')],
   [
-    'a text with a bidirectional control',
-    on('context.args has memo && context.args.memo == "user\u202enimda"'),
-  ],
-  [
-    'an entity with a confusable letter',
-    on('true', 'action').replace('principal', 'principal in Group::"аdmin"'),
-  ],
-  [
-    'an entity entirely in a confusable script',
+    'an entity in a confusable script',
     on('true', 'action').replace('principal', 'principal in Group::"асе"'),
   ],
   [
-    'an entity with a confusable letter after a comment',
+    'a confusable letter after a comment',
     on('true', 'action').replace('principal', 'principal in Group:: //\n"асе"'),
   ],
   [
-    'an entity written with an escape',
+    'an entity with an escape',
     on('true', 'action').replace('principal', 'principal in Group::"\\u{61}dmin"'),
   ],
 ])('a policy is refused because of %s', (_name, text) => {
@@ -254,7 +241,7 @@ test('a policy id of the floor is refused in a tenant’s file', () => {
 })
 
 test.each(['run.budget', 'session.budget', 'tool.egress', 'tool.executables'])(
-  'a policy id that the edge uses for its own decisions is refused: %s',
+  'a policy id that the edge uses itself is refused: %s',
   (id) => {
     expect(refused(compile({ mine: `\n@id("${id}") permit (principal, action, resource);` })).errors).toEqual(
       [{ at: 'mine:2:1', message: `the id \`${id}\` is the edge’s own; choose another` }],

@@ -167,7 +167,7 @@ describe('http', () => {
     ['N03 the metadata address in IPv6', { url: 'https://[::ffff:a9fe:a9fe]/' }, /is an IP address/],
     ['N04 a name inside of a network', { url: 'https://localhost./' }, /is not a public host/],
     ['plain http', { url: `http://${HOST}/` }, /not `https`/],
-  ])('a skill’s request ends its call, and nothing is sent: %s', async (_, what, why) => {
+  ])('%s: the skill’s request ends its call, and nothing is sent', async (_, what, why) => {
     const before = came.length
     const call = await asks(what)
     expect(call).toMatchObject({
@@ -192,7 +192,7 @@ describe('http', () => {
       /is set by the platform; leave it out/,
     ],
     ['a GET with a body', { url: `https://${HOST}/`, body: 'x' }, /may have no body/],
-  ])('a skill’s request fails, and nothing is sent: %s', async (_, what, why) => {
+  ])('%s: the skill’s request fails, and nothing is sent', async (_, what, why) => {
     const before = came.length
     const call = await asks(what)
     expect(call.state).toBe('failed')

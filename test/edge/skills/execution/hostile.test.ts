@@ -188,7 +188,7 @@ describe('a hostile skill always ends', () => {
       { imports: [LOG], memory: { min: 1_000 }, run: [...logged(64, 60_000_000), ...OK] },
       'trap',
     ],
-  ])('a skill call ends with its outcome recorded: %s', async (_, parts, kind) => {
+  ])('%s: the skill call ends, and its outcome is recorded', async (_, parts, kind) => {
     const call = await called(
       await enabled(parts, { limits: { fuel: 50_000_000, memory_bytes: MAX_SKILL_LIMITS.memory_bytes } }),
       {

@@ -58,7 +58,7 @@ describe('endless code', () => {
     ],
     ['tail calls', fn(w.returnCall(0))],
     ['mutual tail calls', { functions: [{ body: w.returnCall(1), as: 'run' }, { body: w.returnCall(0) }] }],
-  ])('a module that never ends stops without fuel: %s', (_name, module) => {
+  ])('%s: a module that never ends stops without fuel', (_name, module) => {
     const { exports, left } = open(module, 10_000n)
     expect(outcome(() => exports['run']?.())).toMatch(/no fuel|Maximum call stack/)
     expect(left()).toBeLessThan(10_000n)
@@ -219,7 +219,7 @@ describe('what a skill may not have', () => {
     ],
     ['a count that is too large', { sections: [[3, [0xff, 0xff, 0xff, 0xff, 0x0f]]] }, /ends before/],
     ['a number that does not end', { sections: [[1, [0xff, 0xff, 0xff, 0xff, 0xff, 0x01]]] }, /too long/],
-  ])('a module is refused with a reason: %s', (_name, module, why) => {
+  ])('%s: the module is refused with a reason', (_name, module, why) => {
     const refused = meter(module instanceof Uint8Array ? module : w.wasm(module), ROOM)
     expect(refused).toMatchObject({ ok: false, error: { code: 'invalid_skill' } })
     expect(refused.ok ? '' : refused.error.detail).toMatch(why)

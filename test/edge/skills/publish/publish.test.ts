@@ -167,7 +167,7 @@ describe('components that are refused', () => {
       worldOf(`interface log { resource line; } world skill { import log; ${RUN} }`),
       /^422 invalid_skill/,
     ],
-  ])('a component is refused: %s', async (_, parts, wit, reason) =>
+  ])('%s: the component is refused', async (_, parts, wit, reason) =>
     expect(await why(await component(parts, wit))).toMatch(reason),
   )
 
@@ -203,7 +203,7 @@ describe('components that are refused', () => {
     ['W04 a table of ten million elements', { tables: [{ min: 10_000_000 }] }],
     ['W04 many tables', { tables: Array.from({ length: 100 }, () => ({ min: 10 })) }],
     ['W06 blocks nested five thousand deep', { run: [...nested(5_000), w.UNREACHABLE] }],
-  ])('a component is refused: %s', async (_, parts) =>
+  ])('%s: the component is refused', async (_, parts) =>
     expect(await why(await component(parts))).toMatch(/^422 invalid_skill/),
   )
 
