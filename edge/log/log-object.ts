@@ -194,7 +194,8 @@ export class LogObject extends DurableObject<Env> {
       .from(leaves)
       .where(and(eq(shadowSince, since), ne(from, to)))
     const latest = differ.orderBy(desc(index)).limit(LIMITS.page).all()
-    return { counts: counts as ShadowCount[], latest: latest as ShadowDifference[] } // the three columns are written together
+    // The three columns are written together, so `from` and `to` are never null here.
+    return { counts: counts as ShadowCount[], latest: latest as ShadowDifference[] }
   }
 
   /** Ended calls below the index `before`, latest first. */

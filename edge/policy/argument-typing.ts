@@ -78,11 +78,11 @@ class SchemaTyping {
   #left = LIMITS.policy_attributes
 
   constructor(root: Schema) {
-    this.#definitions = (root['$defs'] ?? {}) as Schema // schema-rules.ts has checked that these are schemas by name
+    this.#definitions = (root['$defs'] ?? {}) as Schema // schema-rules.ts has checked it
   }
 
   record(schema: Schema, at: string): TypedPart<RecordType> {
-    const required = new Set((schema['required'] ?? []) as readonly string[]) // schema-rules.ts has checked that these are texts
+    const required = new Set((schema['required'] ?? []) as readonly string[]) // also checked there
     const attributes: Record<string, Type & { required: boolean }> = {}
     const parts: [string, TypedPart['convert']][] = []
     for (const [name, inner] of Object.entries((schema['properties'] ?? {}) as Schema)) {

@@ -103,7 +103,8 @@ export class SessionObject extends DurableObject<Env> {
     const listed = await tenant.listStanding(kept.standing)
     if (!listed.ok) return listed
     const removed = this.ctx.storage.transactionSync(() => this.#standing.save(kept, Date.now()))
-    if (removed.length > 0) await tenant.unlistStanding(removed).catch(() => undefined) // a stale entry in the index covers nothing
+    // If this fails, a stale entry stays in the index, which covers nothing.
+    if (removed.length > 0) await tenant.unlistStanding(removed).catch(() => undefined)
     return listed
   }
 

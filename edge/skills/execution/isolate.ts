@@ -176,6 +176,7 @@ export function isolateCode(files: readonly CodeFile[]): WorkerLoaderWorkerCode 
     modules: { 'skill.js': { js: harness(core) }, ...modules },
     env: {},
     globalOutbound: null,
-    limits: { cpuMs: MAX_SKILL_LIMITS.timeout_ms }, // the highest that any call may have; run-call.ts enforces each call's own
+    // The highest limit of any call; run-call.ts enforces each call's own.
+    limits: { cpuMs: MAX_SKILL_LIMITS.timeout_ms },
   }
 }

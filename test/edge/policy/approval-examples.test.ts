@@ -90,18 +90,18 @@ test('a waiting proposal can’t be replaced by the same idempotency key, from a
 test('a call whose agent disconnects goes on waiting, and is denied when its approval expires', async () => {
   const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 8 })
   const run = granted(await agent.client('createRun', { body: {} })).id
-  const gone = new AbortController()
+  const disconnect = new AbortController()
   const waiting = agent.client('proposeCall', {
     params: { run },
     body: { tool: urgent, args: {} },
     wait: 20,
-    signal: gone.signal,
+    signal: disconnect.signal,
   })
   const [asked] = await eventually('it asks', async () => {
     const found = (await asksOf(agent.name)).filter(({ prompt }) => prompt.tool === urgent)
     return found.length === 1 && found
   })
-  gone.abort()
+  disconnect.abort()
   await expect(waiting).rejects.toThrow()
   const id = asked?.call ?? ''
   expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe(

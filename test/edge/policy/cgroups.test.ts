@@ -38,7 +38,7 @@ test('S28 a rule that requires cgroups restricts the call to workers that have t
       expect(refusal(await claim(call, cgroups))).toMatch(/sandbox_unavailable/)
     const alone = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
     granted(await peer.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: alone(false) })))
-    expect(refusal(await claim(call, true))).toMatch(/sandbox_unavailable/) // K04: its claim says more than it has proven
+    expect(refusal(await claim(call, true))).toMatch(/sandbox_unavailable/) // K04: the claim states more than the worker has proven
     const told = granted(await desk.root('readWorker', { params: { worker: peer.id } }))
     expect([told.advertised, told.means.cgroups]).toEqual([['B', 'C-nocgroup'], false])
     granted(await peer.prove(['B', 'C']))

@@ -13,12 +13,12 @@ import { seeded } from '../../shared/random-json.ts'
 
 type Context = Record<string, CedarValueJson>
 
-const made = (files: Record<string, string>): PolicySet => {
+const compiled = (files: Record<string, string>): PolicySet => {
   const set = compile(files)
   if (!set.ok) throw new Error(JSON.stringify(set.error))
   return set.value
 }
-const asked = (set: PolicySet, subject: Subject, context: Context): Verdict => {
+const evaluate = (set: PolicySet, subject: Subject, context: Context): Verdict => {
   const matter = about(set, subject)
   return ask(matter, readable(matter, context))
 }
@@ -228,12 +228,12 @@ test('L6 slice, whole set and bare engine answer alike, and a policy that errs n
       Array.from({ length: 1 + Math.floor(by.next() * 14) }, (_, i) => [`p${i}`, policy(by)]),
     )
     const ids = Object.fromEntries(Object.entries(policies).map(([id, text]) => [id, `@id("${id}") ${text}`]))
-    const set = made(ids)
+    const set = compiled(ids)
     const whole: CedarSet = { staticPolicies: policies }
     expect(preparsePolicySet('differential', whole)).toEqual({ type: 'success' })
     for (let i = 0; i < QUESTIONS; i++) {
       const [who, given] = [subject(by), context(by)]
-      const sliced = asked(set, who, given)
+      const sliced = evaluate(set, who, given)
       const say = JSON.stringify({ seed, round, policies, who, given }, null, 1)
       const bare = sorted(verdictOf(isAuthorized({ ...call(who, given), policies: whole })))
       const stateful = sorted(
@@ -241,11 +241,11 @@ test('L6 slice, whole set and bare engine answer alike, and a policy that errs n
       )
       expect(sorted(sliced), say).toEqual(bare)
       expect(stateful, say).toEqual(bare)
-      expect(asked(set, who, given), say).toEqual(sliced) // from memory
+      expect(evaluate(set, who, given), say).toEqual(sliced) // from memory
       expect(sliced.allowed && sliced.errors.length > 0, say).toBe(false)
       const stands = !sliced.allowed && standsRegardless(about(set, who), sliced)
       const yes = [0, 1, 2, 9].flatMap((count) =>
-        [true, false].map((granted) => asked(set, who, { ...given, approval: { granted, count } })),
+        [true, false].map((granted) => evaluate(set, who, { ...given, approval: { granted, count } })),
       )
       if (stands)
         expect(
@@ -267,18 +267,18 @@ test('L6 slice, whole set and bare engine answer alike, and a policy that errs n
 describe('D12 the resource’s entity is kept if policies read it only elsewhere', () => {
   const REFUSED = { allowed: false, policies: ['it'], errors: [] }
   test('a forbid about the principal’s role applies if the resource is the principal too', () => {
-    const set = made({
+    const set = compiled({
       a: '@id("it") forbid (principal in Role::"admin", action, resource);',
       b: '@id("all") permit (principal, action, resource);',
     })
-    expect(asked(set, actsOnSelf('z', 'policy.write'), {})).toEqual(REFUSED)
+    expect(evaluate(set, actsOnSelf('z', 'policy.write'), {})).toEqual(REFUSED)
   })
   test('a forbid about the resource’s parent applies if the principal is in the resource', () => {
-    const set = made({
+    const set = compiled({
       a: '@id("it") forbid (principal in Role::"staff", action, resource);',
       b: '@id("all") permit (principal, action, resource);',
     })
-    expect(asked(set, actsOnRole('z', 'policy.write'), {})).toEqual(REFUSED)
+    expect(evaluate(set, actsOnRole('z', 'policy.write'), {})).toEqual(REFUSED)
   })
 })
 
@@ -293,7 +293,7 @@ test('when there are too many slices, further requests use the whole set and get
       `@id("${who}") forbid (principal == Agent::"${who}", action, resource) when { context.args.amount == ${1_000 + i} };`,
   )
   const texts = ['@id("all") permit (principal, action, resource);', ...common, ...own]
-  const set = made(Object.fromEntries(texts.map((text, i) => [`f${i}`, text])))
+  const set = compiled(Object.fromEntries(texts.map((text, i) => [`f${i}`, text])))
   const whole: CedarSet = {
     staticPolicies: Object.fromEntries(texts.map((text) => [/"(.*?)"/.exec(text)?.[1] ?? '', text])),
   }
@@ -307,7 +307,7 @@ test('when there are too many slices, further requests use the whole set and get
       const bare = verdictOf(
         isAuthorized({ ...call(calls(who, 'read'), { args: { amount } }), policies: whole }),
       )
-      expect(sorted(asked(set, calls(who, 'read'), { args: { amount } }))).toEqual(sorted(bare))
+      expect(sorted(evaluate(set, calls(who, 'read'), { args: { amount } }))).toEqual(sorted(bare))
     }
   }
   expect(within).toBeGreaterThan(20)
@@ -359,7 +359,7 @@ describe('a scope', () => {
   test.each(CASES)(
     'a slice contains a policy exactly if its scope can match: (%s)',
     (scope, who, inSlice) => {
-      const set = made({
+      const set = compiled({
         a: `@id("it") forbid (${scope});`,
         b: '@id("all") permit (principal, action, resource);',
       })
@@ -372,7 +372,7 @@ describe('a scope', () => {
           },
         }),
       )
-      expect(sorted(asked(set, who, {}))).toEqual(sorted(whole))
+      expect(sorted(evaluate(set, who, {}))).toEqual(sorted(whole))
     },
   )
 
@@ -388,11 +388,11 @@ describe('a scope', () => {
   })
 
   test('a scope with an action group that the action is not in affects neither the answer nor the slice', () => {
-    const set = made({ a: '@id("it") permit (principal, action in Action::"tool.execute", resource);' })
+    const set = compiled({ a: '@id("it") permit (principal, action in Action::"tool.execute", resource);' })
     const bare: Subject = { ...calls('a', 'pay'), entities: [] }
-    expect(asked(set, calls('a', 'pay'), {}).allowed).toBe(true)
-    expect(asked(set, bare, {})).toEqual({ allowed: false, policies: [], errors: [] })
-    expect(asked(set, calls('a', 'pay'), {}).allowed).toBe(true)
+    expect(evaluate(set, calls('a', 'pay'), {}).allowed).toBe(true)
+    expect(evaluate(set, bare, {})).toEqual({ allowed: false, policies: [], errors: [] })
+    expect(evaluate(set, calls('a', 'pay'), {}).allowed).toBe(true)
   })
 })
 
@@ -412,17 +412,17 @@ describe('the engine’s memory', () => {
   })
 
   test('no policy set is answered from another set’s slice, however many alternate', () => {
-    const sets = ['one', 'two', 'three'].map((mark) => ({ mark, set: made(heavy(mark)) }))
+    const sets = ['one', 'two', 'three'].map((mark) => ({ mark, set: compiled(heavy(mark)) }))
     for (let turn = 0; turn < 2; turn++) {
       for (let i = 0; i < TOOLS_OF_IT; i++) {
         for (const { mark, set } of sets) {
           const who = calls('c', `${i}`)
-          expect(asked(set, who, { n: i + 1 + turn })).toEqual({
+          expect(evaluate(set, who, { n: i + 1 + turn })).toEqual({
             allowed: true,
             policies: [`${mark} ${i}`],
             errors: [],
           })
-          expect(asked(set, who, { n: i - turn })).toEqual({ allowed: false, policies: [], errors: [] })
+          expect(evaluate(set, who, { n: i - turn })).toEqual({ allowed: false, policies: [], errors: [] })
         }
       }
     }
@@ -435,9 +435,9 @@ describe('the engine’s memory', () => {
         { length: 1_000 },
         (_, i) => `permit (principal, action, resource) when { context.n == ${mark * 1_000 + i} };`,
       )
-      expect(asked(made({ rules: rules.join('\n') }), calls('c', 'x'), { n: mark * 1_000 }).allowed).toBe(
-        true,
-      )
+      expect(
+        evaluate(compiled({ rules: rules.join('\n') }), calls('c', 'x'), { n: mark * 1_000 }).allowed,
+      ).toBe(true)
     }
     for (let mark = 0; mark < 6; mark++) seen(mark)
     const full = memory.buffer.byteLength
@@ -447,7 +447,7 @@ describe('the engine’s memory', () => {
 
   test('compiling the same files again returns the same policy set', () => {
     const files = { a: 'permit (principal, action, resource);' }
-    expect(made({ ...files })).toBe(made(files))
-    expect(made({ ...files, b: 'forbid (principal, action, resource);' })).not.toBe(made(files))
+    expect(compiled({ ...files })).toBe(compiled(files))
+    expect(compiled({ ...files, b: 'forbid (principal, action, resource);' })).not.toBe(compiled(files))
   })
 })

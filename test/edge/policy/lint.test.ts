@@ -36,7 +36,7 @@ const found = (texts: Readonly<Record<string, string>>) => allWarnings([], compi
 const ANY = 'principal, action, resource'
 const rule = (scope: string, condition = 'true', notes = '@id("a") @reason("b")') =>
   `${notes}\nforbid (${scope})\nwhen { ${condition} };`
-const told = (scope: string, condition?: string) => found({ mine: rule(scope, condition) })
+const warningsFor = (scope: string, condition?: string) => found({ mine: rule(scope, condition) })
 const unless = (condition: string) =>
   `@id("a")\n@reason("b")\nforbid (principal, action, resource)\nunless { ${condition} };`
 
@@ -101,8 +101,8 @@ test('lint reports a policy without an id and a reason, and the built-in policie
 })
 
 test('lint accepts names and values that exist', () => {
-  expect(told('principal == Agent::"bot", action, resource == Tool::"pay"')).toEqual([])
-  expect(told('principal in Group::"interns", action, resource in ToolGroup::"money"')).toEqual([])
+  expect(warningsFor('principal == Agent::"bot", action, resource == Tool::"pay"')).toEqual([])
+  expect(warningsFor('principal in Group::"interns", action, resource in ToolGroup::"money"')).toEqual([])
   const all = [
     'context.plan.tier == "C"',
     '["B","C"].contains(context.plan.tier)',
@@ -118,7 +118,7 @@ test('lint accepts names and values that exist', () => {
     'context.args.tier == "z"',
     'context.session_id == "z"',
   ]
-  expect(told(ANY, all.join(' && '))).toEqual([])
+  expect(warningsFor(ANY, all.join(' && '))).toEqual([])
 })
 
 test.each([
@@ -150,12 +150,12 @@ test.each([
   'lint reports a name or value that does not exist: (%s) when %s',
   (scope, condition, message, hint?: string) => {
     const text = rule(scope, condition)
-    const found = told(scope, condition)
+    const found = warningsFor(scope, condition)
     expect(found).toMatchObject([
       { message: expect.stringContaining(message), ...(hint === undefined ? {} : { hint }) },
     ])
-    const said = found[0]?.message ?? ''
-    const named = (/(?:is never|no [a-z ]+) `([^`]+)`/.exec(said) ?? /^`([^` ]+)/.exec(said))?.[1] ?? ''
+    const shown = found[0]?.message ?? ''
+    const named = (/(?:is never|no [a-z ]+) `([^`]+)`/.exec(shown) ?? /^`([^` ]+)/.exec(shown))?.[1] ?? ''
     const name = /^\d$/.test(named) ? 'weekday' : named
     const [file, line = 0, column = 0] =
       found[0]?.at.split(':').map((part, i) => (i === 0 ? part : Number(part))) ?? []

@@ -22,7 +22,7 @@ test('an agent’s next doorbell goes out when one of its calls is claimed', () 
   expect([1, 2, 3, 4].map((n) => named(rings.add(ring('a', n), 0)))).toEqual(['a.1', 'a.2', '', ''])
   expect(named(rings.add(ring('b', 1), 0))).toBe('b.1') // whatever the other agent has
   expect(named(rings.remove(ring('a', 2), 1))).toBe('a.3')
-  expect(named(rings.remove(ring('a', 2), 1))).toBe('') // told twice
+  expect(named(rings.remove(ring('a', 2), 1))).toBe('') // reported twice
   expect(named(rings.remove(ring('a', 4), 1))).toBe('') // cancelled before its turn
   expect(named(rings.remove(ring('a', 1), 1))).toBe('')
 })

@@ -59,8 +59,8 @@ const rehearse = async (version: string, body: { days?: number; limit?: number }
   granted(await root('rehearsePolicyVersion', { params: { version }, body }))
 const flipsOf = ({ flips }: Rehearsal) =>
   flips.map(({ call, from, now, to }) => [call, `${from} ${now} ${to}`])
-const expectFlips = (told: Rehearsal, flips: readonly (readonly [Call, string])[]) =>
-  expect(new Map(flipsOf(told).map(([call, kind]) => [call, kind]))).toEqual(
+const expectFlips = (result: Rehearsal, flips: readonly (readonly [Call, string])[]) =>
+  expect(new Map(flipsOf(result).map(([call, kind]) => [call, kind]))).toEqual(
     new Map(flips.map(([{ id }, kind]) => [id, kind])),
   )
 
@@ -106,8 +106,8 @@ test('rehearsing the set in force, or an equal one, flips nothing, and calls of 
   const { version } = granted(await root('readPolicies', {}))
   const revoked = [{ reason: 'the agent has been revoked since', count: 1 }]
   for (const same of [String(version), await candidate('')]) {
-    const told = await rehearse(same)
-    expect(told).toMatchObject({
+    const result = await rehearse(same)
+    expect(result).toMatchObject({
       version: Number(same),
       against: version,
       looked_at: 10,
@@ -115,8 +115,8 @@ test('rehearsing the set in force, or an equal one, flips nothing, and calls of 
       summary: [],
       flips: [],
     })
-    expect(told.unrehearsable).toEqual(revoked)
-    expect([told.approvals, told.approvals_per_day]).toEqual([{ now: 4, to: 4 }, null])
+    expect(result.unrehearsable).toEqual(revoked)
+    expect([result.approvals, result.approvals_per_day]).toEqual([{ now: 4, to: 4 }, null])
   }
 })
 
@@ -158,8 +158,8 @@ test('a rehearsal uses the real answers, and reports where they would not have s
 
 test('a rehearsal uses the tool’s version of the call', async () => {
   const { first, second } = calls
-  const told = await rehearse(await candidate(forbid('versions', 'versioned', 'resource.version == 1')))
-  expectFlips(told, [[first, 'allow allow deny']])
+  const result = await rehearse(await candidate(forbid('versions', 'versioned', 'resource.version == 1')))
+  expectFlips(result, [[first, 'allow allow deny']])
   expectFlips(
     await rehearse(await candidate(forbid('versions', 'versioned', 'context.is_sensitive_action'))),
     [[second, 'ask ask deny']],
@@ -174,8 +174,8 @@ test('a rehearsal uses the time of the call', async () => {
   await peer.run(after.id)
   await logged([after])
   const at = new Date(after.created_at_ms).toISOString().replace(/\.\d+Z/, '.000Z')
-  const told = await rehearse(await candidate(forbid('before', 'plain', `context.now < datetime("${at}")`)))
-  expectFlips(told, [
+  const result = await rehearse(await candidate(forbid('before', 'plain', `context.now < datetime("${at}")`)))
+  expectFlips(result, [
     [ran, 'allow allow deny'],
     [text, 'allow allow deny'],
   ])
@@ -214,17 +214,17 @@ test('a rehearsal counts the run’s usage at each call, and reports unknown usa
 })
 
 test('a rehearsal counts a policy error as a denial', async () => {
-  const told = await rehearse(
+  const result = await rehearse(
     await candidate(forbid('errs', 'plain', '9223372036854775807 + context.weekday > 0')),
   )
-  expect(told.summary).toEqual([{ from: 'allow', now: 'allow', to: 'deny', count: 3 }])
+  expect(result.summary).toEqual([{ from: 'allow', now: 'allow', to: 'deny', count: 3 }])
 })
 
 test('a rehearsal distinguishes changes since the call from changes by the candidate', async () => {
   const { approved, rejected, denied } = calls
   await desk.withPolicies({ base: null }, async () => {
-    const told = await rehearse(await candidate(forbid('denies', 'denying', NO_YES), DEFAULTS))
-    expectFlips(told, [
+    const result = await rehearse(await candidate(forbid('denies', 'denying', NO_YES), DEFAULTS))
+    expectFlips(result, [
       [approved, 'ask allow allow'],
       [rejected, 'ask allow allow'],
       [denied, 'deny allow ask'],
@@ -275,8 +275,8 @@ test('a rehearsal is limited in days, calls and listed flips, and reports when i
     ),
   )
   const whole = await eventually('all are in the log', async () => {
-    const told = await rehearse(lifted)
-    return allowed(told) === before + made.length && told
+    const result = await rehearse(lifted)
+    return allowed(result) === before + made.length && result
   })
   expect(whole.flips).toHaveLength(LIMITS.rehearsal_flips)
   expect(whole).toMatchObject({ complete: true, out_of_time: false })
@@ -364,8 +364,8 @@ test('a second rehearsal is refused while one runs, and can begin when it has en
 test('admins and auditors may rehearse; approvers and agents may not', async () => {
   const version = await candidate('')
   const ask = async (by: typeof root) => {
-    const told = await by('rehearsePolicyVersion', { params: { version }, body: { limit: 1 } })
-    return told.ok ? 'told' : refusal(told)
+    const result = await by('rehearsePolicyVersion', { params: { version }, body: { limit: 1 } })
+    return result.ok ? 'told' : refusal(result)
   }
   const auditor = await desk.operator(['auditor'])
   const approver = await desk.operator(['approver'])

@@ -166,7 +166,7 @@ export type Unbound = Omit<SkillManifest, 'integrity'>
 export type Told = { readonly sbom?: Record<string, unknown>; readonly provenance?: Record<string, unknown> }
 
 /** The signed payload: the manifest with digests, the code, bill of materials and provenance. */
-export function payloadOf(said: Unbound, code: Uint8Array, told: Told = {}) {
+export function payloadOf(manifest: Unbound, code: Uint8Array, told: Told = {}) {
   const component_sha256 = sha256(code)
   const sbom = {
     bomFormat: 'CycloneDX',
@@ -174,8 +174,8 @@ export function payloadOf(said: Unbound, code: Uint8Array, told: Told = {}) {
     metadata: {
       component: {
         type: 'library',
-        name: said.id,
-        version: said.version,
+        name: manifest.id,
+        version: manifest.version,
         hashes: [{ alg: 'SHA-256', content: component_sha256 }],
       },
     },
@@ -184,7 +184,7 @@ export function payloadOf(said: Unbound, code: Uint8Array, told: Told = {}) {
   }
   const provenance = {
     _type: 'https://in-toto.io/Statement/v1',
-    subject: [{ name: said.id, digest: { sha256: component_sha256 } }],
+    subject: [{ name: manifest.id, digest: { sha256: component_sha256 } }],
     predicateType: 'https://slsa.dev/provenance/v1',
     predicate: {
       buildDefinition: { buildType: 'https://countersign.example/hand-made' },
@@ -194,7 +194,7 @@ export function payloadOf(said: Unbound, code: Uint8Array, told: Told = {}) {
   }
   const integrity = { component_sha256, sbom_sha256: digestOf(sbom), provenance_sha256: digestOf(provenance) }
   return {
-    manifest: { ...said, integrity },
+    manifest: { ...manifest, integrity },
     component: Buffer.from(code).toString('base64'),
     sbom,
     provenance,
@@ -265,7 +265,7 @@ export function asking(wanted: Wanted): Parts {
   const isSecret = 'secret' in wanted
   const [from, name] = isSecret ? ['secrets', 'get'] : ['http', 'request']
   // A response is status, headers and body. A secret is quoted by the bytes before and after it.
-  const said: Code = isSecret ? quoted(returned(4), returned(8)) : answer(returned(16), returned(20))
+  const outcome: Code = isSecret ? quoted(returned(4), returned(8)) : answer(returned(16), returned(20))
   return {
     imports: [
       {
@@ -281,7 +281,7 @@ export function asking(wanted: Wanted): Parts {
       ...call(0),
       ...i32(RETURNED),
       ...load(LOAD8),
-      ...when(answer(returned(4), returned(8), 'error'), said, I32),
+      ...when(answer(returned(4), returned(8), 'error'), outcome, I32),
     ],
   }
 }

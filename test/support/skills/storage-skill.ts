@@ -65,7 +65,7 @@ const WORDS = inside(36, 2)
 const returned = (at: w.Code, length: w.Code): w.Code => [...answer(at, length), w.RETURN]
 const unlessError: w.Code = [...flag(0), ...w.when([...answer(answered(4), answered(8), 'error'), w.RETURN])]
 const TRUE = returned(w.i32(CONSTANTS + 4), w.i32(4))
-const told = (call: w.Code): w.Code => [...call, ...unlessError, ...TRUE]
+const returnTrue = (call: w.Code): w.Code => [...call, ...unlessError, ...TRUE]
 
 const write = (char: string): w.Code => [
   ...w.get(OUT),
@@ -129,14 +129,14 @@ const KEEPING: Deeds = {
     ...w.when(returned(answered(8), answered(12))),
     ...returned(w.i32(CONSTANTS), w.i32(4)),
   ],
-  set: told([...KEY, ...VALUE, ...w.i32(ANSWER), ...w.call(SET)]),
-  setLarge: told([...KEY, ...w.i32(0), ...w.i32(LARGE), ...w.i32(ANSWER), ...w.call(SET)]),
-  setTooLarge: told([...KEY, ...w.i32(0), ...w.i32(LARGE + 1), ...w.i32(ANSWER), ...w.call(SET)]),
-  delete: told([...KEY, ...w.i32(ANSWER), ...w.call(DELETE)]),
+  set: returnTrue([...KEY, ...VALUE, ...w.i32(ANSWER), ...w.call(SET)]),
+  setLarge: returnTrue([...KEY, ...w.i32(0), ...w.i32(LARGE), ...w.i32(ANSWER), ...w.call(SET)]),
+  setTooLarge: returnTrue([...KEY, ...w.i32(0), ...w.i32(LARGE + 1), ...w.i32(ANSWER), ...w.call(SET)]),
+  delete: returnTrue([...KEY, ...w.i32(ANSWER), ...w.call(DELETE)]),
   keys: [...WORDS, ...w.i32(ANSWER), ...w.call(KEYS), ...unlessError, ...listed],
 }
 const POSTING: Deeds = {
-  post: told(post),
+  post: returnTrue(post),
   postSix: [
     ...w.loop([
       ...post,
@@ -162,7 +162,7 @@ export const keeper = (): Promise<Uint8Array> => doing(STORAGE, KEEPING)
 export const poster = (): Promise<Uint8Array> => doing(CHANNELS, POSTING)
 /** A skill that posts and then waits for a host's answer. */
 export const waitingPoster = (): Promise<Uint8Array> =>
-  doing([...CHANNELS, HTTP], { postAndWait: told([...post, ...request]) })
+  doing([...CHANNELS, HTTP], { postAndWait: returnTrue([...post, ...request]) })
 
 const doing = (imports: NonNullable<Parts['imports']>, deeds: Deeds): Promise<Uint8Array> =>
   component({

@@ -300,9 +300,9 @@ describe('secrets', () => {
     const evidence = granted(
       await agent.client('readAttestation', { params: { run: spelled.run, call: spelled.id } }),
     )
-    const said = Buffer.from(JSON.stringify([spelled, evidence])).toString() + statementText(evidence)
-    expect(said).toContain('«secret».evil.example')
-    expect(said).not.toContain(value)
+    const evidenceText = Buffer.from(JSON.stringify([spelled, evidence])).toString() + statementText(evidence)
+    expect(evidenceText).toContain('«secret».evil.example')
+    expect(evidenceText).not.toContain(value)
     const shouted = `${'x'.repeat(490)}${value}`
     const shouter = await called(await enabled(says(shouted, 'error'), capabilities, 'shouter'))
     expect(shouter.result?.error?.detail).toBe(`${'x'.repeat(490)}«secret»`)

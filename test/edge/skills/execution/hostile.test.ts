@@ -353,7 +353,7 @@ describe('fuel and isolation of concurrent calls', () => {
     )
     for (let i = 0; i < 4; i++) await called(tool)
     const before = rss()
-    for (let i = 0; i < 20; i++) expect((await called(tool)).state).toBe('failed') // what it was told is under the blanks
+    for (let i = 0; i < 20; i++) expect((await called(tool)).state).toBe('failed') // the blanks overwrite the host's answer
     expect(rss() - before).toBeLessThan(400) // of 1,200 MB
   })
 })

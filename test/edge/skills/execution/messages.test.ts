@@ -285,7 +285,7 @@ test('a channel that no longer accepts notices drops those that still wait', asy
 })
 
 test('a notice is mailed to each recipient, collected without a link by those who collect, and deleted after a week', async () => {
-  must(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['auditor'] } })) // may answer nothing, and is told
+  must(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['auditor'] } })) // an auditor may answer nothing, but receives notices
   const via = { provider: 'outbox' as const }
   const addresses = { ada: 'ada@example.com', root: 'root@example.com', nobody: 'nobody@example.com' }
   const mail = { kind: 'email' as const, from: 'skills@example.com', addresses, via, notices: true as const }
@@ -308,8 +308,8 @@ test('a notice is mailed to each recipient, collected without a link by those wh
   for (const { message } of mails) expect(parts(message)).toContain('  | read me')
   for (const { message } of mails) expect(parts(message)).not.toMatch(/https?:/)
   await collect(mails.map(({ id }) => id))
-  const told = async () => (await deliveries()).filter(({ notice }) => notice === `${call.id}.1`)
-  expect((await told()).map(({ recipient, state }) => `${recipient} ${state}`).sort()).toEqual([
+  const deliveriesOfCall = async () => (await deliveries()).filter(({ notice }) => notice === `${call.id}.1`)
+  expect((await deliveriesOfCall()).map(({ recipient, state }) => `${recipient} ${state}`).sort()).toEqual([
     'ada sent',
     'root sent',
   ])
@@ -321,8 +321,8 @@ test('a notice is mailed to each recipient, collected without a link by those wh
   )
   db.close()
   await revive(hurt.stack.edge)
-  await put('dev-chan') // whatever it is told sets its alarm
-  await eventually('it is forgotten', async () => (await told()).length === 0, 30_000)
+  await put('dev-chan') // any change sets its alarm
+  await eventually('it is forgotten', async () => (await deliveriesOfCall()).length === 0, 30_000)
 })
 
 /** The decoded parts of a mail. */

@@ -205,7 +205,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     await end(made)
     const isIn = ({ state }: Call): boolean => state === 'running'
     const after = await now()
-    await Promise.all(after.filter(isIn).map(cancel)) // or else they burn for 10 s
+    await Promise.all(after.filter(isIn).map(cancel)) // otherwise they burn fuel for 10 s
     const waited = await Promise.all(after.filter((call) => !isIn(call)).map(ended))
     await refusedIn(waited, '')
     expect(waited.filter(({ state }) => /^(?:denied|cancelled)$/.test(state))).not.toEqual([])

@@ -190,7 +190,7 @@ class Program {
       ],
       elements: [
         [0, ...w.i32(0), 0x0b, FUNCTIONS, ...functions.map((_, number) => 1 + number)],
-        [1, 0, 2, FUNCTIONS, FUNCTIONS], // the last one, which calls nobody
+        [1, 0, 2, FUNCTIONS, FUNCTIONS], // the last one, which calls no other
       ],
       data: [[0, ...w.i32(8), 0x0b, 4, 1, 2, 3, 4]],
     }
@@ -208,9 +208,9 @@ function seen(
   bytes: Uint8Array,
   more: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {},
 ): unknown[] {
-  const told: unknown[] = []
+  const hostCalls: unknown[] = []
   const { exports } = new w.Instance(new w.Module(bytes), {
-    host: { told: (value: unknown) => void told.push(value) },
+    host: { told: (value: unknown) => void hostCalls.push(value) },
     ...more,
   })
   const outcomes = INPUTS.map((input) => {
@@ -224,10 +224,10 @@ function seen(
     memory: { buffer: ArrayBuffer }
     first: { value: number }
     second: { value: number }
-  } // as `module` says
+  } // the exports that `module` writes
   return [
     outcomes,
-    told,
+    hostCalls,
     Buffer.from(memory.buffer).toString('latin1').replaceAll('\0', ''),
     memory.buffer.byteLength,
     first.value,

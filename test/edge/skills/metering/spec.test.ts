@@ -29,9 +29,9 @@ function seen(
   calls: readonly Call[],
   more: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {},
 ) {
-  const told: unknown[] = []
+  const hostCalls: unknown[] = []
   const shared = new w.Global({ value: 'i64', mutable: true }, 40n)
-  const host = { tell: (value: unknown) => void told.push(value), one: () => 1, shared, base: 3 }
+  const host = { tell: (value: unknown) => void hostCalls.push(value), one: () => 1, shared, base: 3 }
   const attempt = (run: () => unknown): unknown => {
     try {
       return shown(run())
@@ -52,7 +52,7 @@ function seen(
     value,
     length,
   ])
-  return { begun, results, told, kept, shared: shared.value }
+  return { begun, results, hostCalls, kept, shared: shared.value }
 }
 
 type Call = readonly [name: string, ...args: unknown[]]

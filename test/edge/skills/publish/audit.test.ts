@@ -61,7 +61,7 @@ describe('a bill of materials', () => {
       'with a weaker digest',
       { metadata: { component: { name: 'x', hashes: [{ alg: 'MD5', content: 'ff' }] } } },
       '/sbom/metadata/component/hashes',
-      /none is the component’s SHA-256/,
+      /no hash is the component’s SHA-256/,
     ],
     [
       'in another format',
@@ -143,7 +143,7 @@ describe('a bill of materials', () => {
       ['/sbom/components', expect.stringContaining('more than 1000 components')],
     ])
     expect(faults(await put({}, { sbom: { note: 'x'.repeat(LIMITS.skill_sbom_bytes) } }))).toEqual([
-      ['/sbom', expect.stringContaining('say it in')],
+      ['/sbom', expect.stringContaining('shorten it to')],
     ])
     const long = [{ name: 'x'.repeat(LIMITS.skill_told_chars + 1), version: '1' }]
     expect(faults(await put({}, { sbom: { components: long } }))).toHaveLength(1)
@@ -162,7 +162,7 @@ describe('a provenance', () => {
       'with a weaker digest',
       { subject: [{ name: 'x', digest: { sha1: 'ff' } }] },
       '/provenance/subject',
-      /none has the component’s SHA-256/,
+      /no subject has the component’s SHA-256/,
     ],
     ['without a subject', { subject: [] }, '/provenance/subject', /name the component as `subject`/],
     [
@@ -204,7 +204,7 @@ describe('a provenance', () => {
   test('a provenance that is too long is refused', async () => {
     expect(
       faults(await put({}, { provenance: { note: 'x'.repeat(LIMITS.skill_provenance_bytes) } })),
-    ).toEqual([['/provenance', expect.stringContaining('say it in')]])
+    ).toEqual([['/provenance', expect.stringContaining('shorten it to')]])
   })
 })
 
@@ -309,11 +309,11 @@ describe('capabilities', () => {
       ],
     ])
     expect(faults(await put({ capabilities, wildcards: ['http'] }))).toHaveLength(1)
-    const said = warned(granted(await put({ capabilities, wildcards: ['http', 'kv'] })))
-    expect(said).toContain(
+    const warnings = warned(granted(await put({ capabilities, wildcards: ['http', 'kv'] })))
+    expect(warnings).toContain(
       'wildcard_host: it may reach every host under `example.org`, and those are not listed anywhere',
     )
-    expect(said).toContain('wildcard_kv: it may use all keys of its storage')
+    expect(warnings).toContain('wildcard_kv: it may use all keys of its storage')
   })
 
   test.each([
@@ -360,7 +360,7 @@ describe('capabilities', () => {
       { ...credential('api.example.com:443'), secret: 'other' },
     ]
     expect(faults(await put({ capabilities: { http, credentials: twice } }))).toEqual([
-      ['/manifest/capabilities/credentials', expect.stringContaining('name each header of a host once')],
+      ['/manifest/capabilities/credentials', expect.stringContaining('declare each header of a host once')],
     ])
     granted(await put({ capabilities: { http, credentials: [credential('api.example.com:443')] } }))
   })
@@ -385,7 +385,7 @@ describe('warnings', () => {
       'an unused capability',
       { capabilities: { random: true } },
       {},
-      /^unused_capability: `random` is declared, and the component does not import it/,
+      /^unused_capability: `random` is declared, but the component does not import it/,
     ],
     [
       'an unused opt-in',
@@ -415,8 +415,8 @@ describe('warnings', () => {
   ])('a skill version has a warning for %s', async (_, change, told, warning) => {
     const skill = granted(await put({ tools: TYPED, ...change }, told))
     expect(warned(skill).filter((one) => warning.test(one))).toHaveLength(1)
-    const kept = granted(await desk.root('readSkill', { params: { id: skill.id, version: skill.version } }))
-    expect(kept.warnings).toEqual(skill.warnings)
+    const stored = granted(await desk.root('readSkill', { params: { id: skill.id, version: skill.version } }))
+    expect(stored.warnings).toEqual(skill.warnings)
     const listed = granted(await desk.root('listSkills', { query: { id: skill.id } })).items[0]
     expect(listed?.warnings).toEqual(skill.warnings)
   })

@@ -45,7 +45,7 @@ async function journal(): Promise<JournalEntry[]> {
     all.push(...items)
   }
 }
-const told = async (about: string): Promise<[string, Record<string, unknown>][]> =>
+const journalled = async (about: string): Promise<[string, Record<string, unknown>][]> =>
   (await journal())
     .filter(({ body }) => body['skill'] === about || body['publisher'] === about)
     .map(({ kind, body }) => [kind, body])
@@ -122,7 +122,7 @@ describe('a key that is pinned on first use', () => {
       keys: [{ kid: acme.signer.kid, pinned: true, by: maker.name }],
       revoked: [],
     })
-    expect((await told(acme.name)).slice(0, 2)).toMatchObject([
+    expect((await journalled(acme.name)).slice(0, 2)).toMatchObject([
       ['publisher.pinned', { publisher: acme.name, keys: [acme.signer.kid], by: maker.name }],
       ['skill.published', { skill: id, version: '1.0.0', key: acme.signer.kid, by: maker.name }],
     ])
@@ -148,7 +148,7 @@ describe('a key that is pinned on first use', () => {
     expect(
       refusal(await publish(acme.pack(acme.manifest(desk.name()), Buffer.from('not wasm')), acme.signer.x)),
     ).toBe('422 invalid_skill')
-    expect(await told(acme.name)).toEqual([])
+    expect(await journalled(acme.name)).toEqual([])
   })
 
   test('pinning a key requires its own action in policy', async () => {
@@ -246,7 +246,10 @@ describe('a key that is revoked', () => {
     expect(refusal(await revoke(acme.name, stranger().signer.kid))).toBe('404 not_found')
     granted(await revoke(acme.name, kid, 'first'))
     expect(granted(await revoke(acme.name, kid, 'second')).revoked).toMatchObject([{ reason: 'first' }])
-    expect((await told(acme.name)).map(([kind]) => kind)).toEqual(['publisher.put', 'publisher.key_revoked'])
+    expect((await journalled(acme.name)).map(([kind]) => kind)).toEqual([
+      'publisher.put',
+      'publisher.key_revoked',
+    ])
   })
 })
 
@@ -330,13 +333,13 @@ describe('enabling a skill', () => {
     }
     const seen = granted(await goingBack(id))
     expect(seen).toEqual({ from: '1.2.0', to: '1.1.0' })
-    const said = () => desk.root('rollBackSkill', { params: { id }, body: seen })
-    const two = await Promise.all([said(), said()])
+    const rollBack = () => desk.root('rollBackSkill', { params: { id }, body: seen })
+    const two = await Promise.all([rollBack(), rollBack()])
     expect(two.map((one) => (one.ok ? one.value.version : refusal(one))).sort()).toEqual([
       '1.1.0',
       '409 conflict',
     ])
-    expect(refusal(await said())).toBe('409 conflict')
+    expect(refusal(await rollBack())).toBe('409 conflict')
     for (const other of [
       { from: '1.1.0', to: '1.2.0' },
       { from: null, to: '1.0.0' },
@@ -395,5 +398,5 @@ test('actions on skills form a hash chain, and each entry is a leaf of the signe
   expect(leaf).toBe(leafHash(Buffer.from(hash, 'hex')))
   expect(verifyInclusion({ leaf, index, size, proof, root })).toBe(true)
   const calls = granted(await desk.root('listCalls', { query: { last: 100 } })).items
-  expect(calls.filter(({ call }) => call === '')).toEqual([]) // none of them is told as a call
+  expect(calls.filter(({ call }) => call === '')).toEqual([]) // none of them is listed as a call
 })

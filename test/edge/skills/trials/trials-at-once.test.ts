@@ -61,10 +61,10 @@ test('four authors who try skills repeatedly at once are all answered, as are ca
 
 test('endless trials whose authors disconnect delay no other trials and no calls of skills', async () => {
   const endless = { run: [...w.loop(w.br(0)), w.UNREACHABLE] }
-  const gone = await Promise.all(
+  const disconnected = await Promise.all(
     ['a', 'b', 'c', 'd'].map((id, n) => trial(id, endless, AbortSignal.timeout(300 + 200 * n))),
   )
-  expect(gone).toEqual(['TimeoutError', 'TimeoutError', 'TimeoutError', 'TimeoutError'])
+  expect(disconnected).toEqual(['TimeoutError', 'TimeoutError', 'TimeoutError', 'TimeoutError'])
   for (let i = 0; i < 5; i++) expect(await called()).toBe('succeeded')
   expect(await trial('e', {})).toBe(200)
 }, 120_000)
