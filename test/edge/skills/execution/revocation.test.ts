@@ -90,7 +90,7 @@ async function untilMet(round: (version: string, late_ms: number) => Promise<num
 }
 const names = (): string[] => Array.from({ length: 6 }, () => desk.name())
 
-/** Every way in which a skill stops being callable. */
+/** Every way to stop a skill. */
 const ENDS: readonly [string, (made: Made) => Promise<unknown>][] = [
   [
     'disabled',
@@ -116,7 +116,7 @@ const ENDS: readonly [string, (made: Made) => Promise<unknown>][] = [
 const own = (name = desk.name()): Promise<Publisher> => Publisher.listed(name, desk.root)
 
 describe.each(ENDS)('a skill that is %s', (_, end) => {
-  test('does not run the very next call, however many calls are in progress', async () => {
+  test('a skill that was stopped does not run the very next call, however many calls are in progress', async () => {
     const made = await enabled({}, {}, await own())
     const answers: { begun: number; state: string }[] = []
     let done = false
@@ -139,7 +139,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     expect(after.filter(({ state }) => state !== 'denied')).toEqual([])
   })
 
-  test('does not run a call that waits for an answer, whatever the answer is', async () => {
+  test('a skill that was stopped does not run a call that waits for an answer, whatever the answer is', async () => {
     const made = await enabled({ tools: SENSITIVE }, {}, await own())
     const asked = await desk.asked(agent.client, made.tool)
     await end(made)
@@ -147,7 +147,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     expect((await ended(asked)).state).toBe('denied')
   })
 
-  test('does not run calls under a standing approval', async () => {
+  test('a skill that was stopped does not run calls under a standing approval', async () => {
     const made = await enabled({ tools: SENSITIVE }, {}, await own())
     const run = { session: desk.name() }
     const { approval } = await propose(made.tool, 0, run)
@@ -158,7 +158,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     expect((await propose(made.tool, 20, run)).state).toBe('denied')
   })
 
-  test('does not run a call whose isolate is still being loaded, which ends as refused', async () => {
+  test('a skill that was stopped does not run a call whose isolate is still being loaded, which ends as refused', async () => {
     const [name, ids] = [desk.name(), names()]
     await untilMet(async (version, late_ms) => {
       const by = await own(name)
@@ -170,7 +170,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     })
   })
 
-  test('does not run claimed calls that wait for their CPU turn', async () => {
+  test('a skill that was stopped does not run claimed calls that wait for their CPU turn', async () => {
     const burner = await enabled(LONG, ENDLESS)
     const [name, id] = [desk.name(), desk.name()]
     await untilMet(async (version) => {
@@ -194,7 +194,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     })
   })
 
-  test('does not run calls that wait for a slot', async () => {
+  test('a skill that was stopped does not run calls that wait for a slot', async () => {
     const made = await enabled(LONG, ENDLESS, await own())
     const calls = await Promise.all(Array.from({ length: 12 }, () => propose(made.tool)))
     const now = (): Promise<Call[]> =>
