@@ -66,7 +66,7 @@ export class SessionObject extends DurableObject<Env> {
 
   /**
    * Reserves a question, and returns how many the agent caused within the last hour. The call
-   * counts from here on, unless `asksNobody` releases it.
+   * counts from here on, unless the reservation is released.
    */
   async mayAsk(place: string): Promise<AgentUse> {
     const now = Date.now()
