@@ -1,5 +1,6 @@
-// The tenant's transparency log: a Merkle tree over the ends of its calls, and the signed head of it. Append-only. It
-// also serves operators the same leaves as a readable list. It holds no argument and no output.
+// The tenant's transparency log: an append-only Merkle tree over the ends of its calls, and its
+// signed head. Operators can also read the leaves as a list. It contains no arguments and no
+// outputs.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, gte, inArray, lt, max, ne, sql } from 'drizzle-orm'
@@ -20,10 +21,13 @@ import { eraseObject, openDatabase } from '../platform/database.ts'
 import { Waiters } from '../platform/waiters.ts'
 import { leaves, nodes } from './tables.ts'
 
-/** The source of leaves that are no run's: the journal of skills. Each of its entries is one, of no call. */
+/**
+ * The source of the leaves from the tenant's skill journal, each entry of which is a leaf without a
+ * call.
+ */
 export const SKILLS = 'skills'
 
-/** The end of one call, as its run's journal has it. */
+/** The end of one call, as the run's journal records it. */
 export type Leaf = {
   seq: number
   hash: string
@@ -33,11 +37,11 @@ export type Leaf = {
   state: string
   at: number
   took: number
-  /** What a set that shadowed the call would have decided. */
+  /** The decision of a policy set that shadowed the call. */
   shadow: Pick<Shadowed, 'since_ms' | 'from' | 'to'> | null
 }
 export type EndedAt = { index: number; call: string; agent: string; tool: string; at: number }
-type Ended = {
+type EndedCall = {
   seq: number
   call: string
   agent: string
@@ -70,7 +74,7 @@ function statements(db: ReturnType<typeof openDatabase>) {
   }
   return {
     addLeaf: db.insert(leaves).values(leaf).prepare(),
-    /** Where the log stands in a run's journal. */
+    /** The last position of a run's journal that the log contains. */
     lastOf: db
       .select({ seq: max(leaves.seq) })
       .from(leaves)
@@ -97,10 +101,13 @@ export class LogObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
   readonly #waiters = new Waiters<'leaf'>()
   readonly #q = statements(this.#db)
-  /** The last full subtree of each level: what an append builds on. One of an append undone is made again before it is read. */
+  /**
+   * The last full subtree of each level, on which an append builds. If a transaction is rolled
+   * back, the nodes it left here are computed again before they are read.
+   */
   readonly #frontier: Node[] = []
   #size: number
-  /** When the rehearsal that is under way, if one is, will have ended. */
+  /** The time at which the lease of a running rehearsal ends. */
   #rehearsing = 0
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -114,7 +121,7 @@ export class LogObject extends DurableObject<Env> {
     this.#size = last === undefined ? 0 : last.index + 1
   }
 
-  /** Appends what is new of one run's journal; what came before is known by its place there. */
+  /** Appends the ends that are new, which their positions in the run's journal show. */
   async append(run: string, ends: readonly Leaf[]): Promise<void> {
     this.#size = this.ctx.storage.transactionSync(() => {
       let size = this.#size
@@ -138,7 +145,7 @@ export class LogObject extends DurableObject<Env> {
     this.#waiters.wake('leaf')
   }
 
-  /** The leaves are the lowest level; what is above them is kept apart. */
+  /** Reads a node's hash: leaves are level 0, higher levels are in the table `nodes`. */
   readonly #read = (level: number, index: number): string => {
     if (this.#frontier[level]?.index === index) return this.#frontier[level].hash
     const hash = level === 0 ? this.#q.leaf.get({ index })?.hash : this.#q.node.get({ level, index })?.hash
@@ -171,8 +178,8 @@ export class LogObject extends DurableObject<Env> {
   }
 
   /**
-   * What the set that has shadowed calls since then would have decided of those that ended, beside what was; and the latest that
-   * differ.
+   * For the shadow set of this time: how its decisions of ended calls compare with those that were
+   * made, and the latest that differ.
    */
   async shadowed(since: number): Promise<{ counts: ShadowCount[]; latest: ShadowDifference[] }> {
     const { index, call, agent, tool, at, shadowSince, shadowFrom: from, shadowTo: to } = leaves
@@ -187,10 +194,11 @@ export class LogObject extends DurableObject<Env> {
       .from(leaves)
       .where(and(eq(shadowSince, since), ne(from, to)))
     const latest = differ.orderBy(desc(index)).limit(LIMITS.page).all()
-    return { counts: counts as ShadowCount[], latest: latest as ShadowDifference[] } // the three columns are written together
+    // The three columns are written together, so `from` and `to` are never null here.
+    return { counts: counts as ShadowCount[], latest: latest as ShadowDifference[] }
   }
 
-  /** Ended calls from the end of the log backwards, beginning below `before`. */
+  /** Ended calls below the index `before`, latest first. */
   async endedBefore(before: number, limit: number): Promise<EndedAt[]> {
     const { index, call, agent, tool, at } = leaves
     const rows = this.#db
@@ -200,7 +208,10 @@ export class LogObject extends DurableObject<Env> {
     return rows.orderBy(desc(index)).limit(limit).all()
   }
 
-  /** One rehearsal at a time; one that never says that it has ended has, when its time is over. */
+  /**
+   * Takes the lease for a rehearsal, one at a time; null if another one runs. It expires at the
+   * returned time.
+   */
   async startRehearsal(): Promise<number | null> {
     const now = Date.now()
     if (now < this.#rehearsing) return null
@@ -212,37 +223,40 @@ export class LogObject extends DurableObject<Env> {
     if (this.#rehearsing === until) this.#rehearsing = 0
   }
 
-  /** How many calls ended: the leaves, without those of skills, whose journal counts them. */
+  /** The number of ended calls: all leaves except those of the skill journal. */
   async endedCalls(): Promise<number> {
     return this.#size - (this.#q.lastOf.get({ run: SKILLS })?.seq ?? 0)
   }
 
-  /** Ended calls in the order of the log; with `waitMs`, waits for the next. `last` reads from the end. */
-  async ended(after: number, last: number | undefined, waitMs: number): Promise<Ended[]> {
+  /**
+   * Ended calls after an index, waiting up to `waitMs` for the next one. With `last`, the last so
+   * many.
+   */
+  async ended(after: number, last: number | undefined, waitMs: number): Promise<EndedCall[]> {
     const from = last === undefined ? after : this.#fromEnd(last)
-    const found = this.#endedFrom(from)
-    if (found.length > 0) return found
+    const ended = this.#endedFrom(from)
+    if (ended.length > 0) return ended
     await this.#waiters.wait('leaf', waitMs)
     return this.#endedFrom(from)
   }
 
-  /** Where the last so many begin. */
+  /** The index at which the last so many begin. */
   #fromEnd(last: number): number {
-    const those = this.#db
+    const lastCalls = this.#db
       .select({ index: leaves.index })
       .from(leaves)
       .where(OF_CALLS)
       .orderBy(desc(leaves.index))
       .limit(last)
-    return those.all().at(-1)?.index ?? this.#size
+    return lastCalls.all().at(-1)?.index ?? this.#size
   }
 
-  #endedFrom(from: number): Ended[] {
-    const those = and(gt(leaves.index, from - 1), OF_CALLS)
+  #endedFrom(from: number): EndedCall[] {
+    const endedCalls = and(gt(leaves.index, from - 1), OF_CALLS)
     const rows = this.#db
       .select()
       .from(leaves)
-      .where(those)
+      .where(endedCalls)
       .orderBy(asc(leaves.index))
       .limit(LIMITS.page)
       .all()
@@ -251,19 +265,19 @@ export class LogObject extends DurableObject<Env> {
       call,
       agent,
       tool,
-      state: state as CallState,
+      state: state as CallState, // written from the lifecycle’s states
       at_ms: at,
       took_ms: took,
-    })) // written from lifecycle's kinds
+    }))
   }
 
-  // ── The end of the tenant ──
+  // ── Deleting the tenant ──
 
-  /** Returns some of the runs in the log, after it has removed the ones that the caller names. */
-  async runsBut(gone: readonly string[]): Promise<string[]> {
+  /** Removes the runs that the caller names, and returns some of those that are left. */
+  async runsBut(removed: readonly string[]): Promise<string[]> {
     this.#db
       .delete(leaves)
-      .where(inArray(leaves.run, [...gone]))
+      .where(inArray(leaves.run, [...removed]))
       .run()
     const rows = this.#db
       .selectDistinct({ run: leaves.run })

@@ -1,4 +1,5 @@
-// Tables of a LogObject: the tenant's Merkle log over the ends of its runs' journals, and a readable index of the same.
+// Tables of a LogObject: the leaves of the tenant's Merkle log, with what operators can read of
+// each, and the tree's inner nodes.
 
 import { isNotNull } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
@@ -9,7 +10,7 @@ export const leaves = sqliteTable(
   {
     index: integer().primaryKey(),
     run: text().notNull(),
-    /** Where in the run's journal the leaf comes from: delivered twice, appended once. */
+    /** Position in the run's journal, by which a leaf delivered twice is appended once. */
     seq: integer().notNull(),
     hash: text().notNull(),
     call: text().notNull(),
@@ -18,7 +19,10 @@ export const leaves = sqliteTable(
     state: text().notNull(),
     at: integer().notNull(),
     took: integer().notNull(),
-    /** Where a set shadowed the call: since when it does, what was decided, and what it would have decided. */
+    /**
+     * If a set shadowed the call: since when it does, what was decided, and what it would have
+     * decided.
+     */
     shadowSince: integer('shadow_since'),
     shadowFrom: text('shadow_from').$type<Decision['effect']>(),
     shadowTo: text('shadow_to').$type<Decision['effect']>(),

@@ -1,4 +1,4 @@
-// When a run is woken next: by the earliest time at which anything of it is due. It knows no calls, and does nothing when it rings.
+// Sets a Durable Object's single alarm to the earliest time at which anything is due.
 
 import { LIMITS } from '../../shared/limits.ts'
 
@@ -14,15 +14,17 @@ export class Alarm {
 
   arm(due: number): void {
     if (due >= this.#at) return
-    // The first time in this object's life an earlier alarm may stand, which must not be put off.
+    // After a restart an earlier alarm may be set already, which must not be postponed.
     const before = this.#at === Number.POSITIVE_INFINITY ? (this.#nextDue() ?? due) : due
-    // Never in the past: an alarm that comes late says that we slept. Nor at the time of one that is ringing, as which it would be taken
-    // for rung.
+    // Never in the past, because a late alarm counts as a sign that the process slept. And never at
+    // the time of the alarm that is being handled, or the platform takes the new one for it.
     this.#at = Math.max(Math.min(due, before), Date.now() + 1)
     void this.#storage.setAlarm(this.#at)
   }
 
-  /** It rings now: whether so late that we must have slept. */
+  /**
+   * Call it when the alarm fires. Returns whether it is so late that the process must have slept.
+   */
   rang(): boolean {
     const late = Date.now() - this.#at > LIMITS.heartbeat_ms
     this.#at = Number.POSITIVE_INFINITY

@@ -1,12 +1,15 @@
-// Whether something has changed since somebody looked: a number that only grows, and those who wait for the next. It holds no news
-// itself, so none can be lost: who hears of any looks again.
+// A counter that grows with every change, and callers that wait for the next one. It carries no
+// content, so nothing can be lost: whoever sees a new number reads the state again.
 
 import { Waiters } from './waiters.ts'
 
 const ANY = '*'
 
 export class News {
-  /** Begins where no number of an earlier life of the object lies: who waited for that one is told. */
+  /**
+   * Starts at the present time, above all numbers from before a restart, so that old waiters see a
+   * change.
+   */
   #number = Date.now()
   readonly #waiters = new Waiters<string>()
 
@@ -14,19 +17,20 @@ export class News {
     return this.#number
   }
 
-  /** `about` whom; without, it may be about anybody. */
+  /** Counts a change and wakes waiters. `about`: whom it concerns; without it, everybody. */
   tell(about?: readonly string[]): void {
     this.#number = Math.max(this.#number + 1, Date.now())
     if (about === undefined) this.#waiters.wakeAll()
     else for (const one of [ANY, ...about]) this.#waiters.wake(one)
   }
 
+  /** The number, after waiting up to `ms` for it to differ from `known`. */
   async after(known: number, ms: number): Promise<number> {
     if (known === this.#number) await this.#waiters.wait(ANY, ms)
     return this.#number
   }
 
-  /** Until there is news about this one, or `ms` have gone by. */
+  /** Waits for a change about this one, for up to `ms`. */
   async about(one: string, ms: number): Promise<void> {
     await this.#waiters.wait(one, ms)
   }

@@ -1,8 +1,8 @@
-// What must be done in time: an answer that others give, or work of our own. It leaves no timer behind: an object may have 10,000 of
-// them, and then none at all.
+// Deadlines for answers of others and for work of our own. Timers are always cleared, because an
+// object may have only 10,000 of them.
 
-/** What comes after `until`, or breaks, is no answer. */
-export function inGoodTime<T>(answer: Promise<T>, until: number): Promise<T | undefined> {
+/** The answer; undefined if it rejects or does not arrive before `until`. */
+export function withDeadline<T>(answer: Promise<T>, until: number): Promise<T | undefined> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(undefined), Math.max(0, until - Date.now()))
     const end = (value: T | undefined) => {
@@ -13,21 +13,25 @@ export function inGoodTime<T>(answer: Promise<T>, until: number): Promise<T | un
   })
 }
 
-/** What others may have to wait for us, and how many small pieces of work are one turn: a pause takes more than a millisecond. */
-const TURN_MS = 5
-const MOST_A_TURN = 8
+/**
+ * How long a batch may delay others, and the most items in one. A pause costs more than a
+ * millisecond.
+ */
+const BATCH_MS = 5
+const BATCH_MAX = 8
 
 /**
- * Work on one after the other, while there is time, in turns: after each, whoever waits has theirs. Work that takes long is a turn by
- * itself, which shows when it is done: until then workerd's clock stands still.
+ * Works on items until the deadline, in batches between which other requests run. The batch grows
+ * while it stays fast. Its duration is known only afterwards, because workerd's clock stands still
+ * during work.
  */
 export async function inTurns<T, R>(items: readonly T[], until: number, work: (item: T) => R): Promise<R[]> {
   const done: R[] = []
-  for (let turn = 1; done.length < items.length && Date.now() < until; ) {
+  for (let batch = 1; done.length < items.length && Date.now() < until; ) {
     const began = Date.now()
-    for (const item of items.slice(done.length, done.length + turn)) done.push(work(item))
+    for (const item of items.slice(done.length, done.length + batch)) done.push(work(item))
     await new Promise((resolve) => setTimeout(resolve, 0))
-    turn = Date.now() - began > TURN_MS ? 1 : Math.min(2 * turn, MOST_A_TURN)
+    batch = Date.now() - began > BATCH_MS ? 1 : Math.min(2 * batch, BATCH_MAX)
   }
   return done
 }

@@ -1,4 +1,5 @@
-// What the edge writes to its log: bugs, by the number that the caller was given. Never a request's content.
+// Writes unexpected errors to the log, with the instance id that the caller received. Never logs
+// the content of a request.
 
 export function logError(instance: string, error: unknown): void {
   console.error(

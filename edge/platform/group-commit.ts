@@ -1,5 +1,6 @@
-// Group commit: while one batch of writes is being made durable the next gathers, so that many callers share one commit.
-// Each piece of work is a transaction of its own; the runtime's output gate holds every answer until its batch is on disk.
+// Group commit: while one batch of writes is synced to disk, the next one gathers, so that many
+// callers share one sync. Each piece of work is its own transaction; the runtime's output gate
+// holds every answer until its batch is on disk.
 
 export class GroupCommit {
   readonly #storage: DurableObjectStorage
@@ -39,7 +40,7 @@ export class GroupCommit {
         await this.#storage.sync()
       }
     } finally {
-      this.#draining = false // a store that fails ends the object; the next one starts from what is on disk
+      this.#draining = false // a failing store ends the object; the next one starts from the disk
     }
   }
 }

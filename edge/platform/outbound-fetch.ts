@@ -1,37 +1,41 @@
-// Outbound requests (N14): the addresses that may be requested, and the network that they go through. Callers check an address when it is
-// stored and again before each request. The address that a name resolves to is checked by the network when it connects: infra/workerd.ts
-// allows it no private address, and Cloudflare has none.
+// Outbound requests (N14): which addresses may be requested, and the network for them. Callers
+// check an address when it is stored and again before each request. The IP address that a name
+// resolves to is checked by the network at connection: infra/workerd.ts allows no private
+// addresses, and Cloudflare's network has none.
 
-/** Names that mean something inside of a network alone. */
-const INSIDE =
+/** Names that only have a meaning inside a private network. */
+const INTERNAL_NAME =
   /(?:^|\.)(?:localhost|local|localdomain|internal|intranet|private|corp|lan|home|home\.arpa|arpa|onion|invalid)$/
 
-/** At least two labels, none of them empty: `localhost..` passes a check that looks only for a dot. */
-const NAMED = /^(?:[a-z0-9_-]{1,63}\.)+[a-z0-9-]{1,63}$/
+/** At least two labels, none of them empty: `localhost..` would pass a check for a dot. */
+const DOTTED_NAME = /^(?:[a-z0-9_-]{1,63}\.)+[a-z0-9-]{1,63}$/
 
-/** The reason why no request can ever reach a host pattern of a manifest; undefined where one can. */
+/** Why no request can ever reach this host pattern of a manifest; undefined if one can. */
 export const faultInPattern = (pattern: string): string | undefined =>
   faultInAddress(`https://${pattern.startsWith('.') ? `any${pattern}` : pattern}`, false)
 
-/** Why nothing may be sent there, or nothing. The parser has turned every notation of an IPv4 address into one. */
+/**
+ * Why no request may be sent to this address; undefined if it may. `URL` has normalized every
+ * notation of an IPv4 address to the dotted one.
+ */
 export function faultInAddress(text: string, loopback: boolean): string | undefined {
   if (!URL.canParse(text)) return 'the address is not a URL'
   const url = new URL(text)
-  if (url.username !== '' || url.password !== '') return 'the address holds credentials'
+  if (url.username !== '' || url.password !== '') return 'the address contains credentials'
   if (url.hash !== '') return 'the address has a fragment'
   if (loopback && url.protocol === 'http:' && url.hostname === '127.0.0.1') return undefined
   if (url.protocol !== 'https:') return 'the address is not `https`'
   const host = url.hostname.replace(/\.$/, '')
   if (host.startsWith('[') || /^[\d.]+$/.test(host)) return 'the address is an IP address; give a name'
-  if (!NAMED.test(host) || INSIDE.test(host))
-    return 'the address names no public host; write a name with a dot, such as `hooks.example.com`'
+  if (!DOTTED_NAME.test(host) || INTERNAL_NAME.test(host))
+    return 'the address is not a public host; write a name with a dot, such as `hooks.example.com`'
   return undefined
 }
 
-/** A network without private addresses, or the platform's own. */
+/** The network for outbound requests, which reaches no private addresses. */
 export type Outside = { readonly fetch: (to: string, init: RequestInit) => Promise<Response> }
 
-/** For tests: what goes to an origin goes to the one that stands in for it, on this host. */
+/** For tests: origins on this host that replace external ones. */
 export type StandIns = Readonly<Record<string, string>>
 
 export function stoodInFor(to: string, standIns: StandIns): string {

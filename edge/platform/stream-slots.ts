@@ -1,15 +1,20 @@
-// Who follows what at the moment, on pages and streams that are open: so many for each link, session or principal, and so many in all. In
-// memory: a restart forgets them, and whoever still is there is known again by the next question. It knows nothing of what is followed.
+// Slots of open live streams and pages: limited for each link, session or principal, and in total.
+// In memory only: after a restart a stream takes its slot again with its next request.
 
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 
-/** A stream whose browser is gone asks no more; whether anybody tells us is up to what stands between. */
-const LAPSE_MS = LIMITS.console_wait_ms + 5_000
+/**
+ * A slot expires if its stream stops polling: a proxy in between may hide that the browser is gone.
+ */
+const EXPIRY_MS = LIMITS.console_wait_ms + 5_000
 
-/** `whose`: of which link, or which session; `approval`: the one that is looked at, `null` for all that wait. */
+/**
+ * `whose`: the link, session or principal; `approval`: the one that is shown, `null` for the whole
+ * inbox.
+ */
 export type Following = { readonly stream: string; readonly whose: string; readonly approval: string | null }
 
 export class Followers {
@@ -26,19 +31,24 @@ export class Followers {
     return this.#streams.size
   }
 
-  /** Renews a follower; one that has expired in the meantime is added again if there is room. `most`: the limit for all together. */
+  /**
+   * Renews a stream's slot; an expired one takes a new slot if one is free. `most`: the limit in
+   * total.
+   */
   enter(stream: string, whose: string, now: number, most = this.#most): Result<true> {
     const all = this.open(now)
-    const theirs = [...this.#streams.values()].filter((one) => one.whose === whose).length
-    const full = theirs >= LIMITS.streams_each || all >= most
+    const own = [...this.#streams.values()].filter((one) => one.whose === whose).length
+    const full = own >= LIMITS.streams_each || all >= most
     if (full && !this.#streams.has(stream))
-      return err(failure('too_many_streams', 'as many pages and streams are open as are told what happens'))
+      return err(
+        failure('too_many_streams', 'too many live pages and streams are open; close some and try again'),
+      )
     this.stay(stream, whose, now)
     return ok(true)
   }
 
   stay(stream: string, whose: string, now: number): void {
-    this.#streams.set(stream, { whose, until: now + LAPSE_MS })
+    this.#streams.set(stream, { whose, until: now + EXPIRY_MS })
   }
 
   leave(stream: string): void {

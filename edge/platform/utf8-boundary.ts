@@ -1,6 +1,9 @@
-// Where text that comes in pieces may be cut. Pure; what the text is, it does not know.
+// Finds UTF-8 character boundaries in bytes that arrive in pieces. Pure.
 
-/** How many bytes of a text that is cut somewhere are whole characters of UTF-8. What is no text is taken as it is. */
+/**
+ * The number of leading bytes that end with a complete UTF-8 character. Invalid bytes count as
+ * complete.
+ */
 export function wholeCharacters(bytes: Uint8Array): number {
   const { byteLength } = bytes
   for (let back = 1; back <= Math.min(3, byteLength); back++) {

@@ -1,43 +1,55 @@
-// Text that others wrote, made safe to show to people: without characters that look like others or like nothing, and cut to a length. Pure.
+// Makes untrusted text safe to show to people: escapes confusable and invisible characters, and
+// shortens long texts. Pure.
 
 import { DECEIVING } from '../../shared/bytes/confusable-characters.ts'
 import { sha256 } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 
-const EACH_DECEIVING = new RegExp(DECEIVING, 'gu')
+const EACH_CONFUSABLE = new RegExp(DECEIVING, 'gu')
 
-/** The lengths to which single texts are cut. The first one with which the whole value fits is used. */
+/**
+ * The lengths to which single texts are cut. The first one with which the whole value fits is used.
+ */
 const LENGTHS = [2_000, 400, 80]
 
-/** The same JSON value with each deceiving character as an escape. */
+/** The same JSON with every confusable character as a JSON escape. */
 export const unambiguous = (json: string): string =>
-  json.replace(EACH_DECEIVING, (char) =>
+  json.replace(EACH_CONFUSABLE, (char) =>
     Array.from(
       { length: char.length },
       (_, i) => `\\u${char.charCodeAt(i).toString(16).padStart(4, '0')}`,
     ).join(''),
   )
 
-/** Replaces each deceiving character by its code point. */
+/** Replaces each confusable character by its code point, `\u{…}`. */
 export const written = (text: string): string =>
-  text.replace(EACH_DECEIVING, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
+  text.replace(EACH_CONFUSABLE, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 
-/** A value as JSON for people, without deceiving characters. A cut text says how much it lacks and has the digest of the whole. */
+/**
+ * A value as JSON for people, without confusable characters. Shortened texts carry the digest of
+ * the whole.
+ */
 export function readable(value: unknown): string {
   const indent = Array.isArray(value) ? undefined : 2
   const whole = JSON.stringify(value, null, indent)
   const texts = whole.length <= LIMITS.card_chars ? LENGTHS.slice(0, 1) : LENGTHS
   const fitting = texts
-    .map((length) => JSON.stringify(shortened(value, length), null, indent))
+    .map((length) => JSON.stringify(shortenTexts(value, length), null, indent))
     .find(({ length }) => length <= LIMITS.card_chars)
   return written(fitting ?? cut(whole, LIMITS.card_chars))
 }
 
-/** A text to quote in a sentence of ours: in JSON’s quotes, and without the marks that our sentences use. */
+/**
+ * A text quoted for a sentence of ours: in JSON quotes, with backticks escaped, as our sentences
+ * use those.
+ */
 export const quoted = (text: string): string => unticked(readable(text))
 export const unticked = (text: string): string => text.replaceAll('`', '\\u{60}')
 
-/** Keeps head and tail, because the important part is often at the end. Well-formed, because some receivers refuse half a character. */
+/**
+ * Shortens a text, keeping head and tail, because the important part is often at the end.
+ * Well-formed, because some receivers refuse half a surrogate pair.
+ */
 export function cut(text: string, length: number): string {
   if (text.length <= length) return text
   const half = Math.floor(length / 2)
@@ -45,15 +57,18 @@ export function cut(text: string, length: number): string {
   return `${head} … ${text.length - 2 * half} characters more, sha256 of all ${sha256(text).slice(0, 16)} … ${tail}`
 }
 
-function shortened(value: unknown, length: number): unknown {
+function shortenTexts(value: unknown, length: number): unknown {
   if (typeof value === 'string') return cut(value, length)
-  if (Array.isArray(value)) return value.map((item) => shortened(item, length))
+  if (Array.isArray(value)) return value.map((item) => shortenTexts(item, length))
   if (typeof value === 'object' && value !== null)
     return Object.fromEntries(
-      Object.entries(value).map(([name, item]) => [cut(name, length), shortened(item, length)]),
+      Object.entries(value).map(([name, item]) => [cut(name, length), shortenTexts(item, length)]),
     )
   return value
 }
 
-/** Whether the text may have been cut. An agent can write the same words, so a whole text may count as cut. */
+/**
+ * Whether the text may have been cut. An agent can write the same words, so a whole text may count
+ * as cut.
+ */
 export const isShortened = (text: string): boolean => text.includes(' characters more, sha256 of all ')

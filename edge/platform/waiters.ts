@@ -1,4 +1,5 @@
-// Callers that wait inside an object for something to happen to one key. In memory only: who waits asks again after a restart.
+// Callers that wait inside an object for a key to be woken. In memory only: clients poll again
+// after a restart.
 
 export class Waiters<K> {
   readonly #waiting = new Map<K, Set<() => void>>()

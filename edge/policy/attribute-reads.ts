@@ -1,5 +1,6 @@
-// Finds the attributes that a policy can read, in its syntax tree. Cedar names attributes literally, so an attribute that
-// appears nowhere can't change the decision and is not passed to the engine. Anything this can't follow counts as read whole.
+// Finds the attributes that a policy can read, in its syntax tree. Cedar names attributes
+// literally, so an attribute that appears nowhere can't change the decision and is not passed to
+// the engine. Anything this can't follow counts as read whole.
 
 import type { CedarValueJson, PolicyJson } from '@cedar-policy/cedar-wasm/web'
 
@@ -49,8 +50,8 @@ const isVar = (node: unknown, name: string): boolean =>
   typeof node === 'object' && node !== null && 'Var' in node && node.Var === name
 
 /**
- * The path `['args', 'amount']` for `context.args.amount`, `context.args has amount` and `context has args.amount`; undefined if the
- * expression does not begin at the context.
+ * The path `['args', 'amount']` for `context.args.amount`, `context.args has amount` and `context
+ * has args.amount`; undefined if the expression does not begin at the context.
  */
 export function pathOf(node: unknown): string[] | undefined {
   if (isVar(node, 'context')) return []
@@ -104,7 +105,10 @@ export const together = (all: readonly Reads[]): Reads => ({
   resource: all.some((reads) => reads.resource),
 })
 
-/** The part of a value that is read. A decimal or an entity only looks like a record; it is never cut. */
+/**
+ * The part of a value that is read. A decimal or an entity only looks like a record; it is never
+ * cut.
+ */
 export function readPart(reading: Reading, value: CedarValueJson): CedarValueJson {
   if (reading === 'whole' || typeof value !== 'object' || value === null || Array.isArray(value)) return value
   if ('__extn' in value || '__entity' in value) return value

@@ -1,4 +1,5 @@
-// The policies that ship with the edge: the floor, which nothing lifts, and what a new tenant starts with.
+// The policies that ship with the edge: the floor, which no tenant can override, the defaults of a
+// new tenant, and the sets for special cases.
 
 import baseline from '../../policies/defaults/baseline.cedar'
 import operators from '../../policies/defaults/operators.cedar'
@@ -14,29 +15,35 @@ import type { PolicySet, PolicyTexts } from './engine.ts'
 import { compile } from './engine.ts'
 
 export const FLOOR: PolicyTexts = { 'floor.isolation': isolation, 'floor.sensitive': sensitive }
-/** A tenant's own set under the floor: no file of the tenant's takes the place of one of ours. */
-export function underFloor(texts: PolicyTexts): Result<PolicyTexts> {
+/** A tenant's set with the floor added. Refuses names that would replace a file of the floor. */
+export function withFloor(texts: PolicyTexts): Result<PolicyTexts> {
   const taken = Object.keys(texts).filter((name) => name.startsWith('floor.'))
   if (taken.length === 0) return ok({ ...FLOOR, ...texts })
-  const errors = taken.map((at) => ({ at, message: 'names that begin with `floor.` are the floor’s' }))
+  const errors = taken.map((at) => ({
+    at,
+    message: 'names that begin with `floor.` are reserved; choose another name',
+  }))
   return err(failure('invalid_policy', 'the floor can’t be replaced', errors))
 }
 
-/** The same, ready to be asked. */
+/** A tenant's set with the floor, compiled. */
 export function readyUnderFloor(texts: PolicyTexts): Result<PolicySet> {
-  const whole = underFloor(texts)
+  const whole = withFloor(texts)
   return whole.ok ? compile(whole.value) : whole
 }
 
-/** What is in force where a tenant's set can't be read: that nothing is allowed but to mend it. */
-export const repairSet = (): PolicySet => our({ repair })
+/** In force if a tenant's set can't be read: permits nothing but repairing it. */
+export const repairSet = (): PolicySet => compileBuiltIn({ repair })
 
-/** The policy set of a suspended tenant: workers may finish the calls they run, and nothing else is permitted. */
-export const suspendedSet = (): PolicySet => our({ suspended })
+/**
+ * The policy set of a suspended tenant: workers may finish the calls they run, and nothing else is
+ * permitted.
+ */
+export const suspendedSet = (): PolicySet => compileBuiltIn({ suspended })
 
-function our(texts: PolicyTexts): PolicySet {
+function compileBuiltIn(texts: PolicyTexts): PolicySet {
   const set = readyUnderFloor(texts)
-  if (!set.ok) throw new Error(`our own policies do not compile: ${set.error.detail}`) // a bug
+  if (!set.ok) throw new Error(`a built-in policy set does not compile: ${set.error.detail}`) // a bug
   return set.value
 }
 

@@ -1,6 +1,7 @@
-// Validates policies against a tenant's tools: a new policy set against all tools, and a changed tool against the active set.
-// Cedar's strict validator finds the mistakes; this file reports them by file, line and column. A rule that passes can't fail at run
-// time for a missing attribute or a wrong type, whatever a call contains (L6).
+// Validates policies against a tenant's tools: a new policy set against all tools, and a changed
+// tool against the active set. Cedar's strict validator finds the mistakes; this file reports them
+// by file, line and column. A rule that passes can't fail at run time for a missing attribute or a
+// wrong type, whatever a call contains (L6).
 
 import schemaText from '../../policies/schema.cedarschema'
 import { digestOf } from '../../shared/bytes/json.ts'
@@ -13,7 +14,7 @@ import type { ToolSpec } from '../../shared/wire/tools.ts'
 import { actionGroups } from '../tools/capabilities.ts'
 import type { Schema } from '../tools/schema-rules.ts'
 import { argumentTypes } from './argument-typing.ts'
-import { readyUnderFloor, underFloor } from './built-in.ts'
+import { readyUnderFloor, withFloor } from './built-in.ts'
 import type { Schema as CedarSchema, PolicyDiagnostic, PolicySet, PolicyTexts, Rule } from './engine.ts'
 import { compile, readSchema, validate } from './engine.ts'
 import type { ToolTypes } from './schema.ts'
@@ -21,12 +22,15 @@ import { tenantSchema } from './schema.ts'
 import { toolsIn } from './slices.ts'
 import { invalidPolicies, place, readTexts, SHOWN, unitsIn } from './text-limits.ts'
 import type { Contract } from './tool-rules.ts'
-import { actionsIn, lostBy, placesOfTool } from './tool-rules.ts'
+import { actionsIn, placesOfTool, weakenedRules } from './tool-rules.ts'
 
 type Types = NonNullable<ReturnType<ToolTypes['get']>>
 type Findings = { readonly errors: readonly FieldError[]; readonly warnings: readonly FieldError[] }
 
-/** Warnings about text that a reader can mistake for other text. We refuse it although it is well-formed. */
+/**
+ * Warnings about text that a reader can mistake for other text. We refuse it although it is
+ * well-formed.
+ */
 const LOOK_ALIKE = /bidi control|mixed scripts|general security profile|confusable/i
 
 let base: CedarSchema | undefined
@@ -43,15 +47,16 @@ const typesOf = (tool: Tools[number]): Types => ({
 })
 
 /**
- * Validates a tenant's set, with the floor, against all its tools. On success the value is a list of warnings. `bounded`: refuse a set
- * that takes too long to validate. A rollback is not bounded, because a set that was active before must be accepted again.
+ * Validates a tenant's set, with the floor, against all its tools. On success the value is a list
+ * of warnings. `bounded`: refuse a set that takes too long to validate. A rollback is not bounded,
+ * because a set that was active before must be accepted again.
  */
 export function checkPolicies(
   texts: PolicyTexts,
   tools: Tools,
   bounded = true,
 ): Result<readonly FieldError[]> {
-  const whole = underFloor(texts)
+  const whole = withFloor(texts)
   if (!whole.ok) return whole
   const { lookAlikes } = readTexts(whole.value)
   const set = compile(whole.value)
@@ -94,8 +99,9 @@ export function checkPolicies(
 }
 
 /**
- * Validates the active set against one changed tool (`null`: removed). Mistakes that the set had before don't count. A rule also counts
- * as broken if it would stay valid but no longer apply to the tool, or no longer count its calls.
+ * Validates the active set against one changed tool (`null`: removed). Mistakes that the set had
+ * before don't count. A rule also counts as broken if it would stay valid but no longer apply to
+ * the tool, or no longer count its calls.
  */
 export function checkToolChange(
   texts: PolicyTexts,
@@ -114,7 +120,7 @@ export function checkToolChange(
     if (named.length > 0)
       return refused(`${named.length} of the active rules would name a tool that does not exist`, named)
   } else if (present !== null) {
-    const lost = [...lostBy(set.value, present, next).take(SHOWN)]
+    const lost = [...weakenedRules(set.value, present, next).take(SHOWN)]
     if (lost.length > 0) return refused('some active rules would no longer apply to it', lost)
     const kind = present.executor?.kind === next.executor?.kind
     if (kind && digestOf(present.input_schema) === digestOf(next.input_schema)) return ok(true) // its argument types did not change
@@ -139,7 +145,8 @@ export function checkToolChange(
 }
 
 /**
- * Validates rules in batches and stops at `enough` mistakes: the engine takes far longer to report a mistake than to pass a correct rule.
+ * Validates rules in batches and stops at `enough` mistakes: the engine takes far longer to report
+ * a mistake than to pass a correct rule.
  */
 function validateSet(
   { rules }: PolicySet,
@@ -195,7 +202,10 @@ function actionsOf({ weight: { scope } }: Rule, tools: number): number {
 /** The fixed cost of validating one rule against one action, in parts of a rule. */
 const PAIR = 40
 
-/** The cost of validating a set, in parts of rules: each rule's parts times the actions it is validated against. */
+/**
+ * The cost of validating a set, in parts of rules: each rule's parts times the actions it is
+ * validated against.
+ */
 const costOf = ({ rules }: PolicySet, tools: Tools): number =>
   [...rules.values()].reduce(
     (sum, rule) => sum + actionsOf(rule, tools.length) * (PAIR + rule.weight.parts),
@@ -203,8 +213,8 @@ const costOf = ({ rules }: PolicySet, tools: Tools): number =>
   )
 
 /**
- * The worst-case time for one rule, in µs: every step is a mistake, the engine reports it for every action, and each report contains the
- * rule's text.
+ * The worst-case time for one rule, in µs: every step is a mistake, the engine reports it for every
+ * action, and each report contains the rule's text.
  */
 const worstCaseOf = (rule: Rule, tools: number): number =>
   actionsOf(rule, tools) * rule.weight.steps * (10 + rule.source.text.length / 400)
@@ -212,8 +222,8 @@ const worstCaseOf = (rule: Rule, tools: number): number =>
 const ours = (): CedarSchema => (base ??= readSchema(schemaText))
 
 /**
- * Actions that rules name but that do not exist. For each of them the validator searches all known names for a similar one, so we refuse
- * a set with many before the validator sees it.
+ * Actions that rules name but that do not exist. For each of them the validator searches all known
+ * names for a similar one, so we refuse a set with many before the validator sees it.
  */
 function unknownActionsOf(set: PolicySet, tools: Tools): ReadonlySet<string> {
   const known = new Set([
@@ -223,7 +233,10 @@ function unknownActionsOf(set: PolicySet, tools: Tools): ReadonlySet<string> {
   return new Set(actionsIn(set).filter((name) => !known.has(name)))
 }
 
-/** The engine suggests the nearest name, however different. We replace a far-fetched suggestion with how to register the tool. */
+/**
+ * The engine suggests the nearest name, however different. We replace a far-fetched suggestion with
+ * how to register the tool.
+ */
 function withBetterHint(diagnostic: PolicyDiagnostic, tools: ToolTypes): PolicyDiagnostic {
   const [, action = ''] = /^unrecognized action `Action::"([^"]*)"`/.exec(diagnostic.message) ?? []
   if (tools.has(action)) return { ...diagnostic, hint: `did you mean \`Action::"tool.execute/${action}"\`?` }
@@ -243,7 +256,10 @@ function isNear(one: string, other: string): boolean {
   return head + tail >= (Math.max(one.length, other.length) * 2) / 3
 }
 
-/** Sorts diagnostics by their place in the text. Of several at one place, which differ only by the action, it keeps one. */
+/**
+ * Sorts diagnostics by their place in the text. Of several at one place, which differ only by the
+ * action, it keeps one.
+ */
 function fieldErrorsOf(
   rules: PolicySet['rules'],
   diagnostics: readonly PolicyDiagnostic[],

@@ -1,11 +1,11 @@
-// What one policy set has that another has not, policy by policy. Where a policy stands in its text, and what stands around it, changes
-// nothing that is decided, and is no difference.
+// Compares two policy sets policy by policy. The position of a policy in its text and the comments
+// around it don't affect decisions, so they are not differences.
 
 import type { PolicyChange } from '../../shared/routes/policies.ts'
 import type { PolicyTexts } from './engine.ts'
 import { policiesIn } from './engine.ts'
 
-/** By name, in the order of names. */
+/** The changes, sorted by the policies' names. */
 export function changesBetween(before: PolicyTexts, after: PolicyTexts): PolicyChange[] {
   const [old, present] = [policiesIn(before), policiesIn(after)]
   const names = [...new Set([...old.keys(), ...present.keys()])].sort()

@@ -1,5 +1,6 @@
-// Wraps the Cedar engine; no other file imports it. A set of policy texts is compiled once. Each request is
-// answered with allow or deny and the policies that determined it. An engine that does not answer denies (L6).
+// Wraps the Cedar engine; no other file imports it. A set of policy texts is compiled once. Each
+// request is answered with allow or deny and the policies that determined it. An engine that does
+// not answer denies (L6).
 
 import type {
   CedarValueJson,
@@ -20,11 +21,11 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Reads } from './attribute-reads.ts'
 import { readPart, readsApproval, readsOf, together } from './attribute-reads.ts'
-import { meantBy } from './error-hints.ts'
+import { hintFor } from './error-hints.ts'
 import type { Scope, Subject } from './slices.ts'
 import { idOf, scopeOf, slicer } from './slices.ts'
-import type { Part } from './statements.ts'
-import { partsOf } from './statements.ts'
+import type { Statement } from './statements.ts'
+import { splitStatements } from './statements.ts'
 import { bytePlace, invalidPolicies, place, readTexts, SHOWN } from './text-limits.ts'
 
 cedar.initSync({ module: wasm })
@@ -41,22 +42,31 @@ export type Rule = {
   readonly source: Source
   /** The cost of validating the rule against one action that its scope covers. */
   readonly weight: Weight
-  /** Scope and conditions as Cedar's syntax tree, for explanations. In a slice the action always matches. */
+  /**
+   * Scope and conditions as Cedar's syntax tree, for explanations. In a slice the action always
+   * matches.
+   */
   readonly applies: Pick<PolicyJson, 'principal' | 'action' | 'resource' | 'conditions'>
 }
-/** `parts`: nodes of the syntax tree. `steps`: nodes where the validator may find a mistake. `patterns`: characters of `like` patterns. */
+/**
+ * `parts`: nodes of the syntax tree. `steps`: nodes where the validator may find a mistake.
+ * `patterns`: characters of `like` patterns.
+ */
 type Weight = {
   readonly scope: Scope
   readonly parts: number
   readonly steps: number
   readonly patterns: number
 }
-/** A policy's text, its file, the whole text of that file, and the offset where the policy begins. */
+/**
+ * A policy's text, its file, the whole text of that file, and the offset where the policy begins.
+ */
 type Source = { readonly file: string; readonly whole: string; readonly at: number; readonly text: string }
 
 /**
- * The policies of a set that can apply to a subject. `yesPermits`: a human's yes may make one of its permits apply. `patterns`:
- * characters of `like` patterns. `within`: a larger slice that the engine evaluates instead of this one.
+ * The policies of a set that can apply to a subject. `yesPermits`: a human's yes may make one of
+ * its permits apply. `patterns`: characters of `like` patterns. `within`: a larger slice that the
+ * engine evaluates instead of this one.
  */
 export type Slice = {
   readonly texts: PolicyTexts
@@ -70,7 +80,10 @@ export type PolicySet = {
   readonly rules: ReadonlyMap<string, Rule>
   readonly reads: Reads
   readonly sliceFor: (subject: Subject) => Slice
-  /** A cache of verdicts by the exact request. A verdict depends on the set and the request alone, and each set has its own cache. */
+  /**
+   * A cache of verdicts by the exact request. A verdict depends on the set and the request alone,
+   * and each set has its own cache.
+   */
   readonly answers: Map<string, Verdict>
 }
 /** A subject with the set and the slice that decide about it. */
@@ -81,10 +94,16 @@ export type Verdict = {
   readonly errors: readonly string[]
 }
 
-/** Attestations name the policies that determined a decision, so a policy id must fit into a statement. */
+/**
+ * Attestations name the policies that determined a decision, so a policy id must fit into a
+ * statement.
+ */
 const NAME = /^[\w.:/-](?:[\w.:/ -]{0,126}[\w.:/-])?$/
 
-/** Names for decisions that no policy determined. A tenant's policy can't use them; the floor's own ids are taken already. */
+/**
+ * Names for decisions that no policy determined. A tenant's policy can't use them; the floor's own
+ * ids are taken already.
+ */
 const RESERVED: ReadonlySet<string> = new Set([
   'run.budget',
   'session.budget',
@@ -95,11 +114,17 @@ const RESERVED: ReadonlySet<string> = new Set([
   'skill.state',
 ])
 
-/** Compiled sets by the digest of their files, most recently used last. A tenant's directory changes more often than its policies. */
+/**
+ * Compiled sets by the digest of their files, most recently used last. A tenant's directory changes
+ * more often than its policies.
+ */
 const compiled = new Map<string, PolicySet>()
 const SETS_KEPT = 16
 
-/** Compiles the floor and a tenant's set as one set, or returns it from the cache. A policy's id is its `@id`, or `<file>/<number>`. */
+/**
+ * Compiles the floor and a tenant's set as one set, or returns it from the cache. A policy's id is
+ * its `@id`, or `<file>/<number>`.
+ */
 export function compile(files: PolicyTexts): Result<PolicySet> {
   const name = digestOf(files)
   const known = compiled.get(name)
@@ -197,8 +222,8 @@ function make(files: PolicyTexts): Result<PolicySet> {
 }
 
 /**
- * Adds up the cost of a syntax tree. `policy_depth` bounds the recursion. A value or a variable alone is never a mistake, so only
- * operators count as steps.
+ * Adds up the cost of a syntax tree. `policy_depth` bounds the recursion. A value or a variable
+ * alone is never a mistake, so only operators count as steps.
  */
 function weigh(tree: unknown, weight: { parts: number; steps: number; patterns: number }): void {
   weight.parts++
@@ -220,15 +245,18 @@ const sliceOf = (members: readonly Member[], within: Slice | null): Slice => ({
 })
 
 /** The policies that the engine found, in the order of the text. */
-function inOrder(text: string, policies: readonly string[]): Part[] {
+function inOrder(text: string, policies: readonly string[]): Statement[] {
   const found = new Set(policies)
-  return partsOf(text).filter((part) => found.has(part.text))
+  return splitStatements(text).filter((part) => found.has(part.text))
 }
 
 const nameOf = (notes: Readonly<Record<string, string | null>>, file: string, index: number): string =>
   notes['id'] ?? `${file}/${index + 1}`
 
-/** The policies of these files by id, each with its text as written. A file that does not parse counts as one policy. */
+/**
+ * The policies of these files by id, each with its text as written. A file that does not parse
+ * counts as one policy.
+ */
 export function policiesIn(files: PolicyTexts): Map<string, { file: string; text: string }> {
   const found = new Map<string, { file: string; text: string }>()
   for (const [file, text] of Object.entries(files)) {
@@ -260,7 +288,7 @@ const unnamed = (words: string): string =>
 
 function diagnosticOf({ message, help, sourceLocations }: DetailedError): Diagnostic {
   const [first] = sourceLocations ?? []
-  const hint = meantBy(unnamed(message)) ?? help ?? first?.label ?? undefined
+  const hint = hintFor(unnamed(message)) ?? help ?? first?.label ?? undefined
   return {
     start: first?.start,
     message: unnamed(message),
@@ -296,8 +324,9 @@ export function validate(
 }
 
 /**
- * Selects the policies that can apply to a subject. The resource's entity is left out if no policy reads it. It stays if it is also the
- * principal or a parent of another entity, because a policy can then read it through them.
+ * Selects the policies that can apply to a subject. The resource's entity is left out if no policy
+ * reads it. It stays if it is also the principal or a parent of another entity, because a policy
+ * can then read it through them.
  */
 export function about(set: PolicySet, subject: Subject): Matter {
   const slice = set.sliceFor(subject)
@@ -316,7 +345,10 @@ export function about(set: PolicySet, subject: Subject): Matter {
 
 const isSame = (one: TypeAndId, other: TypeAndId): boolean => one.type === other.type && one.id === other.id
 
-/** The part of a context that the slice's policies can read. Passing the rest to the engine costs time and changes nothing. */
+/**
+ * The part of a context that the slice's policies can read. Passing the rest to the engine costs
+ * time and changes nothing.
+ */
 export function readable(
   { slice }: Matter,
   context: Record<string, CedarValueJson>,
@@ -325,8 +357,8 @@ export function readable(
 }
 
 /**
- * Whether no human answer can change a denial: a forbid that does not read approvals determined it, or no permit applies and none reads
- * approvals.
+ * Whether no human answer can change a denial: a forbid that does not read approvals determined it,
+ * or no permit applies and none reads approvals.
  */
 export const standsRegardless = ({ set: { rules }, slice }: Matter, { policies, errors }: Verdict): boolean =>
   errors.length === 0 &&
@@ -336,8 +368,9 @@ const ANSWERS_KEPT = 1_000
 const LONGEST_KEPT = 2_048
 
 /**
- * Answers one request, from the cache where possible: the part of a call that policies read repeats far more often than calls do. The
- * engine can't be interrupted, so a request that could block the isolate for long is denied without asking it.
+ * Answers one request, from the cache where possible: the part of a call that policies read repeats
+ * far more often than calls do. The engine can't be interrupted, so a request that could block the
+ * isolate for long is denied without asking it.
  */
 export function ask(matter: Matter, context: Record<string, CedarValueJson>): Verdict {
   const { answers } = matter.set
@@ -359,7 +392,8 @@ export function ask(matter: Matter, context: Record<string, CedarValueJson>): Ve
 }
 
 /**
- * Evaluates without the cache, for hypothetical requests. Cedar skips a policy that fails, even a forbid, so any error is a denial.
+ * Evaluates without the cache, for hypothetical requests. Cedar skips a policy that fails, even a
+ * forbid, so any error is a denial.
  */
 export function evaluate(matter: Matter, context: Record<string, CedarValueJson>): Verdict {
   try {
@@ -373,8 +407,9 @@ export function evaluate(matter: Matter, context: Record<string, CedarValueJson>
 const ANYTHING = { action: { type: 'Action', id: 'anything' }, resource: { type: 'Lint', id: 'anything' } }
 
 /**
- * Whether a permit allows some principal every action on every resource. It tries an action and a resource that don't exist, with an empty
- * context; a permit that reads any of these does not match. `people`: the principals to try, with all their groups.
+ * Whether a permit allows some principal every action on every resource. It tries an action and a
+ * resource that don't exist, with an empty context; a permit that reads any of these does not
+ * match. `people`: the principals to try, with all their groups.
  */
 export const permitsAnything = (text: string, people: readonly EntityJson[]): boolean =>
   people.some(({ uid, ...rest }) => {
@@ -384,7 +419,10 @@ export const permitsAnything = (text: string, people: readonly EntityJson[]): bo
     return answer.type === 'success' && answer.response.decision === 'allow'
   })
 
-/** Whether the engine still answers. A WebAssembly instance that trapped once stays broken until the isolate restarts. */
+/**
+ * Whether the engine still answers. A WebAssembly instance that trapped once stays broken until the
+ * isolate restarts.
+ */
 export function engineAnswers(): boolean {
   const nobody = { type: 'Tenant', id: '' }
   try {
@@ -428,8 +466,9 @@ function evaluated({ slice, subject }: Matter, context: Record<string, CedarValu
 }
 
 /**
- * The engine never frees a parsed policy, so we bound how many it holds for all sets together (2 to 4 KB each). One set holds at most
- * the policies of its separate slices (see `slicer`) and the whole set once.
+ * The engine never frees a parsed policy, so we bound how many it holds for all sets together (2 to
+ * 4 KB each). One set holds at most the policies of its separate slices (see `slicer`) and the
+ * whole set once.
  */
 const HELD_POLICIES = 10_000
 /** The slices that the engine holds and their names there, most recently used last. */
@@ -439,8 +478,8 @@ let weight = 0
 const weightOf = ({ texts }: Slice): number => 1 + Object.keys(texts).length
 
 /**
- * Returns the slice's name in the engine and parses the slice first if needed. A name belongs to one slice at a time, so that no request
- * is answered by another tenant's policies.
+ * Returns the slice's name in the engine and parses the slice first if needed. A name belongs to
+ * one slice at a time, so that no request is answered by another tenant's policies.
  */
 function hold(slice: Slice): Result<string, string[]> {
   const known = held.get(slice)

@@ -1,6 +1,7 @@
-// Warns about valid policies that are probably mistakes: names that don't exist, values that an attribute never has, approvals that
-// nobody can give, limits on spending that no tool reports, permits without a limit, and policies without an id or a reason. Warnings
-// refuse nothing. They depend on the tenant's present agents, operators and tools.
+// Warns about valid policies that are probably mistakes: names that don't exist, values that an
+// attribute never has, approvals that nobody can give, limits on spending that no tool reports,
+// permits without a limit, and policies without an id or a reason. Warnings refuse nothing. They
+// depend on the tenant's present agents, operators and tools.
 
 import type { FieldError } from '../../shared/failures.ts'
 import { EgressMode, Tier, Workspace } from '../../shared/plan/plan.ts'
@@ -11,10 +12,10 @@ import { FLOOR } from './built-in.ts'
 import type { EntityJson, PolicySet, Rule } from './engine.ts'
 import { permitsAnything } from './engine.ts'
 import { idOf } from './slices.ts'
-import { whereIn } from './statements.ts'
+import { positionIn } from './statements.ts'
 import { place, SHOWN } from './text-limits.ts'
-import type { Contract, Counted } from './tool-rules.ts'
-import { counted, uncountedBy } from './tool-rules.ts'
+import type { Contract, SpendingTool } from './tool-rules.ts'
+import { spendingTool, toolsWithoutSpending } from './tool-rules.ts'
 
 type Tenant = {
   readonly agents: ReadonlyMap<string, { readonly spec: { readonly groups?: readonly string[] | undefined } }>
@@ -22,7 +23,10 @@ type Tenant = {
   readonly tools: ReadonlyMap<string, { readonly tool: Contract }>
 }
 
-/** A warning. `quote`: the text it is about and where to look for that; without one it is about the whole policy. */
+/**
+ * A warning. `quote`: the text it is about and where to look for that; without one it is about the
+ * whole policy.
+ */
 type Warning = {
   readonly quote?: { readonly text: string; readonly from: 'scope' | 'conditions' }
   readonly message: string
@@ -43,10 +47,10 @@ function lint({ rules }: PolicySet, tenant: Tenant): FieldError[] {
   return [
     ...warningsOf(rules, {
       ...known,
-      tools: [...tenant.tools.values()].map(({ tool }) => counted(tool)),
+      tools: [...tenant.tools.values()].map(({ tool }) => spendingTool(tool)),
     }).take(SHOWN),
   ].map(([{ source }, { quote, message, hint: hintOf }]) => {
-    const offset = quote === undefined ? 0 : whereIn(source.text, quote.from, quote.text)
+    const offset = quote === undefined ? 0 : positionIn(source.text, quote.from, quote.text)
     const hint = hintOf?.()
     return {
       at: place(source.file, source.whole, source.at + offset),
@@ -78,7 +82,7 @@ function* warningsAbout(id: string, rule: Rule, known: Known): Generator<Warning
     yield* unknownEntity(node, 'conditions', known)
     for (const comparison of comparisonsIn(node)) yield* impossibleComparison(comparison, known)
   }
-  for (const tool of uncountedBy(rule, known.tools))
+  for (const tool of toolsWithoutSpending(rule, known.tools))
     yield {
       quote: { text: 'tool.spent', from: 'conditions' },
       message: `\`tool.spent\` is always 0 for \`${tool}\`: its contract does not declare \`spends\``,
@@ -125,7 +129,7 @@ type Known = {
   readonly names: Readonly<Record<string, Kind>>
   /** How many operators have each role. */
   readonly holders: ReadonlyMap<string, number>
-  readonly tools: readonly Counted[]
+  readonly tools: readonly SpendingTool[]
   /** One principal of each kind, in all groups and roles that exist. */
   readonly people: readonly EntityJson[]
 }

@@ -1,10 +1,13 @@
-// What policies may speak of, as a Cedar schema: policies/schema.cedarschema, and for each tool of the tenant an action of its own whose
-// context has that tool's arguments. Pure.
+// The Cedar schema of a tenant: policies/schema.cedarschema, plus one action per tool whose context
+// has the tool's typed arguments. Pure.
 
 import type { RecordType } from './argument-typing.ts'
 import type { Schema } from './engine.ts'
 
-/** `args`: `null` where its name is known and no rule is held against it. `groups`: the actions that a call of it is. */
+/**
+ * `args`: `null` if rules may name the tool but are not checked against it. `groups`: its parent
+ * actions.
+ */
 export type ToolTypes = ReadonlyMap<
   string,
   { readonly args: RecordType | null; readonly groups: readonly string[] }

@@ -1,6 +1,7 @@
-// Selects the policies of a set that can apply to a request, by their scopes alone. A scope depends on identities, types and
-// the action's groups, never on data, and it can't fail: leaving out a policy whose scope does not match changes neither the
-// answer nor an error. A policy that can't be ruled out stays in.
+// Selects the policies of a set that can apply to a request, by their scopes alone. A scope depends
+// on identities, types and the action's groups, never on data, and it can't fail: leaving out a
+// policy whose scope does not match changes neither the answer nor an error. A policy that can't be
+// ruled out stays in.
 
 import type { EntityJson, EntityUidJson, PolicyJson, TypeAndId } from '@cedar-policy/cedar-wasm/web'
 
@@ -16,7 +17,9 @@ export type Subject = {
 type Pin = { readonly type?: string; readonly uid?: string }
 export type Scope = {
   readonly principal: Pin
-  /** The action must be one of these, or in one of them if `groups` is set; `null` for any action. */
+  /**
+   * The action must be one of these, or in one of them if `groups` is set; `null` for any action.
+   */
   readonly actions: { readonly uids: readonly string[]; readonly groups: boolean } | null
   readonly resource: Pin
 }
@@ -64,7 +67,10 @@ export function toolsIn({ principal, actions, resource }: Scope): 'all' | readon
   return actions.uids.flatMap((uid) => (uid.startsWith(prefix) ? [uid.slice(prefix.length)] : []))
 }
 
-/** The groups of all actions among the entities. Groups of other actions do no harm: they only keep more policies in. */
+/**
+ * The groups of all actions among the entities. Groups of other actions do no harm: they only keep
+ * more policies in.
+ */
 const groupsOf = ({ entities }: Subject): string[] =>
   entities.flatMap(({ uid, parents }) =>
     idOf(uid).type === 'Action' ? parents.map((parent) => textOf(idOf(parent))) : [],
@@ -74,14 +80,15 @@ const groupsOf = ({ entities }: Subject): string[] =>
 const KEPT = 5_000
 const MEMBERS_KEPT = 200_000
 /**
- * The number of policies in slices that the engine parses separately. An unneeded policy costs a request 1 µs; parsing a slice costs
- * 100 µs for each policy.
+ * The number of policies in slices that the engine parses separately. An unneeded policy costs a
+ * request 1 µs; parsing a slice costs 100 µs for each policy.
  */
 const PARSED_SEPARATELY = 5_000
 
 /**
- * Returns a function that maps a subject to its slice: the members whose scope can match it, converted by `make`. Subjects with the same
- * members share one slice. Beyond `PARSED_SEPARATELY`, further slices are evaluated `within` the whole set.
+ * Returns a function that maps a subject to its slice: the members whose scope can match it,
+ * converted by `make`. Subjects with the same members share one slice. Beyond `PARSED_SEPARATELY`,
+ * further slices are evaluated `within` the whole set.
  */
 export function slicer<M extends { readonly scope: Scope }, S>(
   members: readonly M[],

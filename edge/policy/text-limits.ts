@@ -1,6 +1,7 @@
-// Checks the size and nesting of policy texts before the engine parses them, and converts offsets into `file:line:column`.
-// The engine recurses on a fixed stack and an overflow breaks it for good, so every text passes here first. This file reads
-// tokens, not Cedar's grammar: a text that passes may still be invalid.
+// Checks the size and nesting of policy texts before the engine parses them, and converts offsets
+// into `file:line:column`. The engine recurses on a fixed stack and an overflow breaks it for good,
+// so every text passes here first. This file reads tokens, not Cedar's grammar: a text that passes
+// may still be invalid.
 
 import type { FieldError } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
@@ -8,10 +9,16 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Err } from '../../shared/result.ts'
 import { err } from '../../shared/result.ts'
 
-/** Comments, strings, connectives, brackets, separators, and everything else that makes an expression deeper. */
+/**
+ * Comments, strings, connectives, brackets, separators, and everything else that makes an
+ * expression deeper.
+ */
 const TOKEN =
   /\/\/[^\n\r]*|"(?:[^"\\]|\\[\s\S])*"?|&&|\|\||::|[()[\]{},;@]|\b(?:if|in|like|is|has|when|unless)\b|[<>=!]=?|[.+*-]/g
-/** We and the engine must agree on where a line ends, so other line ends and invisible characters are refused. */
+/**
+ * We and the engine must agree on where a line ends, so other line ends and invisible characters
+ * are refused.
+ */
 const CONTROL = /\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]/
 const CLOSES: Readonly<Record<string, string>> = { ')': '(', ']': '[', '}': '{' }
 
@@ -23,7 +30,10 @@ const CONDITIONS_OF_AN_IF = 8
 
 type Level = { opened: string; here: number; deepest: number }
 
-/** One pass over a file's tokens. `here` is the depth of the current member of a list or conjunction; the deepest member counts. */
+/**
+ * One pass over a file's tokens. `here` is the depth of the current member of a list or
+ * conjunction; the deepest member counts.
+ */
 class TextReader {
   /** Mistakes because of which the engine must not see the text. */
   readonly unfit: FieldError[] = []
@@ -129,7 +139,10 @@ class TextReader {
   }
 }
 
-/** Returns the mistakes because of which the engine must not see these files, and names with look-alike characters. */
+/**
+ * Returns the mistakes because of which the engine must not see these files, and names with
+ * look-alike characters.
+ */
 export function readTexts(files: Readonly<Record<string, string>>): {
   unfit: readonly FieldError[]
   lookAlikes: readonly FieldError[]

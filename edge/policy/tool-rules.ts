@@ -1,5 +1,6 @@
-// What rules have to do with tools, whatever calls bring: which name one, which count what it spends, and which would say less of it once
-// its contract lost a group, a capability or what it spends. It tells, and refuses nothing. Pure.
+// Relates rules to tools, independently of calls: which rules name a tool, which count what it
+// spends, and which would apply less strictly if its contract lost a group, a capability or
+// `spends`. Reports only; callers decide what to refuse. Pure.
 
 import type { FieldError } from '../../shared/failures.ts'
 import type { Capability, ToolSpec } from '../../shared/wire/tools.ts'
@@ -7,8 +8,8 @@ import { capabilitiesOf } from '../tools/capabilities.ts'
 import { nodesIn, pathOf } from './attribute-reads.ts'
 import type { PolicySet, Rule } from './engine.ts'
 import type { Traits } from './residual.ts'
-import { remainder } from './residual.ts'
-import { whereIn } from './statements.ts'
+import { residualOf } from './residual.ts'
+import { positionIn } from './statements.ts'
 import { place } from './text-limits.ts'
 
 export type Contract = Pick<ToolSpec, 'groups' | 'capabilities' | 'secrets' | 'egress' | 'spends'> & {
@@ -20,28 +21,36 @@ const traitsOf = (tool: Contract): Traits => ({
   capabilities: capabilitiesOf(tool),
 })
 
-/** A tool that is in nothing and can do nothing: what is about it is about all. */
-const STRANGER: Traits = { name: '', groups: [], capabilities: [] }
+/** A tool without groups and capabilities. A rule that applies to it applies to every tool. */
+const UNKNOWN_TOOL: Traits = { name: '', groups: [], capabilities: [] }
 
-/** What rules say of a tool as it is and would not of it as it would be, by their places, one after the other. */
-export function* lostBy({ rules }: PolicySet, before: Contract, after: Contract): Generator<FieldError> {
-  const is = stillOf(before, after)
-  const losses = lossesOf(is, traitsOf(after))
+/**
+ * Yields, for each rule that the new contract would weaken, its position and the trait that gets
+ * lost.
+ */
+export function* weakenedRules(
+  { rules }: PolicySet,
+  before: Contract,
+  after: Contract,
+): Generator<FieldError> {
+  const is = traitsStillPossible(before, after)
+  const losses = lostTraits(is, traitsOf(after))
   const noLongerSpends = before.spends !== undefined && after.spends === undefined
   for (const rule of rules.values()) {
-    if (losses.length > 0 && weakens(rule, is, without(is, losses))) {
-      const alone = losses.filter((loss) => weakens(rule, is, without(is, [loss])))
-      for (const { name, what } of alone.length > 0 ? alone : losses) yield said(rule, is.name, name, what)
+    if (losses.length > 0 && weakens(rule, is, withoutTraits(is, losses))) {
+      const alone = losses.filter((loss) => weakens(rule, is, withoutTraits(is, [loss])))
+      for (const { name, what } of alone.length > 0 ? alone : losses)
+        yield weakenedRule(rule, is.name, name, what)
     }
-    if (noLongerSpends && readsSpent(remainder(rule, is)))
-      yield said(rule, is.name, 'tool.spent', 'what it spends')
+    if (noLongerSpends && readsSpent(residualOf(rule, is)))
+      yield weakenedRule(rule, is.name, 'tool.spent', 'what it spends')
   }
 }
 
-/** A tool by what rules can tell it by. Tools of one `kind` are the same to all that name none of them. */
-export type Counted = { readonly traits: Traits; readonly spends: boolean; readonly kind: string }
+/** A tool as rules see it. Rules that name no tool can't distinguish tools of the same `kind`. */
+export type SpendingTool = { readonly traits: Traits; readonly spends: boolean; readonly kind: string }
 
-export function counted(tool: Contract): Counted {
+export function spendingTool(tool: Contract): SpendingTool {
   const traits = traitsOf(tool)
   return {
     traits,
@@ -51,24 +60,24 @@ export function counted(tool: Contract): Counted {
 }
 
 /**
- * Whether a rule counts what a tool spends, and which of the tools that it is about name nothing that they spend; of a rule over all,
- * if none does.
+ * For a rule that reads what a tool has spent: the tools it applies to that declare no `spends`. A
+ * rule about all tools is reported only if no tool declares it.
  */
-export function uncountedBy(rule: Rule, tools: readonly Counted[]): readonly string[] {
+export function toolsWithoutSpending(rule: Rule, tools: readonly SpendingTool[]): readonly string[] {
   if (!readsSpent(rule.applies.conditions)) return []
-  if (remainder(rule, STRANGER) !== false && tools.some(({ spends }) => spends)) return []
+  if (residualOf(rule, UNKNOWN_TOOL) !== false && tools.some(({ spends }) => spends)) return []
   const named = namesIn(rule)
-  const known = new Map<string, boolean>()
-  const counts = ({ traits, kind }: Counted): boolean => {
+  const cache = new Map<string, boolean>()
+  const counts = ({ traits, kind }: SpendingTool): boolean => {
     const key = named.has(traits.name) ? traits.name : kind
-    const counts = known.get(key) ?? readsSpent(remainder(rule, traits))
-    known.set(key, counts)
+    const counts = cache.get(key) ?? readsSpent(residualOf(rule, traits))
+    cache.set(key, counts)
     return counts
   }
   return tools.filter((tool) => !tool.spends && counts(tool)).map(({ traits }) => traits.name)
 }
 
-/** Whatever a rule may name a tool by. */
+/** All texts in a rule that may be names of tools. */
 function namesIn({ applies }: Rule): ReadonlySet<string> {
   const texts = [...nodesIn(applies)]
     .flatMap(({ id, Value }) => [id, Value])
@@ -76,15 +85,15 @@ function namesIn({ applies }: Rule): ReadonlySet<string> {
   return new Set(texts.map((text) => text.replace(/^tool\.execute\//, '')))
 }
 
-/** Where the rules of a set name this tool as a resource. */
+/** The positions at which the rules of a set name this tool as a resource. */
 export const placesOfTool = ({ rules }: PolicySet, tool: string): FieldError[] =>
   [...rules.values()].flatMap((rule) =>
     [...nodesIn(rule.applies)].some(({ type, id }) => type === 'Tool' && id === tool)
-      ? [{ at: placeIn(rule, tool), message: `it is about \`Tool::"${tool}"\`` }]
+      ? [{ at: placeIn(rule, tool), message: `this policy names \`Tool::"${tool}"\`` }]
       : [],
   )
 
-/** Every action that the rules of a set name, in their scopes and their conditions. */
+/** Every action that the rules of a set name, in scopes and conditions. */
 export const actionsIn = ({ rules }: PolicySet): string[] =>
   [...rules.values()].flatMap(({ applies }) =>
     [...nodesIn(applies)].flatMap(({ type, id }) =>
@@ -92,13 +101,13 @@ export const actionsIn = ({ rules }: PolicySet): string[] =>
     ),
   )
 
-type Loss = { readonly of: 'groups' | 'capabilities'; readonly name: string; readonly what: string }
+type LostTrait = { readonly of: 'groups' | 'capabilities'; readonly name: string; readonly what: string }
 
 /**
- * As it is, but for what it could not do any more: secrets that are gone, a network that the kernel shuts. Not to be said to do that is
- * no loss.
+ * The old traits, without capabilities that the new contract really takes away (no secrets any
+ * more, or a network that the kernel shuts): losing those weakens no rule.
  */
-function stillOf(before: Contract, after: Contract): Traits {
+function traitsStillPossible(before: Contract, after: Contract): Traits {
   const is = traitsOf(before)
   const can = capabilitiesOf(after)
   const shut = after.egress.mode === 'strict' && after.egress.hosts.length === 0
@@ -107,16 +116,16 @@ function stillOf(before: Contract, after: Contract): Traits {
   return { ...is, capabilities: is.capabilities.filter((name) => !cannot(name)) }
 }
 
-function lossesOf(is: Traits, willBe: Traits): Loss[] {
-  const gone = (of: Loss['of'], word: string): Loss[] =>
+function lostTraits(is: Traits, willBe: Traits): LostTrait[] {
+  const lost = (of: LostTrait['of'], word: string): LostTrait[] =>
     is[of]
       .filter((name) => !willBe[of].some((one) => one === name))
       .map((name) => ({ of, name, what: `the ${word} \`${name}\`` }))
-  return [...gone('groups', 'group'), ...gone('capabilities', 'capability')]
+  return [...lost('groups', 'group'), ...lost('capabilities', 'capability')]
 }
 
-function without(is: Traits, losses: readonly Loss[]): Traits {
-  const isLost = (of: Loss['of'], name: string): boolean =>
+function withoutTraits(is: Traits, losses: readonly LostTrait[]): Traits {
+  const isLost = (of: LostTrait['of'], name: string): boolean =>
     losses.some((loss) => loss.of === of && loss.name === name)
   return {
     name: is.name,
@@ -126,16 +135,16 @@ function without(is: Traits, losses: readonly Loss[]): Traits {
 }
 
 const placeIn = ({ source }: Rule, text: string): string =>
-  place(source.file, source.whole, source.at + whereIn(source.text, 'scope', text))
+  place(source.file, source.whole, source.at + positionIn(source.text, 'scope', text))
 
-const said = (rule: Rule, tool: string, text: string, what: string): FieldError => ({
+const weakenedRule = (rule: Rule, tool: string, text: string, what: string): FieldError => ({
   at: placeIn(rule, text),
-  message: `it turns on ${what}, which \`${tool}\` would lose`,
-  hint: `if that is meant, say so in the policy first: \`unless { resource == Tool::"${tool}" }\``,
+  message: `this policy depends on ${what}, which \`${tool}\` would lose`,
+  hint: `if this is intended, exempt the tool in the policy first: \`unless { resource == Tool::"${tool}" }\``,
 })
 
 const weakens = (rule: Rule, is: Traits, less: Traits): boolean =>
-  JSON.stringify(remainder(rule, is, less)) !== JSON.stringify(remainder(rule, is))
+  JSON.stringify(residualOf(rule, is, less)) !== JSON.stringify(residualOf(rule, is))
 
 function readsSpent(node: unknown): boolean {
   if (typeof node !== 'object' || node === null) return false

@@ -1,24 +1,28 @@
-// Which calls of one pool wait for a worker, and whose doorbell is next. Each agent has a few doorbells out at a time, of its runs in turn,
-// so that a call waits behind a few of every other agent, however many runs and calls those have. In memory: it is what runs say, and they
-// say it again. It rings nothing.
+// The calls of one pool that wait for a worker, and the order of their doorbells. Each agent has
+// only a few doorbells out at a time, taken from its runs in turn, so that a call waits behind a
+// few doorbells of every other agent, however many runs and calls those have. In memory only: after
+// a restart, runs report their waiting calls again.
 
 import { LIMITS } from '../../shared/limits.ts'
 
-/** Nothing but names: whoever reads Redis learns no argument, no secret, no result (L7). */
-export type Ring = {
+/** Contains only names, so that a reader of Redis learns no argument, secret or result (L7). */
+export type Doorbell = {
   agent: string
   run: string
   call: string
   until: number
-  /** The one worker that can claim it, by its own queue; null: any of the pool. */
+  /**
+   * The only worker that can claim the call, rung through its own queue; null: any worker of the
+   * pool.
+   */
   worker: string | null
 }
 
-/** `outSince`: null while it waits its turn. */
-type Waiting = { ring: Ring; outSince: number | null }
+/** `outSince`: null until the doorbell is rung. */
+type WaitingCall = { doorbell: Doorbell; outSince: number | null }
 type Bounds = { readonly out: number; readonly perRun: number; readonly all: number }
 
-/** What is out longer than this was lost, or is claimed without our having heard of it, if nothing lies in its queue any more. */
+/** A doorbell out longer than this was lost or answered without a report, if its queue is empty. */
 const OUT_MS = 5_000
 
 const BOUNDS: Bounds = {
@@ -27,152 +31,162 @@ const BOUNDS: Bounds = {
   all: LIMITS.waiting_calls_per_pool,
 }
 
-/** What waits of one agent. */
-class Share {
+/** The waiting calls of one agent. */
+class AgentQueue {
   size = 0
-  readonly runs = new Map<string, Map<string, Waiting>>()
-  /** Those whose turn is to come. The run whose turn is next comes first. */
-  readonly turns = new Map<string, Set<Waiting>>()
-  /** Those whose doorbell is out and holds a place. */
-  readonly out = new Set<Waiting>()
+  readonly runs = new Map<string, Map<string, WaitingCall>>()
+  /** Calls that have not been rung, by run. The run whose turn is next comes first. */
+  readonly queued = new Map<string, Set<WaitingCall>>()
+  /** Calls whose doorbell is out and takes one of the agent's slots. */
+  readonly out = new Set<WaitingCall>()
 
-  outIn(worker: string | null): Waiting[] {
-    return [...this.out].filter(({ ring }) => ring.worker === worker)
+  outIn(worker: string | null): WaitingCall[] {
+    return [...this.out].filter(({ doorbell }) => doorbell.worker === worker)
   }
 
-  add(ring: Ring): void {
-    const waiting: Waiting = { ring, outSince: null }
-    entry(this.runs, ring.run, () => new Map<string, Waiting>()).set(ring.call, waiting)
-    entry(this.turns, ring.run, () => new Set<Waiting>()).add(waiting)
+  add(doorbell: Doorbell): void {
+    const waiting: WaitingCall = { doorbell, outSince: null }
+    getOrAdd(this.runs, doorbell.run, () => new Map<string, WaitingCall>()).set(doorbell.call, waiting)
+    getOrAdd(this.queued, doorbell.run, () => new Set<WaitingCall>()).add(waiting)
     this.size += 1
   }
 
-  remove(waiting: Waiting): void {
-    const { run, call } = waiting.ring
+  remove(waiting: WaitingCall): void {
+    const { run, call } = waiting.doorbell
     const calls = this.runs.get(run)
     calls?.delete(call)
     if (calls?.size === 0) this.runs.delete(run)
-    this.#unturn(waiting)
+    this.#dequeue(waiting)
     this.out.delete(waiting)
     this.size -= 1
   }
 
-  /** Goes out. Its run is the last to have a turn again. */
-  turn(worker: string | null, now: number): Ring | undefined {
-    for (const [run, turns] of this.turns) {
-      for (const waiting of turns) {
-        if (waiting.ring.worker !== worker || waiting.ring.until <= now) continue
-        this.#unturn(waiting)
-        if (this.turns.delete(run)) this.turns.set(run, turns)
+  /** Marks the next call's doorbell as out and moves its run to the end of the order. */
+  ringNext(worker: string | null, now: number): Doorbell | undefined {
+    for (const [run, calls] of this.queued) {
+      for (const waiting of calls) {
+        if (waiting.doorbell.worker !== worker || waiting.doorbell.until <= now) continue
+        this.#dequeue(waiting)
+        if (this.queued.delete(run)) this.queued.set(run, calls)
         waiting.outSince = now
         this.out.add(waiting)
-        return waiting.ring
+        return waiting.doorbell
       }
     }
     return undefined
   }
 
-  #unturn(waiting: Waiting): void {
-    const turns = this.turns.get(waiting.ring.run)
-    turns?.delete(waiting)
-    if (turns?.size === 0) this.turns.delete(waiting.ring.run)
+  #dequeue(waiting: WaitingCall): void {
+    const calls = this.queued.get(waiting.doorbell.run)
+    calls?.delete(waiting)
+    if (calls?.size === 0) this.queued.delete(waiting.doorbell.run)
   }
 }
 
-export class Rings {
+export class DoorbellQueue {
   readonly #bounds: Bounds
-  readonly #agents = new Map<string, Share>()
+  readonly #agents = new Map<string, AgentQueue>()
   #size = 0
 
   constructor(bounds: Bounds = BOUNDS) {
     this.#bounds = bounds
   }
 
-  /** A call waits, or waits still. What is to be rung now: it again if it is out, and whichever of its agent are next. */
-  waits(ring: Ring, now: number): Ring[] {
-    const known = this.#agents.get(ring.agent)?.runs.get(ring.run)?.get(ring.call)
-    if (known === undefined && this.#size >= 2 * this.#bounds.all) return [] // what has run full must not grow; the next ring is soon enough
-    const share = entry(this.#agents, ring.agent, () => new Share())
+  /**
+   * Reports a call that waits or still waits. Returns the doorbells to ring now: this call's again
+   * if it was out already, and the next ones of its agent.
+   */
+  add(doorbell: Doorbell, now: number): Doorbell[] {
+    const known = this.#agents.get(doorbell.agent)?.runs.get(doorbell.run)?.get(doorbell.call)
+    // A full queue must not grow; the run reports the call again later.
+    if (known === undefined && this.#size >= 2 * this.#bounds.all) return []
+    const queue = getOrAdd(this.#agents, doorbell.agent, () => new AgentQueue())
     if (known === undefined) {
-      share.add(ring)
+      queue.add(doorbell)
       this.#size += 1
-    } else known.ring = ring
-    const again = known === undefined || known.outSince === null ? [] : [ring]
-    return [...again, ...this.#next(share, ring.worker, now)]
+    } else known.doorbell = doorbell
+    const again = known === undefined || known.outSince === null ? [] : [doorbell]
+    return [...again, ...this.#next(queue, doorbell.worker, now)]
   }
 
-  /** A call waits no more, whatever it does. */
-  left({ agent, run, call }: Pick<Ring, 'agent' | 'run' | 'call'>, now: number): Ring[] {
-    const share = this.#agents.get(agent)
-    const waiting = share?.runs.get(run)?.get(call)
-    if (share === undefined || waiting === undefined) return []
-    this.#remove(share, waiting)
-    return this.#next(share, waiting.ring.worker, now)
-  }
-
-  /** Whether doorbells of this agent are out for long in this queue: then it should be asked whether any lies there. */
-  stuck({ agent, worker }: Ring, now: number): boolean {
-    return this.#agents.get(agent)?.outIn(worker).some(isOld(now)) ?? false
-  }
-
-  /** None lies there: whatever was out for long was heard or lost, and holds up nobody. Where some do, workers are busy, and all wait. */
-  heard({ agent, worker }: Ring, now: number): Ring[] {
-    const share = this.#agents.get(agent)
-    if (share === undefined) return []
-    for (const waiting of share.outIn(worker).filter(isOld(now))) share.out.delete(waiting)
-    return this.#next(share, worker, now)
+  /** Removes a call that no longer waits. Returns the agent's doorbells to ring in its place. */
+  remove({ agent, run, call }: Pick<Doorbell, 'agent' | 'run' | 'call'>, now: number): Doorbell[] {
+    const queue = this.#agents.get(agent)
+    const waiting = queue?.runs.get(run)?.get(call)
+    if (queue === undefined || waiting === undefined) return []
+    this.#remove(queue, waiting)
+    return this.#next(queue, waiting.doorbell.worker, now)
   }
 
   /**
-   * Whether one more call of this run would be too many. A run has a share of what may wait. Once the pool is full, each agent has an equal
-   * one: who has less gets in still.
+   * Whether doorbells of this agent have been out for long; the caller should then look into the
+   * queue.
    */
-  full({ agent, run }: Pick<Ring, 'agent' | 'run'>, now: number): boolean {
+  hasStale({ agent, worker }: Doorbell, now: number): boolean {
+    return this.#agents.get(agent)?.outIn(worker).some(isStale(now)) ?? false
+  }
+
+  /**
+   * The queue is empty, so stale doorbells were answered or lost: frees their slots and returns the
+   * next ones to ring. (If the queue is not empty, workers are busy, and everybody waits.)
+   */
+  releaseStale({ agent, worker }: Doorbell, now: number): Doorbell[] {
+    const queue = this.#agents.get(agent)
+    if (queue === undefined) return []
+    for (const waiting of queue.outIn(worker).filter(isStale(now))) queue.out.delete(waiting)
+    return this.#next(queue, worker, now)
+  }
+
+  /**
+   * Whether one more call of this run would exceed a bound. A run may have so many waiting calls.
+   * Once the pool is full, an agent with less than an equal share is still let in.
+   */
+  isFull({ agent, run }: Pick<Doorbell, 'agent' | 'run'>, now: number): boolean {
     const full = (): boolean => {
-      const share = this.#agents.get(agent)
-      if ((share?.runs.get(run)?.size ?? 0) >= this.#bounds.perRun || this.#size >= 2 * this.#bounds.all)
+      const queue = this.#agents.get(agent)
+      if ((queue?.runs.get(run)?.size ?? 0) >= this.#bounds.perRun || this.#size >= 2 * this.#bounds.all)
         return true
-      const agents = this.#agents.size + (share === undefined ? 1 : 0)
-      return this.#size >= this.#bounds.all && (share?.size ?? 0) >= this.#bounds.all / agents
+      const agents = this.#agents.size + (queue === undefined ? 1 : 0)
+      return this.#size >= this.#bounds.all && (queue?.size ?? 0) >= this.#bounds.all / agents
     }
     if (!full()) return false
     this.#forget(now)
     return full()
   }
 
-  #next(share: Share, worker: string | null, now: number): Ring[] {
-    const next: Ring[] = []
-    for (let free = this.#bounds.out - share.outIn(worker).length; free > 0; free -= 1) {
-      const ring = share.turn(worker, now)
-      if (ring === undefined) break
-      next.push(ring)
+  #next(queue: AgentQueue, worker: string | null, now: number): Doorbell[] {
+    const next: Doorbell[] = []
+    for (let free = this.#bounds.out - queue.outIn(worker).length; free > 0; free -= 1) {
+      const doorbell = queue.ringNext(worker, now)
+      if (doorbell === undefined) break
+      next.push(doorbell)
     }
     return next
   }
 
-  #remove(share: Share, waiting: Waiting): void {
-    share.remove(waiting)
+  #remove(queue: AgentQueue, waiting: WaitingCall): void {
+    queue.remove(waiting)
     this.#size -= 1
-    if (share.size === 0) this.#agents.delete(waiting.ring.agent)
+    if (queue.size === 0) this.#agents.delete(waiting.doorbell.agent)
   }
 
-  /** What nobody claimed in time has lapsed, whether or not its run said so. */
+  /** Removes calls whose time to be claimed is over, whether or not their run reported it. */
   #forget(now: number): void {
-    for (const share of this.#agents.values())
-      for (const calls of share.runs.values())
-        for (const waiting of calls.values()) if (waiting.ring.until <= now) this.#remove(share, waiting)
+    for (const queue of this.#agents.values())
+      for (const calls of queue.runs.values())
+        for (const waiting of calls.values()) if (waiting.doorbell.until <= now) this.#remove(queue, waiting)
   }
 }
 
-const isOld =
+const isStale =
   (now: number) =>
-  ({ outSince }: Waiting): boolean =>
+  ({ outSince }: WaitingCall): boolean =>
     outSince !== null && now - outSince >= OUT_MS
 
-function entry<V>(map: Map<string, V>, key: string, make: () => V): V {
+function getOrAdd<V>(map: Map<string, V>, key: string, make: () => V): V {
   const known = map.get(key)
   if (known !== undefined) return known
-  const made = make()
-  map.set(key, made)
-  return made
+  const value = make()
+  map.set(key, value)
+  return value
 }

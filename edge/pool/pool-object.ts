@@ -1,53 +1,58 @@
-// One pool of workers: rings its doorbell in Redis for each call that a run says waits for one. The only importer of
-// BullMQ and ioredis here. It keeps nothing: the truth is in the runs, which ask again while their calls wait. So
-// Redis may lose, double, reorder or forge doorbells.
+// One pool of workers: puts a doorbell into Redis for each call that waits for a worker. The edge's
+// only importer of BullMQ and ioredis. It stores nothing, because runs ring again while their calls
+// wait; so Redis may lose, duplicate, reorder or forge doorbells.
 
 import { DurableObject } from 'cloudflare:workers'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { doorbellQueue } from '../../shared/ids.ts'
 import type { Env } from '../bindings.ts'
-import { type Ring, Rings } from './doorbell-queue.ts'
+import { type Doorbell, DoorbellQueue } from './doorbell-queue.ts'
 
 const ONCE = { removeOnComplete: true, removeOnFail: true }
 
 export class PoolObject extends DurableObject<Env> {
-  /** The pool's, and those of single workers. */
+  /** BullMQ queues: the pool's, under the empty key, and those of single workers. */
   readonly #queues = new Map<string, Queue>()
   #redis: Redis | undefined
-  readonly #rings = new Rings()
-  /** What Redis has not taken yet, by call: while it is away each call is to be rung once. */
-  readonly #pending = new Map<string, Ring>()
+  readonly #doorbells = new DoorbellQueue()
+  /**
+   * Doorbells that Redis has not accepted yet, by call, so that an outage queues each call once.
+   */
+  readonly #pending = new Map<string, Doorbell>()
   #sending = false
 
-  /** Nobody waits for this: whoever waits for the call must not wait for Redis. */
-  async ring(ring: Ring): Promise<void> {
-    const rings = this.#rings.waits(ring, Date.now())
-    const heard = this.#rings.stuck(ring, Date.now()) && (await this.#noneLies(ring))
-    this.#out(heard ? [...rings, ...this.#rings.heard(ring, Date.now())] : rings)
+  /**
+   * Returns before Redis has the doorbell: a caller that waits for the call must not wait for
+   * Redis.
+   */
+  async ring(doorbell: Doorbell): Promise<void> {
+    const due = this.#doorbells.add(doorbell, Date.now())
+    const areTaken = this.#doorbells.hasStale(doorbell, Date.now()) && (await this.#isQueueEmpty(doorbell))
+    this.#enqueue(areTaken ? [...due, ...this.#doorbells.releaseStale(doorbell, Date.now())] : due)
   }
 
-  /** The call waits for no worker any more. */
-  async left(call: Pick<Ring, 'agent' | 'run' | 'call'>): Promise<void> {
-    this.#out(this.#rings.left(call, Date.now()))
+  /** The call no longer waits for a worker, which frees its doorbell's slot. */
+  async left(call: Pick<Doorbell, 'agent' | 'run' | 'call'>): Promise<void> {
+    this.#enqueue(this.#doorbells.remove(call, Date.now()))
   }
 
-  /** Whether there is no room for one more call of this run. */
-  async full(run: Pick<Ring, 'agent' | 'run'>): Promise<boolean> {
-    return this.#rings.full(run, Date.now())
+  /** Whether one more call of this run would exceed the pool's bounds. */
+  async full(run: Pick<Doorbell, 'agent' | 'run'>): Promise<boolean> {
+    return this.#doorbells.isFull(run, Date.now())
   }
 
-  /** Of the queue of this doorbell. Redis that does not answer has not said so. */
-  async #noneLies({ worker }: Ring): Promise<boolean> {
+  /** Whether this doorbell's queue is empty; `false` if Redis does not answer. */
+  async #isQueueEmpty({ worker }: Doorbell): Promise<boolean> {
     const waiting = await this.#queueOf(worker)
       .getWaitingCount()
       .catch(() => null)
     return waiting === 0
   }
 
-  #out(rings: readonly Ring[]): void {
-    for (const ring of rings) this.#pending.set(ring.call, ring)
-    if (rings.length > 0) void this.#send()
+  #enqueue(due: readonly Doorbell[]): void {
+    for (const doorbell of due) this.#pending.set(doorbell.call, doorbell)
+    if (due.length > 0) void this.#send()
   }
 
   /** Whether Redis answers. */
@@ -59,7 +64,10 @@ export class PoolObject extends DurableObject<Env> {
     }
   }
 
-  /** All that gathered meanwhile; commands of one turn share a write. What fails waits for Redis to be back. */
+  /**
+   * Sends what has gathered, in batches that share one write. A failed batch is sent again when
+   * Redis is back.
+   */
   async #send(): Promise<void> {
     if (this.#sending) return
     this.#sending = true
@@ -74,7 +82,7 @@ export class PoolObject extends DurableObject<Env> {
           ),
         )
       } catch {
-        for (const ring of batch) this.#pending.set(ring.call, ring)
+        for (const doorbell of batch) this.#pending.set(doorbell.call, doorbell)
         break
       }
     }
@@ -96,13 +104,13 @@ export class PoolObject extends DurableObject<Env> {
     return this.#name.split('/')[1] ?? ''
   }
 
-  /** Takes away what was rung for a worker that will not come back: nobody else empties its queue. */
+  /** Removes the doorbells of a worker that will not come back; nobody else empties its queue. */
   async silence(worker: string): Promise<void> {
     await this.#queueOf(worker).drain()
     this.#queues.delete(worker)
   }
 
-  /** A worker's id is no name of a pool. Connected once; the object owns the connection, so it outlives the request that made it. */
+  /** The queue of a worker or, for `null`, of the pool. Ids of workers are never names of pools. */
   #queueOf(worker: string | null): Queue {
     const key = worker ?? ''
     const known = this.#queues.get(key)
@@ -118,6 +126,7 @@ export class PoolObject extends DurableObject<Env> {
     return queue
   }
 
+  /** Opened once and owned by the object, so that it outlives the request that opened it. */
   get #connection(): Redis {
     if (this.#redis !== undefined) return this.#redis
     const redis = new Redis(this.env.REDIS_URL, {
@@ -127,7 +136,7 @@ export class PoolObject extends DurableObject<Env> {
       commandTimeout: 5_000,
       retryStrategy: (times) => Math.min(100 * times, 1_000),
     })
-    redis.on('error', () => undefined) // told by `ready` and by what fails; the runs ring again
+    redis.on('error', () => undefined) // `ready` and failed commands report it; the runs ring again
     redis.on('ready', () => void this.#send())
     this.#redis = redis
     return redis

@@ -1,6 +1,6 @@
-// Cases decided: what comes of each call that a file of cases describes, under a set of policies that need not be in force, among what the
-// tenant has and what the file brings. By the functions that prepare, decide and step real calls, and by no other. It stores nothing, runs
-// nothing and asks nobody.
+// Decides the calls that a file of cases describes, under a policy set that need not be in force,
+// with the tenant's tools and people plus those that the file brings. Uses the functions that
+// prepare, decide and step real calls. Stores nothing, runs nothing and asks nobody.
 
 import { digestOf } from '../../shared/bytes/json.ts'
 import type { Failure, FieldError } from '../../shared/failures.ts'
@@ -24,12 +24,12 @@ import { including } from '../directory/directory.ts'
 import type { PolicySet, PolicyTexts } from '../policy/engine.ts'
 import { checkSchema } from '../tools/schema-rules.ts'
 
-type Got = CaseResult['got']
+type ActualResult = CaseResult['got']
 type Differing = CaseResult['differs'][number]
 
-/** The directory as it would be if what a file brings were registered too. */
+/** The directory as if the file's tools, agents and operators were registered too. */
 export function aroundCases(directory: Loaded, { tools, agents, operators }: SentCases): Result<Loaded> {
-  const brought = Object.entries(tools).map(([name, said]) => ({ name, spec: toolOfCase(said) }))
+  const brought = Object.entries(tools).map(([name, tool]) => ({ name, spec: toolOfCase(tool) }))
   for (const { name, spec } of brought) {
     const schema = checkSchema(spec.input_schema)
     if (!schema.ok) return err({ ...schema.error, detail: `\`${name}\`: ${schema.error.detail}` })
@@ -40,19 +40,22 @@ export function aroundCases(directory: Loaded, { tools, agents, operators }: Sen
     operators: Object.entries(operators),
   })
   if (around.tools.size > LIMITS.tools)
-    return err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
+    return err(failure('limit_reached', `a tenant may have at most ${LIMITS.tools} tools`))
   if (around.agents.size + around.operators.size > LIMITS.principals)
-    return err(failure('limit_reached', `a tenant holds ${LIMITS.principals} principals at the most`))
+    return err(failure('limit_reached', `a tenant may have at most ${LIMITS.principals} principals`))
   return ok({ ...around, shadow: null })
 }
 
-/** A set that can be asked, and what is probably not meant in it. */
+/** A valid policy set and its warnings. */
 export type Checked = { readonly set: PolicySet; readonly warnings: readonly FieldError[] }
 type Check = (texts: PolicyTexts, around: Loaded) => Result<Checked>
 
 type Cases = Promise<Result<CaseResult[]>>
 
-/** `texts`: the set that the cases are about, without the floor. `check` makes a changed set ready, or says why it can't be. */
+/**
+ * `texts`: the set under test, without the floor. `check` validates and compiles a set that a case
+ * has changed.
+ */
 export async function decideCases(
   directory: Loaded,
   texts: PolicyTexts,
@@ -64,15 +67,14 @@ export async function decideCases(
   )
   const bytes = [...changed.values()].reduce((sum, each) => sum + (each.ok ? sizeOf(each.value) : 0), 0)
   if (bytes > LIMITS.policy_case_bytes) {
-    const detail = `the cases change the policies in ${changed.size} ways, which are ${bytes} bytes to check; write several files`
+    const detail = `the cases change the policies in ${changed.size} ways, which are ${bytes} bytes to check; split the file`
     return err(failure('limit_reached', detail))
   }
   const until = Date.now() + LIMITS.policy_cases_ms
-  const tooLong = (what: string) =>
-    err(failure('limit_reached', `${what} took all the time there is; write several files`))
+  const tooLong = (what: string) => err(failure('limit_reached', `${what} took too long; split the file`))
   const under = new Map<string, Result<Loaded>>()
   for (const [change, each] of changed) {
-    await scheduler.wait(0) // others have their turn, and the clock goes on
+    await scheduler.wait(0) // lets other requests run, and the clock advance
     if (Date.now() > until)
       return tooLong(
         `checking ${under.size} of the ${changed.size} ways in which the cases change the policies`,
@@ -85,7 +87,7 @@ export async function decideCases(
     await scheduler.wait(0)
     if (Date.now() > until) return tooLong(`${results.length} of ${cases.length} cases`)
     const among = under.get(changeOf(one)) ?? ok(directory)
-    results.push(judged(one, among.ok ? outcomeOf(among.value, one) : refused(among.error)))
+    results.push(compare(one, among.ok ? outcomeOf(among.value, one) : refusedOutcome(among.error)))
   }
   return ok(results)
 }
@@ -105,7 +107,9 @@ function changedTexts(
     ...without.filter((name) => !Object.hasOwn(texts, name)),
   ]
   if (missing.length > 0)
-    return err(failure('not_found', `neither the file nor the policies have \`${missing.join('`, `')}\``))
+    return err(
+      failure('not_found', `neither the file nor the policy set contains \`${missing.join('`, `')}\``),
+    )
   const kept = Object.entries(texts).filter(([name]) => !without.includes(name))
   return ok({
     ...Object.fromEntries(kept),
@@ -113,26 +117,30 @@ function changedTexts(
   })
 }
 
-/** `said`: all that the agent would read of it. */
-type Outcome = { readonly got: Got; readonly said: string }
+/** `agentText`: everything that the agent would be able to read about the decision. */
+type Outcome = { readonly got: ActualResult; readonly agentText: string }
 
-/** A call's way from its proposal over each yes, by the steps of real calls. */
+/** Takes a call from its proposal through each approval, by the steps of real calls. */
 function outcomeOf(
   directory: Loaded,
   { request, approved_by, folder_met_secret: metSecret, used = {}, at = NOON }: PolicyCase,
 ): Outcome {
   const agent = directory.agents.get(request.agent)
   if (agent === undefined)
-    return refused(failure('not_found', `no agent \`${request.agent}\`; the file can bring one`))
+    return refusedOutcome(
+      failure('not_found', `there is no agent \`${request.agent}\`; the file can define it`),
+    )
   if (!directory.tools.has(request.tool))
-    return refused(failure('not_found', `no tool \`${request.tool}\`; the file can bring one`))
+    return refusedOutcome(
+      failure('not_found', `there is no tool \`${request.tool}\`; the file can define it`),
+    )
   const run = countersOf(used.run, NOTHING)
   const asked = { asks_hour: used.agent?.asks_hour ?? run.asks }
-  const counted = { run, session: countersOf(used.session, run), agent: asked } // session and agent have used what the run has
+  const counted = { run, session: countersOf(used.session, run), agent: asked } // session and agent include the run
   const now = Date.parse(at)
   const row = { ...runOf(agent, request.run, run, now), folder: { worker: '', used: true, metSecret } }
   const prepared = prepare(directory, row, request, { used: counted, shadowUsed: counted, now })
-  if (prepared.kind !== 'new') return refused(prepared.failure)
+  if (prepared.kind !== 'new') return refusedOutcome(prepared.failure)
   const { proposal, ask } = prepared
   let { decision } = prepared
   let step = lifecycle(proposal, { kind: 'proposed', decision, ask }, now)
@@ -140,10 +148,10 @@ function outcomeOf(
   for (const by of approved_by) {
     const giver = directory.operators.get(by)
     if (giver === undefined)
-      return refused(failure('not_found', `no operator \`${by}\`; the file can bring one`))
-    if (!step.ok) return refused(step.error)
+      return refusedOutcome(failure('not_found', `there is no operator \`${by}\`; the file can define it`))
+    if (!step.ok) return refusedOutcome(step.error)
     const record = { proposal, status: step.value.status }
-    if (record.status.state !== 'awaiting_approval') return told(decision, proposal.plan, by)
+    if (record.status.state !== 'awaiting_approval') return decidedOutcome(decision, proposal.plan, by)
     const answer: Answered = {
       by,
       since_ms: giver.since,
@@ -157,7 +165,7 @@ function outcomeOf(
     decision = judgeAgain(directory, row, record, { answers, used: counted, now }).decision
     step = lifecycle(record, { kind: 'answered', answer, decision }, now)
   }
-  return step.ok ? told(decision, proposal.plan) : refused(step.error)
+  return step.ok ? decidedOutcome(decision, proposal.plan) : refusedOutcome(step.error)
 }
 
 const NOON = '2026-11-18T12:00:00Z'
@@ -165,7 +173,7 @@ const RUN = `run_${'0'.repeat(26)}`
 
 const runOf = (
   { tenant, name, spec, since }: AgentPrincipal,
-  said: RunSpec = {},
+  runSpec: RunSpec = {},
   { calls, denied }: Counters,
   now: number,
 ): Omit<RunRow, 'folder'> => ({
@@ -174,10 +182,10 @@ const runOf = (
     tenant,
     agent: name,
     agentSince: since,
-    session: said.session ?? RUN,
-    channel: said.channel ?? null,
-    device: said.device ?? null,
-    budget: budgetOf(spec, said),
+    session: runSpec.session ?? RUN,
+    channel: runSpec.channel ?? null,
+    device: runSpec.device ?? null,
+    budget: budgetOf(spec, runSpec),
     fingerprint: '',
     createdAt: now,
   },
@@ -190,42 +198,45 @@ const runOf = (
   logged: 0,
 })
 
-type Said = {
+type GivenCounters = {
   readonly [K in keyof Counters]?:
     | (K extends 'tool' ? { readonly [L in keyof Counters['tool']]?: number | undefined } : number)
     | undefined
 }
 
-const countersOf = (said: Said = {}, otherwise: Counters): Counters => ({
-  calls: said.calls ?? Math.max(otherwise.calls, said.tool?.calls ?? 0),
-  denied: said.denied ?? Math.max(otherwise.denied, said.tool?.denied ?? 0),
-  time_ms: said.time_ms ?? Math.max(otherwise.time_ms, said.tool?.time_ms ?? 0),
-  asks: said.asks ?? Math.max(otherwise.asks, said.tool?.asks ?? 0),
+const countersOf = (given: GivenCounters = {}, otherwise: Counters): Counters => ({
+  calls: given.calls ?? Math.max(otherwise.calls, given.tool?.calls ?? 0),
+  denied: given.denied ?? Math.max(otherwise.denied, given.tool?.denied ?? 0),
+  time_ms: given.time_ms ?? Math.max(otherwise.time_ms, given.tool?.time_ms ?? 0),
+  asks: given.asks ?? Math.max(otherwise.asks, given.tool?.asks ?? 0),
   tool: {
-    calls: said.tool?.calls ?? otherwise.tool.calls,
-    denied: said.tool?.denied ?? otherwise.tool.denied,
-    time_ms: said.tool?.time_ms ?? otherwise.tool.time_ms,
-    spent: said.tool?.spent ?? otherwise.tool.spent,
-    asks: said.tool?.asks ?? otherwise.tool.asks,
+    calls: given.tool?.calls ?? otherwise.tool.calls,
+    denied: given.tool?.denied ?? otherwise.tool.denied,
+    time_ms: given.tool?.time_ms ?? otherwise.tool.time_ms,
+    spent: given.tool?.spent ?? otherwise.tool.spent,
+    asks: given.tool?.asks ?? otherwise.tool.asks,
   },
 })
 
-const told = (decision: Decision, plan: Plan | null, unasked?: string): Outcome => {
+const decidedOutcome = (decision: Decision, plan: Plan | null, unasked?: string): Outcome => {
   const { effect, code, policies, reason } = decision
   const short = plan === null ? null : { tier: plan.tier, egress: plan.egress.mode, hosts: plan.egress.hosts }
   return {
     got: { effect, code, policies, reason, plan: short, ...(unasked === undefined ? {} : { unasked }) },
-    said: JSON.stringify(decision),
+    agentText: JSON.stringify(decision),
   }
 }
 
-/** What was proposed, or the policies that it was held against, do not stand: there is nothing to decide. */
-function refused({ code, detail, errors = [] }: Failure): Outcome {
+/** The outcome of a case that can't be decided: the proposal or the policy set is invalid. */
+function refusedOutcome({ code, detail, errors = [] }: Failure): Outcome {
   const reason = [detail, ...errors.map(({ at, message }) => `${at}: ${message}`)].join('; ')
-  return { got: { effect: 'refused', code, policies: [], reason, plan: null }, said: reason }
+  return { got: { effect: 'refused', code, policies: [], reason, plan: null }, agentText: reason }
 }
 
-function judged({ description, expect: expected, silent }: PolicyCase, { got, said }: Outcome): CaseResult {
+function compare(
+  { description, expect: expected, silent }: PolicyCase,
+  { got, agentText }: Outcome,
+): CaseResult {
   const checks: readonly [Differing, boolean][] = [
     ['effect', expected.effect === got.effect],
     ['code', expected.code === undefined || expected.code === got.code],
@@ -233,7 +244,7 @@ function judged({ description, expect: expected, silent }: PolicyCase, { got, sa
     ['reason', expected.reason === undefined || expected.reason === got.reason],
     ['plan', expected.plan === undefined || (got.plan !== null && planFits(expected.plan, got.plan))],
     ['approved_by', got.unasked === undefined],
-    ['silent', silent.every((words) => !said.includes(words))],
+    ['silent', silent.every((words) => !agentText.includes(words))],
   ]
   const differs = checks.flatMap(([what, holds]) => (holds ? [] : [what]))
   return { description, passed: differs.length === 0, differs, expected, got }
@@ -244,7 +255,7 @@ const sameNames = (some: readonly string[], others: readonly string[]): boolean 
 
 const planFits = (
   expected: NonNullable<PolicyCase['expect']['plan']>,
-  { tier, egress, hosts }: NonNullable<Got['plan']>,
+  { tier, egress, hosts }: NonNullable<ActualResult['plan']>,
 ): boolean =>
   expected.tier === tier &&
   expected.egress === egress &&

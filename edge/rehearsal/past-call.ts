@@ -1,5 +1,6 @@
-// One call that was, decided again as it was then by a set that was not in force: the tool's version, the arguments, the answers, the
-// clock and the counters of then; the agent and the operators of now. Pure, and asks the one `decide` that live calls are decided by.
+// Decides a past call again under another policy set. The tool's version, arguments, answers, clock
+// and counters are those of the original decision; agent and operators are the present ones. Pure,
+// and uses the same `decide` as live calls.
 
 import type { RehearsedEffect } from '../../shared/routes/rehearsals.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
@@ -12,18 +13,18 @@ import { isRead } from '../policy/attribute-reads.ts'
 
 /** Why a call can't be decided again. */
 export const UNREHEARSABLE = {
-  agent: 'the agent was revoked since',
+  agent: 'the agent has been revoked since',
   tool: 'this version of the tool is not on record',
-  arguments: 'no plan can be made of the arguments any more',
-  run_budget: 'the budget of its run denied it, whatever policy says',
-  run_count: 'policy reads what the run had used, and the run is too long to be counted again',
-  session: 'policy reads what the session had used, and nobody counted it then',
-  asks: 'policy reads how often the agent had people asked, and nobody counted it then',
+  arguments: 'the planner can’t make a plan of the arguments any more',
+  run_budget: 'the run’s budget denied it, independently of policy',
+  run_count: 'policy reads the run’s usage, and the run is too long to count it again',
+  session: 'policy reads the session’s usage, which was not recorded at the time',
+  asks: 'policy reads how many questions the agent had caused, which was not recorded at the time',
   silent: 'its run did not answer',
 } as const
 export type Unrehearsable = keyof typeof UNREHEARSABLE
 
-export type Rehearsed = {
+export type RehearsedCall = {
   n: number
   from: RehearsedEffect
   now: RehearsedEffect
@@ -31,9 +32,9 @@ export type Rehearsed = {
   policies: string[]
   reason: string
 }
-export type Outcome = Rehearsed | { n: number; not: Unrehearsable }
+export type Outcome = RehearsedCall | { n: number; not: Unrehearsable }
 
-/** `used`: as recorded, else as counted again. */
+/** A call as it was when decided. `used`: the usage on record, or counted again from the run. */
 export type Then = {
   run: RunRecord
   call: CallRecord
@@ -51,31 +52,41 @@ export function rehearseCall(inForce: Loaded, candidate: Loaded, then: Then): Ou
   const to = effectUnder(candidate, then)
   if ('not' in to) return { n, not: to.not }
   const { policies, reason } = to.decision
-  return { n, from: recorded(status), now: now.effect, to: to.effect, policies, reason }
+  return { n, from: recordedEffect(status), now: now.effect, to: to.effect, policies, reason }
 }
 
-const ask = (suffices: boolean): RehearsedEffect => (suffices ? 'ask' : 'ask_more')
+/** `ask_more`: the answers that were given did not suffice. */
+const askEffect = (suffices: boolean): RehearsedEffect => (suffices ? 'ask' : 'ask_more')
 
-/** What was decided when the call was proposed; and of answers, whether they sufficed. */
-function recorded(status: Status): RehearsedEffect {
+/**
+ * The effect decided when the call was proposed and, if people answered, whether their answers
+ * sufficed.
+ */
+function recordedEffect(status: Status): RehearsedEffect {
   if (status.approval === null) return status.state === 'denied' ? 'deny' : 'allow'
-  return ask(
-    yesOf(status).length === 0 || (status.state !== 'awaiting_approval' && status.state !== 'expired'),
+  return askEffect(
+    approvalsOf(status).length === 0 || (status.state !== 'awaiting_approval' && status.state !== 'expired'),
   )
 }
 
-/** Endings that do not show whether the answers sufficed: a no, a cancel, another policy. A call that was claimed had enough of them. */
-const UNTOLD: ReadonlySet<string> = new Set(['rejected', 'cancelled', 'denied'])
+/**
+ * States that don't show whether the approvals given sufficed: a rejection, a withdrawal or another
+ * policy ended the call. A call that was claimed had enough of them.
+ */
+const INCONCLUSIVE_STATES: ReadonlySet<string> = new Set(['rejected', 'cancelled', 'denied'])
 
-const yesOf = (status: Status): readonly Answered[] =>
-  status.approval === null || (UNTOLD.has(status.state) && !wasClaimed(status))
+const approvalsOf = (status: Status): readonly Answered[] =>
+  status.approval === null || (INCONCLUSIVE_STATES.has(status.state) && !wasClaimed(status))
     ? []
     : status.approval.answers.filter(({ decision }) => decision === 'approve')
 
-type Said = { effect: RehearsedEffect; decision: Decision } | { not: Unrehearsable }
+type EffectUnderSet = { effect: RehearsedEffect; decision: Decision } | { not: Unrehearsable }
 
-function effectUnder(directory: Loaded, { run, call: { proposal, status }, agent, tool, used }: Then): Said {
-  const counted = usedUnder(directory, used)
+function effectUnder(
+  directory: Loaded,
+  { run, call: { proposal, status }, agent, tool, used }: Then,
+): EffectUnderSet {
+  const counted = usageReadBy(directory, used)
   if (typeof counted === 'string') return { not: counted }
   const situation = {
     agent,
@@ -91,19 +102,19 @@ function effectUnder(directory: Loaded, { run, call: { proposal, status }, agent
   const decided = decide(directory, situation, 'nobody')
   if (!decided.ok) return { not: 'arguments' }
   const { decision, plan } = decided.value
-  const answers = yesOf(status)
+  const answers = approvalsOf(status)
   const last = answers.at(-1)
   if (decision.effect !== 'ask' || plan === null || last === undefined)
     return { effect: decision.effect, decision }
   const again = decideAgain(directory, { ...situation, answers, now: last.at_ms }, plan, 'nobody')
   return {
-    effect: again.effect === 'deny' ? 'deny' : ask(again.effect === 'allow'),
+    effect: again.effect === 'deny' ? 'deny' : askEffect(again.effect === 'allow'),
     decision: again.effect === 'deny' ? again : decision,
   }
 }
 
-/** Of the counters, what this set reads: what nobody reads need not be known. */
-function usedUnder({ policies }: Loaded, used: Then['used']): Used | null | Unrehearsable {
+/** The usage, or null if the set does not read it; a reason if it reads usage that is not known. */
+function usageReadBy({ policies }: Loaded, used: Then['used']): Used | null | Unrehearsable {
   const { context } = policies.reads
   if (!isRead(context, ['budget'])) return null
   if (typeof used === 'string') return used

@@ -1,6 +1,7 @@
-// One session of one agent, across its runs: the answers that stand in it, and what is counted towards caps by session. A call takes its
-// place here before it is decided, one after the other, so that two runs can't both be the last. The truth about each call stays with its
-// run, which is asked. The object of an agent that is of no session counts its questions.
+// One session of one agent, across its runs: standing answers, and usage that counts towards caps
+// per session. A call reserves its usage here before it is decided, one call at a time, so that two
+// runs can't both take the last of a cap. The runs hold the truth about their calls, and are asked
+// for it. One more object per agent, of no session, counts the agent's questions.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, count, eq, gt, lte } from 'drizzle-orm'
@@ -14,52 +15,59 @@ import type { Answered } from '../call/lifecycle.ts'
 import type { AgentUse, Counters, Usage } from '../call/usage.ts'
 import { countersOf, sum } from '../call/usage.ts'
 import { eraseObject, openDatabase } from '../platform/database.ts'
-import { inGoodTime } from '../platform/deadline.ts'
+import { withDeadline } from '../platform/deadline.ts'
 import { StandingStore } from './standing-store.ts'
-import { open, questions, totals } from './tables.ts'
+import { openCalls, questions, totals } from './tables.ts'
 
 export type Booking = { place: string; run: string; key: string; tool: string; spent: number }
 
-/** A place that its run knows nothing of is given away after this long; until then it counts as a call. */
+/** A reservation that its run does not know counts as a call for so long, and is dropped then. */
 const UNKNOWN_MS = 30_000
-/** A run that does not answer refuses the call that waits for it (L6). */
+/** If a run does not answer in time, the call that waits for it is refused (L6). */
 const ANSWER_MS = 5_000
 const HOUR_MS = 3_600_000
 
-type Row = typeof open.$inferSelect
+type OpenCallRow = typeof openCalls.$inferSelect
 type Shares = Array<{ share: Usage; ended: boolean } | null>
 
 export class SessionObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
   readonly #standing = new StandingStore(this.#db)
-  #turn: Promise<unknown> = Promise.resolve()
+  /** The end of the queue of operations that run one at a time. */
+  #last: Promise<unknown> = Promise.resolve()
 
-  /** What was used before this call; from here on it counts for others. */
+  /**
+   * Reserves a call's usage, and returns the usage before it. From here on the call counts for
+   * others.
+   */
   async book(booking: Booking): Promise<Counters> {
     return this.#inTurn(async () => {
       const before = await this.#counters(booking.tool, booking)
-      const held = this.#db.select({ n: count() }).from(open).get()?.n ?? 0
-      if (held >= LIMITS.session_open_calls) throw new Error('too many calls of this session are open')
+      const openCount = this.#db.select({ n: count() }).from(openCalls).get()?.n ?? 0
+      if (openCount >= LIMITS.session_open_calls) throw new Error('the session has too many open calls')
       this.#db
-        .insert(open)
+        .insert(openCalls)
         .values({ ...booking, at: Date.now() })
         .run()
       return before
     })
   }
 
-  /** The same for a dry run, which takes no place. */
+  /** The usage, for a dry run, which reserves nothing. */
   async look(tool: string): Promise<Counters> {
     return this.#inTurn(() => this.#counters(tool))
   }
 
   async release(place: string): Promise<void> {
-    this.#db.delete(open).where(eq(open.place, place)).run()
+    this.#db.delete(openCalls).where(eq(openCalls.place, place)).run()
   }
 
-  // ── Questions of an agent: in the object that is of none of its sessions ──
+  // ── Questions of an agent, in its object of no session ──
 
-  /** How often it had people asked within the hour. This call counts from here on, unless it turns out to ask nobody. */
+  /**
+   * Reserves a question, and returns how many the agent caused within the last hour. The call
+   * counts from here on, unless the reservation is released.
+   */
   async mayAsk(place: string): Promise<AgentUse> {
     const now = Date.now()
     return this.ctx.storage.transactionSync(() => {
@@ -67,89 +75,91 @@ export class SessionObject extends DurableObject<Env> {
         .delete(questions)
         .where(lte(questions.at, now - HOUR_MS))
         .run()
-      const use = this.#asked(now)
+      const use = this.#questionsAt(now)
       this.#db.insert(questions).values({ place, at: now }).run()
       return use
     })
   }
 
-  /** The same for a call that takes no place. */
+  /** The number of questions, for a call that reserves none. */
   async asked(): Promise<AgentUse> {
-    return this.#asked(Date.now())
+    return this.#questionsAt(Date.now())
   }
 
   async asksNobody(place: string): Promise<void> {
     this.#db.delete(questions).where(eq(questions.place, place)).run()
   }
 
-  #asked(now: number): AgentUse {
+  #questionsAt(now: number): AgentUse {
     const within = gt(questions.at, now - HOUR_MS)
     return { asks_hour: this.#db.select({ n: count() }).from(questions).where(within).get()?.n ?? 0 }
   }
 
-  // ── Answers that stand ──
+  // ── Standing answers ──
 
-  /** Listed first: nothing stands that nobody can find. */
+  /** Lists it in the tenant's index before storing it, so that no standing answer is unlisted. */
   async stand(kept: Kept): Promise<Result<true>> {
     const tenant = tenantObject(this.env, this.#tenant)
     const listed = await tenant.listStanding(kept.standing)
     if (!listed.ok) return listed
-    const gone = this.ctx.storage.transactionSync(() => this.#standing.keep(kept, Date.now()))
-    if (gone.length > 0) await tenant.unlistStanding(gone).catch(() => undefined) // listed still, it covers nothing
+    const removed = this.ctx.storage.transactionSync(() => this.#standing.save(kept, Date.now()))
+    // If this fails, a stale entry stays in the index, which covers nothing.
+    if (removed.length > 0) await tenant.unlistStanding(removed).catch(() => undefined)
     return listed
   }
 
   async said(key: string, run: string): Promise<Answered[]> {
-    return this.ctx.storage.transactionSync(() => this.#standing.said(key, run, Date.now()))
+    return this.ctx.storage.transactionSync(() => this.#standing.answersFor(key, run, Date.now()))
   }
 
   async stands(ids: readonly string[]): Promise<string[]> {
-    return this.#standing.stand(ids, Date.now())
+    return this.#standing.stillValid(ids, Date.now())
   }
 
   /**
-   * Once this is answered nothing begins under them: they are gone here, and each run that asked for one has been told, so that what it
-   * asked before can't be acted on after. If a run does not answer, this is not done; asked again it goes on.
+   * Ends standing answers. When this returns, no call begins under them any more: they are deleted
+   * here, and every run that read one has been notified. If a run does not answer, this fails;
+   * calling it again continues.
    */
   async revoke(ids: readonly string[]): Promise<void> {
     this.#standing.end(ids)
-    const told = Map.groupBy(this.#standing.runsUnder(ids), ({ run }) => run)
+    const users = Map.groupBy(this.#standing.runsUnder(ids), ({ run }) => run)
     await Promise.all(
-      [...told.keys()].map((run) => runObject(this.env, this.#tenant, run).standingWithdrawn(ids)),
+      [...users.keys()].map((run) => runObject(this.env, this.#tenant, run).standingWithdrawn(ids)),
     )
-    this.#standing.told(ids)
+    this.#standing.forgetUses(ids)
     await tenantObject(this.env, this.#tenant).unlistStanding(ids)
   }
 
-  async reset(said?: Answered['decision']): Promise<number> {
-    const ids = this.#standing.all(said)
+  async reset(decision?: Answered['decision']): Promise<number> {
+    const ids = this.#standing.idsWith(decision)
     if (ids.length > 0) await this.revoke(ids)
     return ids.length
   }
 
-  // ── What is counted ──
+  // ── Usage ──
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const mine = this.#turn.then(work)
-    this.#turn = mine.catch(() => undefined)
+    const mine = this.#last.then(work)
+    this.#last = mine.catch(() => undefined)
     return mine
   }
 
   async #counters(tool: string, own?: Booking): Promise<Counters> {
-    // Two attempts at one call are one call.
+    // Several attempts at the same call count once.
     const rows = new Map(
       this.#db
         .select()
-        .from(open)
+        .from(openCalls)
         .all()
         .map((row) => [`${row.run} ${row.key}`, row]),
     ).values()
-    const asked = await Promise.all(
-      [...Map.groupBy(rows, ({ run }) => run)].map(([run, those]) => this.#ask(run, those)),
+    const answers = await Promise.all(
+      [...Map.groupBy(rows, ({ run }) => run)].map(([run, calls]) => this.#askRun(run, calls)),
     )
     const live: Usage[] = []
     this.ctx.storage.transactionSync(() => {
-      for (const { row, found } of asked.flat()) {
+      for (const { row, found } of answers.flat()) {
         if (row.run === own?.run && row.key === own.key) continue
         if (found === null ? Date.now() - row.at > UNKNOWN_MS : found.ended) this.#close(row, found?.share)
         else
@@ -161,26 +171,26 @@ export class SessionObject extends DurableObject<Env> {
     return countersOf([...this.#db.select().from(totals).all(), ...live], tool)
   }
 
-  /** What has ended is summed once, with the end of its places. */
-  #close({ run, key }: Row, share: Usage | undefined): void {
-    const gone = this.#db
-      .delete(open)
-      .where(and(eq(open.run, run), eq(open.key, key)))
-      .returning({ place: open.place })
+  /** Adds an ended call to the totals, once, and removes its reservations. */
+  #close({ run, key }: OpenCallRow, share: Usage | undefined): void {
+    const deleted = this.#db
+      .delete(openCalls)
+      .where(and(eq(openCalls.run, run), eq(openCalls.key, key)))
+      .returning({ place: openCalls.place })
       .all()
-    if (share === undefined || gone.length === 0) return
+    if (share === undefined || deleted.length === 0) return
     const before = this.#db.select().from(totals).where(eq(totals.tool, share.tool)).get()
     const after = before === undefined ? share : sum(before, share)
     this.#db.insert(totals).values(after).onConflictDoUpdate({ target: totals.tool, set: after }).run()
   }
 
-  async #ask(run: string, rows: readonly Row[]) {
+  async #askRun(run: string, rows: readonly OpenCallRow[]) {
     const keys = rows.map(({ key }) => key)
-    const shares = await inGoodTime<Shares>(
+    const shares = await withDeadline<Shares>(
       runObject(this.env, this.#tenant, run).shares(keys),
       Date.now() + ANSWER_MS,
     )
-    if (shares === undefined) throw new Error('a run does not answer')
+    if (shares === undefined) throw new Error('a run did not answer in time')
     return rows.map((row, i) => ({ row, found: shares[i] ?? null }))
   }
 

@@ -1,5 +1,5 @@
-// What stands in one session, and which runs have acted on it: who takes an answer back has to reach them. A part of the SessionObject; it
-// asks nobody and decides nothing.
+// The standing answers of one session, and which runs have used them, because a revocation must
+// reach those runs. Part of the SessionObject.
 
 import { and, eq, gt, inArray, lte } from 'drizzle-orm'
 import type { Kept } from '../approvals/standing.ts'
@@ -14,18 +14,23 @@ export class StandingStore {
     this.#db = db
   }
 
-  /** In the place of what the same operator had said of the same. Answers with the ids of what gave way, or was over. */
-  keep({ key, standing: { id, by, until_ms }, answer }: Kept, now: number): string[] {
+  /**
+   * Saves an answer. It replaces the same operator's answer for the same key. Returns the ids of
+   * the answers removed: replaced or expired.
+   */
+  save({ key, standing: { id, by, until_ms }, answer }: Kept, now: number): string[] {
     const before = and(eq(standing.key, key), eq(standing.by, by))
-    const gone = [before, lte(standing.until, now)].flatMap((which) =>
+    const removed = [before, lte(standing.until, now)].flatMap((which) =>
       this.#db.delete(standing).where(which).returning({ id: standing.id }).all(),
     )
     this.#db.insert(standing).values({ id, key, by, until: until_ms, answer }).run()
-    return gone.map((row) => row.id)
+    return removed.map((row) => row.id)
   }
 
-  /** What stands for this key; the run is noted before it can act on it. */
-  said(key: string, run: string, now: number): Answered[] {
+  /**
+   * The answers that apply to this key. The run is recorded as a user before it can act on them.
+   */
+  answersFor(key: string, run: string, now: number): Answered[] {
     const rows = this.#db
       .select()
       .from(standing)
@@ -36,8 +41,8 @@ export class StandingStore {
     return rows.map(({ answer }) => answer)
   }
 
-  /** Of these, the ones that still stand. */
-  stand(ids: readonly string[], now: number): string[] {
+  /** The ids that are still in force. */
+  stillValid(ids: readonly string[], now: number): string[] {
     return this.#db
       .select({ id: standing.id })
       .from(standing)
@@ -46,17 +51,17 @@ export class StandingStore {
       .map(({ id }) => id)
   }
 
-  /** Those that say this; all of them where nothing is asked for. */
-  all(said?: Answered['decision']): string[] {
+  /** The ids of answers with this decision; without one, all ids. */
+  idsWith(decision?: Answered['decision']): string[] {
     return this.#db
       .select()
       .from(standing)
       .all()
-      .filter(({ answer }) => said === undefined || answer.decision === said)
+      .filter(({ answer }) => decision === undefined || answer.decision === decision)
       .map(({ id }) => id)
   }
 
-  /** Stands no more. Whoever acted on it stays noted until they were told. */
+  /** Ends these answers. Their users stay recorded until they have been notified. */
   end(ids: readonly string[]): void {
     this.#db
       .delete(standing)
@@ -72,7 +77,7 @@ export class StandingStore {
       .all()
   }
 
-  told(ids: readonly string[]): void {
+  forgetUses(ids: readonly string[]): void {
     this.#db
       .delete(standingUses)
       .where(inArray(standingUses.standing, [...ids]))

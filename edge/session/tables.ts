@@ -1,4 +1,5 @@
-// Tables of a SessionObject: what is counted for good, by tool, the calls that may still change, and the answers that stand.
+// Tables of a SessionObject: final totals by tool, calls that may still change, an agent's
+// questions, and standing answers.
 
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { Answered } from '../call/lifecycle.ts'
@@ -12,13 +13,13 @@ export const totals = sqliteTable('totals', {
   asks: integer().notNull().default(0),
 })
 
-export const open = sqliteTable(
+export const openCalls = sqliteTable(
   'open',
   {
-    /** One for each attempt: who gives up a place gives up their own. */
+    /** Id of the reservation. Each attempt has its own, so that it releases no other attempt's. */
     place: text().primaryKey(),
     run: text().notNull(),
-    /** The key under which the run knows the call, once it does. */
+    /** The key by which the run will know the call. */
     key: text().notNull(),
     tool: text().notNull(),
     spent: integer().notNull(),
@@ -27,14 +28,14 @@ export const open = sqliteTable(
   (table) => [index('open_call').on(table.run, table.key)],
 )
 
-/** Of an agent: questions of the last hour, and calls that may yet become one. */
+/** An agent's questions of the last hour, and reservations of calls that may become one. */
 export const questions = sqliteTable(
   'questions',
   { place: text().primaryKey(), at: integer().notNull() },
   (table) => [index('questions_at').on(table.at)],
 )
 
-/** Answers that stand for further calls, by what they cover. */
+/** Standing approvals and denials, by the key of the calls that they cover. */
 export const standing = sqliteTable(
   'standing',
   {
@@ -47,7 +48,7 @@ export const standing = sqliteTable(
   (table) => [index('standing_key').on(table.key)],
 )
 
-/** Runs that were told of one: they are told when it ends. */
+/** Runs that have read a standing answer and must be notified when it ends. */
 export const standingUses = sqliteTable(
   'standing_uses',
   { standing: text().notNull(), run: text().notNull() },

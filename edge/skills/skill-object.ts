@@ -1,6 +1,7 @@
-// What one skill keeps from call to call: keys and values of all its versions, and of no other skill or tenant. It bounds them, and checks
-// no grant: which of them a call may use is judged by whoever calls for it. It outlives the skill, until an operator clears it. And it is where
-// a skill is tried: what an object does goes on when whoever asked has gone, so nobody takes a place or a turn with them.
+// The storage of one skill in one tenant, shared by all its versions. It enforces the quota;
+// whether a call may use a key is checked by the caller (execution/host-storage.ts). The data
+// outlives the skill until an operator clears it. Trials run here too, because an object's work
+// goes on after a client disconnects, so no slot or turn stays taken.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, desc, eq, gt, gte, lt } from 'drizzle-orm'
@@ -15,22 +16,22 @@ import { tenantSkills } from '../bindings.ts'
 import { eraseObject, openDatabase } from '../platform/database.ts'
 import type { Caller } from './execution/concurrency-slots.ts'
 import { placesOfSkills, turnsOfSkills } from './execution/scheduler.ts'
-import { afterSetting, listed, type Sums, sizeOf } from './storage/quota.ts'
+import { checkListing, type StorageTotals, sizeOf, totalsAfterSet } from './storage/quota.ts'
 import { clearings, entries, usage } from './tables.ts'
-import { type Asked, tried } from './trial.ts'
+import { runTrials, type TrialRequest } from './trial.ts'
 
-type Cleared = { readonly tenant: string; readonly skill: string; readonly by: string }
+type ClearRequest = { readonly tenant: string; readonly skill: string; readonly by: string }
 
 const RETRY_MS = 2_000
-/** Behind all that begins alike: no key has a character beyond `z`. */
-const END = '~'
+/** Sorts after every key with the same prefix, because no key has a character beyond `z`. */
+const AFTER_ALL = '~'
 
 export class SkillObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
 
-  // ── Calls of the skill ──
+  // ── For calls of the skill ──
 
-  /** `null`: there is none. */
+  /** `null`: the key is not set. */
   async get(key: string): Promise<Result<Uint8Array | null>> {
     const row = this.#db.select({ value: entries.value }).from(entries).where(eq(entries.key, key)).get()
     return ok(row === undefined ? null : Uint8Array.from(row.value))
@@ -38,48 +39,48 @@ export class SkillObject extends DurableObject<Env> {
 
   async set(key: string, value: Uint8Array): Promise<Result<true>> {
     return this.ctx.storage.transactionSync(() => {
-      const after = afterSetting(this.#sums(), this.#sizeOf(key), key, value)
+      const after = totalsAfterSet(this.#totals(), this.#sizeOf(key), key, value)
       if (!after.ok) return after
       const row = { key, bytes: sizeOf(key, value), changedAt: Date.now(), value: Buffer.from(value) }
       this.#db.insert(entries).values(row).onConflictDoUpdate({ target: entries.key, set: row }).run()
-      this.#sum(after.value)
+      this.#saveTotals(after.value)
       return ok(true as const)
     })
   }
 
-  /** Done too where there was none. */
+  /** Succeeds even if the key is not set. */
   async delete(key: string): Promise<Result<true>> {
     return this.ctx.storage.transactionSync(() => {
-      const gone = this.#db
+      const deleted = this.#db
         .delete(entries)
         .where(eq(entries.key, key))
         .returning({ bytes: entries.bytes })
         .get()
-      const all = this.#sums()
-      if (gone !== undefined) this.#sum({ keys: all.keys - 1, bytes: all.bytes - gone.bytes })
+      const all = this.#totals()
+      if (deleted !== undefined) this.#saveTotals({ keys: all.keys - 1, bytes: all.bytes - deleted.bytes })
       return ok(true as const)
     })
   }
 
-  async keys(beginning: string): Promise<Result<string[]>> {
-    const those = and(gte(entries.key, beginning), lt(entries.key, `${beginning}${END}`))
+  async keys(prefix: string): Promise<Result<string[]>> {
+    const hasPrefix = and(gte(entries.key, prefix), lt(entries.key, `${prefix}${AFTER_ALL}`))
     const rows = this.#db
       .select({ key: entries.key })
       .from(entries)
-      .where(those)
+      .where(hasPrefix)
       .orderBy(asc(entries.key))
       .limit(LIMITS.skill_keys_listed + 1)
       .all()
-    return listed(rows.map(({ key }) => key))
+    return checkListing(rows.map(({ key }) => key))
   }
 
-  // ── Authors ──
+  // ── For authors ──
 
-  async try(author: Caller, trial: Asked): Promise<Result<Tried[]>> {
-    return placesOfSkills.take(author, 2 * LIMITS.trials_ms, () => tried(this.env, trial, turnsOfSkills))
+  async try(author: Caller, trial: TrialRequest): Promise<Result<Tried[]>> {
+    return placesOfSkills.take(author, 2 * LIMITS.trials_ms, () => runTrials(this.env, trial, turnsOfSkills))
   }
 
-  // ── Operators ──
+  // ── For operators ──
 
   async kept(after = ''): Promise<SkillStorage> {
     const { key, bytes, changedAt } = entries
@@ -90,59 +91,62 @@ export class SkillObject extends DurableObject<Env> {
       .from(clearings)
       .orderBy(desc(clearings.seq))
     return {
-      ...this.#sums(),
+      ...this.#totals(),
       items: rows.orderBy(asc(key)).limit(LIMITS.page).all(),
       clearings: past.limit(LIMITS.page).all(),
     }
   }
 
-  /** What a call sets from then on is kept again. Where there was nothing, nothing was done. */
-  async clear({ tenant, skill, by }: Cleared): Promise<Clearing> {
-    const [sums, at] = [this.#sums(), Date.now()]
-    if (sums.keys === 0) return { by, at_ms: at, ...sums }
+  /** Deletes all entries and records who did it. Does nothing if the storage is empty. */
+  async clear({ tenant, skill, by }: ClearRequest): Promise<Clearing> {
+    const [totals, at] = [this.#totals(), Date.now()]
+    if (totals.keys === 0) return { by, at_ms: at, ...totals }
     this.ctx.storage.transactionSync(() => {
       this.#db.delete(entries).run()
-      this.#sum({ keys: 0, bytes: 0 })
+      this.#saveTotals({ keys: 0, bytes: 0 })
       this.#db
         .insert(clearings)
-        .values({ tenant, skill, by, at, ...sums, journalled: false })
+        .values({ tenant, skill, by, at, ...totals, journalled: false })
         .run()
     })
     void this.ctx.storage.setAlarm(at + RETRY_MS) // in the same commit
-    await this.#tell().catch(() => undefined) // or else when it rings
-    return { by, at_ms: at, ...sums }
+    await this.#reportClearings().catch(() => undefined) // the alarm retries
+    return { by, at_ms: at, ...totals }
   }
 
   override async alarm(): Promise<void> {
-    await this.#tell().catch(() => this.ctx.storage.setAlarm(Date.now() + RETRY_MS))
+    await this.#reportClearings().catch(() => this.ctx.storage.setAlarm(Date.now() + RETRY_MS))
   }
 
-  /** The tenant's journal of skills: at least once, in order; it takes each clearing once. */
-  async #tell(): Promise<void> {
-    const untold = this.#db
+  /**
+   * Reports clearings to the tenant's skill journal: in order, at least once; the journal drops
+   * repeats.
+   */
+  async #reportClearings(): Promise<void> {
+    const unreported = this.#db
       .select()
       .from(clearings)
       .where(eq(clearings.journalled, false))
       .orderBy(asc(clearings.seq))
-    for (const { tenant, skill, seq, by, keys, bytes } of untold.all()) {
+    for (const { tenant, skill, seq, by, keys, bytes } of unreported.all()) {
       await tenantSkills(this.env, tenant).cleared(skill, seq, { by, keys, bytes })
       this.#db.update(clearings).set({ journalled: true }).where(eq(clearings.seq, seq)).run()
     }
   }
 
-  // ── How much it is ──
+  // ── Sizes and totals ──
 
   #sizeOf(key: string): number | undefined {
     return this.#db.select({ bytes: entries.bytes }).from(entries).where(eq(entries.key, key)).get()?.bytes
   }
 
-  #sums(): Sums {
+  #totals(): StorageTotals {
     const { keys, bytes } = usage
     return this.#db.select({ keys, bytes }).from(usage).get() ?? { keys: 0, bytes: 0 }
   }
 
-  #sum(sums: Sums): void {
-    const row = { id: 0, ...sums }
+  #saveTotals(totals: StorageTotals): void {
+    const row = { id: 0, ...totals }
     this.#db.insert(usage).values(row).onConflictDoUpdate({ target: usage.id, set: row }).run()
   }
 

@@ -1,17 +1,17 @@
-// Tables of a SkillObject: what the skill keeps, how much that is, and who cleared it.
+// Tables of a SkillObject: the skill's storage, its totals, and who cleared it.
 
 import { blob, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 
-/** The value stands last: what is read of a row without it does not walk over it. */
+/** The value is the last column, so that SQLite does not walk over it to read the others. */
 export const entries = sqliteTable('entries', {
   key: text().primaryKey(),
-  /** Of key and value. */
+  /** Size of key and value together. */
   bytes: integer().notNull(),
   changedAt: integer('changed_at').notNull(),
   value: blob({ mode: 'buffer' }).notNull(),
 })
 
-/** One row: the sums of `entries`, changed with them. */
+/** One row: the totals of `entries`, changed in the same transaction. */
 export const usage = sqliteTable('usage', {
   id: integer().primaryKey(),
   keys: integer().notNull(),
@@ -20,7 +20,7 @@ export const usage = sqliteTable('usage', {
 
 export const clearings = sqliteTable('clearings', {
   seq: integer().primaryKey({ autoIncrement: true }),
-  /** Whose journal is to know of it, and of which skill: an object that wakes by itself may not know its name. */
+  /** Tenant and skill are stored because an object woken by its alarm may not know its own name. */
   tenant: text().notNull(),
   skill: text().notNull(),
   by: text().notNull(),

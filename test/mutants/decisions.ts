@@ -112,7 +112,7 @@ export const DECISIONS: readonly Held[] = [
     area: 'policy',
     file: 'edge/policy/engine.ts',
     tests: ['test/edge/policy/validation.test.ts'],
-    titled: 'what the edge calls itself',
+    titled: 'a policy id that the edge uses itself',
     lines: [
       [
         'if (RESERVED.has(id))',

@@ -61,8 +61,8 @@ export const PEOPLE: readonly Held[] = [
         'The edge sends requests to a metadata service by its address.',
       ],
       [
-        'if (!NAMED.test(host) || INSIDE.test(host))',
-        'if (!NAMED.test(host))',
+        'if (!DOTTED_NAME.test(host) || INTERNAL_NAME.test(host))',
+        'if (!DOTTED_NAME.test(host))',
         'The edge sends requests to hosts of its own network by their names.',
       ],
       [

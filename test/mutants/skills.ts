@@ -10,8 +10,8 @@ export const SKILLS: readonly Held[] = [
     titled: 'W11 a name',
     lines: [
       [
-        'if (nameIn(section) === FUEL.module) throw',
-        'if (nameIn(section) === FUEL.module && false) throw',
+        'if (readName(section) === FUEL.module) throw',
+        'if (readName(section) === FUEL.module && false) throw',
         'A skill brings its own counter and pays nothing.',
       ],
       [
@@ -30,11 +30,11 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/skills/metering/meter.ts',
     tests: ['test/edge/skills/metering/meter.test.ts'],
-    titled: 'pays by its size',
+    titled: 'is charged by its size',
     lines: [
       [
-        '{ times: PAGE_UNITS, most: this.#room.pages }',
-        '{ times: 0, most: this.#room.pages }',
+        '{ times: PAGE_UNITS, most: this.#limits.pages }',
+        '{ times: 0, most: this.#limits.pages }',
         'A skill grows its memory again and again for nothing.',
       ],
     ],
@@ -52,7 +52,7 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/skills/metering/sections.ts',
     tests: ['test/edge/skills/metering/meter.test.ts'],
-    titled: 'refused, and said (?!.*whatever)',
+    titled: 'the module is refused with a reason',
     lines: [
       [
         'if (place === -1) throw',
@@ -70,7 +70,7 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/skills/metering/sections.ts',
     tests: ['test/edge/skills/metering/meter-refused.test.ts'],
-    titled: 'W06 a million',
+    titled: 'W06 a module with a million',
     lines: [
       [
         'section.end).u32() > most) throw',
@@ -91,8 +91,8 @@ export const SKILLS: readonly Held[] = [
       ],
       ["text.split('/').includes('..')", "text === '..'", 'A key climbs out of what was granted.'],
       [
-        'BEGINNING.test(beginning) && !climbs(beginning) && prefixes.some((prefix) => beginning.startsWith(prefix))',
-        'BEGINNING.test(beginning) && !climbs(beginning)',
+        'KEY_PREFIX.test(start) && !hasParentSegment(start) && prefixes.some((prefix) => start.startsWith(prefix))',
+        'KEY_PREFIX.test(start) && !hasParentSegment(start)',
         'A call lists keys that its plan does not grant.',
       ],
     ],
@@ -143,7 +143,7 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/skills/publish/package.ts',
     tests: ['test/edge/skills/publish/package.test.ts', 'test/edge/skills/publish/publish.test.ts'],
-    titled: 'W14|W15 in another spelling|W15 two signatures',
+    titled: 'W14|W15 a package in another spelling|W15 a package with two signatures',
     lines: [
       [
         'if (!signedByExactly(packed, SKILL_TYPE, new Map([[signature.keyid, key]])))',
@@ -161,7 +161,7 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/tenant/skills/publisher-store.ts',
     tests: ['test/edge/skills/publish/trust.test.ts'],
-    titled: 'a publisher’s key|revoked|W14|pinned|never on a list',
+    titled: 'a publisher’s key|revoked|W14|pinned|never listed',
     lines: [
       [
         'if (revoked !== undefined) return err(',
@@ -174,7 +174,7 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/tenant/skills/version-store.ts',
     tests: ['test/edge/skills/publish/trust.test.ts', 'test/edge/skills/execution/calls.test.ts'],
-    titled: 'W14|a skill that is disabled',
+    titled: 'W14|a disabled skill',
     lines: [
       [
         "if (state === 'revoked' && to !== 'revoked') return",
@@ -196,7 +196,7 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/decision/decide.ts',
     tests: ['test/edge/skills/execution/revocation.test.ts'],
-    titled: 'is so for the very next call',
+    titled: 'does not run the very next call',
     lines: [
       [
         'skills.get(executor.skill)?.digest === executor.digest',

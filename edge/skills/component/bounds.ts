@@ -1,5 +1,6 @@
-// A component as it comes from strangers, before anything heavy reads it: how large it is, the core modules in it, and that what it imports
-// and exports is the world's. Pure. How its parts are joined is for jco to say; what can't be a skill of ours is refused here, cheaply.
+// Reads an untrusted component before any expensive tool does: bounds its size and the number of
+// its parts, extracts its core modules, and checks imports and exports against the world. Pure.
+// Whether the parts fit together is left to jco.
 
 import { Bytes, Malformed, Writer } from '../../../shared/bytes/wasm-binary.ts'
 import { failure } from '../../../shared/failures.ts'
@@ -7,21 +8,21 @@ import { LIMITS } from '../../../shared/limits.ts'
 import type { SkillCapability } from '../../../shared/plan/plan.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
-import { Types } from './type-text.ts'
-import { worldly } from './world.ts'
+import { ComponentTypes } from './type-text.ts'
+import { capabilitiesOfWorld } from './world.ts'
 
 const HEADER = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00] as const
 const SECTION = { custom: 0, module: 1, component: 4, alias: 6, type: 7, import: 10, export: 11 } as const
 const CORE = { custom: 0, table: 4, memory: 5, export: 7, element: 9, header: 8 } as const
 
-/** Each core module in it, what it imports, and the component without what only tells about it. */
+/** `bytes`: the component without custom sections. `modules`: its core modules. */
 export type Component = {
   readonly bytes: Uint8Array
   readonly modules: readonly Uint8Array[]
   readonly capabilities: readonly SkillCapability[]
 }
 
-type Found = {
+type Counts = {
   readonly modules: Uint8Array[]
   described: number
   memories: number
@@ -31,33 +32,35 @@ type Found = {
 }
 
 export function readComponent(component: Uint8Array): Result<Component> {
-  const found: Found = { modules: [], described: 0, memories: 0, tables: 0, exports: 0, elements: 0 }
-  const types = new Types()
+  const counts: Counts = { modules: [], described: 0, memories: 0, tables: 0, exports: 0, elements: 0 }
+  const types = new ComponentTypes()
   try {
     if (component.byteLength > LIMITS.skill_component_bytes)
       throw new Malformed(`it is larger than ${LIMITS.skill_component_bytes} bytes`)
-    const bytes = walk(new Bytes(component), found, types).bytes()
-    if (found.memories > 1) throw new Malformed('it has more than one memory')
-    return ok({ bytes, modules: found.modules, capabilities: worldly(types) })
+    const bytes = walk(new Bytes(component), counts, types).bytes()
+    if (counts.memories > 1) throw new Malformed('it has more than one memory')
+    return ok({ bytes, modules: counts.modules, capabilities: capabilitiesOfWorld(types) })
   } catch (thrown) {
     if (!(thrown instanceof Malformed)) throw thrown
     return err(failure('invalid_skill', `the component can’t be a skill: ${thrown.message}`))
   }
 }
 
-function walk(all: Bytes, found: Found, types: Types): Writer {
-  if (HEADER.some((byte) => all.u8() !== byte)) throw new Malformed('it is no component of WebAssembly')
+function walk(all: Bytes, counts: Counts, types: ComponentTypes): Writer {
+  if (HEADER.some((byte) => all.u8() !== byte)) throw new Malformed('it is not a WebAssembly component')
   const out = new Writer().raw(HEADER)
   while (!all.done) {
     const from = all.at
     const id = all.u8()
     const section = all.part(all.u32())
     if (id === SECTION.custom) continue
-    if (id === SECTION.component) throw new Malformed('components stand inside it, which no skill has')
-    if (id !== SECTION.module) found.described += section.end - section.at
-    if (found.described > LIMITS.skill_described_bytes)
-      throw new Malformed(`what it says beside its code is longer than ${LIMITS.skill_described_bytes} bytes`)
-    if (id === SECTION.module) core(section, found)
+    if (id === SECTION.component) throw new Malformed('it contains other components, which a skill may not')
+    if (id !== SECTION.module) counts.described += section.end - section.at
+    if (counts.described > LIMITS.skill_described_bytes)
+      throw new Malformed(
+        `its sections beside the code are longer than ${LIMITS.skill_described_bytes} bytes`,
+      )
+    if (id === SECTION.module) countModule(section, counts)
     else if (id === SECTION.type) types.define(section)
     else if (id === SECTION.import) types.import(section)
     else if (id === SECTION.alias) types.alias(section)
@@ -67,24 +70,24 @@ function walk(all: Bytes, found: Found, types: Types): Writer {
   return out
 }
 
-function core(module: Bytes, found: Found): void {
-  found.modules.push(module.slice(module.at, module.end))
-  if (found.modules.length > LIMITS.skill_modules)
+function countModule(module: Bytes, counts: Counts): void {
+  counts.modules.push(module.slice(module.at, module.end))
+  if (counts.modules.length > LIMITS.skill_modules)
     throw new Malformed(`it holds more than ${LIMITS.skill_modules} modules`)
   const all = new Bytes(module.slice(0, module.end), module.at)
-  all.skip(CORE.header) // whose it is, metering sees
+  all.skip(CORE.header) // metering checks the header
   while (!all.done) {
     const id = all.u8()
     const section = all.part(all.u32())
-    if (id === CORE.memory) found.memories += section.u32()
-    if (id === CORE.table) found.tables += section.u32()
-    if (id === CORE.element) found.elements += section.end - section.at
-    if (id === CORE.export) found.exports += section.u32()
-    if (found.exports > LIMITS.skill_exports)
-      throw new Malformed(`its modules export more than ${LIMITS.skill_exports} things`)
-    if (found.elements > LIMITS.skill_element_bytes)
-      throw new Malformed(`what it lays out in tables is longer than ${LIMITS.skill_element_bytes} bytes`)
-    if (found.tables > LIMITS.skill_tables)
+    if (id === CORE.memory) counts.memories += section.u32()
+    if (id === CORE.table) counts.tables += section.u32()
+    if (id === CORE.element) counts.elements += section.end - section.at
+    if (id === CORE.export) counts.exports += section.u32()
+    if (counts.exports > LIMITS.skill_exports)
+      throw new Malformed(`its modules have more than ${LIMITS.skill_exports} exports`)
+    if (counts.elements > LIMITS.skill_element_bytes)
+      throw new Malformed(`its table elements are longer than ${LIMITS.skill_element_bytes} bytes`)
+    if (counts.tables > LIMITS.skill_tables)
       throw new Malformed(`it has more than ${LIMITS.skill_tables} tables`)
   }
 }

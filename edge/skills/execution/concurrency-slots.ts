@@ -1,36 +1,40 @@
-// Who of those that call skills at the same time is let in: first come, first served, as long as others have their share. Tenants share all places,
-// in each of them those who call share its own, and of those each shares it among the skills that it calls. On every level one is kept free, so
-// that whoever comes next waits for nobody; where there are more of them than places, the last one goes to none who holds one. How many may
-// wait is shared as well: each keeps an object open.
+// Fair sharing of the slots in which skill calls run. Callers are admitted in order of arrival, as
+// long as each keeps to its share: the slots are shared among tenants, a tenant's among those who
+// call in it, and theirs among the skills that they call. Every level keeps one slot free for a
+// newcomer. The queue is bounded too, because each waiting call keeps an object open.
 
 import { LIMITS } from '../../../shared/limits.ts'
-import { Leases, Waiting } from './cpu-turns.ts'
+import { Waiter, WaiterLeases } from './cpu-turns.ts'
 
-/** Those that wait may be many, and wait for a call of somebody else to end: whoever has others before them looks more rarely. */
-const [LOOK_MS, LOOK_MOST_MS] = [5, 250]
+/** Many callers may wait, each for another call to end, so those further back poll less often. */
+const [POLL_MS, POLL_MAX_MS] = [5, 250]
 
-/** Of what, who and what for: a tenant, somebody in it, and a skill. */
+/** Who takes a slot, and for which skill. `who` is an agent, or the author who tries a skill. */
 export type Caller = readonly [tenant: string, who: string, skill: string]
 
-/** One of a level, as long as it holds a place or waits; the next level's by turns: who has just been let in is behind the others. */
-class Line {
+/**
+ * A node of the tree tenant → caller → skill. It exists only while it holds a slot or waits for
+ * one.
+ */
+class Sharer {
   readonly name: string
   held = 0
-  readonly waiting: Waiting[] = []
-  /** Those that wait in it, and in all that are of it. */
+  readonly waiting: Waiter[] = []
+  /** Number of waiters in this node and below it. */
   waits = 0
-  readonly next = new Map<string, Line>()
+  /** Children in the order in which they are served: the one admitted last moves to the end. */
+  readonly next = new Map<string, Sharer>()
 
   constructor(name: string) {
     this.name = name
   }
 
-  get isOver(): boolean {
+  get isIdle(): boolean {
     return this.held === 0 && this.waiting.length === 0 && this.next.size === 0
   }
 }
 
-/** How many may wait in all, of one tenant, and of one in it. */
+/** How many calls may wait in total, per tenant, and per caller in a tenant. */
 type Bounds = { readonly all: number; readonly tenant: number; readonly who: number }
 const BOUNDS: Bounds = {
   all: LIMITS.waiting_skill_calls,
@@ -38,11 +42,11 @@ const BOUNDS: Bounds = {
   who: LIMITS.waiting_skill_calls_per_agent,
 }
 
-export class Places {
+export class ConcurrencySlots {
   readonly #all: number
   readonly #bounds: Bounds
-  readonly #root = new Line('')
-  readonly #taken = new Leases<readonly Line[]>()
+  readonly #root = new Sharer('')
+  readonly #taken = new WaiterLeases<readonly Sharer[]>()
 
   constructor(all: number, bounds: Bounds = BOUNDS) {
     this.#all = all
@@ -50,8 +54,8 @@ export class Places {
   }
 
   /**
-   * Whether one more of this caller would be too many. Where those of all tenants are, or of all in one, are as many as may, who has less than an
-   * equal share of it gets in still.
+   * Whether one more call of this caller would exceed a bound on waiting calls. At the total or the
+   * tenant bound, a caller that has less than an equal share is still let in.
    */
   full([tenant, who]: Caller): boolean {
     const { all, tenant: ofTenant, who: ofWho } = this.#bounds
@@ -63,14 +67,16 @@ export class Places {
     )
   }
 
-  /** The same, and undefined where it would have to wait and too many do. */
+  /** Like `take`, but returns undefined at once if the queue has no room for this caller. */
   async takeOrLeave<T>(caller: Caller, ms: number, work: () => Promise<T>): Promise<T | undefined> {
     return this.full(caller) ? undefined : this.take(caller, ms, work)
   }
 
-  /** Does `work` of this caller when there is a place, which is somebody else's if it has not ended after so many milliseconds. */
+  /**
+   * Runs `work` in a slot. After `ms` milliseconds the slot goes to somebody else, ended or not.
+   */
   async take<T>(caller: Caller, ms: number, work: () => Promise<T>): Promise<T> {
-    const own = new Waiting()
+    const own = new Waiter()
     await this.#enter(own, caller, ms)
     try {
       return await work()
@@ -79,72 +85,72 @@ export class Places {
     }
   }
 
-  async #enter(own: Waiting, caller: Caller, ms: number): Promise<void> {
-    this.#takeBack()
-    const lines = this.#linesOf(caller)
-    if (this.#enters(lines)) return this.#taken.give(own, lines, ms)
+  async #enter(own: Waiter, caller: Caller, ms: number): Promise<void> {
+    this.#reclaimExpired()
+    const path = this.#pathOf(caller)
+    if (this.#admit(path)) return this.#taken.set(own, path, ms)
     do {
-      const lines = this.#linesOf(caller)
-      const { waiting } = lines.at(-1) ?? this.#root
+      const path = this.#pathOf(caller)
+      const { waiting } = path.at(-1) ?? this.#root
       waiting.push(own)
-      for (const line of lines) line.waits += 1
-      await own.isHeard(
-        () => Math.min(LOOK_MS * (1 + waiting.indexOf(own)), LOOK_MOST_MS),
-        () => this.#takeBack(),
+      for (const sharer of path) sharer.waits += 1
+      await own.untilCalled(
+        () => Math.min(POLL_MS * (1 + waiting.indexOf(own)), POLL_MAX_MS),
+        () => this.#reclaimExpired(),
       )
-    } while (!this.#taken.comes(own, ms))
+    } while (!this.#taken.resume(own, ms))
   }
 
-  /** What the dead hold. */
-  #takeBack(): void {
-    for (const dead of this.#taken.overdue()) this.#leave(dead)
+  #reclaimExpired(): void {
+    for (const dead of this.#taken.expired()) this.#leave(dead)
   }
 
-  /** The root first, of which everybody is. */
-  #linesOf(caller: Caller): readonly Line[] {
-    const lines = [this.#root]
+  /** The nodes from the root down to the caller's skill; missing ones are created. */
+  #pathOf(caller: Caller): readonly Sharer[] {
+    const path = [this.#root]
     let last = this.#root
     for (const name of caller) {
-      const line = last.next.get(name) ?? new Line(name)
-      last.next.set(name, line)
-      lines.push(line)
-      last = line
+      const sharer = last.next.get(name) ?? new Sharer(name)
+      last.next.set(name, sharer)
+      path.push(sharer)
+      last = sharer
     }
-    return lines
+    return path
   }
 
-  #enters(lines: readonly Line[]): boolean {
+  /** Takes a slot for this path if every level's share allows it; returns whether it did. */
+  #admit(path: readonly Sharer[]): boolean {
     let share = this.#all
     if (this.#root.held >= share) return false
-    for (const [index, line] of lines.slice(1).entries()) {
-      const above = lines[index] ?? this.#root
+    for (const [index, sharer] of path.slice(1).entries()) {
+      const above = path[index] ?? this.#root
       const own = shareOf(share, above.next.size, index === 0)
-      if (line.held > 0 && (line.held >= own || above.held + 1 >= share)) return false
+      if (sharer.held > 0 && (sharer.held >= own || above.held + 1 >= share)) return false
       share = own
     }
-    for (const line of lines) line.held += 1
+    for (const sharer of path) sharer.held += 1
     return true
   }
 
-  #leave(own: Waiting): void {
-    const lines = this.#taken.end(own)
-    if (lines === undefined) return
-    for (const line of lines) line.held -= 1
-    for (const [above, line] of [2, 1, 0].map((index) => [lines[index], lines[index + 1]]))
-      if (line?.isOver) above?.next.delete(line.name)
-    while (this.#admits([this.#root]));
+  #leave(own: Waiter): void {
+    const path = this.#taken.release(own)
+    if (path === undefined) return
+    for (const sharer of path) sharer.held -= 1
+    for (const [above, sharer] of [2, 1, 0].map((index) => [path[index], path[index + 1]]))
+      if (sharer?.isIdle) above?.next.delete(sharer.name)
+    while (this.#admitNext([this.#root]));
   }
 
-  /** One of those that wait behind these lines. */
-  #admits(lines: readonly Line[]): boolean {
-    const last = lines.at(-1) ?? this.#root
-    if (last.waiting.length > 0 && this.#enters(lines)) {
+  /** Admits one waiter at or below the end of this path; returns whether there was one to admit. */
+  #admitNext(path: readonly Sharer[]): boolean {
+    const last = path.at(-1) ?? this.#root
+    if (last.waiting.length > 0 && this.#admit(path)) {
       const [first] = last.waiting.splice(0, 1)
-      if (first !== undefined) this.#taken.call(first, lines)
-      for (const line of lines) line.waits -= 1
+      if (first !== undefined) this.#taken.call(first, path)
+      for (const sharer of path) sharer.waits -= 1
       return true
     }
-    const admitted = [...last.next.values()].find((line) => this.#admits([...lines, line]))
+    const admitted = [...last.next.values()].find((sharer) => this.#admitNext([...path, sharer]))
     if (admitted === undefined) return false
     last.next.delete(admitted.name)
     last.next.set(admitted.name, admitted)
@@ -152,13 +158,18 @@ export class Places {
   }
 }
 
-/** Of what may wait in a line, all that may do, and whoever is next in it has a share of their own. */
-function isFull(line: Line | undefined, name: string, most: number): boolean {
-  if (line === undefined || line.waits < most) return false
-  const own = line.next.get(name)
-  return line.waits >= 2 * most || (own?.waits ?? 0) >= most / (line.next.size + (own === undefined ? 1 : 0))
+/** Whether the node has reached its bound and its child `name` has an equal share of it already. */
+function isFull(sharer: Sharer | undefined, name: string, most: number): boolean {
+  if (sharer === undefined || sharer.waits < most) return false
+  const own = sharer.next.get(name)
+  return (
+    sharer.waits >= 2 * most || (own?.waits ?? 0) >= most / (sharer.next.size + (own === undefined ? 1 : 0))
+  )
 }
 
-/** Of so many that share it: as if one more tenant were there, and all but one of what a tenant or one in it has. */
-const shareOf = (share: number, by: number, ofAll: boolean): number =>
-  ofAll ? Math.ceil(share / (by + 1)) : Math.max(1, Math.min(Math.ceil(share / by), share - 1))
+/**
+ * An equal share for each of `by` sharers. Tenants share as if there were one more of them; inside
+ * a tenant nobody gets more than all but one of its slots.
+ */
+const shareOf = (share: number, by: number, isTenant: boolean): number =>
+  isTenant ? Math.ceil(share / (by + 1)) : Math.max(1, Math.min(Math.ceil(share / by), share - 1))

@@ -1,106 +1,124 @@
-// Whose turn it is. Where one process is all there is, a skill that runs keeps everybody waiting, so skills run one at a time, each for a slice
-// of its fuel, and whoever else has something to do comes in between. Who waits for somebody else, or has burnt a slice, lets the next one
-// run. Those that have just come and those that come again stand in two lines, served by turns: most need no second slice.
+// CPU turns of skills. workerd runs all isolates on one thread, so a skill that computes delays
+// everything else. Skills therefore compute one at a time, for one slice of fuel each, and other
+// work runs between slices. A skill that waits for I/O or has used up its slice gives its turn
+// away. Newcomers and returning skills queue separately and are served alternately, because most
+// calls need no second slice.
 
 import { MAX_SKILL_LIMITS } from '../../../shared/limits.ts'
 
-/** Who is called and does not come is gone. */
-const COMING_MS = 1_000
+/** A waiter that does not resume within 1 s of being called is treated as dead. */
+const RESUME_MS = 1_000
 
 /**
- * Somebody who waits: others say that they are called, and they look. A promise that another object keeps goes on in that one's name, where
- * the platform may refuse what is to be done next.
+ * A waiter in a queue. The queue sets `isCalled` and the waiter polls it: a promise that another
+ * request resolves would continue in that request's context, where the platform may refuse what
+ * follows.
  */
-export class Waiting {
+export class Waiter {
   isCalled = false
 
-  /** Looks after so many milliseconds each time; `false` where it is late before anybody called. */
-  async isHeard(
+  /**
+   * Polls until it is called; returns `false` if `until` passes first. Before each poll it asks
+   * `pause_ms` how long to sleep, after each it runs `check`, which reclaims expired leases.
+   */
+  async untilCalled(
     pause_ms: () => number,
-    look: () => void,
+    check: () => void,
     until = Number.POSITIVE_INFINITY,
   ): Promise<boolean> {
     while (!this.isCalled) {
       if (Date.now() >= until) return false
       const [pause, begun] = [pause_ms(), Date.now()]
       await new Promise<void>((resolve) => setTimeout(resolve, pause))
-      // Where all were held up, whoever is called is late and not gone.
-      if (!this.isCalled && Date.now() - begun < pause + COMING_MS / 2) look()
+      // If the whole process stalled, a slow waiter is late, not dead: don't reclaim its lease.
+      if (!this.isCalled && Date.now() - begun < pause + RESUME_MS / 2) check()
     }
     return true
   }
 }
 
-/** What is held by whom, and until when: an object may die in the middle (of a full disk, say), and what it had begun never ends. */
-export class Leases<T> {
-  readonly #all = new Map<Waiting, { readonly what: T; readonly until: number }>()
+/**
+ * What each waiter holds, and until when. Leases expire because the platform can end an object in
+ * the middle of its work (if the disk is full, for instance), and then nobody releases what it
+ * holds.
+ */
+export class WaiterLeases<T> {
+  readonly #all = new Map<Waiter, { readonly what: T; readonly until: number }>()
 
   get size(): number {
     return this.#all.size
   }
 
-  give(to: Waiting, what: T, ms: number): void {
-    this.#all.set(to, { what, until: Date.now() + ms })
+  set(waiter: Waiter, what: T, ms: number): void {
+    this.#all.set(waiter, { what, until: Date.now() + ms })
   }
 
-  call(who: Waiting, what: T): void {
-    who.isCalled = true
-    this.give(who, what, COMING_MS)
+  call(waiter: Waiter, what: T): void {
+    waiter.isCalled = true
+    this.set(waiter, what, RESUME_MS)
   }
 
-  /** `false` where whoever was called came too late, and has to wait anew. */
-  comes(who: Waiting, ms: number): boolean {
-    const lease = this.#all.get(who)
-    if (lease !== undefined) this.give(who, lease.what, ms)
-    who.isCalled = lease !== undefined
-    return who.isCalled
+  /**
+   * Extends the lease of a waiter that was called; `false` if it came too late and must queue
+   * again.
+   */
+  resume(waiter: Waiter, ms: number): boolean {
+    const lease = this.#all.get(waiter)
+    if (lease !== undefined) this.set(waiter, lease.what, ms)
+    waiter.isCalled = lease !== undefined
+    return waiter.isCalled
   }
 
-  /** What it was; undefined where it is somebody else's by now. */
-  end(of: Waiting): T | undefined {
-    const lease = this.#all.get(of)
-    this.#all.delete(of)
+  /** Ends the lease and returns what was held; undefined if the lease had been reclaimed before. */
+  release(waiter: Waiter): T | undefined {
+    const lease = this.#all.get(waiter)
+    this.#all.delete(waiter)
     return lease?.what
   }
 
-  overdue(): Waiting[] {
+  expired(): Waiter[] {
     const now = Date.now()
-    return [...this.#all].filter(([, { until }]) => until < now).map(([who]) => who)
+    return [...this.#all].filter(([, { until }]) => until < now).map(([waiter]) => waiter)
   }
 }
 
-/** Those that wait for a turn are few, for each has a place. */
-const LOOK_MS = 1
-/** Nobody has a turn for so long: it ends with each slice, and with a call. */
+/** Few skills wait for a turn, because each holds a concurrency slot, so they can poll often. */
+const POLL_MS = 1
+/** The longest lease of a turn: a turn ends with each slice, and at the latest with the call. */
 const TURN_MS = MAX_SKILL_LIMITS.timeout_ms
 
-export type Turn = { readonly aside: <T>(work: () => Promise<T>) => Promise<T> }
+/**
+ * A skill's turn. `releaseDuring` gives the turn away while `work` waits and takes it again after.
+ */
+export type Turn = { readonly releaseDuring: <T>(work: () => Promise<T>) => Promise<T> }
 
-export class Turns {
+export class CpuTurns {
   readonly #atOnce: number
   readonly #turn_ms: number
-  readonly #taken = new Leases<true>()
-  readonly #lines: readonly [come: Waiting[], again: Waiting[]] = [[], []]
-  #last: 0 | 1 = 1
+  readonly #taken = new WaiterLeases<true>()
+  readonly #queues: readonly [newcomers: Waiter[], returning: Waiter[]] = [[], []]
+  #lastServed: 0 | 1 = 1
 
   constructor(atOnce: number, turn_ms: number = TURN_MS) {
     this.#atOnce = atOnce
     this.#turn_ms = turn_ms
   }
 
-  /** Does `work` when it is its turn. */
+  /** Runs `work` when its turn comes. */
   async take<T>(work: (turn: Turn) => Promise<T>): Promise<T> {
-    return this.#have(await this.#enter(0), work)
+    return this.#run(await this.#enter(0), work)
   }
 
-  /** The same, and undefined where its first turn does not come within so many milliseconds. */
+  /**
+   * Like `take`, but returns undefined if the first turn does not come within `ms` milliseconds.
+   */
   async takeWithin<T>(ms: number, work: (turn: Turn) => Promise<T>): Promise<T | undefined> {
     const own = await this.#enter(0, Date.now() + ms)
-    return own === undefined ? undefined : this.#have(own, work)
+    return own === undefined ? undefined : this.#run(own, work)
   }
 
-  async #have<T>(own: Waiting | undefined, work: (turn: Turn) => Promise<T>): Promise<T> {
-    const turn = new Held(
+  async #run<T>(own: Waiter | undefined, work: (turn: Turn) => Promise<T>): Promise<T> {
+    const turn = new HeldTurn(
       own,
       () => this.#enter(1),
       (own) => this.#leave(own),
@@ -112,91 +130,94 @@ export class Turns {
     }
   }
 
-  /** Undefined where it is late before that. */
-  async #enter(line: 0 | 1, until?: number): Promise<Waiting | undefined> {
-    const own = new Waiting()
-    this.#takeBack()
+  /** Waits for a turn in the given queue; undefined if `until` passes first. */
+  async #enter(queue: 0 | 1, until?: number): Promise<Waiter | undefined> {
+    const own = new Waiter()
+    this.#reclaimExpired()
     if (this.#taken.size < this.#atOnce) {
-      this.#taken.give(own, true, this.#turn_ms)
+      this.#taken.set(own, true, this.#turn_ms)
       return own
     }
     for (;;) {
-      this.#lines[line].push(own)
-      const isHeard = await own.isHeard(
-        () => LOOK_MS,
-        () => this.#takeBack(),
+      this.#queues[queue].push(own)
+      const inTime = await own.untilCalled(
+        () => POLL_MS,
+        () => this.#reclaimExpired(),
         until,
       )
-      if (!isHeard && !own.isCalled) {
-        this.#lines[line].splice(this.#lines[line].indexOf(own), 1)
+      // A waiter that is called at the very moment its time runs out takes the turn.
+      if (!inTime && !own.isCalled) {
+        this.#queues[queue].splice(this.#queues[queue].indexOf(own), 1)
         return undefined
-      } // who is called at the very moment at which it is late has its turn
-      if (this.#taken.comes(own, this.#turn_ms)) return own
+      }
+      if (this.#taken.resume(own, this.#turn_ms)) return own
     }
   }
 
-  /** What the dead hold. */
-  #takeBack(): void {
-    for (const dead of this.#taken.overdue()) this.#leave(dead)
+  #reclaimExpired(): void {
+    for (const dead of this.#taken.expired()) this.#leave(dead)
   }
 
-  #leave(own: Waiting): void {
-    if (this.#taken.end(own) === undefined) return
-    const other = this.#last === 0 ? 1 : 0
-    const line = this.#lines[other].length > 0 ? other : this.#last
-    const next = this.#lines[line].shift()
-    this.#last = line
+  #leave(own: Waiter): void {
+    if (this.#taken.release(own) === undefined) return
+    const other = this.#lastServed === 0 ? 1 : 0
+    const queue = this.#queues[other].length > 0 ? other : this.#lastServed
+    const next = this.#queues[queue].shift()
+    this.#lastServed = queue
     if (next !== undefined) this.#taken.call(next, true)
   }
 }
 
-/** A timer that is late was kept waiting by somebody's work: so many times at the most, more of it is let through. */
-const [LATE_MS, LULLS] = [2, 5]
+/** A timer this late was delayed by other work; that work gets so many chances to finish. */
+const [LATE_MS, IDLE_TRIES] = [2, 5]
 
-/** Until nobody else has had anything to do for a moment: work of others comes in many small pieces, and each would wait for a slice. */
-export async function lull(): Promise<void> {
-  for (let tries = 0; tries < LULLS; tries++) {
+/**
+ * Waits until a timer fires on time, so that other requests' work comes first. Such work consists
+ * of many small steps, and each of them would otherwise wait for a whole slice.
+ */
+export async function waitUntilIdle(): Promise<void> {
+  for (let tries = 0; tries < IDLE_TRIES; tries++) {
     const begun = Date.now()
     await new Promise<void>((resolve) => setTimeout(resolve, 0))
     if (Date.now() - begun <= LATE_MS) return
   }
 }
 
-/** One turn: given up while its work waits, and for good when that has ended, whoever still waits in it. */
-class Held implements Turn {
-  #own: Waiting | undefined
-  readonly #enter: () => Promise<Waiting | undefined>
-  readonly #leave: (own: Waiting) => void
+/** A turn that ends for good with its work, even if something that the work started still waits. */
+class HeldTurn implements Turn {
+  #own: Waiter | undefined
+  readonly #enter: () => Promise<Waiter | undefined>
+  readonly #leave: (own: Waiter) => void
   #ended = false
 
   constructor(
-    own: Waiting | undefined,
-    enter: () => Promise<Waiting | undefined>,
-    leave: (own: Waiting) => void,
+    own: Waiter | undefined,
+    enter: () => Promise<Waiter | undefined>,
+    leave: (own: Waiter) => void,
   ) {
     this.#own = own
     this.#enter = enter
     this.#leave = leave
   }
 
-  async aside<T>(work: () => Promise<T>): Promise<T> {
-    this.#give()
+  async releaseDuring<T>(work: () => Promise<T>): Promise<T> {
+    this.#release()
     try {
       return await work()
     } finally {
       if (!this.#ended && this.#own === undefined) {
         this.#own = await this.#enter()
-        if (this.#ended) this.#give()
+        if (this.#ended) this.#release()
       }
     }
   }
 
   end(): void {
     this.#ended = true
-    this.#give()
+    this.#release()
   }
 
-  #give(): void {
+  #release(): void {
     if (this.#own !== undefined) this.#leave(this.#own)
     this.#own = undefined
   }

@@ -1,7 +1,10 @@
-// How the edge answers what a skill asked of it.
+// The edge's answers to requests of a skill that runs.
 
-/** What the skill is told: a value, an error of its `result`, or nothing any more, for it asked for what it was not granted. */
-export type Answer<T> = { readonly value: T } | { readonly error: string } | { readonly denied: string }
+/**
+ * A value, an error for the function's `result`, or a denial: the skill asked for something that it
+ * was not granted, and the call ends.
+ */
+export type HostAnswer<T> = { readonly value: T } | { readonly error: string } | { readonly denied: string }
 
-/** To what no isolate of ours sends. */
-export const MALFORMED = { denied: 'what is no text or bytes' } as const
+/** For arguments that our own harness never sends. */
+export const MALFORMED = { denied: 'an argument is neither text nor bytes' } as const

@@ -1,22 +1,23 @@
-// The edge's side of what a skill keeps and posts: each key and each channel is held against the call's plan before anybody is asked, and
-// what comes from the isolate is a stranger's. Bounds are for the objects behind it to say; their refusals are told to the skill.
+// Storage and channels as a skill call may use them: checks each key and each channel against the
+// call's plan before it asks the objects behind them. Those enforce the quotas; the skill receives
+// their refusals. All arguments come from the isolate and are untrusted.
 
 import type { SkillPlan } from '../../../shared/plan/plan.ts'
 import type { Result } from '../../../shared/result.ts'
 import type { Remote } from '../../bindings.ts'
 import type { SkillObject } from '../skill-object.ts'
-import { faultInKey, granted, listable } from '../storage/keys.ts'
-import { type Answer, MALFORMED } from './host-answer.ts'
+import { canList, faultInKey, isGranted } from '../storage/keys.ts'
+import { type HostAnswer, MALFORMED } from './host-answer.ts'
 
 export type Kept = {
   readonly storage: Pick<Remote<SkillObject>, 'get' | 'set' | 'delete' | 'keys'>
-  /** `number`: which of the call's posts it is. */
+  /** `number`: the position among the call's posts, from 1. */
   readonly post: (channel: string, number: number, text: string) => Promise<Result<true>>
 }
 
-const named = (text: string): string => `\`${text.slice(0, 64)}\``
+const quoted = (text: string): string => `\`${text.slice(0, 64)}\``
 
-export class Keeping {
+export class GrantedServices {
   readonly #kept: Kept
   readonly #prefixes: readonly string[]
   readonly #channels: readonly string[]
@@ -28,51 +29,52 @@ export class Keeping {
     this.#channels = channels
   }
 
-  async get(key: unknown): Promise<Answer<Uint8Array | undefined>> {
+  async get(key: unknown): Promise<HostAnswer<Uint8Array | undefined>> {
     const own = this.#own(key)
     if (!('value' in own)) return own
-    const answer = await told(this.#kept.storage.get(own.value))
+    const answer = await answerOf(this.#kept.storage.get(own.value))
     return 'value' in answer ? { value: answer.value ?? undefined } : answer
   }
 
-  async set(key: unknown, value: unknown): Promise<Answer<true>> {
+  async set(key: unknown, value: unknown): Promise<HostAnswer<true>> {
     const own = this.#own(key)
     if (!('value' in own)) return own
-    return value instanceof Uint8Array ? told(this.#kept.storage.set(own.value, value)) : MALFORMED
+    return value instanceof Uint8Array ? answerOf(this.#kept.storage.set(own.value, value)) : MALFORMED
   }
 
-  async delete(key: unknown): Promise<Answer<true>> {
+  async delete(key: unknown): Promise<HostAnswer<true>> {
     const own = this.#own(key)
-    return 'value' in own ? told(this.#kept.storage.delete(own.value)) : own
+    return 'value' in own ? answerOf(this.#kept.storage.delete(own.value)) : own
   }
 
-  async keys(beginning: unknown): Promise<Answer<string[]>> {
-    if (typeof beginning !== 'string') return MALFORMED
-    if (!listable(this.#prefixes, beginning))
-      return { denied: `kv: the keys that begin with ${named(beginning)}` }
-    return told(this.#kept.storage.keys(beginning))
+  async keys(prefix: unknown): Promise<HostAnswer<string[]>> {
+    if (typeof prefix !== 'string') return MALFORMED
+    if (!canList(this.#prefixes, prefix)) return { denied: `kv: the keys that begin with ${quoted(prefix)}` }
+    return answerOf(this.#kept.storage.keys(prefix))
   }
 
-  /** Numbered before anything is known of it: whoever carries the call out again gives each the number that it had. */
-  async post(channel: unknown, text: unknown): Promise<Answer<true>> {
+  /**
+   * Posts are numbered before any check, so that a repeated execution gives each the same number.
+   */
+  async post(channel: unknown, text: unknown): Promise<HostAnswer<true>> {
     this.#posts += 1
     if (typeof channel !== 'string' || typeof text !== 'string') return MALFORMED
-    if (!this.#channels.includes(channel)) return { denied: `the channel ${named(channel)}` }
-    return told(this.#kept.post(channel, this.#posts, text))
+    if (!this.#channels.includes(channel)) return { denied: `the channel ${quoted(channel)}` }
+    return answerOf(this.#kept.post(channel, this.#posts, text))
   }
 
-  #own(key: unknown): Answer<string> {
+  #own(key: unknown): HostAnswer<string> {
     if (typeof key !== 'string') return MALFORMED
     const fault = faultInKey(key)
     if (fault !== undefined) return { error: fault }
-    return granted(this.#prefixes, key) ? { value: key } : { denied: `kv: the key ${named(key)}` }
+    return isGranted(this.#prefixes, key) ? { value: key } : { denied: `kv: the key ${quoted(key)}` }
   }
 }
 
-/** What an object of ours answers, as a skill is told it; one that breaks may be well the next time. */
-async function told<T>(asked: Promise<Result<T>>): Promise<Answer<T>> {
+/** Maps an object's answer for the skill. An exception may be temporary, so the skill may retry. */
+async function answerOf<T>(result: Promise<Result<T>>): Promise<HostAnswer<T>> {
   try {
-    const answer = await asked
+    const answer = await result
     return answer.ok ? { value: answer.value } : { error: answer.error.detail }
   } catch {
     return { error: 'the edge could not do it; try again' }

@@ -1,17 +1,18 @@
-// The edge's side of what a skill may ask of it while it runs: made for one call, handed to its isolate with the call, and shut when that has
-// ended. Each use is held against the plan again, whatever the isolate said of it, and counted. It holds the values of the call's secrets,
-// and gives away those alone that the plan lets it read.
+// The host side of one skill call: serves the requests that the skill's isolate makes over RPC,
+// until the call ends. It checks every request against the plan again, because the isolate is not
+// trusted, and counts it. It holds all secrets of the call and returns only those that the plan
+// lets the skill read.
 
 import { RpcTarget } from 'cloudflare:workers'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Connection, SkillPlan } from '../../../shared/plan/plan.ts'
 import type { Outside, StandIns } from '../../platform/outbound-fetch.ts'
 import { stoodInFor } from '../../platform/outbound-fetch.ts'
-import { lull, type Turn } from './cpu-turns.ts'
-import { type Answer, MALFORMED } from './host-answer.ts'
-import type { Request } from './host-http.ts'
-import { Asked, judged } from './host-http.ts'
-import { Keeping, type Kept } from './host-storage.ts'
+import { type Turn, waitUntilIdle } from './cpu-turns.ts'
+import { type HostAnswer, MALFORMED } from './host-answer.ts'
+import type { CheckedRequest } from './host-http.ts'
+import { checkRequest, HttpRequestInput } from './host-http.ts'
+import { GrantedServices, type Kept } from './host-storage.ts'
 
 export type Response = {
   readonly status: number
@@ -19,7 +20,7 @@ export type Response = {
   readonly body: Uint8Array
 }
 
-export type Means = {
+export type HostContext = {
   readonly plan: SkillPlan
   readonly secrets: Readonly<Record<string, string>>
   readonly outside: Outside
@@ -31,58 +32,58 @@ export type Means = {
 
 const OVER = { error: 'the call is over' } as const
 
-/** What its isolate is handed: ways to ask, and nothing else. */
-export class Asking extends RpcTarget {
+/** The RPC stub that the isolate receives. Arguments are untrusted and of any type. */
+export class HostRpc extends RpcTarget {
   readonly #host: HostSide
 
   constructor(host: HostSide) {
     super()
     this.#host = host
   }
-  /** It has burnt a slice of its fuel. */
-  more(): Promise<Answer<true>> {
-    return this.#host.rest()
+  /** The skill has used up a slice of its fuel and waits for its next turn. */
+  more(): Promise<HostAnswer<true>> {
+    return this.#host.yieldTurn()
   }
-  async request(asked: unknown): Promise<Answer<Response>> {
-    const read = Asked.safeParse(asked)
+  async request(input: unknown): Promise<HostAnswer<Response>> {
+    const read = HttpRequestInput.safeParse(input)
     return read.success ? this.#host.request(read.data) : MALFORMED
   }
-  async secret(name: unknown): Promise<Answer<string>> {
+  async secret(name: unknown): Promise<HostAnswer<string>> {
     return typeof name === 'string' ? this.#host.secret(name) : MALFORMED
   }
-  kvGet(key: unknown): Promise<Answer<Uint8Array | undefined>> {
-    return this.#host.ask('kv.get', (keeping) => keeping.get(key))
+  kvGet(key: unknown): Promise<HostAnswer<Uint8Array | undefined>> {
+    return this.#host.use('kv.get', (services) => services.get(key))
   }
-  kvSet(key: unknown, value: unknown): Promise<Answer<true>> {
-    return this.#host.ask('kv.set', (keeping) => keeping.set(key, value))
+  kvSet(key: unknown, value: unknown): Promise<HostAnswer<true>> {
+    return this.#host.use('kv.set', (services) => services.set(key, value))
   }
-  kvDelete(key: unknown): Promise<Answer<true>> {
-    return this.#host.ask('kv.delete', (keeping) => keeping.delete(key))
+  kvDelete(key: unknown): Promise<HostAnswer<true>> {
+    return this.#host.use('kv.delete', (services) => services.delete(key))
   }
-  kvKeys(beginning: unknown): Promise<Answer<string[]>> {
-    return this.#host.ask('kv.keys', (keeping) => keeping.keys(beginning))
+  kvKeys(prefix: unknown): Promise<HostAnswer<string[]>> {
+    return this.#host.use('kv.keys', (services) => services.keys(prefix))
   }
-  post(channel: unknown, text: unknown): Promise<Answer<true>> {
-    return this.#host.ask('channel.post', (keeping) => keeping.post(channel, text))
+  post(channel: unknown, text: unknown): Promise<HostAnswer<true>> {
+    return this.#host.use('channel.post', (services) => services.post(channel, text))
   }
 }
 
 export class HostSide {
-  readonly #means: Means
+  readonly #context: HostContext
   readonly #connections: Connection[] = []
   readonly #calls: Record<string, number> = {}
   #isShut = false
-  /** Made for the first request: most calls make none. */
-  #underWay: AbortController | undefined
-  readonly #keeping: Keeping
+  /** Aborts requests in flight. Created with the first request, because most calls make none. */
+  #inFlight: AbortController | undefined
+  readonly #services: GrantedServices
   #bytes = 0
 
-  constructor(means: Means) {
-    this.#means = means
-    this.#keeping = new Keeping(means.plan, means.kept)
+  constructor(context: HostContext) {
+    this.#context = context
+    this.#services = new GrantedServices(context.plan, context.kept)
   }
 
-  /** What it did, for the statement. */
+  /** Goes into the statement. */
   get connections(): readonly Connection[] {
     return this.#connections
   }
@@ -90,32 +91,32 @@ export class HostSide {
     return this.#calls
   }
 
-  /** Nothing more is given, and what is under way is given up. */
+  /** Refuses all further requests and aborts those in flight. */
   shut(): void {
     this.#isShut = true
-    this.#underWay?.abort()
+    this.#inFlight?.abort()
   }
 
-  /** Whoever else has something to do comes first. */
-  async rest(): Promise<Answer<true>> {
-    if (!this.#isShut) await this.#means.turn.aside(lull)
+  /** Lets all other work run first. */
+  async yieldTurn(): Promise<HostAnswer<true>> {
+    if (!this.#isShut) await this.#context.turn.releaseDuring(waitUntilIdle)
     return this.#isShut ? OVER : { value: true }
   }
 
-  async secret(name: string): Promise<Answer<string>> {
+  async secret(name: string): Promise<HostAnswer<string>> {
     const refused = this.#begin('secrets.get')
     if (refused !== undefined) return refused
-    const { plan, secrets } = this.#means
+    const { plan, secrets } = this.#context
     const value = plan.secrets.includes(name) ? secrets[name] : undefined
     return value === undefined ? { denied: `the secret \`${name.slice(0, 64)}\`` } : { value }
   }
 
-  async request(asked: Asked): Promise<Answer<Response>> {
+  async request(input: HttpRequestInput): Promise<HostAnswer<Response>> {
     const refused = this.#begin('http.request')
     if (refused !== undefined) return refused
-    const { plan, secrets, standIns, turn } = this.#means
+    const { plan, secrets, standIns, turn } = this.#context
     const most = plan.limits.net_connections ?? 0
-    const request = judged(asked, plan, secrets, standIns !== undefined)
+    const request = checkRequest(input, plan, secrets, standIns !== undefined)
     if (this.#connections.length >= most) return { error: `the call may make ${most} requests` }
     if (!request.ok) {
       const { kind, why, host, port } = request.error
@@ -123,54 +124,57 @@ export class HostSide {
       this.#record({ host, port }, verdict, 0, 0)
       return kind === 'denied' ? { denied: `http: ${why}` } : { error: why }
     }
-    return turn.aside(() => this.#send(request.value))
+    return turn.releaseDuring(() => this.#send(request.value))
   }
 
-  /** Of what the skill keeps and posts: somebody else runs meanwhile. */
-  async ask<T>(name: string, work: (keeping: Keeping) => Promise<Answer<T>>): Promise<Answer<T>> {
-    return this.#begin(name) ?? this.#means.turn.aside(() => work(this.#keeping))
+  /** Uses storage or a channel, and lets other skills run while it waits. */
+  async use<T>(
+    name: string,
+    work: (services: GrantedServices) => Promise<HostAnswer<T>>,
+  ): Promise<HostAnswer<T>> {
+    return this.#begin(name) ?? this.#context.turn.releaseDuring(() => work(this.#services))
   }
 
-  async #send(request: Request): Promise<Answer<Response>> {
-    const { outside, standIns } = this.#means
+  async #send(request: CheckedRequest): Promise<HostAnswer<Response>> {
+    const { outside, standIns } = this.#context
     const { method, headers, body, url } = request
     const sent = (body?.byteLength ?? 0) + url.length + sizeOf(headers)
-    const most = (this.#means.plan.limits.net_bytes ?? 0) - this.#bytes
+    const most = (this.#context.plan.limits.net_bytes ?? 0) - this.#bytes
     if (sent > most) {
       this.#record(request, 'cap', 0, 0)
-      return { error: 'there is more than the call may send' }
+      return { error: 'the request is larger than the bytes the call may still send' }
     }
     this.#bytes += sent
-    const got: Got = { bytes: 0, chunks: [] }
+    const received: Received = { bytes: 0, chunks: [] }
     let verdict: Connection['verdict'] = 'failed'
-    this.#underWay ??= new AbortController()
+    this.#inFlight ??= new AbortController()
     try {
       const to = stoodInFor(url, standIns ?? {})
       const init = {
         method,
         headers,
-        body: body as BodyInit | null,
+        body: body as BodyInit | null, // a Uint8Array is a BodyInit; the types disagree on its buffer
         redirect: 'manual',
-        signal: this.#underWay.signal,
-      } as const // bytes are one
+        signal: this.#inFlight.signal,
+      } as const
       const answer = await outside.fetch(to, init)
-      got.bytes = sizeOf(answer.headers)
-      verdict = (await read(answer, got, most - sent)) ? 'allowed' : 'cap'
+      received.bytes = sizeOf(answer.headers)
+      verdict = (await read(answer, received, most - sent)) ? 'allowed' : 'cap'
       return verdict === 'cap'
-        ? { error: 'there is more than the call may receive' }
+        ? { error: 'the response is larger than the bytes the call may still receive' }
         : {
             value: {
               status: answer.status,
               headers: headersOf(answer.headers),
-              body: Buffer.concat(got.chunks),
+              body: Buffer.concat(received.chunks),
             },
           }
     } catch {
-      // What the runtime says of a connection tells what lies behind a name.
+      // The runtime's own error would reveal what a name resolves to.
       return this.#isShut ? OVER : { error: 'the host could not be reached' }
     } finally {
-      this.#bytes += got.bytes
-      this.#record(request, verdict, sent, got.bytes)
+      this.#bytes += received.bytes
+      this.#record(request, verdict, sent, received.bytes)
     }
   }
 
@@ -179,12 +183,12 @@ export class HostSide {
     const count = (this.#calls[name] ?? 0) + 1
     this.#calls[name] = count
     return count > LIMITS.skill_host_calls
-      ? { error: `the call may use \`${name}\` ${LIMITS.skill_host_calls} times` }
+      ? { error: `the call has used \`${name}\` ${LIMITS.skill_host_calls} times, which is the limit` }
       : undefined
   }
 
   #record(
-    to: Pick<Connection, 'host' | 'port'> & Partial<Request>,
+    to: Pick<Connection, 'host' | 'port'> & Partial<CheckedRequest>,
     verdict: Connection['verdict'],
     bytes_out: number,
     bytes_in: number,
@@ -195,7 +199,7 @@ export class HostSide {
   }
 }
 
-/** As many as fit, in the order in which they came. */
+/** As many headers as fit, in the order in which they came. */
 function headersOf(headers: Headers): (readonly [string, string])[] {
   let left = LIMITS.skill_header_chars
   return [...headers].filter(([name, value]) => {
@@ -207,16 +211,16 @@ function headersOf(headers: Headers): (readonly [string, string])[] {
 const sizeOf = (headers: Headers): number =>
   [...headers].reduce((sum, [name, value]) => sum + name.length + value.length, 0)
 
-/** What came, counted as it comes: who breaks off has sent it all the same. */
-type Got = { bytes: number; readonly chunks: Uint8Array[] }
+/** Counted chunk by chunk, so that bytes of an aborted response count too. */
+type Received = { bytes: number; readonly chunks: Uint8Array[] }
 
-/** After what it was packed by (N15); false where it is more than `most`. */
-async function read(answer: globalThis.Response, got: Got, most: number): Promise<boolean> {
-  if (got.bytes > most) return false
+/** Reads the decompressed body (N15); returns false and stops if it is larger than `most`. */
+async function read(answer: globalThis.Response, received: Received, most: number): Promise<boolean> {
+  if (received.bytes > most) return false
   for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
-    got.bytes += chunk.byteLength
-    if (got.bytes > most) return false // which cancels the rest
-    got.chunks.push(chunk)
+    received.bytes += chunk.byteLength
+    if (received.bytes > most) return false // leaving the loop cancels the stream
+    received.chunks.push(chunk)
   }
   return true
 }

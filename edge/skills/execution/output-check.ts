@@ -1,27 +1,35 @@
-// Whether what a skill returned is what its tool promises: one JSON value, that fits; and what is told of how it ended. Pure. A call that
-// was claimed ends here whatever happens: what nobody settles is lost, and nobody knows how it ended.
+// Checks what a skill returned against its tool's contract, and cleans the detail of its ending.
+// Whatever happens, a claimed call must end here: a call that nobody settles ends `indeterminate`.
 
 import { parseJson } from '../../../shared/bytes/json.ts'
 import { asTold, TOLD_CHARS } from '../../../shared/bytes/signable-text.ts'
 import type { Outcome, SkillPlan } from '../../../shared/plan/plan.ts'
 import { schemaCheck } from '../../../shared/schema/validate.ts'
 
+/**
+ * The outcome, or `invalid_output` if the output is not one JSON value that fits the tool's schema.
+ */
 export function promised(outcome: Outcome, { executor: { output } }: SkillPlan, stdout: Buffer): Outcome {
   if (outcome.kind !== 'returned') return outcome
   const parsed = parseJson(stdout)
   if (!parsed.ok) return { kind: 'invalid_output', detail: `the result is not JSON: ${parsed.error.detail}` }
   const faults = output === undefined ? [] : schemaCheck(output)(parsed.value)
-  const told = faults.map(({ at, message }) => `\`${at}\`: ${message}`).join('; ')
+  const reasons = faults.map(({ at, message }) => `\`${at}\`: ${message}`).join('; ')
   return faults.length === 0
     ? outcome
-    : { kind: 'invalid_output', detail: `the result does not fit: ${told}` }
+    : { kind: 'invalid_output', detail: `the result does not fit the output schema: ${reasons}` }
 }
 
-/** What a skill says of its end is cut last: where a secret is to be hidden in it, a part of one would be left. */
+/**
+ * Masks first and cuts after: cutting first could leave part of a secret that no mask recognises.
+ */
 export const told = (outcome: Outcome, shown: (text: string) => string): Outcome =>
   'detail' in outcome ? { ...outcome, detail: asTold(shown(outcome.detail), TOLD_CHARS.detail) } : outcome
 
-/** What came of it, or what it failed with: a mistake of ours is no reason to leave a call without an end. */
+/**
+ * Turns an exception into an `infra` outcome: our own defect must not leave a call without an
+ * ending.
+ */
 export const endedAnyway = <T>(work: Promise<T>, failed: (outcome: Outcome) => T): Promise<T> =>
   work.catch((thrown: unknown) =>
     failed({ kind: 'infra', detail: asTold(`the edge failed: ${String(thrown)}`, TOLD_CHARS.detail) }),

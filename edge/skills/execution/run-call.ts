@@ -1,5 +1,6 @@
-// One call of a skill: its isolate, found or made, and what came of it. The isolate's answer is a stranger's: what does not fit its shape is
-// no ending of ours. It never throws, and knows nothing of grants.
+// Executes one skill call: loads the skill's isolate, calls it, and maps its answer to an outcome.
+// The isolate's answer is untrusted; one of another shape counts as a failure of the isolate. Never
+// throws.
 
 import { z } from 'zod'
 import { canonical, sha256 } from '../../../shared/bytes/json.ts'
@@ -9,9 +10,9 @@ import type { Outcome, SkillPlan } from '../../../shared/plan/plan.ts'
 import type { Env } from '../../bindings.ts'
 import { tenantSkills } from '../../bindings.ts'
 import type { EnabledSkill } from '../../directory/enabled-skill.ts'
-import { Asking, type HostSide } from './host.ts'
-import { HARNESS_SHA256, isolateOf } from './isolate.ts'
-import { stopping } from './stop-signal.ts'
+import { HostRpc, type HostSide } from './host.ts'
+import { HARNESS_SHA256, isolateCode } from './isolate.ts'
+import { stopSignal } from './stop-signal.ts'
 
 export type Performed = {
   readonly outcome: Outcome
@@ -23,19 +24,19 @@ export type Performed = {
     readonly host_calls: Record<string, number>
   }
 }
-type Asked = {
+type IsolateInput = {
   readonly tool: string
   readonly input: string
   readonly fuel: number
   readonly granted: readonly string[]
   readonly now: number
-  /** Over and over, in the place of what is random: in trials alone. */
+  /** Bytes repeated endlessly instead of randomness; only trials set it. */
   readonly random?: Uint8Array
 }
-export type Isolate = { call: (asked: Asked, host: Asking) => Promise<unknown> }
+export type Isolate = { call: (asked: IsolateInput, host: HostRpc) => Promise<unknown> }
 
 const Detail = z.string().max(LIMITS.skill_detail_chars)
-const Answer = z.strictObject({
+const IsolateAnswer = z.strictObject({
   end: z.discriminatedUnion('kind', [
     z.strictObject({ kind: z.literal('returned'), output: z.string() }),
     z.strictObject({ kind: z.literal('skill_error'), detail: Detail }),
@@ -48,10 +49,10 @@ const Answer = z.strictObject({
   memory_bytes: z.int().min(0),
   host_calls: z.record(z.string().max(64), z.int().min(0)),
 })
-type Answer = z.infer<typeof Answer>
+type IsolateAnswer = z.infer<typeof IsolateAnswer>
 
 const NOTHING = { fuel_used: 0, memory_bytes: 0, host_calls: {} }
-/** Of what never began, or whose end nobody saw. */
+/** The result of a call that never began, or of whose execution nothing is known. */
 export const unseen = (outcome: Outcome): Performed => ({
   outcome,
   stdout: Buffer.alloc(0),
@@ -61,8 +62,8 @@ export const unseen = (outcome: Outcome): Performed => ({
 const infra = (why: unknown): Performed =>
   unseen({ kind: 'infra', detail: asTold(`the isolate failed: ${String(why)}`, TOLD_CHARS.detail) })
 
-/** `ends`: by our clock, when its time is over. `signal`: somebody wants it ended before. */
-type Begun = Pick<Asked, 'input' | 'now' | 'random'> & {
+/** `ends`: the deadline by the edge's clock. `signal`: cancels the call. */
+type CallInput = Pick<IsolateInput, 'input' | 'now' | 'random'> & {
   readonly ends: number
   readonly signal?: AbortSignal
 }
@@ -72,69 +73,80 @@ export async function perform(
   tenant: string,
   skill: EnabledSkill,
   plan: SkillPlan,
-  begun: Begun,
+  input: CallInput,
   host: HostSide,
 ): Promise<Performed> {
   let isGone = false
-  const within = isolate(env, tenant, skill, () => {
+  const isolate = loadIsolate(env, tenant, skill, () => {
     isGone = true
   })
-  const performed = await performIn(within, plan, begun, host)
+  const performed = await executeInIsolate(isolate, plan, input, host)
   return isGone ? unseen(disabled(plan, 'while its isolate was made')) : performed
 }
 
-/** Nothing of it ran. */
+/** The outcome of a call that did not run because its version was disabled. */
 export const disabled = ({ executor: { skill, version } }: SkillPlan, when: string): Outcome => ({
   kind: 'refused',
   code: 'skill_disabled',
   detail: `version ${version} of the skill \`${skill}\` was disabled ${when}`,
 })
 
-export async function performIn(
-  within: Isolate,
+export async function executeInIsolate(
+  isolate: Isolate,
   { executor, limits }: SkillPlan,
-  { ends, signal, ...begun }: Begun,
+  { ends, signal, ...input }: CallInput,
   host: HostSide,
 ): Promise<Performed> {
-  const stop = stopping(ends, signal)
+  const stop = stopSignal(ends, signal)
   const { tool, capabilities: granted } = executor
   try {
-    const answering = within.call({ tool, fuel: limits.fuel, granted, ...begun }, new Asking(host))
-    const first = await Promise.race([answering.then((answer) => ({ answer })), stop.came])
-    if (typeof first === 'string') return await farewell(first, answering, host)
-    const read = Answer.safeParse(first.answer)
-    return read.success ? seen(read.data, limits.output_bytes) : infra('its answer has another shape')
+    const answering = isolate.call({ tool, fuel: limits.fuel, granted, ...input }, new HostRpc(host))
+    const first = await Promise.race([answering.then((answer) => ({ answer })), stop.stopped])
+    if (typeof first === 'string') return await awaitFinalAnswer(first, answering, host)
+    const read = IsolateAnswer.safeParse(first.answer)
+    return read.success
+      ? resultOf(read.data, limits.output_bytes)
+      : infra('its answer has an unexpected shape')
   } catch (thrown) {
     return infra(thrown instanceof Error ? thrown.message : thrown)
   } finally {
     host.shut()
-    stop.forget()
+    stop.dispose()
   }
 }
 
-/** It hears so when it asks for its next slice of fuel, or for anything, and may still say what it has burnt. */
-async function farewell(
+/**
+ * Closes the host side, so that the skill's next request fails, and waits briefly for the isolate
+ * to report its log and the fuel that it used.
+ */
+async function awaitFinalAnswer(
   kind: 'timeout' | 'cancelled',
   answering: Promise<unknown>,
   host: HostSide,
 ): Promise<Performed> {
   host.shut()
-  const patience = Promise.withResolvers<undefined>()
-  const timer = setTimeout(() => patience.resolve(undefined), LIMITS.skill_farewell_ms)
-  const answer = await Promise.race([answering.catch(() => undefined), patience.promise])
+  const grace = Promise.withResolvers<undefined>()
+  const timer = setTimeout(() => grace.resolve(undefined), LIMITS.skill_farewell_ms)
+  const answer = await Promise.race([answering.catch(() => undefined), grace.promise])
   clearTimeout(timer)
-  const read = Answer.safeParse(answer)
+  const read = IsolateAnswer.safeParse(answer)
   const nothing = unseen({ kind })
   if (!read.success) return nothing
   const { log, end: _, ...used } = read.data
   return { ...nothing, stderr: Buffer.from(log), used }
 }
 
-/** How often each could not be made: the platform keeps what it failed to load, and fails each call after with the same error. */
+/**
+ * How often each isolate failed to load. The number is part of its name, because the platform
+ * caches a failed load and would fail every later call with the same error.
+ */
 const failures = new Map<string, number>()
 
-/** One for each version of a skill and tenant (W13). `gone`: it has no code any more, so nothing of it runs. */
-function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, gone: () => void): Isolate {
+/**
+ * Gets the isolate of this tenant and version of the skill (W13), loading it if necessary. Calls
+ * `gone` if the version has no code any more, because it was disabled in the meantime.
+ */
+function loadIsolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, gone: () => void): Isolate {
   const name = `${tenant}/${digest}/${HARNESS_SHA256}`
   const failed = failures.get(name) ?? 0
   const fail = (why: string): never => {
@@ -149,19 +161,19 @@ function isolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, go
       gone()
       return fail('the skill is not enabled any more')
     }
-    // W14: what runs is what was made when it was published, and what will be attested.
+    // W14: the code that runs must be the code made at publication, whose digests are attested.
     if (
       canonical(files.map(([name, bytes]) => [name, sha256(bytes)])) !==
       canonical(modules.map(({ name, sha256 }) => [name, sha256]))
     )
       return fail('its code is not what was published')
-    return isolateOf(files)
+    return isolateCode(files)
   }
-  // The loader's stub tells no types: what it exports is our own harness.
+  // The loader's stub is untyped; it exports our harness.
   return env.LOADER.get(`${name}/${failed}`, code).getEntrypoint() as unknown as Isolate
 }
 
-function seen({ end, log, ...used }: Answer, most: number): Performed {
+function resultOf({ end, log, ...used }: IsolateAnswer, most: number): Performed {
   const stdout = Buffer.from(end.kind === 'returned' ? end.output : '')
   const fits = stdout.byteLength <= most
   return {
@@ -172,7 +184,7 @@ function seen({ end, log, ...used }: Answer, most: number): Performed {
   }
 }
 
-function outcomeOf(end: Answer['end']): Outcome {
+function outcomeOf(end: IsolateAnswer['end']): Outcome {
   if (end.kind === 'returned') return { kind: end.kind }
   return end
 }

@@ -1,11 +1,13 @@
-// The slots and the CPU time that all skills of this process share, whichever run or author they are for.
+// The slots and the CPU turns that all skills of this process share, whichever run or author they
+// run for.
 
-import { Places } from './concurrency-slots.ts'
-import { Turns } from './cpu-turns.ts'
+import { ConcurrencySlots } from './concurrency-slots.ts'
+import { CpuTurns } from './cpu-turns.ts'
 
 /**
- * A call takes a slot before it is claimed, because each claimed call may use all the memory that a skill may have. The calls in the slots
- * run one at a time: the deadline of a call that waits for the CPU runs from its claim.
+ * A call takes a slot before it is claimed, because each claimed call may use all the memory that a
+ * skill may have. The calls in the slots run one at a time: the deadline of a call that waits for
+ * the CPU runs from its claim.
  */
-export const placesOfSkills = new Places(12)
-export const turnsOfSkills = new Turns(1)
+export const placesOfSkills = new ConcurrencySlots(12)
+export const turnsOfSkills = new CpuTurns(1)

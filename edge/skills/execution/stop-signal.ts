@@ -1,17 +1,21 @@
-// What ends a call of a skill that has not ended itself: its time, or whoever wants it ended. What becomes of it then it does not know.
+// What ends a skill call from outside: its deadline, or somebody who cancels it.
 
-export type Stopping = { readonly came: Promise<'timeout' | 'cancelled'>; readonly forget: () => void }
+/** `stopped` resolves with the reason; `dispose` removes the timer and the listener. */
+export type StopSignal = {
+  readonly stopped: Promise<'timeout' | 'cancelled'>
+  readonly dispose: () => void
+}
 
-/** `ends`: by our clock. Whoever wanted it ended before this began is heard too: an event that was is not told again. */
-export function stopping(ends: number, signal?: AbortSignal): Stopping {
-  const { promise: came, resolve } = Promise.withResolvers<'timeout' | 'cancelled'>()
+/** `ends`: the deadline by the edge's clock. A signal that has fired already cancels at once. */
+export function stopSignal(ends: number, signal?: AbortSignal): StopSignal {
+  const { promise: stopped, resolve } = Promise.withResolvers<'timeout' | 'cancelled'>()
   const cancel = (): void => resolve('cancelled')
   if (signal?.aborted) cancel()
   signal?.addEventListener('abort', cancel)
   const timer = setTimeout(() => resolve('timeout'), ends - Date.now())
-  const forget = (): void => {
+  const dispose = (): void => {
     clearTimeout(timer)
     signal?.removeEventListener('abort', cancel)
   }
-  return { came, forget }
+  return { stopped, dispose }
 }

@@ -1,6 +1,7 @@
-// The instructions that a skill may have: what follows each of them in the binary, as much as is needed to step over it; what it leaves on
-// the stack; and what it costs. What is not in this table is refused: threads, garbage collection, exceptions, 64-bit memories, and what
-// gives another result on another machine.
+// The table of instructions that a skill may contain: the operands to skip in the binary, the
+// change of the stack's height, and the price in fuel. Instructions that are missing here are
+// refused: threads, garbage collection, exceptions, 64-bit memories, and those whose result depends
+// on the machine.
 
 import { type Bytes, Malformed } from '../../../shared/bytes/wasm-binary.ts'
 
@@ -37,7 +38,7 @@ export const OP = {
   vector: 0xfd,
 } as const
 
-/** Those whose work grows with a number on the stack. */
+/** Instructions whose work grows with a number on the stack. */
 export const BULK = {
   memory_init: 8,
   memory_copy: 10,
@@ -48,50 +49,53 @@ export const BULK = {
   table_fill: 17,
 } as const
 
-/** Numbers, vectors and references to functions and to the host's. */
+/** Numbers, vectors, function references and external references. */
 export const VALUE_TYPES: ReadonlySet<number> = new Set([0x7f, 0x7e, 0x7d, 0x7c, 0x7b, 0x70, 0x6f])
 
-/** In one byte: behind one of several an engine would see other instructions than we do. */
+/**
+ * Reads a type of one byte. A longer encoding could make an engine see other instructions than we
+ * do.
+ */
 export function valueType(code: Bytes): number {
   const type = code.u8()
-  if (!VALUE_TYPES.has(type))
-    throw new Malformed(`the type 0x${type.toString(16)} is not among those that a skill may have`)
+  if (!VALUE_TYPES.has(type)) throw new Malformed(`a skill may not use the type 0x${type.toString(16)}`)
   return type
 }
 
-type Follows = (code: Bytes) => void
+type SkipOperands = (code: Bytes) => void
 
-const nothing: Follows = () => undefined
-const index: Follows = (code) => void code.u32()
-const indices: Follows = (code) => {
+const nothing: SkipOperands = () => undefined
+const index: SkipOperands = (code) => void code.u32()
+const indices: SkipOperands = (code) => {
   code.u32()
   code.u32()
 }
 const signed =
-  (bits: 32 | 33 | 64): Follows =>
+  (bits: 32 | 33 | 64): SkipOperands =>
   (code) =>
     code.skipSigned(bits)
 const bytes =
-  (count: number): Follows =>
+  (count: number): SkipOperands =>
   (code) =>
     code.skip(count)
-/** Alignment (with bit 6 a memory's index follows) and offset. */
-const memoryArgument: Follows = (code) => {
+/** Alignment (if its bit 6 is set, the index of a memory follows) and offset. */
+const memoryArgument: SkipOperands = (code) => {
   if ((code.u32() & 0x40) !== 0) code.u32()
   code.u32()
 }
-const thenLane = (code: Bytes): void => {
+const memoryArgumentAndLane = (code: Bytes): void => {
   memoryArgument(code)
   code.skip(1)
 }
-const labels: Follows = (code) => {
+const labels: SkipOperands = (code) => {
   code.times(() => code.u32())
   code.u32()
 }
 
 /**
- * Fuel is one unit for what is done within a nanosecond or so. What takes longer costs more, by the worst that it can be made to take:
- * memory that lies in no cache (a chase through 64 MiB takes 100 to 250 ns a load), an element of a table of functions, a root.
+ * One unit of fuel buys about a nanosecond. Slower instructions cost more, by their worst case:
+ * memory outside all caches (a pointer chase through 64 MiB takes 100 to 250 ns a load), elements
+ * of function tables, square roots. `npm run bench` measures the worst cost of a unit.
  */
 const PRICE = {
   memory: 8,
@@ -105,17 +109,18 @@ const PRICE = {
   vector: 2,
 } as const
 
-/** From, to, what follows; how many more values lie on the stack behind it; what it costs. */
-type Row = readonly [from: number, to: number, follows: Follows, leaves: number, price: number]
-type Kind = Pick<Instruction, 'leaves' | 'price'> & { readonly follows: Follows }
+/** A range of opcodes, their operands, the change of the stack's height, and the price. */
+type TableRow = readonly [from: number, to: number, skip: SkipOperands, stackDelta: number, price: number]
+type InstructionKind = Pick<Instruction, 'stackDelta' | 'price'> & { readonly skip: SkipOperands }
 
-const of = (rows: readonly Row[]): readonly (Kind | undefined)[] => {
-  const table: (Kind | undefined)[] = new Array(256).fill(undefined)
-  for (const [from, to, follows, leaves, price] of rows) table.fill({ follows, leaves, price }, from, to + 1)
+const toTable = (rows: readonly TableRow[]): readonly (InstructionKind | undefined)[] => {
+  const table: (InstructionKind | undefined)[] = new Array(256).fill(undefined)
+  for (const [from, to, skip, stackDelta, price] of rows)
+    table.fill({ skip, stackDelta, price }, from, to + 1)
   return table
 }
 
-const PLAIN = of([
+const PLAIN = toTable([
   [0x00, 0x00, nothing, 0, 1], // unreachable
   [0x01, 0x01, nothing, 0, 0], // nop
   [0x02, 0x03, signed(33), 0, 0], // block, loop
@@ -126,13 +131,13 @@ const PLAIN = of([
   [0x0d, 0x0d, index, -1, 1], // br_if
   [0x0e, 0x0e, labels, -1, 2], // br_table
   [0x0f, 0x0f, nothing, 0, 1], // return
-  [0x10, 0x10, index, 0, 4], // call; what it leaves says its type
+  [0x10, 0x10, index, 0, 4], // call; the change of the stack depends on its type
   [0x11, 0x11, indices, -1, 6], // call_indirect
   [0x12, 0x12, index, 0, 4], // return_call
   [0x13, 0x13, indices, -1, 6], // return_call_indirect
   [0x1a, 0x1a, nothing, -1, 1], // drop
   [0x1b, 0x1b, nothing, -2, 1], // select
-  [0x1c, 0x1c, (code) => void code.times(() => valueType(code)), -2, 1], // select of a type
+  [0x1c, 0x1c, (code) => void code.times(() => valueType(code)), -2, 1], // select with a type
   [0x20, 0x20, index, 1, 1], // local.get
   [0x21, 0x21, index, -1, 1],
   [0x22, 0x22, index, 0, 1],
@@ -152,7 +157,7 @@ const PLAIN = of([
   [0x46, 0x4f, nothing, -1, 1],
   [0x50, 0x50, nothing, 0, 1],
   [0x51, 0x66, nothing, -1, 1],
-  [0x67, 0x69, nothing, 0, 1], // whole numbers
+  [0x67, 0x69, nothing, 0, 1], // integers
   [0x6a, 0x6c, nothing, -1, 1],
   [0x6d, 0x70, nothing, -1, PRICE.division],
   [0x71, 0x78, nothing, -1, 1],
@@ -160,19 +165,19 @@ const PLAIN = of([
   [0x7c, 0x7e, nothing, -1, 1],
   [0x7f, 0x82, nothing, -1, PRICE.division],
   [0x83, 0x8a, nothing, -1, 1],
-  [0x8b, 0x8c, nothing, 0, 1], // the others
+  [0x8b, 0x8c, nothing, 0, 1], // floats
   [0x8d, 0x90, nothing, 0, PRICE.rounding],
   [0x91, 0x91, nothing, 0, PRICE.root],
   [0x92, 0x94, nothing, -1, 1],
   [0x95, 0x95, nothing, -1, PRICE.division],
-  [0x96, 0x98, nothing, -1, PRICE.rounding], // the smaller, the larger, the sign
+  [0x96, 0x98, nothing, -1, PRICE.rounding], // min, max, copysign
   [0x99, 0x9a, nothing, 0, 1],
   [0x9b, 0x9e, nothing, 0, PRICE.rounding],
   [0x9f, 0x9f, nothing, 0, PRICE.root],
   [0xa0, 0xa2, nothing, -1, 1],
   [0xa3, 0xa3, nothing, -1, PRICE.division],
   [0xa4, 0xa6, nothing, -1, PRICE.rounding],
-  [0xa7, 0xa7, nothing, 0, 1], // from one type to the other
+  [0xa7, 0xa7, nothing, 0, 1], // conversions
   [0xa8, 0xab, nothing, 0, PRICE.conversion],
   [0xac, 0xad, nothing, 0, 1],
   [0xae, 0xbf, nothing, 0, PRICE.conversion],
@@ -182,9 +187,9 @@ const PLAIN = of([
   [0xd2, 0xd2, index, 1, 4], // ref.func
 ])
 
-const PREFIXED: Readonly<Record<number, readonly (Kind | undefined)[]>> = {
-  [OP.bulk]: of([
-    [0, 7, nothing, 0, PRICE.conversion], // truncation that saturates
+const PREFIXED: Readonly<Record<number, readonly (InstructionKind | undefined)[]>> = {
+  [OP.bulk]: toTable([
+    [0, 7, nothing, 0, PRICE.conversion], // saturating truncation
     [8, 8, indices, -3, PRICE.bulk], // memory.init
     [9, 9, index, 0, PRICE.element],
     [10, 10, indices, -3, PRICE.bulk],
@@ -196,8 +201,9 @@ const PREFIXED: Readonly<Record<number, readonly (Kind | undefined)[]>> = {
     [16, 16, index, 1, 1],
     [17, 17, index, -3, PRICE.bulk],
   ]),
-  // Of these it is said that they leave no fewer values than they find, where that takes no table of its own.
-  [OP.vector]: of([
+  // Where exact changes would need a row for each instruction, 0 overestimates the height of the
+  // stack.
+  [OP.vector]: toTable([
     [0, 10, memoryArgument, 0, PRICE.memory],
     [11, 11, memoryArgument, -2, PRICE.memory], // v128.store
     [12, 12, bytes(16), 1, 1], // constant
@@ -205,12 +211,12 @@ const PREFIXED: Readonly<Record<number, readonly (Kind | undefined)[]>> = {
     [14, 20, nothing, 0, PRICE.vector],
     [21, 34, bytes(1), 0, PRICE.vector], // a lane
     [35, 83, nothing, 0, PRICE.vector],
-    [84, 87, thenLane, -1, PRICE.memory],
-    [88, 91, thenLane, -2, PRICE.memory],
+    [84, 87, memoryArgumentAndLane, -1, PRICE.memory],
+    [88, 91, memoryArgumentAndLane, -2, PRICE.memory],
     [92, 93, memoryArgument, 0, PRICE.memory],
     [94, 255, nothing, 0, PRICE.vector],
-    ...[227, 239].map((root): Row => [root, root, nothing, 0, PRICE.root]),
-    ...[231, 243].map((division): Row => [division, division, nothing, -1, PRICE.root]),
+    ...[227, 239].map((root): TableRow => [root, root, nothing, 0, PRICE.root]),
+    ...[231, 243].map((division): TableRow => [division, division, nothing, -1, PRICE.root]),
   ]),
 }
 
@@ -218,14 +224,14 @@ export type Instruction = {
   readonly op: number
   readonly sub: number
   readonly from: number
-  /** Where what follows begins. */
+  /** Position of the operands. */
   readonly operands: number
-  readonly leaves: number
+  readonly stackDelta: number
   readonly price: number
 }
 
-/** Reads one instruction and what follows it. */
-export function step(code: Bytes): Instruction {
+/** Reads one instruction with its operands. */
+export function readInstruction(code: Bytes): Instruction {
   const from = code.at
   const op = code.u8()
   const prefixed = PREFIXED[op]
@@ -236,10 +242,8 @@ export function step(code: Bytes): Instruction {
     const name = [op, ...(prefixed === undefined ? [] : [sub])]
       .map((number) => `0x${number.toString(16)}`)
       .join(' ')
-    throw new Malformed(
-      `the instruction \`${name}\` at byte ${from} is not among those that a skill may have`,
-    )
+    throw new Malformed(`a skill may not use the instruction \`${name}\`, which is at byte ${from}`)
   }
-  kind.follows(code)
-  return { op, sub, from, operands, leaves: kind.leaves, price: kind.price }
+  kind.skip(code)
+  return { op, sub, from, operands, stackDelta: kind.stackDelta, price: kind.price }
 }

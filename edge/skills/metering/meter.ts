@@ -1,72 +1,75 @@
-// A core module of a skill, rewritten so that it pays for what it does and takes no more than it is given: fuel from one counter that the
-// host hands to all modules of the skill, memories and tables with a maximum, start functions included. Pure over bytes from strangers:
-// what the engine would refuse anyway may pass here, what could run unpaid may not.
+// Rewrites a core module of a skill so that it pays fuel for its work, start functions included,
+// and its memories and tables have a maximum. All modules of a skill pay from one counter, which
+// the host provides. Pure over untrusted bytes: an invalid module may pass if an engine refuses it
+// anyway, but no code may run unpaid.
 
 import { Bytes, Malformed, Writer } from '../../../shared/bytes/wasm-binary.ts'
 import { failure } from '../../../shared/failures.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
-import { type Arity, Effort } from './compile-cost.ts'
-import { type By, type Meter, metered, moved, paying } from './fuel.ts'
-import { BULK, type Instruction, OP, step, valueType } from './instructions.ts'
+import { type Arity, CompileBudget } from './compile-cost.ts'
+import { type FuelImports, meterFunction, payingHelper, type SizePrice, shiftIndex } from './fuel.ts'
+import { BULK, type Instruction, OP, readInstruction, valueType } from './instructions.ts'
 import { DATA, DATA_COUNT, HEADER, SECTION, sectionsOf } from './sections.ts'
-import { Spliced } from './splice.ts'
+import { Splicer } from './splice.ts'
 
 /**
- * The imports of a metered module: its counter, a mutable i64, and a function that it calls when the counter is below zero. Who has no more to
- * give does not come back from there.
+ * The imports of a metered module: the counter, a mutable i64, and a function that the module calls
+ * when the counter is below zero. If there is no fuel left, that function throws.
  */
 export const FUEL = { module: 'countersign', counter: 'fuel', more: 'more' } as const
 
-/** In 64 KiB pages and in elements, for each memory and table. */
-export type Room = { readonly pages: number; readonly elements: number }
+/** The maximum of each memory, in pages of 64 KiB, and of each table, in elements. */
+export type ModuleLimits = { readonly pages: number; readonly elements: number }
 
-/** Bytes that one unit of fuel moves or fills. */
+/** One unit of fuel moves or fills 2^3 bytes. */
 const BYTES_A_UNIT_LOG2 = 3
 const PAGE_UNITS = 2_048
-/** Of a table of functions, each may take 35 ns. */
+/** Per element of a function table; setting one may take 35 ns. */
 const ELEMENT_UNITS = 16
 
 const FUNCTION_TYPE = 0x60
-/** Takes nothing, gives nothing. */
+/** The type of `more`: no parameters, no results. */
 const MORE_TYPE = [FUNCTION_TYPE, 0, 0] as const
 const I32 = 0x7f
 const I64 = 0x7e
 const KIND = { function: 0, table: 1, memory: 2, global: 3 } as const
 
-export function meter(module: Uint8Array, room: Room): Result<Uint8Array> {
+export function meter(module: Uint8Array, limits: ModuleLimits): Result<Uint8Array> {
   try {
-    return ok(new Metering(sectionsOf(module), room).module())
+    return ok(new ModuleMetering(sectionsOf(module), limits).module())
   } catch (thrown) {
     if (!(thrown instanceof Malformed)) throw thrown
     return err(failure('invalid_skill', `a module can’t be metered: ${thrown.message}`))
   }
 }
 
-/** A function that we add. */
+/** A function that metering adds to the module. */
 type Helper = { readonly number: number; readonly type: readonly number[]; readonly body: Writer }
 
-class Metering {
+class ModuleMetering {
   readonly #sections: ReadonlyMap<number, Bytes>
-  readonly #room: Room
+  readonly #limits: ModuleLimits
   readonly #types: Arity[] = []
-  /** Each function's type: first of those that are imported. */
+  /** The type index of each function, imported ones first. */
   readonly #functions: number[] = []
-  /** Globals and functions that are imported: ours come next. */
+  /**
+   * Indices of our imports: the numbers of globals and functions that the module imports itself.
+   */
   #counter = 0
   #more = 0
-  /** What each table holds. */
+  /** The element type of each table. */
   readonly #tables: number[] = []
   readonly #helpers = new Map<string, Helper>()
 
-  constructor(sections: ReadonlyMap<number, Bytes>, room: Room) {
+  constructor(sections: ReadonlyMap<number, Bytes>, limits: ModuleLimits) {
     this.#sections = sections
-    this.#room = room
+    this.#limits = limits
   }
 
   module(): Uint8Array {
-    // In this order: what comes later has to know the numbers of what came before. Code comes before functions and types are written,
-    // for it says which ones we add.
+    // The order matters: later sections need the indices counted in earlier ones, and code must be
+    // rewritten before types and functions are written, because it determines which helpers we add.
     const types = this.#read(SECTION.type, (section) => this.#countTypes(section))
     const imports = this.#imports()
     this.#more = this.#functions.length
@@ -76,7 +79,7 @@ class Metering {
     )
     const tables = this.#limited(SECTION.table, (section, out) => this.#table(section, out))
     const memories = this.#limited(SECTION.memory, (section, out) =>
-      limits(section, out, this.#room.pages, 'pages of memory'),
+      writeLimits(section, out, this.#limits.pages, 'pages of memory'),
     )
     const globals = this.#spliced(SECTION.global, (section, spliced) => {
       valueType(section)
@@ -84,18 +87,18 @@ class Metering {
       this.#constant(section, spliced)
     })
     const exports = this.#spliced(SECTION.export, (section, spliced) => {
-      nameIn(section)
+      readName(section)
       const kind = section.u8()
       const from = section.at
       const number = section.u32()
       const ours = kind === KIND.global ? this.#counter : kind === KIND.function ? this.#more : undefined
-      if (ours !== undefined) spliced.replace(from, section.at, (out) => out.u32(moved(number, ours)))
+      if (ours !== undefined) spliced.replace(from, section.at, (out) => out.u32(shiftIndex(number, ours)))
     })
     const start = this.#start()
     const elements = this.#spliced(SECTION.element, (section, spliced) => this.#element(section, spliced))
     const data = this.#spliced(DATA, (section, spliced) => {
       const form = section.u32()
-      if (form > 2) throw new Malformed(`data of the form ${form}`)
+      if (form > 2) throw new Malformed(`a data segment has the unknown form ${form}`)
       if (form === 2) section.u32()
       if (form !== 1) this.#constant(section, spliced)
       section.skip(section.u32())
@@ -106,14 +109,14 @@ class Metering {
     const typeNumbers = helpers.map((_, index) => new Writer().u32(this.#types.length + 1 + index))
 
     const written: readonly (readonly [number, Writer | undefined])[] = [
-      [SECTION.type, appended(types, this.#types.length, ourTypes)],
+      [SECTION.type, appendEntries(types, this.#types.length, ourTypes)],
       [SECTION.import, imports],
-      [SECTION.function, appended(declared, this.#functions.length - this.#more, typeNumbers)],
+      [SECTION.function, appendEntries(declared, this.#functions.length - this.#more, typeNumbers)],
       [SECTION.table, tables],
       [SECTION.memory, memories],
       [SECTION.global, globals],
       [SECTION.export, exports],
-      [SECTION.start, start === undefined ? undefined : new Writer().u32(moved(start, this.#more))],
+      [SECTION.start, start === undefined ? undefined : new Writer().u32(shiftIndex(start, this.#more))],
       [SECTION.element, elements],
       [DATA_COUNT, this.#dataCount()],
       [SECTION.code, code],
@@ -124,14 +127,14 @@ class Metering {
     return out.bytes()
   }
 
-  get #meter(): Meter {
+  get #ownImports(): FuelImports {
     return { counter: this.#counter, more: this.#more }
   }
 
   #start(): number | undefined {
     const section = this.#sections.get(SECTION.start)
     const start = section?.u32()
-    if (section !== undefined) atEnd(section, SECTION.start)
+    if (section !== undefined) assertAtEnd(section, SECTION.start)
     return start
   }
 
@@ -140,19 +143,19 @@ class Metering {
     return section && new Writer().raw(section.slice(section.at, section.end))
   }
 
-  /** Reads it to its end and leaves it as it is. */
+  /** Reads a section that stays unchanged, and returns its bytes. */
   #read(id: number, read: (section: Bytes) => void): Bytes | undefined {
     const section = this.#sections.get(id)
     if (section === undefined) return undefined
     const whole = new Bytes(section.slice(0, section.end), section.at)
     read(section)
-    atEnd(section, id)
+    assertAtEnd(section, id)
     return whole
   }
 
   #countTypes(section: Bytes): void {
     section.times(() => {
-      if (section.u8() !== FUNCTION_TYPE) throw new Malformed('a type that is none of a function')
+      if (section.u8() !== FUNCTION_TYPE) throw new Malformed('a type is not a function type')
       this.#types.push({
         takes: section.times(() => valueType(section)),
         gives: section.times(() => valueType(section)),
@@ -164,7 +167,7 @@ class Metering {
     const section = this.#sections.get(SECTION.import)
     const out = new Writer()
     const count = section?.times(() => this.#import(section, out)) ?? 0
-    if (section !== undefined) atEnd(section, SECTION.import)
+    if (section !== undefined) assertAtEnd(section, SECTION.import)
     const ours = new Writer().text(FUEL.module).text(FUEL.counter).u8(KIND.global, I64, 1)
     ours.text(FUEL.module).text(FUEL.more).u8(KIND.function).u32(this.#types.length)
     return new Writer()
@@ -175,13 +178,14 @@ class Metering {
 
   #import(section: Bytes, out: Writer): void {
     const from = section.at
-    if (nameIn(section) === FUEL.module) throw new Malformed(`it imports from \`${FUEL.module}\``)
-    nameIn(section)
+    if (readName(section) === FUEL.module)
+      throw new Malformed(`it imports from the reserved module \`${FUEL.module}\``)
+    readName(section)
     const kind = section.u8()
     out.raw(section.slice(from, section.at))
     const rest = section.at
     if (kind === KIND.table) this.#table(section, out)
-    else if (kind === KIND.memory) limits(section, out, this.#room.pages, 'pages of memory')
+    else if (kind === KIND.memory) writeLimits(section, out, this.#limits.pages, 'pages of memory')
     else if (kind === KIND.function) {
       const type = section.u32()
       this.#functions.push(type)
@@ -191,13 +195,13 @@ class Metering {
       valueType(section)
       section.u8()
       out.raw(section.slice(rest, section.at))
-    } else throw new Malformed(`an import of the kind ${kind} is not among those that a skill may have`)
+    } else throw new Malformed(`a skill may not have an import of the kind ${kind}`)
   }
 
   #table(section: Bytes, out: Writer): void {
-    const holds = referenceType(section)
-    this.#tables.push(holds)
-    limits(section, out.u8(holds), this.#room.elements, 'elements of a table')
+    const elementType = referenceType(section)
+    this.#tables.push(elementType)
+    writeLimits(section, out.u8(elementType), this.#limits.elements, 'elements of a table')
   }
 
   #limited(id: number, one: (section: Bytes, out: Writer) => void): Writer | undefined {
@@ -205,36 +209,41 @@ class Metering {
     if (section === undefined) return undefined
     const out = new Writer()
     const count = section.times(() => one(section, out))
-    atEnd(section, id)
+    assertAtEnd(section, id)
     return new Writer().u32(count).raw(out.bytes())
   }
 
-  #spliced(id: number, one: (section: Bytes, spliced: Spliced) => void): Writer | undefined {
+  #spliced(id: number, one: (section: Bytes, spliced: Splicer) => void): Writer | undefined {
     const section = this.#sections.get(id)
     if (section === undefined) return undefined
-    const spliced = new Spliced(section)
+    const spliced = new Splicer(section)
     section.times(() => one(section, spliced))
-    atEnd(section, id)
+    assertAtEnd(section, id)
     return spliced.result()
   }
 
-  /** An expression that is worked out when the module is made: it can't loop. */
-  #constant(section: Bytes, spliced: Spliced): void {
+  /**
+   * A constant expression, evaluated at instantiation. It needs no metering, because it can't loop.
+   */
+  #constant(section: Bytes, spliced: Splicer): void {
     for (;;) {
-      const { op, from, operands } = step(section)
+      const { op, from, operands } = readInstruction(section)
       if (op === OP.end) return
       if (op !== OP.global_get && op !== OP.ref_func) continue
       const number = new Bytes(section.slice(0, section.at), operands).u32()
       spliced.replace(from, section.at, (out) =>
-        out.u8(op).u32(moved(number, op === OP.ref_func ? this.#more : this.#counter)),
+        out.u8(op).u32(shiftIndex(number, op === OP.ref_func ? this.#more : this.#counter)),
       )
     }
   }
 
-  /** Bit 0: not active. Bit 1: a table's number, or declared only. Bit 2: expressions in place of functions. */
-  #element(section: Bytes, spliced: Spliced): void {
+  /**
+   * Bit 0: passive or declarative. Bit 1: has a table index, or is declarative. Bit 2: holds
+   * expressions.
+   */
+  #element(section: Bytes, spliced: Splicer): void {
     const form = section.u32()
-    if (form > 7) throw new Malformed(`elements of the form ${form}`)
+    if (form > 7) throw new Malformed(`an element segment has the unknown form ${form}`)
     const [passive, numbered, expressions] = [(form & 1) !== 0, (form & 2) !== 0, (form & 4) !== 0]
     if (!passive) {
       if (numbered) section.u32()
@@ -245,51 +254,60 @@ class Metering {
       if (expressions) return this.#constant(section, spliced)
       const from = section.at
       const number = section.u32()
-      spliced.replace(from, section.at, (out) => out.u32(moved(number, this.#more)))
+      spliced.replace(from, section.at, (out) => out.u32(shiftIndex(number, this.#more)))
     })
   }
 
   #code(): Writer | undefined {
     const section = this.#sections.get(SECTION.code)
     const bodies = new Writer()
-    const around = {
+    const context = {
       signatures: { types: this.#types, functions: this.#functions },
-      effort: new Effort(section === undefined ? 0 : section.end - section.at),
-      meter: this.#meter,
+      budget: new CompileBudget(section === undefined ? 0 : section.end - section.at),
+      imports: this.#ownImports,
       payingFor: (instruction: Instruction, operands: Bytes) => this.#helper(instruction, operands),
     }
     const defined = this.#functions.slice(this.#more).map((type) => this.#types[type]?.takes ?? 0)
     const count =
       section?.times((index) =>
-        bodies.sized(metered(section.part(section.u32()), defined[index] ?? 0, around)),
+        bodies.sized(meterFunction(section.part(section.u32()), defined[index] ?? 0, context)),
       ) ?? 0
-    if (section !== undefined) atEnd(section, SECTION.code)
+    if (section !== undefined) assertAtEnd(section, SECTION.code)
     if (count !== defined.length)
-      throw new Malformed(`${defined.length} functions are declared and ${count} are there`)
+      throw new Malformed(`it declares ${defined.length} functions, but has code for ${count}`)
     if (count === 0) return undefined
     const out = new Writer().u32(count + this.#helpers.size).raw(bodies.bytes())
     for (const { body } of this.#helpers.values()) out.sized(body)
     return out
   }
 
-  /** One for each instruction with its operands. */
+  /** The index of the helper for this instruction and its operands, which is added if it is new. */
   #helper({ op, sub, from }: Instruction, operands: Bytes): number {
-    const does = operands.slice(from, operands.end)
-    const key = does.join()
+    const instruction = operands.slice(from, operands.end)
+    const key = instruction.join()
     const known = this.#helpers.get(key)
     if (known !== undefined) return known.number
     const { parameters, results, size, by } = this.#sized(op, sub, operands)
     const number = this.#functions.length + 1 + this.#helpers.size
     const type = [FUNCTION_TYPE, parameters.length, ...parameters, results.length, ...results]
-    this.#helpers.set(key, { number, type, body: paying(this.#meter, parameters.length, size, by, does) })
+    this.#helpers.set(key, {
+      number,
+      type,
+      body: payingHelper(this.#ownImports, parameters.length, size, by, instruction),
+    })
     return number
   }
 
-  #sized(op: number, sub: number, operands: Bytes): Sized {
+  #sized(op: number, sub: number, operands: Bytes): SizedInstruction {
     const bytes = { shift: BYTES_A_UNIT_LOG2 }
     const each = { times: ELEMENT_UNITS }
     if (op === OP.memory_grow)
-      return { parameters: [I32], results: [I32], size: 0, by: { times: PAGE_UNITS, most: this.#room.pages } }
+      return {
+        parameters: [I32],
+        results: [I32],
+        size: 0,
+        by: { times: PAGE_UNITS, most: this.#limits.pages },
+      }
     const three = { parameters: [I32, I32, I32], results: [], size: 2 }
     switch (sub) {
       case BULK.memory_init:
@@ -300,24 +318,33 @@ class Metering {
       case BULK.table_copy:
         return { ...three, by: each }
     }
-    const holds = this.#tables[operands.u32()]
-    if (holds === undefined) throw new Malformed('an instruction names a table that is not there')
+    const elementType = this.#tables[operands.u32()]
+    if (elementType === undefined) throw new Malformed('an instruction refers to a table that does not exist')
     return sub === BULK.table_grow
-      ? { parameters: [holds, I32], results: [I32], size: 1, by: { ...each, most: this.#room.elements } }
-      : { parameters: [I32, holds, I32], results: [], size: 2, by: each }
+      ? {
+          parameters: [elementType, I32],
+          results: [I32],
+          size: 1,
+          by: { ...each, most: this.#limits.elements },
+        }
+      : { parameters: [I32, elementType, I32], results: [], size: 2, by: each }
   }
 }
 
-/** `size`: which parameter tells how much there is to do. */
-type Sized = {
+/** `size`: index of the parameter that holds the amount of work. */
+type SizedInstruction = {
   readonly parameters: readonly number[]
   readonly results: readonly number[]
   readonly size: number
-  readonly by: By
+  readonly by: SizePrice
 }
 
-/** A list with more at its end. */
-function appended(before: Bytes | undefined, count: number, added: readonly Writer[]): Writer | undefined {
+/** A section's entries with ours appended. */
+function appendEntries(
+  before: Bytes | undefined,
+  count: number,
+  added: readonly Writer[],
+): Writer | undefined {
   if (before === undefined && added.length === 0) return undefined
   const out = new Writer().u32(count + added.length)
   if (before !== undefined) {
@@ -328,23 +355,23 @@ function appended(before: Bytes | undefined, count: number, added: readonly Writ
   return out
 }
 
-function atEnd(section: Bytes, id: number): void {
-  if (!section.done) throw new Malformed(`section ${id} goes on after its end`)
+function assertAtEnd(section: Bytes, id: number): void {
+  if (!section.done) throw new Malformed(`section ${id} continues after its end`)
 }
 
 /**
- * Names of imports and exports come to stand in the glue, which is JavaScript, between quotes that nobody looks for in them: what could
- * end a string or begin a template is refused, and so is the space that would make a word of the glue's own of it. And `__proto__`, between
- * quotes or not, is no name there.
+ * jco writes names of imports and exports into its JavaScript glue between quotes, without escaping
+ * them. Characters that could end a string or begin a template are refused, and so is the space,
+ * with which a name could imitate the glue's own code. `__proto__` would set a prototype.
  */
 const NAME = /^[!#-&(-[\]-_a-z|~]*$/
 
-function nameIn(section: Bytes): string {
+function readName(section: Bytes): string {
   const bytes = section.part(section.u32())
   const name = new TextDecoder().decode(bytes.slice(bytes.at, bytes.end))
   if (!NAME.test(name) || name === '__proto__')
     throw new Malformed(
-      `it imports or exports ${JSON.stringify(name.slice(0, 100))}, which is no name for that`,
+      `it imports or exports ${JSON.stringify(name.slice(0, 100))}, which is not a valid name for an import or export`,
     )
   return name
 }
@@ -354,24 +381,22 @@ const REFERENCE_TYPES: ReadonlySet<number> = new Set([0x70, 0x6f])
 function referenceType(code: Bytes): number {
   const type = code.u8()
   if (!REFERENCE_TYPES.has(type))
-    throw new Malformed(
-      `references of the type 0x${type.toString(16)} are not among those that a skill may have`,
-    )
+    throw new Malformed(`a skill may not use references of the type 0x${type.toString(16)}`)
   return type
 }
 
-/** Functions by their numbers, or expressions of one type. */
+/** Reads the type of an element segment: expressions of a reference type, or function indices. */
 function elementKind(section: Bytes, expressions: boolean): void {
   if (expressions) referenceType(section)
-  else if (section.u8() !== 0) throw new Malformed('elements that are no functions')
+  else if (section.u8() !== 0) throw new Malformed('an element segment does not hold functions')
 }
 
-/** With a maximum, whether it had one or not. Shared memories, and those of 64 bits, are none of ours. */
-function limits(section: Bytes, out: Writer, most: number, what: string): void {
+/** Writes limits that always have a maximum. Refuses shared memories and 64-bit ones. */
+function writeLimits(section: Bytes, out: Writer, most: number, what: string): void {
   const flags = section.u8()
-  if (flags > 1) throw new Malformed('a memory or table that is shared or has 64 bits')
+  if (flags > 1) throw new Malformed('a memory or table is shared or has 64-bit addresses')
   const least = section.u32()
-  const asked = flags === 1 ? section.u32() : most
-  if (least > most) throw new Malformed(`it begins with ${least} ${what}; ${most} are the most`)
-  out.u8(1).u32(least).u32(Math.min(asked, most))
+  const declaredMax = flags === 1 ? section.u32() : most
+  if (least > most) throw new Malformed(`it begins with ${least} ${what}; the limit is ${most}`)
+  out.u8(1).u32(least).u32(Math.min(declaredMax, most))
 }

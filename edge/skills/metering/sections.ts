@@ -1,4 +1,5 @@
-// The sections of a core module: which there are, in which order they stand, and how many parts they may have. Pure over bytes from strangers.
+// Splits an untrusted core module into its sections, and checks their kinds, order and numbers of
+// entries. Pure.
 
 import { Bytes, Malformed } from '../../../shared/bytes/wasm-binary.ts'
 
@@ -18,8 +19,11 @@ export const SECTION = {
 } as const
 export const DATA = 11
 export const DATA_COUNT = 12
-/** Of what there is no need of more, and whose reader it would keep busy. Functions are bounded by what it takes to compile them. */
-const MOST: ReadonlyMap<number, number> = new Map([
+/**
+ * The most entries per section, so that none keeps its reader busy. Functions are bounded by
+ * compile cost.
+ */
+const MAX_ENTRIES: ReadonlyMap<number, number> = new Map([
   [SECTION.type, 10_000],
   [SECTION.import, 1_000],
   [SECTION.global, 10_000],
@@ -27,14 +31,17 @@ const MOST: ReadonlyMap<number, number> = new Map([
   [SECTION.element, 10_000],
   [DATA, 10_000],
 ])
-/** The order in which they stand. */
+/** The order of sections in a module. */
 const ORDER: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8, 9, DATA_COUNT, 10, DATA]
 
-/** By their numbers. Custom ones are left out: names and the like change nothing. */
+/**
+ * The sections by id, without custom ones, which don't affect execution. Throws if the module is
+ * malformed.
+ */
 export function sectionsOf(module: Uint8Array): Map<number, Bytes> {
   const all = new Bytes(module)
   if (HEADER.some((byte) => all.u8() !== byte))
-    throw new Malformed('it is no core module of WebAssembly, version 1')
+    throw new Malformed('it is not a WebAssembly core module of version 1')
   const sections = new Map<number, Bytes>()
   let last = -1
   while (!all.done) {
@@ -42,13 +49,12 @@ export function sectionsOf(module: Uint8Array): Map<number, Bytes> {
     const section = all.part(all.u32())
     if (id === SECTION.custom) continue
     const place = ORDER.indexOf(id)
-    if (place === -1)
-      throw new Malformed(`a section of the kind ${id} is not among those that a skill may have`)
+    if (place === -1) throw new Malformed(`a skill may not have a section of the kind ${id}`)
     if (place <= last) throw new Malformed('its sections are not in order')
     last = place
-    const most = MOST.get(id) ?? Number.POSITIVE_INFINITY
+    const most = MAX_ENTRIES.get(id) ?? Number.POSITIVE_INFINITY
     if (new Bytes(module, section.at, section.end).u32() > most)
-      throw new Malformed(`more than ${most} parts are in its section ${id}`)
+      throw new Malformed(`its section ${id} has more than ${most} entries`)
     sections.set(id, section)
   }
   return sections

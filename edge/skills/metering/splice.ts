@@ -1,8 +1,9 @@
-// A text of bytes with some of them replaced, in order. What comes to stand between them may be known later.
+// Copies bytes while replacing and inserting parts, in ascending order of position. An insertion
+// may be written later, when its content is known.
 
 import { type Bytes, Writer } from '../../../shared/bytes/wasm-binary.ts'
 
-export class Spliced {
+export class Splicer {
   readonly #source: Bytes
   readonly #out = new Writer()
   readonly #later: { readonly at: number; readonly write: (out: Writer) => void }[] = []
@@ -19,7 +20,7 @@ export class Spliced {
     this.#at = to
   }
 
-  /** What is written there when all is known. */
+  /** Inserts at `at` what `write` produces when `result` is called. */
   insert(at: number, write: (out: Writer) => void): void {
     this.#copy(at)
     this.#later.push({ at: this.#out.length, write })

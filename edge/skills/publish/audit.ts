@@ -1,5 +1,5 @@
-// What a package says that it needs against what its component asks for: what does not hold is refused, what whoever enables it should know
-// is a warning, kept with the version. Pure, and of what was found alone: it reads no policy and no other version.
+// Audits a skill's manifest against its component: contradictions refuse the package; facts that
+// the operator who enables it should know become warnings, stored with the version. Pure.
 
 import type { FieldError } from '../../../shared/failures.ts'
 import { failure } from '../../../shared/failures.ts'
@@ -12,44 +12,48 @@ import { capabilitiesIn, toolNames } from '../../../shared/wire/skills.ts'
 import { faultInPattern } from '../../platform/outbound-fetch.ts'
 import { covers } from '../../tools/planner.ts'
 
-/** `imports`: the interfaces of the world that the component really has. */
+/** `imports`: the interfaces of the world that the component imports. */
 type Needs = { readonly manifest: UnboundManifest; readonly imports: readonly SkillCapability[] }
 type Audited = Needs & { readonly contents: SkillContents }
 
 export function audit(audited: Audited): Result<SkillWarning[]> {
-  const held = holding(audited)
-  return held.ok
+  const checked = checkManifest(audited)
+  return checked.ok
     ? ok([
-        ...unused(audited),
-        ...wide(audited.manifest),
-        ...bare(audited.manifest),
-        ...high(audited.manifest),
-        ...untold(audited),
+        ...unusedCapabilities(audited),
+        ...wildcardWarnings(audited.manifest),
+        ...secretAndOutputWarnings(audited.manifest),
+        ...highLimits(audited.manifest),
+        ...emptySbomWarning(audited),
       ])
-    : held
+    : checked
 }
 
-/** A manifest that says of its component what is so. */
-export function holding(needs: Needs): Result<true> {
-  const faults = [...undeclared(needs), ...unnamed(needs.manifest), ...unfounded(needs.manifest)]
+/** Refuses a manifest that contradicts its component or itself. */
+export function checkManifest(needs: Needs): Result<true> {
+  const faults = [
+    ...undeclared(needs),
+    ...faultsInToolNames(needs.manifest),
+    ...faultsInCapabilities(needs.manifest),
+  ]
   return faults.length > 0
-    ? err(failure('invalid_skill', 'the manifest does not hold', faults.slice(0, LIMITS.skill_faults)))
+    ? err(failure('invalid_skill', 'the manifest has errors', faults.slice(0, LIMITS.skill_faults)))
     : ok(true)
 }
 
-// ── What is refused ──
+// ── Errors ──
 
 const undeclared = ({ manifest, imports }: Needs): FieldError[] =>
   imports
     .filter((name) => !capabilitiesIn(manifest).includes(name))
     .map((name) => ({
       at: '/manifest/capabilities',
-      message: `the component imports \`${name}\`, which is not declared; declare it, or build without`,
+      message: `the component imports \`${name}\`, which the manifest does not declare; declare it, or build without it`,
     }))
 
 const LONGEST_NAME = 64
-/** A tool is called by the names of skill and tool together. */
-const unnamed = (manifest: UnboundManifest): FieldError[] =>
+/** A tool's full name is made of the skill's id and the tool's name. */
+const faultsInToolNames = (manifest: UnboundManifest): FieldError[] =>
   toolNames(manifest)
     .filter((name) => name.length > LONGEST_NAME)
     .map((name) => ({
@@ -59,14 +63,14 @@ const unnamed = (manifest: UnboundManifest): FieldError[] =>
 
 const isWild = { http: (host: string) => host.startsWith('.'), kv: (prefix: string) => prefix === '' }
 
-function unfounded({
+function faultsInCapabilities({
   capabilities: { http, kv = [], credentials = [] },
   wildcards = [],
 }: UnboundManifest): FieldError[] {
   const hosts = http?.hosts ?? []
   const optIn = (name: 'http' | 'kv', what: string) => ({
     at: `/manifest/capabilities/${name}`,
-    message: `${what}; list what is meant, or opt in with \`wildcards = ["${name}"]\``,
+    message: `${what}; list those that are needed, or opt in with \`wildcards = ["${name}"]\``,
   })
   return [
     ...hosts.flatMap((host) => {
@@ -77,15 +81,17 @@ function unfounded({
     }),
     ...(wildcards.includes('http')
       ? []
-      : hosts.filter(isWild.http).map((host) => optIn('http', `\`${host}\` means hosts that nobody listed`))),
+      : hosts
+          .filter(isWild.http)
+          .map((host) => optIn('http', `\`${host}\` stands for hosts that are not listed`))),
     ...(wildcards.includes('kv')
       ? []
-      : kv.filter(isWild.kv).map(() => optIn('kv', 'an empty prefix means all keys'))),
+      : kv.filter(isWild.kv).map(() => optIn('kv', 'an empty prefix grants all keys'))),
     ...credentials
       .filter(({ host }) => !hosts.some((pattern) => covers(pattern, host)))
       .map(({ host }) => ({
         at: '/manifest/capabilities/credentials',
-        message: `\`${host}\` is none of the hosts of \`http\`; list it there, or leave the credential out`,
+        message: `\`${host}\` is not one of the hosts of \`http\`; list it there, or leave the credential out`,
       })),
     ...credentials
       .filter(
@@ -94,42 +100,45 @@ function unfounded({
       )
       .map(({ host, header }) => ({
         at: '/manifest/capabilities/credentials',
-        message: `\`${host}\` is told \`${header}\` twice; name each header of a host once`,
+        message: `\`${host}\` has two credentials for the header \`${header}\`; declare each header of a host once`,
       })),
   ]
 }
 
-// ── What is warned of ──
+// ── Warnings ──
 
-const unused = ({ manifest, imports }: Audited): SkillWarning[] =>
+const unusedCapabilities = ({ manifest, imports }: Audited): SkillWarning[] =>
   capabilitiesIn(manifest)
     .filter((name) => !imports.includes(name))
     .map((name) => ({
       code: 'unused_capability',
-      detail: `\`${name}\` is declared, and the component does not import it: what is not needed should not be granted`,
+      detail: `\`${name}\` is declared, but the component does not import it; a skill should not be granted what it does not need`,
     }))
 
-function wide({ capabilities: { http, kv = [] }, wildcards = [] }: UnboundManifest): SkillWarning[] {
+function wildcardWarnings({
+  capabilities: { http, kv = [] },
+  wildcards = [],
+}: UnboundManifest): SkillWarning[] {
   const [hosts, all] = [(http?.hosts ?? []).filter(isWild.http), kv.some(isWild.kv)]
   const idle = wildcards.filter((name) => (name === 'http' ? hosts.length === 0 : !all))
   return [
     ...hosts.map(
       (host): SkillWarning => ({
         code: 'wildcard_host',
-        detail: `it may reach every host below \`${host.slice(1)}\`, of which nobody has a list`,
+        detail: `it may reach every host under \`${host.slice(1)}\`, and those are not listed anywhere`,
       }),
     ),
     ...(all ? [{ code: 'wildcard_kv' as const, detail: 'it may use all keys of its storage' }] : []),
     ...idle.map(
       (name): SkillWarning => ({
         code: 'wildcard_idle',
-        detail: `it opts in to wildcards of \`${name}\`, and has none`,
+        detail: `it opts in to wildcards for \`${name}\`, but uses none`,
       }),
     ),
   ]
 }
 
-function bare({ capabilities: { secrets = [] }, tools }: UnboundManifest): SkillWarning[] {
+function secretAndOutputWarnings({ capabilities: { secrets = [] }, tools }: UnboundManifest): SkillWarning[] {
   const untyped = tools
     .filter(({ output_schema }) => output_schema === undefined)
     .map(({ name }) => `\`${name}\``)
@@ -137,7 +146,7 @@ function bare({ capabilities: { secrets = [] }, tools }: UnboundManifest): Skill
     ...secrets.map(
       (name): SkillWarning => ({
         code: 'reads_secret',
-        detail: `it reads the secret \`${name}\` itself, and could tell it to whomever it reaches; as a credential it would never hold it`,
+        detail: `it reads the secret \`${name}\` itself and could send it to any host it reaches; as a credential, the skill would never see it`,
       }),
     ),
     ...(untyped.length === 0
@@ -145,28 +154,37 @@ function bare({ capabilities: { secrets = [] }, tools }: UnboundManifest): Skill
       : [
           {
             code: 'untyped_output' as const,
-            detail: `nothing is promised of what ${untyped.join(', ')} returns: anything that is JSON passes`,
+            detail: `${untyped.join(', ')} declares no output schema: any JSON passes`,
           },
         ]),
   ]
 }
 
-const RAISED = ['timeout_ms', 'fuel', 'memory_bytes', 'output_bytes', 'net_bytes', 'net_connections'] as const
-/** Four times what a skill gets that says nothing. */
-const MUCH = 4
-const high = ({ limits }: UnboundManifest): SkillWarning[] =>
-  RAISED.filter((name) => (limits[name] ?? 0) >= MUCH * DEFAULT_SKILL_LIMITS[name]).map((name) => ({
-    code: 'high_limit',
-    detail: `it asks for \`${name}\` of ${limits[name]}; ${DEFAULT_SKILL_LIMITS[name]} are usual`,
-  }))
+const RAISABLE_LIMITS = [
+  'timeout_ms',
+  'fuel',
+  'memory_bytes',
+  'output_bytes',
+  'net_bytes',
+  'net_connections',
+] as const
+/** How many times the default a limit must be to be warned about. */
+const HIGH_LIMIT_FACTOR = 4
+const highLimits = ({ limits }: UnboundManifest): SkillWarning[] =>
+  RAISABLE_LIMITS.filter((name) => (limits[name] ?? 0) >= HIGH_LIMIT_FACTOR * DEFAULT_SKILL_LIMITS[name]).map(
+    (name) => ({
+      code: 'high_limit',
+      detail: `it asks for a \`${name}\` of ${limits[name]}; the default is ${DEFAULT_SKILL_LIMITS[name]}`,
+    }),
+  )
 
-const untold = ({ contents }: Audited): SkillWarning[] =>
+const emptySbomWarning = ({ contents }: Audited): SkillWarning[] =>
   contents.parts.length > 0
     ? []
     : [
         {
           code: 'empty_sbom',
           detail:
-            'its bill of materials lists nothing: what is linked in is not known, and no list of vulnerable components can name it',
+            'its bill of materials is empty: linked components are unknown, and no list of vulnerable components can match them',
         },
       ]

@@ -1,5 +1,6 @@
-// What a package tells of its component beside the code, held against the code: the digests of its manifest, the bill of materials, where it
-// was built. Pure. That something is there proves nothing: each has to be about these very bytes, and what differs is said with what to do.
+// Checks the bill of materials and the provenance of a package, and the digests in its manifest,
+// against the component: each must name these exact bytes. Pure. Each fault says what to do about
+// it.
 
 import { z } from 'zod'
 import { canonical, sha256 } from '../../../shared/bytes/json.ts'
@@ -13,7 +14,7 @@ import type { SkillContents, SkillPart, SkillPayload } from '../../../shared/wir
 const SPEC_VERSIONS = ['1.4', '1.5', '1.6'] as const
 const text = (what: string) => z.string(what).min(1, what).max(LIMITS.skill_told_chars, what)
 
-/** Of CycloneDX, what we go by; it says more, which is kept as it is. */
+/** The parts of CycloneDX that we check; other members are kept unread. */
 const Bill = z.looseObject({
   bomFormat: z.literal('CycloneDX', 'write the bill of materials in CycloneDX: `"bomFormat": "CycloneDX"`'),
   specVersion: z.enum(SPEC_VERSIONS, `write it in version ${SPEC_VERSIONS.join(', ')} of CycloneDX`),
@@ -27,12 +28,15 @@ const Bill = z.looseObject({
           ),
           components: z.array(z.unknown()).optional(),
         },
-        'say in `metadata.component` what this is the bill of',
+        'describe the skill’s component in `metadata.component`',
       ),
     },
-    'say in `metadata.component` what this is the bill of',
+    'describe the skill’s component in `metadata.component`',
   ),
-  components: z.array(z.unknown(), 'list what the component is made of in `components`; none is `[]`'),
+  components: z.array(
+    z.unknown(),
+    'list what is linked into the component in `components`; if nothing, write `[]`',
+  ),
 })
 const Part = z.looseObject({
   name: text('give each component its `name`'),
@@ -45,7 +49,7 @@ const Part = z.looseObject({
   components: z.array(z.unknown()).optional(),
 })
 
-/** An in-toto statement with SLSA's provenance of today. */
+/** An in-toto statement with SLSA provenance v1. */
 const Provenance = z.looseObject({
   _type: z.literal(
     'https://in-toto.io/Statement/v1',
@@ -64,47 +68,49 @@ const Provenance = z.looseObject({
   ),
   predicate: z.looseObject({
     buildDefinition: z.looseObject({
-      buildType: text('say how it was built in `buildDefinition.buildType`'),
+      buildType: text('write in `buildDefinition.buildType` how it was built'),
     }),
     runDetails: z.looseObject({
-      builder: z.looseObject({ id: text('say what built it in `runDetails.builder.id`') }),
+      builder: z.looseObject({ id: text('write in `runDetails.builder.id` what built it') }),
     }),
   }),
 })
 
-/** The payload has the shape of one; `component` is its bytes. */
+/** `component`: the decoded bytes of the payload's component. */
 export function checkContents(
   { manifest, sbom, provenance }: SkillPayload,
   component: Uint8Array,
 ): Result<SkillContents> {
-  const [billText, toldText] = [canonical(sbom), canonical(provenance)]
-  const of = sha256(component)
+  const [billText, provenanceText] = [canonical(sbom), canonical(provenance)]
+  const digest = sha256(component)
   const faults = [
-    ...bound(manifest.integrity, {
-      component_sha256: of,
+    ...integrityFaults(manifest.integrity, {
+      component_sha256: digest,
       sbom_sha256: sha256(billText),
-      provenance_sha256: sha256(toldText),
+      provenance_sha256: sha256(provenanceText),
     }),
-    ...tooLong('/sbom', billText, LIMITS.skill_sbom_bytes),
-    ...tooLong('/provenance', toldText, LIMITS.skill_provenance_bytes),
+    ...sizeFault('/sbom', billText, LIMITS.skill_sbom_bytes),
+    ...sizeFault('/provenance', provenanceText, LIMITS.skill_provenance_bytes),
   ]
-  if (faults.length > 0) return refused(faults) // what is not what was bound, or too long, is not read
-  const [bill, told] = [Bill.safeParse(sbom), Provenance.safeParse(provenance)]
+  if (faults.length > 0) return refused(faults) // don't parse texts that are unsigned or too long
+  const [bill, origin] = [Bill.safeParse(sbom), Provenance.safeParse(provenance)]
   const parts = bill.success
     ? partsIn([bill.data.components, bill.data.metadata.component.components ?? []], '/sbom/components')
     : undefined
   const mismatches = [
-    ...(bill.success ? differs(bill.data.metadata.component.hashes, of) : faultsOf(bill.error, '/sbom')),
+    ...(bill.success
+      ? hashFaults(bill.data.metadata.component.hashes, digest)
+      : faultsOf(bill.error, '/sbom')),
     ...(parts?.faults ?? []),
-    ...(told.success ? strays(told.data.subject, of) : faultsOf(told.error, '/provenance')),
+    ...(origin.success ? subjectFaults(origin.data.subject, digest) : faultsOf(origin.error, '/provenance')),
   ]
-  if (mismatches.length > 0 || !told.success || parts === undefined) return refused(mismatches)
-  const { buildDefinition, runDetails } = told.data.predicate
+  if (mismatches.length > 0 || !origin.success || parts === undefined) return refused(mismatches)
+  const { buildDefinition, runDetails } = origin.data.predicate
   return ok({
     sbom: { sha256: sha256(billText), bytes: Buffer.byteLength(billText) },
     provenance: {
-      sha256: sha256(toldText),
-      bytes: Buffer.byteLength(toldText),
+      sha256: sha256(provenanceText),
+      bytes: Buffer.byteLength(provenanceText),
       builder: runDetails.builder.id,
       build_type: buildDefinition.buildType,
     },
@@ -116,7 +122,7 @@ const refused = (faults: readonly FieldError[]) =>
   err(
     failure(
       'invalid_skill',
-      'what the package tells of its component does not hold',
+      'the digests, bill of materials or provenance do not match the component',
       faults.slice(0, LIMITS.skill_faults),
     ),
   )
@@ -125,60 +131,63 @@ const faultsOf = ({ issues }: z.ZodError, under: string): FieldError[] =>
   issues.map(({ path, message }) => ({ at: [under, ...path.map(String)].join('/'), message }))
 
 type Digests = SkillPayload['manifest']['integrity']
-const bound = (said: Digests, is: Digests): FieldError[] =>
-  (Object.keys(is) as (keyof Digests)[]) // its own
-    .filter((name) => said[name] !== is[name])
+const integrityFaults = (declared: Digests, actual: Digests): FieldError[] =>
+  (Object.keys(actual) as (keyof Digests)[]) // the literal above has no other keys
+    .filter((name) => declared[name] !== actual[name])
     .map((name) => ({
       at: `/manifest/integrity/${name}`,
-      message: `it is \`${is[name]}\`; pack what was built, and sign anew`,
+      message: `the actual digest is \`${actual[name]}\`; pack the files that were built, and sign again`,
     }))
 
-const tooLong = (at: string, { length }: string, most: number): FieldError[] =>
-  length > most ? [{ at, message: `it has ${length} characters; say it in ${most}` }] : []
+const sizeFault = (at: string, { length }: string, most: number): FieldError[] =>
+  length > most ? [{ at, message: `it has ${length} characters; shorten it to ${most}` }] : []
 
-const differs = (hashes: readonly { alg: string; content: string }[], of: string): FieldError[] =>
-  hashes.some(({ alg, content }) => alg === 'SHA-256' && content.toLowerCase() === of)
+const hashFaults = (hashes: readonly { alg: string; content: string }[], digest: string): FieldError[] =>
+  hashes.some(({ alg, content }) => alg === 'SHA-256' && content.toLowerCase() === digest)
     ? []
     : [
         {
           at: '/sbom/metadata/component/hashes',
-          message: `none is the component’s SHA-256, \`${of}\`; make the bill from what was built`,
+          message: `no hash is the component’s SHA-256, \`${digest}\`; make the bill for the component that was built`,
         },
       ]
 
-const strays = (subjects: readonly { digest: Record<string, string> }[], of: string): FieldError[] =>
-  subjects.some(({ digest }) => digest['sha256'] === of)
+const subjectFaults = (
+  subjects: readonly { digest: Record<string, string> }[],
+  sha256: string,
+): FieldError[] =>
+  subjects.some(({ digest }) => digest['sha256'] === sha256)
     ? []
     : [
         {
           at: '/provenance/subject',
-          message: `none has the component’s SHA-256, \`${of}\`; take the provenance of this very build`,
+          message: `no subject has the component’s SHA-256, \`${sha256}\`; use the provenance of this build`,
         },
       ]
 
-/** Components hold components; what is listed is all of them. */
+/** All components of a bill, including those nested in others. */
 function partsIn(
   lists: readonly (readonly unknown[])[],
   at: string,
 ): { found: SkillPart[]; faults: FieldError[] } {
   const [found, faults]: [SkillPart[], FieldError[]] = [[], []]
-  const waiting = lists.flat()
+  const queue = lists.flat()
   for (
-    let one = waiting.shift();
-    one !== undefined && faults.length <= LIMITS.skill_faults;
-    one = waiting.shift()
+    let next = queue.shift();
+    next !== undefined && faults.length <= LIMITS.skill_faults;
+    next = queue.shift()
   ) {
-    const read = Part.safeParse(one)
+    const read = Part.safeParse(next)
     if (!read.success) faults.push(...faultsOf(read.error, at))
     else {
       const { name, version, purl, components = [] } = read.data
       found.push(purl === undefined ? { name, version } : { name, version, purl })
-      waiting.push(...components)
+      queue.push(...components)
     }
     if (found.length > LIMITS.skill_parts) {
       faults.push({
         at,
-        message: `there are more than ${LIMITS.skill_parts} components; list what is linked in`,
+        message: `there are more than ${LIMITS.skill_parts} components; list only those that are linked in`,
       })
       break
     }

@@ -1,5 +1,6 @@
-// A published package, from a stranger's bytes to what was signed and by whom: the one place that knows its format. It trusts keys on the
-// tenant's list alone, and each publisher with their own name; one that is to be pinned it takes as it is given.
+// Opens a skill package: from untrusted bytes to the signed contents and the key that signed them.
+// The only file that knows the package format. It accepts the keys that the tenant lists for the
+// manifest's publisher, or the key to pin if the publisher is unknown.
 
 import { BODY, canonical, parseJson, sha256 } from '../../../shared/bytes/json.ts'
 import { kidOf, signedByExactly } from '../../../shared/evidence/dsse.ts'
@@ -17,15 +18,15 @@ import {
 } from '../../../shared/wire/skills.ts'
 import { checkContents } from './package-contents.ts'
 
-export type Opened = {
+export type OpenedPackage = {
   readonly manifest: SkillManifest
   readonly component: Uint8Array
-  /** What else is in it, and holds. */
+  /** The bill of materials and the provenance, checked against the component. */
   readonly contents: SkillContents
-  /** All that was signed, and its digest. */
+  /** The signed bytes, and their digest. */
   readonly payload: Uint8Array
   readonly digest: string
-  /** The public key that signed it, and how. */
+  /** The public key that signed it, and the signature. */
   readonly key: string
   readonly sig: string
 }
@@ -34,17 +35,17 @@ const refused = (why: string) => err(failure('invalid_skill', why))
 
 type Publishers = ReadonlyMap<string, readonly string[]>
 
-/** `pin`: the key of a publisher whom nobody knows yet. */
+/** `pin`: a key to accept if the publisher is not on the list. */
 export function open(
   packed: SkillPackage,
   publishers: Publishers,
   pin: string | null = null,
-): Result<Opened> {
+): Result<OpenedPackage> {
   const bytes = Buffer.from(packed.payload, 'base64')
   const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
   if (!parsed.ok) return refused(`the payload is not JSON: ${parsed.error.detail}`)
   const read = readAs(SkillPayload, parsed.value)
-  if (!read.ok) return err(failure('invalid_skill', 'the manifest is not as it must be', read.error))
+  if (!read.ok) return err(failure('invalid_skill', 'the manifest does not fit its schema', read.error))
   const { manifest, component } = read.value
   const [signature] = packed.signatures
   const keys = publishers.get(manifest.publisher) ?? (pin === null ? [] : [pin])
@@ -53,18 +54,18 @@ export function open(
     return err(
       failure(
         'publisher_unknown',
-        `no key of the publisher \`${manifest.publisher}\` on the list signed this`,
+        `none of the listed keys of the publisher \`${manifest.publisher}\` signed this package`,
       ),
     )
   if (!signedByExactly(packed, SKILL_TYPE, new Map([[signature.keyid, key]])))
-    return refused('the signature does not fit what was signed')
+    return refused('the signature does not match the package')
   if (canonical(parsed.value) !== bytes.toString()) return refused('the payload is not canonical JSON')
   if (canonical(manifest).length > LIMITS.skill_manifest_bytes)
     return refused(
-      `the manifest is longer than ${LIMITS.skill_manifest_bytes} characters; say less in descriptions and schemas`,
+      `the manifest is longer than ${LIMITS.skill_manifest_bytes} characters; shorten descriptions and schemas`,
     )
   const code = Buffer.from(component, 'base64')
-  if (code.toString('base64') !== component) return refused('the component is not base64 in its one spelling')
+  if (code.toString('base64') !== component) return refused('the component is not canonical base64')
   const contents = checkContents(read.value, code)
   return contents.ok
     ? ok({

@@ -1,5 +1,6 @@
-// From a package that holds to what could be kept and run of it: its schemas are checked, its component is transpiled and metered, and what
-// it needs is held against what it says. It keeps nothing, and knows no publisher.
+// Prepares an opened package for storage: checks its schemas, has its component transpiled and
+// metered, and audits the manifest against the component. Stores nothing; publishers were checked
+// before.
 
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { kidOf } from '../../../shared/evidence/dsse.ts'
@@ -14,25 +15,25 @@ import { checkSchema } from '../../tools/schema-rules.ts'
 import type { CodeFile } from '../execution/isolate.ts'
 import type { Transpiled } from '../transpiler/main.ts'
 import { audit } from './audit.ts'
-import type { Opened } from './package.ts'
+import type { OpenedPackage } from './package.ts'
 
-type Prepared = {
+type PreparedSkill = {
   readonly about: Omit<
     Skill,
     'state' | 'changes' | 'denied' | 'published_by' | 'published_at_ms' | 'pinned_by'
   >
-  /** What was signed. */
+  /** The signed bytes. */
   readonly payload: Uint8Array
   readonly files: readonly CodeFile[]
 }
 
 export async function prepare(
   env: Env,
-  { manifest, component, contents, payload, digest, key, sig }: Opened,
-): Promise<Result<Prepared>> {
-  const made = await transpiled(env, manifest, component)
-  if (!made.ok) return made
-  const { files, capabilities: imports } = made.value
+  { manifest, component, contents, payload, digest, key, sig }: OpenedPackage,
+): Promise<Result<PreparedSkill>> {
+  const transpiled = await transpile(env, manifest, component)
+  if (!transpiled.ok) return transpiled
+  const { files, capabilities: imports } = transpiled.value
   const warnings = audit({ manifest, imports, contents })
   if (!warnings.ok) return warnings
   const about = {
@@ -51,8 +52,8 @@ export async function prepare(
   return ok({ about, payload, files })
 }
 
-/** What an isolate runs, and what it imports. */
-export async function transpiled(
+/** The files that an isolate runs, and the interfaces that the component imports. */
+export async function transpile(
   env: Env,
   { tools, limits }: UnboundManifest,
   component: Uint8Array,
@@ -67,8 +68,8 @@ export async function transpiled(
     memory_bytes = DEFAULT_SKILL_LIMITS.memory_bytes,
     table_elements = DEFAULT_SKILL_LIMITS.table_elements,
   } = limits
-  const room = { pages: Math.floor(memory_bytes / 65_536), elements: table_elements }
+  const moduleLimits = { pages: Math.floor(memory_bytes / 65_536), elements: table_elements }
   return transpiler(env)
-    .transpile(component, room)
+    .transpile(component, moduleLimits)
     .catch(() => err(failure('unavailable', 'the transpiler could not be reached')))
 }

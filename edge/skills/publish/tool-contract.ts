@@ -1,15 +1,16 @@
-// The contract that a skill's tool is registered with, made of its manifest. Pure: whoever tells what will be decided of it reads the same one.
+// Derives the contract of a skill's tool from the skill's manifest. Pure; registration, trials and
+// the console's preview of permissions all use it.
 
 import { capabilitiesIn, type UnboundManifest } from '../../../shared/wire/skills.ts'
 import type { ToolSpec } from '../../../shared/wire/tools.ts'
 
-/** Members that there are. */
+/** Drops members that are undefined. */
 const some = <T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>
-  } // only undefined ones are gone
+  }
 
-/** A skill's tool as a contract: what it reaches and may take is the manifest's. */
+/** The tool's egress, secrets and limits are those of the whole manifest. */
 export function specOf(
   manifest: UnboundManifest,
   digest: string,
@@ -17,15 +18,15 @@ export function specOf(
 ): ToolSpec {
   const { id, version, limits } = manifest
   const { http, secrets, credentials, kv, channels } = manifest.capabilities
-  const { name, ...said } = tool
+  const { name, ...declared } = tool
   const { table_elements: _, ...bounds } = limits
   const granted = {
     capabilities: capabilitiesIn(manifest),
     ...some({ methods: http?.methods, kv, channels }),
   }
   return {
-    ...said,
-    capabilities: channels === undefined ? [] : ['network'], // what it posts leaves the house
+    ...declared,
+    capabilities: channels === undefined ? [] : ['network'], // posts leave the installation
     executor: { kind: 'skill', skill: id, version, digest, tool: name, ...granted },
     egress: { mode: 'strict', hosts: http?.hosts ?? [] },
     ...some({ secrets, credentials }),

@@ -1,15 +1,21 @@
-// What jco writes around a component, made fit for an isolate, which compiles no code at run time: small modules that it holds as lists of
-// bytes become files beside it.
+// Rewrites jco's glue code for an isolate, which may not compile code at run time: small modules
+// that the glue contains as byte lists become files of their own.
 
 const LITERAL = /new WebAssembly\.Module\(new Uint8Array\(\[([\d,\s]*)\]\)\)/g
-/** For a word to be talkative. To look for it would have the runtime load all of Node's `process` into the isolate first, 9 ms. */
-const PROCESS = /globalThis\?\.process\?\.env\?\.JCO_DEBUG/g
+/**
+ * jco's debug switch. Reading it would make the runtime load Node's whole `process` into the
+ * isolate (9 ms).
+ */
+const DEBUG_FLAG = /globalThis\?\.process\?\.env\?\.JCO_DEBUG/g
 
-export function lift(name: string, glue: string): readonly (readonly [name: string, bytes: Uint8Array])[] {
-  const lifted: [string, Uint8Array][] = []
-  const changed = glue.replace(PROCESS, 'undefined').replace(LITERAL, (_, bytes: string) => {
-    const file = `glue${lifted.length}.wasm`
-    lifted.push([
+export function liftInlineModules(
+  name: string,
+  glue: string,
+): readonly (readonly [name: string, bytes: Uint8Array])[] {
+  const files: [string, Uint8Array][] = []
+  const changed = glue.replace(DEBUG_FLAG, 'undefined').replace(LITERAL, (_, bytes: string) => {
+    const file = `glue${files.length}.wasm`
+    files.push([
       file,
       Uint8Array.from(
         bytes
@@ -20,6 +26,6 @@ export function lift(name: string, glue: string): readonly (readonly [name: stri
     ])
     return file.replace('.wasm', '')
   })
-  const imports = lifted.map(([file]) => `import ${file.replace('.wasm', '')} from './${file}';\n`).join('')
-  return [[name, new TextEncoder().encode(imports + changed)], ...lifted]
+  const imports = files.map(([file]) => `import ${file.replace('.wasm', '')} from './${file}';\n`).join('')
+  return [[name, new TextEncoder().encode(imports + changed)], ...files]
 }

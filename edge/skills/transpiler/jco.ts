@@ -1,5 +1,6 @@
-// jco's bindgen, made anew for each component: one that trapped, or that a component has swollen, is never used again. The bundler puts our
-// build of it (infra/jco-engine.ts) in the place of the package's.
+// Runs jco's bindgen in a new instance for each component, because a component can make it trap or
+// blow up its memory. The bundler substitutes our build of it (infra/jco-engine.ts) for the
+// package's.
 
 import * as bindgen from '@bytecodealliance/jco-transpile/component'
 import { failure } from '../../../shared/failures.ts'
@@ -15,19 +16,22 @@ const OPTIONS: bindgen.GenerateOptions = {
   base64Cutoff: 0,
 }
 
-/** `asking`: functions of the host that answer later. Every `run` may wait, be it for its next slice of fuel alone. */
-export function generate(component: Uint8Array, asking: readonly string[]): Result<bindgen.Transpiled> {
+/**
+ * `asyncImports`: host functions that suspend the caller. `run` is always async, as it may wait for
+ * fuel.
+ */
+export function generate(component: Uint8Array, asyncImports: readonly string[]): Result<bindgen.Transpiled> {
   seedFrom(component)
   try {
-    ;(bindgen as unknown as { start: () => void }).start() // our build has it instead of `$init`
-    return ok(bindgen.generate(component, { ...OPTIONS, asyncMode: waiting(asking) }))
+    ;(bindgen as unknown as { start: () => void }).start() // replaces `$init` in our build
+    return ok(bindgen.generate(component, { ...OPTIONS, asyncMode: asyncMode(asyncImports) }))
   } catch (thrown) {
     const why = thrown instanceof Error ? thrown.message : String(thrown)
-    return err(failure('invalid_skill', `the component does not transpile: ${why.slice(0, 400)}`))
+    return err(failure('invalid_skill', `the component can’t be transpiled: ${why.slice(0, 400)}`))
   }
 }
 
-const waiting = (imports: readonly string[]): bindgen.AsyncMode => ({
+const asyncMode = (imports: readonly string[]): bindgen.AsyncMode => ({
   tag: 'jspi',
   val: { imports: [...imports], exports: ['run'] },
 })

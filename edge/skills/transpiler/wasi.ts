@@ -1,5 +1,6 @@
-// What jco's bindgen is given of a system while it transpiles: no files, no environment, no output. What it takes for random seeds its hash
-// tables: drawn from the component, so that the same component always makes the same code, and whoever makes one can't foresee it.
+// The WASI imports of jco's bindgen: no files, no environment, no output. Its random numbers seed
+// hash tables. They are derived from the component's digest, so that the same component always
+// gives the same code and its author can't choose the seed.
 
 import { createHash } from 'node:crypto'
 
@@ -11,7 +12,7 @@ export const seedFrom = (component: Uint8Array): void => {
 const absent = (name: string) => (): never => {
   throw new Error(`the transpiler has no ${name}`)
 }
-class Nothing {}
+class Unsupported {}
 
 export const random = {
   getRandomBytes: (count: bigint): Uint8Array =>
@@ -22,16 +23,16 @@ export const exit = { exit: absent('way to exit') }
 export const stdin = { getStdin: absent('standard input') }
 export const stdout = { getStdout: absent('standard output') }
 export const stderr = { getStderr: absent('standard error') }
-export const terminalInput = { TerminalInput: Nothing }
-export const terminalOutput = { TerminalOutput: Nothing }
+export const terminalInput = { TerminalInput: Unsupported }
+export const terminalOutput = { TerminalOutput: Unsupported }
 export const terminalStdin = { getTerminalStdin: (): undefined => undefined }
 export const terminalStdout = { getTerminalStdout: (): undefined => undefined }
 export const terminalStderr = { getTerminalStderr: (): undefined => undefined }
 export const preopens = { getDirectories: (): [] => [] }
 export const types = {
-  Descriptor: Nothing,
-  DirectoryEntryStream: Nothing,
+  Descriptor: Unsupported,
+  DirectoryEntryStream: Unsupported,
   filesystemErrorCode: (): undefined => undefined,
 }
-export const error = { Error: Nothing }
-export const streams = { InputStream: Nothing, OutputStream: Nothing }
+export const error = { Error: Unsupported }
+export const streams = { InputStream: Unsupported, OutputStream: Unsupported }

@@ -84,7 +84,9 @@ const TESTS = {
       tool: 'all',
       input: { how: 'badly' },
       host: { http: [{ request: `POST ${encodeURI(URL)}`, unreachable: true }] },
-      expect: { output: { http: 'the host could not be reached', kv: 'a segment of a key is `..`' } },
+      expect: {
+        output: { http: 'the host could not be reached', kv: 'a key may not have `..` as a segment' },
+      },
     },
   ],
 }

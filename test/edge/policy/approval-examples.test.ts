@@ -1,4 +1,5 @@
-// Approvals in order and out of order: an answer applies to the call with the approved digest, and to no other.
+// Promise: answers count only for the exact question that was asked, silence never approves, and an
+// approval can't override policy.
 
 import { expect, test } from 'vitest'
 import type { Call } from '../../../shared/wire/calls.ts'
@@ -21,7 +22,7 @@ const asksOf = async (name: string) =>
     ({ prompt }) => prompt.agent === name,
   )
 
-test('calls of a run that end in another order are told in the order in which they were proposed, each with its own result', async () => {
+test('calls of a run are listed in the order of their proposal, each with its own result, whatever order they end in', async () => {
   const run = granted(await agent.client('createRun', { body: {} })).id
   const calls: Call[] = []
   for (let i = 0; i < 4; i++)
@@ -46,7 +47,7 @@ test('calls of a run that end in another order are told in the order in which th
   )
 })
 
-test('an answer to another approval, to another digest, or to none at all answers nothing', async () => {
+test('an answer to another approval, to another digest or to none has no effect', async () => {
   const [one, two] = [
     await desk.asked(agent.client, sensitive),
     await desk.asked(agent.client, sensitive, { other: true }),
@@ -63,7 +64,7 @@ test('an answer to another approval, to another digest, or to none at all answer
   expect([(await read(one)).state, (await read(two)).state]).toEqual(['awaiting_approval', 'granted'])
 })
 
-test('what is asked about is not exchanged while it waits: not by the same key, nor from another run or session, nor by another tool', async () => {
+test('a waiting proposal can’t be replaced by the same idempotency key, from another run or session, or by another tool', async () => {
   const name = await desk.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
   const headers = { 'idempotency-key': desk.name() }
   const propose = (args: Record<string, unknown>, session = 'here') =>
@@ -86,21 +87,21 @@ test('what is asked about is not exchanged while it waits: not by the same key, 
   expect(await read(call)).toMatchObject({ state: 'denied', result: { error: { code: 'denied' } } })
 })
 
-test('who stops listening has said nothing: the call waits on, and ends as a denial', async () => {
+test('a call whose agent disconnects goes on waiting, and is denied when its approval expires', async () => {
   const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 8 })
   const run = granted(await agent.client('createRun', { body: {} })).id
-  const gone = new AbortController()
+  const disconnect = new AbortController()
   const waiting = agent.client('proposeCall', {
     params: { run },
     body: { tool: urgent, args: {} },
     wait: 20,
-    signal: gone.signal,
+    signal: disconnect.signal,
   })
   const [asked] = await eventually('it asks', async () => {
     const found = (await asksOf(agent.name)).filter(({ prompt }) => prompt.tool === urgent)
     return found.length === 1 && found
   })
-  gone.abort()
+  disconnect.abort()
   await expect(waiting).rejects.toThrow()
   const id = asked?.call ?? ''
   expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe(
@@ -122,7 +123,7 @@ test('who stops listening has said nothing: the call waits on, and ends as a den
   })
 })
 
-test('what can’t be allowed asks nobody: neither a tool that is not there, nor one that policy forbids whatever is said', async () => {
+test('a call that can’t be allowed asks nobody: neither for an unknown tool, nor for one that policy forbids in any case', async () => {
   const quiet = await desk.agent()
   const rule = `@id("quarantined") forbid (principal, action == Action::"tool.execute/${sensitive}", resource);`
   await desk.withPolicies({ quarantined: rule }, async () => {
@@ -138,7 +139,7 @@ test('what can’t be allowed asks nobody: neither a tool that is not there, nor
       await quiet.client('proposeCallInNewRun', { body: { tool: 'seeds-approvals-unknown', args: {} } }),
     ),
   ).toBe('404 not_found')
-  // Asked after both, so that what they had asked would be there.
+  // Checked after both calls, so that a question of theirs would be visible.
   const { approval } = await desk.asked(quiet.client, sensitive)
   await eventually('its question is listed', async () =>
     (await asksOf(quiet.name)).some(({ id }) => id === approval.id),
@@ -146,7 +147,7 @@ test('what can’t be allowed asks nobody: neither a tool that is not there, nor
   expect((await asksOf(quiet.name)).map(({ id }) => id)).toEqual([approval.id])
 })
 
-test('what is kept of a question, and told of it on every surface, hides its secrets', async () => {
+test('secrets in a question are masked in storage and on every surface', async () => {
   const secrets = ['hunter2-hunter2', 'ghp_0123456789abcdefghijABCDEFGHIJ', 'correct-horse-battery']
   const [password, token, query] = secrets
   const call = await desk.asked(agent.client, sensitive, {
@@ -168,7 +169,7 @@ test('what is kept of a question, and told of it on every surface, hides its sec
   expect(told).toContain('«redacted')
 })
 
-test('a yes is no way around what policy forbids: history and ignore rules stay, whoever approves', async () => {
+test('an approval can’t override what policy forbids, whoever gives it', async () => {
   const rules = {
     history: `@id("history") forbid (principal, action == Action::"tool.execute/process.run", resource)
       when { context.args.command == "git" && context.args has args && context.args.args.containsAny(["--cached", "--hard"]) };`,
@@ -187,7 +188,7 @@ test('a yes is no way around what policy forbids: history and ignore rules stay,
       expect([args, (await propose(tool, args)).state]).toEqual([args, 'denied'])
     const asked = await propose('process.run', { command: 'git', args: ['status'] })
     expect(asked.state).toBe('awaiting_approval')
-    // Nor by a yes to something else in place of what was asked.
+    // Nor can an approval with other arguments.
     const hard = { command: 'git', args: ['reset', '--hard'] }
     expect(refusal(await answer(asked.approval?.id ?? '', { arguments: hard }))).toBe('403 denied')
     expect((await read(asked)).state).toBe('awaiting_approval')

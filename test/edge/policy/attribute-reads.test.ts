@@ -1,4 +1,5 @@
-// What policies can't read is not handed to the engine; what they can read, in whatever way, always is.
+// Promise: the engine receives every attribute that a policy can read, in whatever way, and no
+// other.
 
 import { describe, expect, test } from 'vitest'
 import {
@@ -32,7 +33,7 @@ const GIVEN = {
 }
 const handedOver = (body: Expr): unknown => readPart(readsWhen(body).context, GIVEN)
 
-describe('what is handed over', () => {
+describe('attributes passed to the engine', () => {
   const CASES: ReadonlyArray<readonly [string, Expr, unknown]> = [
     ['an attribute', { '==': { left: of(context, 'n'), right: one } }, { n: 3 }],
     [
@@ -55,8 +56,8 @@ describe('what is handed over', () => {
       { has: { left: context, attr: ['args', 'deep', 'b'] } },
       { args: { deep: { b: 2 } } },
     ],
-    ['a test for what is not there', { has: { left: of(context, 'args'), attr: 'absent' } }, { args: {} }],
-    ['an attribute of what is no record', of(of(context, 'n'), 'inner'), { n: 3 }],
+    ['a test for an absent attribute', { has: { left: of(context, 'args'), attr: 'absent' } }, { args: {} }],
+    ['an attribute of a number', of(of(context, 'n'), 'inner'), { n: 3 }],
     ['an attribute of a list', of(of(of(context, 'args'), 'list'), 'x'), { args: { list: [{ x: 1 }] } }],
     ['an attribute of a decimal', of(of(context, 'price'), 'fn'), { price: GIVEN.price }],
     ['a name that every object has', of(context, 'constructor'), {}],
@@ -64,17 +65,19 @@ describe('what is handed over', () => {
     ['the context inside a record', { '==': { left: { Record: { left: context } }, right: one } }, GIVEN],
     ['nothing', { Value: true }, {}],
   ]
-  test.each(CASES)('%s', (_, body, expected) => expect(handedOver(body)).toEqual(expected))
+  test.each(CASES)('the engine receives what a policy reads: %s', (_, body, expected) =>
+    expect(handedOver(body)).toEqual(expected),
+  )
 
-  test('a record chosen by a condition is read whole, whichever it is', () => {
+  test('both records that a condition chooses between count as read whole', () => {
     const chosen: Expr = {
-      // biome-ignore lint/suspicious/noThenProperty: Cedar's own name, in a tree that nobody awaits
+      // biome-ignore lint/suspicious/noThenProperty: Cedar's own name, in a tree that is never awaited
       'if-then-else': { if: of(context, 'n'), then: of(context, 'args'), else: of(context, 'tool') },
     }
     expect(handedOver(of(chosen, 'command'))).toEqual({ n: 3, args: GIVEN.args, tool: 'rm' })
   })
 
-  test('of one record, what any of the policies reads; the whole, if one does', () => {
+  test('the reads of several policies are united, and the whole record is read if one of them reads it', () => {
     const command = readsWhen(of(of(context, 'args'), 'command'))
     const deep = readsWhen(of(of(of(context, 'args'), 'deep'), 'a'))
     const whole = readsWhen({
@@ -87,14 +90,14 @@ describe('what is handed over', () => {
   })
 })
 
-test('a policy that reads the context whole, reads of approvals too', () => {
+test('a policy that reads the whole context also reads approvals', () => {
   expect(readsApproval(readsWhen(of(of(context, 'approval'), 'count')))).toBe(true)
   expect(readsApproval(readsWhen(of(context, 'allow_sensitive_tools')))).toBe(true)
   expect(readsApproval(readsWhen({ '==': { left: context, right: one } }))).toBe(true)
   expect(readsApproval(readsWhen(of(of(context, 'args'), 'approval')))).toBe(false)
 })
 
-describe('whether the resource itself is handed over', () => {
+describe('the resource entity', () => {
   const principal: Expr = { Var: 'principal' }
   const role: Expr = { Value: { __entity: { type: 'Role', id: 'admin' } } }
   const tool: Expr = { Value: { __entity: { type: 'Tool', id: 'x' } } }
@@ -123,5 +126,7 @@ describe('whether the resource itself is handed over', () => {
     ],
     ['the context is read', of(of(context, 'args'), 'amount'), false],
   ]
-  test.each(CASES)('%s', (_, body, expected) => expect(readsWhen(body).resource).toBe(expected))
+  test.each(CASES)('the resource’s entity is passed only if a policy may read it: %s', (_, body, expected) =>
+    expect(readsWhen(body).resource).toBe(expected),
+  )
 })

@@ -1,5 +1,6 @@
-// Promise: policy may refuse tier C where limits hold for each process alone (`C-nocgroup`); the call then goes to workers that have
-// cgroups, and to no other, and is judged by that again when one claims it.
+// Promise: policy may refuse tier C without cgroups, where limits apply to each process alone
+// (`C-nocgroup`). The call then goes only to workers with cgroups, which is checked again at the
+// claim.
 
 import { expect, test } from 'vitest'
 import { Desk, granted, refusal } from '../../support/fixtures.ts'
@@ -18,13 +19,13 @@ const claim = ({ id, run }: { id: string; run: string }, cgroups?: boolean) =>
     body: { run, call: id, tiers: ['B', 'C'], ...(cgroups === undefined ? {} : { cgroups }) },
   })
 
-test('where no rule asks for cgroups, no plan does, and any worker of the tier may have the call', async () => {
+test('without a rule about cgroups, any worker of the tier may claim the call', async () => {
   const call = await propose()
   expect(call.plan).not.toHaveProperty('cgroup')
   expect((await claim(call)).ok).toBe(true)
 })
 
-test('S28 a rule that wants processes counted together binds the call to workers that can', async () => {
+test('S28 a rule that requires cgroups restricts the call to workers that have them', async () => {
   const together = `@id("counted-together") forbid (${on}) unless { context.plan.cgroup };`
   await desk.withPolicies({ together }, async () => {
     const call = await propose()
@@ -37,7 +38,7 @@ test('S28 a rule that wants processes counted together binds the call to workers
       expect(refusal(await claim(call, cgroups))).toMatch(/sandbox_unavailable/)
     const alone = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
     granted(await peer.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: alone(false) })))
-    expect(refusal(await claim(call, true))).toMatch(/sandbox_unavailable/) // K04: its claim says more than it has proven
+    expect(refusal(await claim(call, true))).toMatch(/sandbox_unavailable/) // K04: the claim states more than the worker has proven
     const told = granted(await desk.root('readWorker', { params: { worker: peer.id } }))
     expect([told.advertised, told.means.cgroups]).toEqual([['B', 'C-nocgroup'], false])
     granted(await peer.prove(['B', 'C']))
@@ -53,7 +54,7 @@ test('S28 a rule that wants processes counted together binds the call to workers
   })
 })
 
-test('a rule that wants a yes for tier C without cgroups asks nobody: the call moves', async () => {
+test('a rule that requires an approval for tier C without cgroups asks nobody; the call goes to a worker with cgroups', async () => {
   const asks = `@id("alone-asks") forbid (${on}) when { !context.plan.cgroup } unless { context.approval.granted };`
   await desk.withPolicies({ asks }, async () => {
     const told = granted(await desk.root('decide', { body: { agent: agent.name, tool, args: {} } }))
@@ -64,7 +65,7 @@ test('a rule that wants a yes for tier C without cgroups asks nobody: the call m
   })
 })
 
-test('a rule may keep workers without cgroups from claiming anything; the call waits for another', async () => {
+test('a rule may forbid claims of workers without cgroups, and the call waits for another worker', async () => {
   const whole = `@id("whole-workers") forbid (principal is Worker, action == Action::"worker.claim", resource) unless { principal.cgroups };`
   await desk.withPolicies({ whole }, async () => {
     const call = await propose()

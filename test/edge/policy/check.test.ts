@@ -1,5 +1,5 @@
-// Promise: what a set of policies would be refused for, and what it would decide, can be asked before it is put; the asking changes
-// nothing, and its answer is what comes true.
+// Promise: before a policy set is put, one can check why it would be refused and what it would
+// decide. The check changes nothing, and putting the set gives the same results.
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -46,7 +46,7 @@ const decided = async (
   return results
 }
 
-test('what would be refused is refused here, by the same code, places and words', async () => {
+test('checking a policy set refuses what putting it would, with the same code, positions and messages', async () => {
   for (const text of [
     'permit (principal, action resource);',
     rule('context.args.amuont > 1'),
@@ -65,7 +65,7 @@ test('what would be refused is refused here, by the same code, places and words'
   })
 })
 
-test('what would be put is not refused, and nothing of it is stored or in force', async () => {
+test('checking a valid policy set stores nothing and puts nothing in force', async () => {
   const before = [
     granted(await desk.root('readPolicies', {})),
     granted(await desk.root('listPolicyVersions', {})),
@@ -83,7 +83,7 @@ test('what would be put is not refused, and nothing of it is stored or in force'
   }
 })
 
-test('a set that would lock its author out is found, though it could be stored', async () => {
+test('checking a policy set reports that it would lock its author out, although it could be stored', async () => {
   const { refusal: why, findings } = await check({
     policies: {
       open: '@id("open") @reason("all") permit (principal is Agent, action in Action::"tool.execute", resource);',
@@ -95,7 +95,7 @@ test('a set that would lock its author out is found, though it could be stored',
   ])
 })
 
-test('a case goes from its proposal over each yes: two of finance, and nobody in their place', async () => {
+test('a case is decided from its proposal through each approval, by the people the set requires', async () => {
   const results = await decided([
     { description: 'small', ...refund(100), expect: { effect: 'allow' } },
     {
@@ -115,7 +115,7 @@ test('a case goes from its proposal over each yes: two of finance, and nobody in
   expect(results.filter(({ passed }) => !passed)).toEqual([])
 })
 
-test('what is not as expected says in what', async () => {
+test('a failed case names the members that differ', async () => {
   const results = await decided([
     { description: 'effect', ...refund(101), expect: { effect: 'allow' } },
     { description: 'policies', ...refund(101), expect: { effect: 'ask', policies: ['limit', 'other'] } },
@@ -142,19 +142,15 @@ test('what is not as expected says in what', async () => {
 })
 
 test.each([
-  ['an agent that is nowhere', { request: { agent: 'nobody', tool } }, /no agent `nobody`/],
-  [
-    'a tool that is nowhere',
-    { request: { agent: 'clerk', tool: 'check.nothing' } },
-    /no tool `check.nothing`/,
-  ],
+  ['an unknown agent', { request: { agent: 'nobody', tool } }, /no agent `nobody`/],
+  ['an unknown tool', { request: { agent: 'clerk', tool: 'check.nothing' } }, /no tool `check.nothing`/],
   ['arguments that do not fit', { request: { agent: 'clerk', tool, args: { amount: 'x' } } }, /do not fit/],
-  ['somebody who is nowhere', refund(101, ['max']), /no operator `max`/],
-  ['a set that is nowhere', { ...refund(1), with: ['other'] }, /`other`/],
-  ['a text of the set that is nowhere', { ...refund(1), without: ['other'] }, /`other`/],
-  ['a set with a name that every object has', { ...refund(1), with: ['constructor'] }, /`constructor`/],
-  ['a text with such a name', { ...refund(1), without: ['toString'] }, /`toString`/],
-  ['a set that is wrong', { ...refund(1), with: ['wrong'] }, /wrong:1:\d+/],
+  ['an unknown operator', refund(101, ['max']), /no operator `max`/],
+  ['an unknown set to add', { ...refund(1), with: ['other'] }, /`other`/],
+  ['an unknown text to remove', { ...refund(1), without: ['other'] }, /`other`/],
+  ['a set named like a property of every object', { ...refund(1), with: ['constructor'] }, /`constructor`/],
+  ['a text named like a property of every object', { ...refund(1), without: ['toString'] }, /`toString`/],
+  ['an invalid set', { ...refund(1), with: ['wrong'] }, /wrong:1:\d+/],
 ] as const)('no decision comes of %s, and it says why', async (_, one, why) => {
   const mutable = structuredClone(one) as unknown as Omit<Cases['cases'][number], 'description' | 'expect'> // as the table has it
   const [result] = await decided([{ description: 'it', ...mutable, expect: { effect: 'allow' } }], {
@@ -166,7 +162,7 @@ test.each([
   })
 })
 
-test('time and what was used before are the case’s own', async () => {
+test('a case sets its own time and usage', async () => {
   const night = {
     open: rule('context.now.toTime() >= duration("20h")'),
     spent: rule('context.budget.session.tool.spent > 500').replace('limit', 'cap'),
@@ -194,7 +190,7 @@ test('time and what was used before are the case’s own', async () => {
   expect(results.filter(({ passed }) => !passed)).toEqual([])
 })
 
-test('a file’s operators are all there are: who else could answer is not supposed to', async () => {
+test('a case’s approvals come only from the operators it names', async () => {
   await desk.operator(['approver', 'treasury'])
   const two = { ...defaults, limit: TWO.replace('2 of finance', '2 of treasury') }
   const one = { description: 'it', ...refund(101), expect: { effect: 'deny' as const, policies: ['limit'] } }
@@ -204,7 +200,7 @@ test('a file’s operators are all there are: who else could answer is not suppo
   expect(await decided([one], { operators: {} }, own)).toMatchObject([{ got: { effect: 'ask' } }])
 })
 
-test('what ends a call before policy is asked, ends a case', async () => {
+test('a case ends where a real call would end before policy is evaluated', async () => {
   const spent = (run: object, calls: number) => ({
     request: { ...refund(1).request, run },
     used: { run: { calls } },
@@ -220,7 +216,7 @@ test('what ends a call before policy is asked, ends a case', async () => {
   expect(results.filter(({ passed }) => !passed)).toEqual([])
 })
 
-test('what determines a decision is told in one order', async () => {
+test('the determining policies of a case are listed in a fixed order', async () => {
   const three = ['c', 'a', 'b']
     .map((name) => rule('context.args.amount > 5').replace('limit', name))
     .join('\n')
@@ -233,7 +229,7 @@ test('what determines a decision is told in one order', async () => {
   expect(new Set(results.map(({ got }) => got.policies.join()))).toEqual(new Set(['a,b,c']))
 })
 
-test('a file’s tool stands in the place of its namesake, within the file alone', async () => {
+test('a tool in a file of cases replaces the tenant’s tool of that name, within that file only', async () => {
   const one = {
     description: 'it',
     request: { agent: 'clerk', tool, args: {} },
@@ -246,7 +242,7 @@ test('a file’s tool stands in the place of its namesake, within the file alone
   expect([own[0]?.got.code, brought[0]?.passed]).toEqual(['invalid_arguments', true])
 })
 
-test('what is asked is bounded', async () => {
+test('the size of a check is limited', async () => {
   const one = { description: 'it', ...refund(1), expect: { effect: 'allow' as const } }
   const body = (cases: Partial<Cases>): { body: Body } => ({
     body: { policies: defaults, cases: { about: 'a test', ...PEOPLE, cases: [one], ...cases } },
@@ -275,7 +271,7 @@ test('what is asked is bounded', async () => {
   ).toBe('422 invalid_schema')
 })
 
-test('heavy cases are given up in time, and meanwhile others are answered', async () => {
+test('expensive cases are stopped in time, and others are served while they run', async () => {
   const names = Array.from({ length: 8 }, (_, i) => `op${i}`)
   const heavy = Array.from({ length: 400 }, (_, i) =>
     rule(`context.args.amount > ${i} && context.approval.count < 8`).replace('limit', `r${i}`),
@@ -311,7 +307,7 @@ test('heavy cases are given up in time, and meanwhile others are answered', asyn
   expect(performance.now() - began).toBeLessThan(LIMITS.policy_cases_ms * 3)
 })
 
-test('checking is a permission of its own: whoever may read policies has it, agents do not', async () => {
+test('checking policies requires its own permission, which readers of policies have and agents don’t', async () => {
   const [auditor, nobody, agent] = [
     await desk.operator(['auditor']),
     await desk.operator([]),

@@ -1,6 +1,7 @@
-// Slices are an economy, not a policy: whatever the policies and whatever is asked, the slice, the whole set, and the bare engine with
-// the whole text and every entity answer alike; nothing that errs is allowed (L6); and where no human's yes is said to help, none does.
-// Random sets and questions, from a seed that is printed.
+// Promise: slices are an optimization only. For every set and request, the slice, the whole set,
+// and the bare engine with the whole text and every entity answer alike; a policy that errs never
+// allows (L6); and a denial reported as final can't be changed by approvals. Random sets and
+// requests from a printed seed.
 // @project own
 
 import type { PolicySet as CedarSet } from '@cedar-policy/cedar-wasm/web'
@@ -13,17 +14,17 @@ import { seeded } from '../../shared/random-json.ts'
 
 type Context = Record<string, CedarValueJson>
 
-const made = (files: Record<string, string>): PolicySet => {
+const compiled = (files: Record<string, string>): PolicySet => {
   const set = compile(files)
   if (!set.ok) throw new Error(JSON.stringify(set.error))
   return set.value
 }
-const asked = (set: PolicySet, subject: Subject, context: Context): Verdict => {
+const evaluate = (set: PolicySet, subject: Subject, context: Context): Verdict => {
   const matter = about(set, subject)
   return ask(matter, readable(matter, context))
 }
 
-/** The engine without any of ours: nothing left out. */
+/** The engine without our code, with nothing left out. */
 const call = (subject: Subject, context: Context) => ({
   principal: subject.principal,
   action: { type: 'Action', id: subject.action },
@@ -78,12 +79,12 @@ const acts = (who: string, action: string): Subject => ({
   resource: { type: 'Tenant', id: 'default' },
   entities: [operator(who)],
 })
-/** The principal is the resource too, as when people change what they themselves are. */
+/** The principal is also the resource, as when operators change themselves. */
 const actsOnSelf = (who: string, action: string): Subject => ({
   ...acts(who, action),
   resource: { type: 'Operator', id: who },
 })
-/** The principal is in the resource, and through it in what the resource is in. */
+/** The principal is in the resource, and through it in the resource's parents. */
 const actsOnRole = (who: string, action: string): Subject => ({
   ...acts(who, action),
   resource: { type: 'Role', id: 'admin' },
@@ -218,7 +219,7 @@ const subject = ({ next, pick }: Random): Subject =>
 const SETS = 100
 const QUESTIONS = 12
 
-test('L6 slice, whole set and bare engine answer alike, and what errs is never allowed', () => {
+test('L6 slice, whole set and bare engine answer alike, and a policy that errs never allows', () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   console.log(`seed ${seed}`)
   const seen = { allowed: 0, denied: 0, stands: 0, erred: 0, smaller: 0 }
@@ -228,12 +229,12 @@ test('L6 slice, whole set and bare engine answer alike, and what errs is never a
       Array.from({ length: 1 + Math.floor(by.next() * 14) }, (_, i) => [`p${i}`, policy(by)]),
     )
     const ids = Object.fromEntries(Object.entries(policies).map(([id, text]) => [id, `@id("${id}") ${text}`]))
-    const set = made(ids)
+    const set = compiled(ids)
     const whole: CedarSet = { staticPolicies: policies }
     expect(preparsePolicySet('differential', whole)).toEqual({ type: 'success' })
     for (let i = 0; i < QUESTIONS; i++) {
       const [who, given] = [subject(by), context(by)]
-      const sliced = asked(set, who, given)
+      const sliced = evaluate(set, who, given)
       const say = JSON.stringify({ seed, round, policies, who, given }, null, 1)
       const bare = sorted(verdictOf(isAuthorized({ ...call(who, given), policies: whole })))
       const stateful = sorted(
@@ -241,11 +242,11 @@ test('L6 slice, whole set and bare engine answer alike, and what errs is never a
       )
       expect(sorted(sliced), say).toEqual(bare)
       expect(stateful, say).toEqual(bare)
-      expect(asked(set, who, given), say).toEqual(sliced) // from memory
+      expect(evaluate(set, who, given), say).toEqual(sliced) // from memory
       expect(sliced.allowed && sliced.errors.length > 0, say).toBe(false)
       const stands = !sliced.allowed && standsRegardless(about(set, who), sliced)
       const yes = [0, 1, 2, 9].flatMap((count) =>
-        [true, false].map((granted) => asked(set, who, { ...given, approval: { granted, count } })),
+        [true, false].map((granted) => evaluate(set, who, { ...given, approval: { granted, count } })),
       )
       if (stands)
         expect(
@@ -259,30 +260,30 @@ test('L6 slice, whole set and bare engine answer alike, and what errs is never a
       seen.smaller += Number(Object.keys(about(set, who).slice.texts).length < Object.keys(policies).length)
     }
   }
-  // Else the test would have compared nothing.
+  // Otherwise the test would have compared nothing.
   for (const count of Object.values(seen))
     expect(count, JSON.stringify(seen)).toBeGreaterThan((SETS * QUESTIONS) / 40)
 })
 
-describe('D12 the resource’s entity is kept if policies read it only in another place', () => {
+describe('D12 the resource’s entity is kept if policies read it only elsewhere', () => {
   const REFUSED = { allowed: false, policies: ['it'], errors: [] }
   test('a forbid about the principal’s role applies if the resource is the principal too', () => {
-    const set = made({
+    const set = compiled({
       a: '@id("it") forbid (principal in Role::"admin", action, resource);',
       b: '@id("all") permit (principal, action, resource);',
     })
-    expect(asked(set, actsOnSelf('z', 'policy.write'), {})).toEqual(REFUSED)
+    expect(evaluate(set, actsOnSelf('z', 'policy.write'), {})).toEqual(REFUSED)
   })
   test('a forbid about the resource’s parent applies if the principal is in the resource', () => {
-    const set = made({
+    const set = compiled({
       a: '@id("it") forbid (principal in Role::"staff", action, resource);',
       b: '@id("all") permit (principal, action, resource);',
     })
-    expect(asked(set, actsOnRole('z', 'policy.write'), {})).toEqual(REFUSED)
+    expect(evaluate(set, actsOnRole('z', 'policy.write'), {})).toEqual(REFUSED)
   })
 })
 
-test('where there are too many slices, the rest are asked within the whole set, and answer alike', () => {
+test('when there are too many slices, further requests use the whole set and get the same answers', () => {
   const common = Array.from(
     { length: 100 },
     (_, i) => `@id("c${i}") forbid (principal, action, resource) when { context.args.amount == ${i} };`,
@@ -293,7 +294,7 @@ test('where there are too many slices, the rest are asked within the whole set, 
       `@id("${who}") forbid (principal == Agent::"${who}", action, resource) when { context.args.amount == ${1_000 + i} };`,
   )
   const texts = ['@id("all") permit (principal, action, resource);', ...common, ...own]
-  const set = made(Object.fromEntries(texts.map((text, i) => [`f${i}`, text])))
+  const set = compiled(Object.fromEntries(texts.map((text, i) => [`f${i}`, text])))
   const whole: CedarSet = {
     staticPolicies: Object.fromEntries(texts.map((text) => [/"(.*?)"/.exec(text)?.[1] ?? '', text])),
   }
@@ -307,7 +308,7 @@ test('where there are too many slices, the rest are asked within the whole set, 
       const bare = verdictOf(
         isAuthorized({ ...call(calls(who, 'read'), { args: { amount } }), policies: whole }),
       )
-      expect(sorted(asked(set, calls(who, 'read'), { args: { amount } }))).toEqual(sorted(bare))
+      expect(sorted(evaluate(set, calls(who, 'read'), { args: { amount } }))).toEqual(sorted(bare))
     }
   }
   expect(within).toBeGreaterThan(20)
@@ -356,24 +357,27 @@ describe('a scope', () => {
     ['principal, action, resource in Tool::"mail"', calls('a', 'pay'), true],
     ['principal, action, resource in Kind::"elsewhere"', calls('a', 'pay'), true],
   ]
-  test.each(CASES)('(%s)', (scope, who, inSlice) => {
-    const set = made({
-      a: `@id("it") forbid (${scope});`,
-      b: '@id("all") permit (principal, action, resource);',
-    })
-    expect(Object.keys(about(set, who).slice.texts)).toEqual(inSlice ? ['it', 'all'] : ['all'])
-    const whole = verdictOf(
-      isAuthorized({
-        ...call(who, {}),
-        policies: {
-          staticPolicies: { it: `forbid (${scope});`, all: 'permit (principal, action, resource);' },
-        },
-      }),
-    )
-    expect(sorted(asked(set, who, {}))).toEqual(sorted(whole))
-  })
+  test.each(CASES)(
+    'a slice contains a policy exactly if its scope can match: (%s)',
+    (scope, who, inSlice) => {
+      const set = compiled({
+        a: `@id("it") forbid (${scope});`,
+        b: '@id("all") permit (principal, action, resource);',
+      })
+      expect(Object.keys(about(set, who).slice.texts)).toEqual(inSlice ? ['it', 'all'] : ['all'])
+      const whole = verdictOf(
+        isAuthorized({
+          ...call(who, {}),
+          policies: {
+            staticPolicies: { it: `forbid (${scope});`, all: 'permit (principal, action, resource);' },
+          },
+        }),
+      )
+      expect(sorted(evaluate(set, who, {}))).toEqual(sorted(whole))
+    },
+  )
 
-  test('with a slot is a template, and refused', () => {
+  test('a scope with a slot makes a template, which is refused', () => {
     for (const scope of [
       'principal == ?principal, action, resource',
       'principal, action, resource in ?resource',
@@ -384,18 +388,18 @@ describe('a scope', () => {
       })
   })
 
-  test('in a group that the action’s entity is not said to be in, stays out of the answer and of the slice', () => {
-    const set = made({ a: '@id("it") permit (principal, action in Action::"tool.execute", resource);' })
+  test('a scope with an action group that the action is not in affects neither the answer nor the slice', () => {
+    const set = compiled({ a: '@id("it") permit (principal, action in Action::"tool.execute", resource);' })
     const bare: Subject = { ...calls('a', 'pay'), entities: [] }
-    expect(asked(set, calls('a', 'pay'), {}).allowed).toBe(true)
-    expect(asked(set, bare, {})).toEqual({ allowed: false, policies: [], errors: [] })
-    expect(asked(set, calls('a', 'pay'), {}).allowed).toBe(true)
+    expect(evaluate(set, calls('a', 'pay'), {}).allowed).toBe(true)
+    expect(evaluate(set, bare, {})).toEqual({ allowed: false, policies: [], errors: [] })
+    expect(evaluate(set, calls('a', 'pay'), {}).allowed).toBe(true)
   })
 })
 
-describe('what the engine holds', () => {
+describe('the engine’s memory', () => {
   const TOOLS_OF_IT = 12
-  /** What all tools share makes slices big: all of them together are more than the engine holds. */
+  /** Policies about all tools make slices big; together they exceed what the engine may hold. */
   const heavy = (mark: string): Record<string, string> => ({
     shared: Array.from(
       { length: 300 },
@@ -408,33 +412,33 @@ describe('what the engine holds', () => {
     ).join('\n'),
   })
 
-  test('no set is answered from another’s slice, however many take turns', () => {
-    const sets = ['one', 'two', 'three'].map((mark) => ({ mark, set: made(heavy(mark)) }))
+  test('no policy set is answered from another set’s slice, however many alternate', () => {
+    const sets = ['one', 'two', 'three'].map((mark) => ({ mark, set: compiled(heavy(mark)) }))
     for (let turn = 0; turn < 2; turn++) {
       for (let i = 0; i < TOOLS_OF_IT; i++) {
         for (const { mark, set } of sets) {
           const who = calls('c', `${i}`)
-          expect(asked(set, who, { n: i + 1 + turn })).toEqual({
+          expect(evaluate(set, who, { n: i + 1 + turn })).toEqual({
             allowed: true,
             policies: [`${mark} ${i}`],
             errors: [],
           })
-          expect(asked(set, who, { n: i - turn })).toEqual({ allowed: false, policies: [], errors: [] })
+          expect(evaluate(set, who, { n: i - turn })).toEqual({ allowed: false, policies: [], errors: [] })
         }
       }
     }
   })
 
-  test('its memory does not grow with the sets that it has seen', () => {
+  test('the engine’s memory does not grow with the number of policy sets seen', () => {
     const { memory } = initSync({ module: new Uint8Array() }) // it is running already, and this only hands it out
     const seen = (mark: number): void => {
       const rules = Array.from(
         { length: 1_000 },
         (_, i) => `permit (principal, action, resource) when { context.n == ${mark * 1_000 + i} };`,
       )
-      expect(asked(made({ rules: rules.join('\n') }), calls('c', 'x'), { n: mark * 1_000 }).allowed).toBe(
-        true,
-      )
+      expect(
+        evaluate(compiled({ rules: rules.join('\n') }), calls('c', 'x'), { n: mark * 1_000 }).allowed,
+      ).toBe(true)
     }
     for (let mark = 0; mark < 6; mark++) seen(mark)
     const full = memory.buffer.byteLength
@@ -442,9 +446,9 @@ describe('what the engine holds', () => {
     expect((memory.buffer.byteLength - full) / 2 ** 20).toBeLessThan(4)
   })
 
-  test('a set that is made again from the same files is the same one', () => {
+  test('compiling the same files again returns the same policy set', () => {
     const files = { a: 'permit (principal, action, resource);' }
-    expect(made({ ...files })).toBe(made(files))
-    expect(made({ ...files, b: 'forbid (principal, action, resource);' })).not.toBe(made(files))
+    expect(compiled({ ...files })).toBe(compiled(files))
+    expect(compiled({ ...files, b: 'forbid (principal, action, resource);' })).not.toBe(compiled(files))
   })
 })

@@ -1,4 +1,5 @@
-// Budgets: what a call costs, which refusals cost something too, and that the calls of one run share its budget.
+// Promise: what a call costs of its run's budget, what costs although no call results, and what no
+// agent can circumvent. More cases are in policies/cases.
 
 import { expect, test } from 'vitest'
 import { callDigest } from '../../../shared/evidence/statement.ts'
@@ -20,7 +21,7 @@ const propose = (run: string, name: string, args: Record<string, unknown> = {}) 
   agent.client('proposeCall', { params: { run }, body: { tool: name, args } })
 const used = async (run: string) => granted(await agent.client('readRun', { params: { run } })).used
 
-test('a denied call consumes nothing of the budget, and the third call of two is denied', async () => {
+test('a denied call uses nothing of the budget, and the call beyond the budget is denied', async () => {
   const run = await open({ max_calls_per_run: 2 })
   expect(granted(await propose(run, forbidden)).state).toBe('denied')
   expect(await used(run)).toEqual({ calls: 0, denied: 1 })
@@ -34,7 +35,7 @@ test('a denied call consumes nothing of the budget, and the third call of two is
   expect(await used(run)).toEqual({ calls: 2, denied: 2 })
 })
 
-test('a malformed proposal costs one of those that a run may have refused, and none of its calls', async () => {
+test('a malformed proposal counts towards a run’s refused proposals, and not towards its calls', async () => {
   const run = await open({ max_calls_per_run: 1, max_denied_per_run: 2 })
   for (let i = 0; i < 2; i++)
     expect(refusal(await propose(run, tool, { other: 1 }))).toBe('422 invalid_arguments')
@@ -42,14 +43,14 @@ test('a malformed proposal costs one of those that a run may have refused, and n
   expect(refusal(await propose(run, tool))).toBe('409 run_ended')
 })
 
-test('oversized arguments are refused and counted; no call comes of them, so nothing is left to attest', async () => {
+test('oversized arguments are refused and counted, and make no call to attest', async () => {
   const run = await open({})
   expect(refusal(await propose(run, tool, { text: 'x'.repeat(600 * 1024) }))).toBe('422 invalid_arguments')
   expect(await used(run)).toEqual({ calls: 0, denied: 1 })
   expect(granted(await agent.client('readJournal', { params: { run }, query: {} })).items).toEqual([])
 })
 
-test('what looks like a boundary between fields is none: each of these calls has a digest of its own', () => {
+test('arguments that imitate boundaries between fields get different digests', () => {
   const name = (text: string, more: Record<string, unknown> = {}) =>
     callDigest({
       tenant: 'default',
@@ -73,7 +74,7 @@ test('what looks like a boundary between fields is none: each of these calls has
   expect(new Set(digests).size).toBe(digests.length)
 })
 
-test('a tool that is on the list and not there is refused and counted; one that can run nowhere here is denied', async () => {
+test('an unknown tool is refused and counted, and a tool that no tier can run is denied', async () => {
   const run = await open({})
   expect(refusal(await propose(run, 'seeds-unregistered'))).toBe('404 not_found')
   expect(await used(run)).toEqual({ calls: 0, denied: 1 })
@@ -83,7 +84,7 @@ test('a tool that is on the list and not there is refused and counted; one that 
   expect([call.state, call.decision.policies]).toEqual(['denied', ['isolation-worker-host']])
 })
 
-test('whoever proposes in a run shares its budget, answers none of its own questions, and meets what is forbidden there too', async () => {
+test('all proposals of a run share its budget and its rules, and the agent can’t answer its own questions', async () => {
   const sensitive = await desk.tool({ capabilities: ['network'] })
   const child = await desk.agent()
   const { id: run } = granted(await child.client('createRun', { body: { budget: { max_calls_per_run: 2 } } }))

@@ -1,4 +1,4 @@
-// Policies read what a call brings beside its arguments: how much, under which names, and exactly which bytes.
+// Promise: policies can read the files that a call brings: number, size, paths and digests.
 
 import { expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
@@ -14,7 +14,7 @@ const files = `@id("files-few") forbid (${on}) when { context.files.count > 2 };
   @id("files-named") forbid (${on}) when { context.files.paths.contains("Makefile") };
   @id("files-known") forbid (${on}) when { context.files.sha256.contains("${sha256('known evil')}") };`
 
-test('count, bytes, paths and digests', async () => {
+test('policies can read count, bytes, paths and digests of a call’s files', async () => {
   await desk.withPolicies({ files }, async () => {
     const run = granted(await agent.client('createRun', { body: {} })).id
     const said = async (brought: Record<string, string>): Promise<string[]> => {

@@ -1,4 +1,5 @@
-// The installation's own policies fit their schema, and permit only the holder of the installation key, only its actions.
+// The installation's own policies fit their schema, and permit only the holder of the installation
+// key, only its actions.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// Promise: what can't be meant by those who ask humans, what names what there is not, what no tool counts, and what can't say why, is
-// told by its place before it is in force. Pure: the engine, no stack.
+// Promise: lint reports, with their positions, quorums that nobody can meet, names that don't
+// exist, caps on spending that no tool reports, and policies without an id or reason. No stack.
 
 import { expect, test } from 'vitest'
 import { DEFAULTS, readyUnderFloor } from '../../../edge/policy/built-in.ts'
@@ -36,7 +36,7 @@ const found = (texts: Readonly<Record<string, string>>) => allWarnings([], compi
 const ANY = 'principal, action, resource'
 const rule = (scope: string, condition = 'true', notes = '@id("a") @reason("b")') =>
   `${notes}\nforbid (${scope})\nwhen { ${condition} };`
-const told = (scope: string, condition?: string) => found({ mine: rule(scope, condition) })
+const warningsFor = (scope: string, condition?: string) => found({ mine: rule(scope, condition) })
 const unless = (condition: string) =>
   `@id("a")\n@reason("b")\nforbid (principal, action, resource)\nunless { ${condition} };`
 
@@ -45,7 +45,7 @@ test.each([
   'context.approval.independent.quorum.containsAny(["1 of finance", "1 of security"])',
   'context.approval.roles.contains("finance")',
   'context.args has list && context.args.list.contains("2 of nobody")',
-])('what people can meet is not told: %s', (condition) => {
+])('lint accepts an approval condition that people can meet: %s', (condition) => {
   expect(found({ mine: unless(condition) })).toEqual([])
 })
 
@@ -74,18 +74,21 @@ test.each([
     'operators put',
   ],
   ['roles.contains("legal")', 'no operator has the role `legal`', 'operators put'],
-])('what nobody can meet is told by its place: %s', (asked, message, hint) => {
-  const condition = `context.approval.${asked}`
-  expect(found({ mine: unless(condition) })).toEqual([
-    {
-      at: `mine:4:${'unless { '.length + condition.indexOf('"') + 1}`,
-      message: expect.stringContaining(message),
-      hint: expect.stringContaining(hint),
-    },
-  ])
-})
+])(
+  'lint reports an approval condition that nobody can meet, with its position: %s',
+  (asked, message, hint) => {
+    const condition = `context.approval.${asked}`
+    expect(found({ mine: unless(condition) })).toEqual([
+      {
+        at: `mine:4:${'unless { '.length + condition.indexOf('"') + 1}`,
+        message: expect.stringContaining(message),
+        hint: expect.stringContaining(hint),
+      },
+    ])
+  },
+)
 
-test('a policy that says neither its name nor why is told; those that ship with the edge say both', () => {
+test('lint reports a policy without an id and a reason, and the built-in policies have both', () => {
   expect(found(DEFAULTS)).toEqual([])
   expect(
     found({
@@ -97,9 +100,9 @@ test('a policy that says neither its name nor why is told; those that ship with 
   ])
 })
 
-test('what is there is not told', () => {
-  expect(told('principal == Agent::"bot", action, resource == Tool::"pay"')).toEqual([])
-  expect(told('principal in Group::"interns", action, resource in ToolGroup::"money"')).toEqual([])
+test('lint accepts names and values that exist', () => {
+  expect(warningsFor('principal == Agent::"bot", action, resource == Tool::"pay"')).toEqual([])
+  expect(warningsFor('principal in Group::"interns", action, resource in ToolGroup::"money"')).toEqual([])
   const all = [
     'context.plan.tier == "C"',
     '["B","C"].contains(context.plan.tier)',
@@ -115,7 +118,7 @@ test('what is there is not told', () => {
     'context.args.tier == "z"',
     'context.session_id == "z"',
   ]
-  expect(told(ANY, all.join(' && '))).toEqual([])
+  expect(warningsFor(ANY, all.join(' && '))).toEqual([])
 })
 
 test.each([
@@ -143,22 +146,25 @@ test.each([
   [ANY, '8 != context.weekday', '`weekday` is never `8`'],
   [ANY, 'context.approval.count == 2', '`approval.count ==`', 'write `>=` or `<`'],
   [ANY, 'context.approval.independent.count != 1', '`approval.independent.count !=`', 'write `>=` or `<`'],
-])('(%s) when %s', (scope, condition, message, hint?: string) => {
-  const text = rule(scope, condition)
-  const found = told(scope, condition)
-  expect(found).toMatchObject([
-    { message: expect.stringContaining(message), ...(hint === undefined ? {} : { hint }) },
-  ])
-  const said = found[0]?.message ?? ''
-  const named = (/(?:is never|no [a-z ]+) `([^`]+)`/.exec(said) ?? /^`([^` ]+)/.exec(said))?.[1] ?? ''
-  const name = /^\d$/.test(named) ? 'weekday' : named
-  const [file, line = 0, column = 0] =
-    found[0]?.at.split(':').map((part, i) => (i === 0 ? part : Number(part))) ?? []
-  expect(file).toBe('mine')
-  expect(text.split('\n')[Number(line) - 1]?.slice(Number(column) - 1)).toMatch(new RegExp(`^"?${name}`))
-})
+])(
+  'lint reports a name or value that does not exist: (%s) when %s',
+  (scope, condition, message, hint?: string) => {
+    const text = rule(scope, condition)
+    const found = warningsFor(scope, condition)
+    expect(found).toMatchObject([
+      { message: expect.stringContaining(message), ...(hint === undefined ? {} : { hint }) },
+    ])
+    const shown = found[0]?.message ?? ''
+    const named = (/(?:is never|no [a-z ]+) `([^`]+)`/.exec(shown) ?? /^`([^` ]+)/.exec(shown))?.[1] ?? ''
+    const name = /^\d$/.test(named) ? 'weekday' : named
+    const [file, line = 0, column = 0] =
+      found[0]?.at.split(':').map((part, i) => (i === 0 ? part : Number(part))) ?? []
+    expect(file).toBe('mine')
+    expect(text.split('\n')[Number(line) - 1]?.slice(Number(column) - 1)).toMatch(new RegExp(`^"?${name}`))
+  },
+)
 
-test('where a tool is named as a resource is found, in scopes and conditions, and nowhere else', () => {
+test('the positions of a tool named as a resource are found in scopes and conditions only', () => {
   const texts = {
     scope: rule('principal, action, resource == Tool::"pay"'),
     text: rule(ANY, 'context.tool_name == "pay"').replace('"a"', '"c"'),
@@ -187,31 +193,28 @@ test.each([
   ],
   ['principal, action == Action::"tool.execute/refund", resource', SPENT, []],
   ['principal, action in Action::"tool.execute", resource in ToolGroup::"back"', SPENT, []],
-  // What is over all tools is meant for those that spend.
+  // A rule about all tools is meant for those that spend.
   ['principal, action in Action::"tool.execute", resource', SPENT, []],
   ['principal is Operator, action, resource', SPENT, []],
-])(
-  'a cap on what a tool spends is told of tools that spend nothing: (%s) when %s',
-  (scope, condition, tools) => {
-    const text = rule(scope, condition)
-    expect(found({ mine: text })).toEqual(
-      tools.map((name) => ({
-        at: `mine:3:${(text.split('\n')[2] ?? '').indexOf('tool.spent') + 1}`,
-        message: expect.stringContaining(`\`${name}\``),
-        hint: expect.stringContaining(`tools put ${name}`),
-      })),
-    )
-  },
-)
+])('lint reports a cap on spending for tools without `spends`: (%s) when %s', (scope, condition, tools) => {
+  const text = rule(scope, condition)
+  expect(found({ mine: text })).toEqual(
+    tools.map((name) => ({
+      at: `mine:3:${(text.split('\n')[2] ?? '').indexOf('tool.spent') + 1}`,
+      message: expect.stringContaining(`\`${name}\``),
+      hint: expect.stringContaining(`tools put ${name}`),
+    })),
+  )
+})
 
-test('a cap over all tools is told where none spends anything', () => {
+test('lint reports a cap on spending of all tools if none has `spends`', () => {
   const none = { ...THERE, tools: new Map([tool('pay'), tool('grep')]) }
   const set = compiled({ mine: rule('principal, action in Action::"tool.execute", resource', SPENT) })
   expect(allWarnings([], set, none)).toHaveLength(2)
   expect(allWarnings([], set, { ...none, tools: new Map() })).toEqual([])
 })
 
-test('caps on what nobody spends are looked for among 500 tools in no time', () => {
+test('lint checks caps on spending quickly with 500 tools', () => {
   const tools = new Map(Array.from({ length: 500 }, (_, i) => tool(`t${i}`, { groups: ['g'] })))
   const more = Array(20).fill('&& context.budget.run.calls > 5').join(' ')
   const one = (_: unknown, i: number) =>
@@ -227,10 +230,10 @@ test('caps on what nobody spends are looked for among 500 tools in no time', () 
 })
 
 test.each([
-  ['a note', '@id("interns2") @reason("finance, \\"legal\\" and \\"legal\\"") @advice("legal")', ANY],
+  ['an annotation', '@id("interns2") @reason("finance, \\"legal\\" and \\"legal\\"") @advice("legal")', ANY],
   ['a comment', '@id("a") // "legal" (\n@reason("b") // @id("legal"', ANY],
   ['the scope', '@id("a") @reason("b")', 'principal in Group::"legal", action, resource == Tool::"pay" /*'],
-])('what stands in %s too is told by the place where it decides', (_what, notes, head) => {
+])('lint reports the deciding occurrence of a text that also occurs in %s', (_what, notes, head) => {
   const scope = head.replace(' /*', '')
   const text = `${notes}\nforbid (${scope}) // "legal"\nwhen { context.args has x && context.approval.roles.contains("legal") };`
   const [at] = found({ mine: text }).flatMap((one) => (one.message.includes('role') ? [one.at] : []))
@@ -238,7 +241,7 @@ test.each([
   expect(at).toBe(`mine:${line}:${(text.split('\n').at(-1) ?? '').indexOf('"legal"') + 1}`)
 })
 
-test('as many as are shown are placed and hinted at, the others not: much that is unmeant takes no time', () => {
+test('lint computes positions and hints only for the warnings it shows, so that many take no time', () => {
   const names = (from: string) => JSON.stringify(Array.from({ length: 6_000 }, (_, i) => `${from}${i}`))
   const texts = Object.fromEntries(
     Array.from({ length: 10 }, (_, i) => [

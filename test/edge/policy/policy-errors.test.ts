@@ -1,4 +1,5 @@
-// No answer is a refusal (L6): a policy that errs denies, a set that can't be read is not taken, and nobody locks themselves out.
+// Promise: no answer is a refusal (L6). A policy that errs denies, an unreadable set is refused,
+// and no author can lock themselves out.
 
 import { expect, test } from 'vitest'
 import { verifyBundle } from '../../../shared/evidence/bundle.ts'
@@ -21,17 +22,20 @@ const rule = (effect: 'permit' | 'forbid', condition: string, tool = broken): st
 const decisionOn = async (tool: string, args: Record<string, unknown> = { text: 'a', n: 5 }) =>
   granted(await agent.client('decide', { body: { tool, args } })).decision
 
-/** What the validator can't rule out: arithmetic that leaves 64 bits. */
+/** Errors that the validator can't exclude: arithmetic beyond 64 bits. */
 const OVER = 'context.args has n && context.args.n * 9223372036854775807 > 1'
 const ERRING: ReadonlyArray<readonly [string, string]> = [
-  ['a product that runs over', OVER],
-  ['a sum that runs over', 'context.args has n && context.args.n + 9223372036854775807 > 1'],
-  ['a difference that runs under', 'context.args has n && 0 - context.args.n - 9223372036854775807 < 1'],
-  ['in one branch only', 'if context.args has n then context.args.n * 9223372036854775807 > 1 else false'],
+  ['a product that overflows', OVER],
+  ['a sum that overflows', 'context.args has n && context.args.n + 9223372036854775807 > 1'],
+  ['a difference that overflows', 'context.args has n && 0 - context.args.n - 9223372036854775807 < 1'],
+  [
+    'an overflow in one branch',
+    'if context.args has n then context.args.n * 9223372036854775807 > 1 else false',
+  ],
 ]
 
 test.each(ERRING)(
-  'G13 a forbid that errs denies, and only what it is about: %s',
+  'G13 a forbid that errs denies only the calls it applies to: %s',
   async (_name, condition) => {
     await desk.withPolicies({ erring: rule('forbid', condition) }, async () => {
       expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
@@ -41,7 +45,7 @@ test.each(ERRING)(
   },
 )
 
-test('G13 a permit that errs denies too, though another permits', async () => {
+test('G13 a permit that errs denies even if another one permits', async () => {
   await desk.withPolicies({ erring: rule('permit', OVER) }, async () => {
     expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
   })
@@ -60,7 +64,7 @@ test('G13 a policy that errs only for some arguments denies those', async () => 
   )
 })
 
-test('L6 what the engine would look through for too long is denied before it is asked', async () => {
+test('L6 a call that would take the engine too long is denied before it is evaluated', async () => {
   const likes = Array.from(
     { length: 200 },
     (_, i) => `context.args has text && context.args.text like "*charge${i}back*"`,
@@ -122,7 +126,7 @@ test('G13 an approval does not help against a policy that errs', async () => {
   )
 })
 
-test('D11 L6 a call that waits for two answers is denied at the first one if policy errs by then, whatever a second yes would change', async () => {
+test('D11 L6 a call that waits for two approvals is denied at the first one if policy errs by then', async () => {
   await desk.operator(['approver']) // somebody else who could still say yes
   const sensitive = await desk.tool({ capabilities: ['network'], input_schema: schema })
   const call = await desk.asked(agent.client, sensitive, { n: 5 })
@@ -138,7 +142,7 @@ test('D11 L6 a call that waits for two answers is denied at the first one if pol
   )
 })
 
-test('G13 what was granted and then comes under a policy that errs is not handed out', async () => {
+test('G13 a granted call is not handed out if policy errs at the claim', async () => {
   const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: { n: 5 } } }))
   expect(call.state).toBe('granted')
@@ -150,7 +154,7 @@ test('G13 what was granted and then comes under a policy that errs is not handed
   )
 })
 
-test('L1 what was granted and is now asked for by policy is not handed out without an approval', async () => {
+test('L1 a granted call is not handed out without an approval if policy now requires one', async () => {
   const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: {} } }))
   await desk.withPolicies({ asking: rule('forbid', '!context.approval.granted') }, async () => {
@@ -168,28 +172,28 @@ const put = async (policies: Record<string, string>) =>
 const present = async () => granted(await desk.root('readPolicies', {}))
 
 test.each([
-  ['no Cedar', { a: 'allow everything' }],
+  ['a text that is not Cedar', { a: 'allow everything' }],
   [
     'one mistake among many',
     { a: 'permit (principal, action, resource);', b: 'forbid (principal, action resource);' },
   ],
   ['a template', { a: 'permit (principal == ?principal, action, resource);' }],
   [
-    'a name twice',
+    'a duplicate id',
     { a: '@id("x") permit (principal, action, resource); @id("x") forbid (principal, action, resource);' },
   ],
-  ['a name of the floor', { a: '@id("sensitive-needs-approval") permit (principal, action, resource);' }],
+  ['an id of the floor', { a: '@id("sensitive-needs-approval") permit (principal, action, resource);' }],
   [
-    'a name longer than a statement can hold',
+    'an id longer than a statement can hold',
     { a: `@id("${'x'.repeat(129)}") permit (principal, action, resource);` },
   ],
-  ['a name of nothing', { a: '@id("") permit (principal, action, resource);' }],
-  ['a name with a line break', { a: '@id("a\\nb") permit (principal, action, resource);' }],
+  ['an empty id', { a: '@id("") permit (principal, action, resource);' }],
+  ['an id with a line break', { a: '@id("a\\nb") permit (principal, action, resource);' }],
   [
-    'more policies than a statement can name',
+    'more policies than a statement can list',
     { a: 'permit (principal, action, resource);'.repeat(LIMITS.policies + 1) },
   ],
-  ['a set under which nobody may change it', {}],
+  ['a set under which nobody may change policies', {}],
   [
     'a set that forbids its author',
     { a: 'permit (principal, action, resource);', b: 'forbid (principal is Operator, action, resource);' },
@@ -201,7 +205,7 @@ test.each([
       b: 'forbid (principal, action, resource) when { context.absent };',
     },
   ],
-])('a set that can’t be worked with is refused, and the present one stays: %s', async (_name, policies) => {
+])('an unusable policy set is refused, and the present one stays: %s', async (_name, policies) => {
   const before = await present()
   const answer = await put(policies)
   if (answer.ok) granted(await put(before.policies)) // else every later test would fail for this one's sake
@@ -209,7 +213,7 @@ test.each([
   expect(await present()).toEqual(before)
 })
 
-test('the floor is not the tenant’s to lift', async () => {
+test('a tenant’s policies can’t override the floor', async () => {
   const sensitive = await desk.tool({
     capabilities: ['process_exec'],
     executor: { tiers: ['B', 'C'] },
@@ -229,14 +233,14 @@ test('the floor is not the tenant’s to lift', async () => {
   )
 })
 
-test('a mistake is named by file, line and column', async () => {
+test('a policy error is reported with file, line and column', async () => {
   const refused = await put({
     mine: 'permit (principal, action, resource);\n\nforbid (principal, action resource);',
   })
   expect(refused.ok || refused.error.errors?.[0]?.at).toMatch(/^mine:3:\d+$/)
 })
 
-test('each set is a version; one that is not activated changes nothing', async () => {
+test('a policy set that is not activated changes nothing', async () => {
   const before = await present()
   const { policies } = before
   const draft = granted(
@@ -250,13 +254,13 @@ test('each set is a version; one that is not activated changes nothing', async (
   expect(await decisionOn(broken)).toMatchObject({ effect: 'allow' })
 })
 
-test('G13 a policy that errs only while nobody has approved denies: no yes mends an error', async () => {
+test('G13 a policy that errs only without an approval still denies, because an approval can’t repair an error', async () => {
   await desk.withPolicies({ erring: rule('forbid', `!context.approval.granted && ${OVER}`) }, async () => {
     expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
   })
 })
 
-test('the floor is not replaced by a file of its name', async () => {
+test('a file with the floor’s name does not replace the floor', async () => {
   const { policies } = granted(await desk.root('readPolicies', {}))
   for (const name of ['floor.sensitive', 'floor.anything']) {
     const put = await desk.root('putPolicies', {

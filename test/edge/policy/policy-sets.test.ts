@@ -1,4 +1,5 @@
-// A tenant's policy sets: versions that stay as they are, one in force, changed by one at a time, taken back at once, compared by policy.
+// Promise: a tenant's policy sets are immutable versions, one of which is in force. Concurrent
+// changes are serialized, a rollback takes effect at once, and versions can be compared by policy.
 
 import { afterAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -13,7 +14,7 @@ const { root } = desk
 const DEFAULTS = granted(await root('readPolicies', {})).policies
 const TIDE =
   '@id("no-tide") @reason("the tide") forbid (principal, action in Action::"tool.execute", resource) when { context.session_id == "tide" };'
-/** The defaults and one more text, unlike that of any other set. */
+/** The defaults and one more text, different for each set. */
 const setWith = (more: Record<string, string> = {}) => ({
   ...DEFAULTS,
   mark: `@id("${desk.name()}") ${TIDE.slice(15)}`,
@@ -35,7 +36,7 @@ const activate = (version: number, match?: string, by = root) =>
     ...(match === undefined ? {} : { headers: { 'if-match': match } }),
   })
 
-test('a tenant begins with the defaults, as a version like any other', async () => {
+test('a new tenant’s first policy version contains the defaults', async () => {
   const [first, ...others] = await versions()
   expect(others).toEqual([])
   expect(first).toMatchObject({
@@ -49,7 +50,7 @@ test('a tenant begins with the defaults, as a version like any other', async () 
   expect(await inForce()).toMatchObject({ version: 1, previous: null, digest: first?.digest })
 })
 
-test('each set is kept as it was put, with its author, its note, and who put it in force when', async () => {
+test('each policy version keeps its text, author and note, and who activated it when', async () => {
   const before = await inForce()
   const policies = setWith()
   const made = granted(
@@ -90,7 +91,7 @@ test('each set is kept as it was put, with its author, its note, and who put it 
   })
 })
 
-test('the set in force has a name of its own and one together with the floor, which is what decisions say', async () => {
+test('decisions name the policy set in force together with the floor', async () => {
   const agent = await desk.agent()
   const tool = await desk.tool()
   const { digest, policy_set } = await inForce()
@@ -99,7 +100,7 @@ test('the set in force has a name of its own and one together with the floor, wh
   expect(policy_set).not.toBe(digest)
 })
 
-test('what the newest version says already makes no other; what an older one said does', async () => {
+test('putting the newest version’s text again makes no version, and putting an older one’s does', async () => {
   const policies = setWith()
   const first = granted(await put(policies, undefined, false))
   expect(
@@ -113,7 +114,7 @@ test('what the newest version says already makes no other; what an older one sai
   expect(granted(await put(policies)).version).toBe(first.version + 2)
 })
 
-test('nobody puts words into the mouth of another version’s author', async () => {
+test('putting the same text does not change another version’s author or note', async () => {
   const policies = setWith()
   const noted = async (by: typeof root, note: string) =>
     granted(await by('putPolicies', { body: { policies, note, activate: false } }))
@@ -130,7 +131,7 @@ test('nobody puts words into the mouth of another version’s author', async () 
   expect(await noted(root, 'for the ebb')).toMatchObject({ version, note: 'for the ebb', warnings: [] })
 })
 
-test('rolling back puts an older version in force, and its calls are decided by it at once', async () => {
+test('a rollback puts an older policy version in force, which decides the next call', async () => {
   const agent = await desk.agent()
   const tool = await desk.tool()
   const effect = async () =>
@@ -151,7 +152,7 @@ test('rolling back puts an older version in force, and its calls are decided by 
   expect((await read(version)).activations).toHaveLength(2)
 })
 
-test('a version that is not there is not put in force, shown or compared', async () => {
+test('an unknown policy version can’t be activated, read or compared', async () => {
   const { version } = await inForce()
   for (const none of ['999999', '0', '-1', '1.0', '0x1', ' 1', 'latest'])
     for (const name of ['readPolicyVersion', 'activatePolicyVersion', 'diffPolicyVersions'] as const)
@@ -170,7 +171,7 @@ const tagged = async () => {
   return answer.headers.get('etag') ?? ''
 }
 
-test('the tag of the set in force is what a change is made under; an older one is refused, and nothing changes', async () => {
+test('a change with the `If-Match` tag of an older set is refused and changes nothing', async () => {
   const tag = await tagged()
   expect(tag).toBe(`"${(await inForce()).version}"`)
   const made = granted(await put(setWith(), tag))
@@ -192,7 +193,7 @@ test('the tag of the set in force is what a change is made under; an older one i
 })
 
 test.each(['7', 'latest', '"7', '"a b"', '*, "7"', ','])(
-  'a tag that is none is refused, not passed over: %j',
+  'an invalid `If-Match` tag is refused, not ignored: %j',
   async (match) => {
     const all = await versions()
     expect(refusal(await put(setWith(), match))).toBe('400 invalid_request')
@@ -201,7 +202,7 @@ test.each(['7', 'latest', '"7', '"a b"', '*, "7"', ','])(
   },
 )
 
-test('a change whose answer was lost can be sent again as it was', async () => {
+test('a policy change whose answer was lost can be sent again unchanged', async () => {
   const tag = await tagged()
   const policies = setWith()
   const made = granted(await put(policies, tag))
@@ -209,7 +210,7 @@ test('a change whose answer was lost can be sent again as it was', async () => {
   expect(granted(await activate(made.version, tag))).toEqual(made)
 })
 
-test('of many who change the same set at once, one does', async () => {
+test('only one of several concurrent changes to the same policy set succeeds', async () => {
   const tag = await tagged()
   const before = (await versions()).length
   const answers = await Promise.all(Array.from({ length: 12 }, () => put(setWith(), tag)))
@@ -218,7 +219,7 @@ test('of many who change the same set at once, one does', async () => {
   expect((await versions()).length).toBe(before + 1)
 })
 
-test('of many who put and roll back at once, each does one thing after the other: one version is in force, and nobody loses a set', async () => {
+test('concurrent puts and rollbacks are serialized: one version is in force, and no set is lost', async () => {
   const before = (await versions()).length
   const answers = await Promise.all(
     Array.from({ length: 12 }, (_, i) => (i % 2 === 0 ? put(setWith()) : activate(1))),
@@ -230,7 +231,7 @@ test('of many who put and roll back at once, each does one thing after the other
   expect(all.find(({ active }) => active)?.version).toBe((await inForce()).version)
 })
 
-test('a set that its activator could not take back is not put in force, by putting or by activating', async () => {
+test('a set under which its activator could not roll back is not put in force', async () => {
   const before = await inForce()
   const operators = (DEFAULTS['operators'] ?? '').replace(', Action::"policy.activate"', '')
   expect(operators).not.toBe(DEFAULTS['operators'])
@@ -241,7 +242,7 @@ test('a set that its activator could not take back is not put in force, by putti
   expect(await inForce()).toEqual(before)
 })
 
-test('four eyes: who may only write stores a set, and who may only activate puts it in force', async () => {
+test('writing and activating a policy set are separate permissions', async () => {
   const split = {
     ...DEFAULTS,
     split: `@id("writers") permit (principal in Role::"writer", action in [Action::"policy.write", Action::"policy.read"], resource);
@@ -263,7 +264,7 @@ test('four eyes: who may only write stores a set, and who may only activate puts
   granted(await put(DEFAULTS))
 })
 
-test('two versions are compared policy by policy, each text whole; where it stands and what is around it is no difference', async () => {
+test('versions are compared by policy; position and surrounding comments are no difference', async () => {
   const old = granted(
     await put({
       ...DEFAULTS,
@@ -322,7 +323,7 @@ test('two versions are compared policy by policy, each text whole; where it stan
   expect((await diff(old.version)).changes).toEqual([])
 })
 
-test('reading changes nothing', async () => {
+test('reading policy sets changes nothing', async () => {
   const { version } = await inForce()
   const paths = [
     '',
@@ -343,7 +344,7 @@ test('reading changes nothing', async () => {
   expect(await state()).toEqual(before)
 })
 
-test('lists come in pages, newest first', async () => {
+test('policy versions are listed by page, newest first', async () => {
   const newest = (await versions())[0]?.version ?? 0
   const numbers = async (before: number) =>
     granted(await root('listPolicyVersions', { query: { before } })).items.map(({ version }) => version)
@@ -354,25 +355,25 @@ test('lists come in pages, newest first', async () => {
 })
 
 test.each([
-  ['a note of more than people read', { note: 'x'.repeat(LIMITS.reason_chars + 1) }, '400 invalid_request'],
+  ['a note that is too long', { note: 'x'.repeat(LIMITS.reason_chars + 1) }, '400 invalid_request'],
   [
-    'a text of more than is parsed',
+    'a text that is too long',
     { policies: { a: ' '.repeat(LIMITS.policy_bytes + 1) } },
     '400 invalid_request',
   ],
   [
-    'more texts than a set holds',
+    'too many texts',
     { policies: Object.fromEntries(Array.from({ length: LIMITS.policies + 1 }, (_, i) => [`p${i}`, ''])) },
     '409 limit_reached',
   ],
-  ['what nobody asked for', { force: true }, '400 invalid_request'],
-])('%s is refused, and no version made', async (_what, change, code) => {
+  ['an unknown member', { force: true }, '400 invalid_request'],
+])('putting a policy set with %s is refused and makes no version', async (_what, change, code) => {
   const all = await versions()
   expect(refusal(await root('putPolicies', { body: { policies: DEFAULTS, ...change } }))).toBe(code)
   expect(await versions()).toEqual(all)
 })
 
-test('what is probably not meant of a set is told wherever it is checked: linted, put, put in force, shadowing', async () => {
+test('the same warnings are reported when a policy set is linted, put, activated or made a shadow', async () => {
   const odd =
     '@id("odd") @reason("odd") forbid (principal in Group::"nosuch", action, resource) unless { context has args && false };'
   const quorum = `@id("two") @reason("two")\nforbid (principal, action in Action::"tool.execute", resource)\nunless { context.approval.quorum.contains("two of finance") };`
@@ -397,15 +398,15 @@ test('what is probably not meant of a set is told wherever it is checked: linted
   granted(await put(setWith()))
 })
 
-test('the oldest versions go where there are too many; what was ever in force, or shadows what is, stays and can be again', async () => {
+test('the oldest policy versions are deleted when there are too many, except those that were in force or are a shadow', async () => {
   granted(await activate(1))
   const { version: unused } = granted(await put(setWith(), undefined, false))
   granted(await root('putPolicyShadow', { body: { version: unused } }))
   const { previous } = await inForce()
   const history = (await versions()).filter(({ activated_at_ms }) => activated_at_ms !== null)
   const { version: from } = granted(await put(setWith(), undefined, false))
-  // What is only stored may be as small as can be: it is their number that counts, and the edge checks each against every tool that it is
-  // about.
+  // These sets are minimal, because only their number matters and the edge checks each one against
+  // the tools.
   const least = () => ({
     mark: `@id("${desk.name()}") @reason("none") forbid (principal, action == Action::"tool.list", resource is Tenant);`,
   })
@@ -430,7 +431,7 @@ test('the oldest versions go where there are too many; what was ever in force, o
   expect(granted(await activate(previous ?? 0)).version).toBe(previous)
 }, 240_000)
 
-test('a set that was in force can be again, though there are more tools than it could be put with', async () => {
+test('a set that was in force can be activated again, even with more tools than it could be put with', async () => {
   const numbers = Array.from({ length: 12_000 }, (_, i) => i % 10).join()
   const heavy = setWith({
     heavy: `forbid (principal, action in Action::"tool.execute", resource) when { [${numbers}].contains(11) };`,

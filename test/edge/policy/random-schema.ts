@@ -1,4 +1,5 @@
-// Random JSON Schemas as tools bring them, each with a maker of arguments that fit it. From a seed, so that a failure can be seen again.
+// Random JSON Schemas of tools, each with a generator of arguments that fit. Seeded, so that
+// failures can be reproduced.
 
 import type { Schema } from '../../../edge/tools/schema-rules.ts'
 import type { Random } from '../../shared/random-json.ts'
@@ -23,7 +24,7 @@ const NAMES = [
   'a'.repeat(70),
 ] as const
 
-/** A number that a decimal holds. */
+/** A number that a Cedar decimal can hold. */
 const fitting = (random: Random): number =>
   (below(random, 2_000_000) - 1_000_000) / pick(random, [1, 10, 100, 1_000, 10_000])
 const text = (random: Random): string =>
@@ -47,7 +48,7 @@ function scalar(random: Random): Part {
   ])()
 }
 
-/** What no policy can see: whatever stands there must not matter. */
+/** Schemas that policy can't see, whose values must not matter. */
 function untyped(random: Random): Part {
   return pick<() => Part>(random, [
     () => ({ schema: {}, make: () => ({ __entity: { type: 'Role', id: 'admin' } }) }),

@@ -1,5 +1,6 @@
-// What policies see of a tool's arguments: the type that its JSON Schema makes, exactly, and in each call a value of that type. What
-// can't be typed is left out and named. The property at the end asks Cedar itself.
+// Promise: policies see a tool's arguments with the exact type of its JSON Schema. Arguments
+// without an exact type are hidden and listed. The property test at the end checks against Cedar
+// itself.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -51,11 +52,11 @@ test.each<[schema: unknown, type: string]>([
   ],
   [{ type: 'string', anyOf: [{ minLength: 1 }, { const: '' }], not: { const: 'x' } }, 'String'],
   [{ type: 'object', properties: {} }, '{}'],
-])('%j is seen as %s', (schema, type) => {
+])('policy sees the schema %j as %s', (schema, type) => {
   expect(typeOf(schema)).toBe(`{ x: ${type} }`)
 })
 
-test('references are followed to their definitions', () => {
+test('references in a schema are followed to their definitions', () => {
   const $defs = {
     money: object({ amount: { $ref: '#/$defs/amount' } }, { required: ['amount'] }),
     amount: { type: 'integer' },
@@ -64,7 +65,7 @@ test('references are followed to their definitions', () => {
   expect(typed(object(properties, { $defs }))).toBe('{ a?: { amount: Long }, b?: Set<Long> }')
 })
 
-test('what may be null is seen as absent where it is', () => {
+test('policy sees null as absent', () => {
   const schema = object({ x: { type: ['string', 'null'] }, y: { enum: [null, 1] } }, { required: ['x', 'y'] })
   expect(typed(schema)).toBe('{ x?: String, y?: Long }')
   expect(seen(schema, { x: null, y: 1 })).toEqual({ y: 1 })
@@ -84,18 +85,18 @@ test.each<[schema: unknown, reason: RegExp]>([
   [{ type: 'object' }, /without `properties`/],
   [{ type: 'object', additionalProperties: { type: 'string' } }, /without `properties`/],
   [{ type: 'array' }, /`items`/],
-  [{ type: 'array', items: object({ a: { type: 'string' } }) }, /not all of one plain type/],
-  [{ type: 'array', items: { type: 'array', items: { type: 'string' } } }, /not all of one plain type/],
-  [{ type: 'array', items: { type: ['string', 'null'] } }, /not all of one plain type/],
-  [{ type: 'array', items: { type: 'string' }, prefixItems: [{ type: 'integer' }] }, /differ by place/],
-])('%j is out of sight, and said to be', (schema, reason) => {
+  [{ type: 'array', items: object({ a: { type: 'string' } }) }, /not all of one scalar type/],
+  [{ type: 'array', items: { type: 'array', items: { type: 'string' } } }, /not all of one scalar type/],
+  [{ type: 'array', items: { type: ['string', 'null'] } }, /not all of one scalar type/],
+  [{ type: 'array', items: { type: 'string' }, prefixItems: [{ type: 'integer' }] }, /type by position/],
+])('policy does not see an argument of schema %j, and the reason is listed', (schema, reason) => {
   const types = argumentTypes(object({ x: schema }))
   expect(typeText(types.record)).toBe('{}')
   expect(types.unseen).toEqual([{ at: '/x', reason: expect.stringMatching(reason) }])
   expect(types.convert({ x: { any: 'thing' } })).toEqual({ ok: true, value: {} })
 })
 
-test('names that a schema does not close off are out of sight, at each place', () => {
+test('policy does not see additional properties, and each place that allows them is listed', () => {
   const schema = {
     type: 'object',
     properties: { a: { type: 'object', properties: {} } },
@@ -107,7 +108,7 @@ test('names that a schema does not close off are out of sight, at each place', (
 })
 
 test.each(['__entity', '__extn', '__expr'])(
-  'no argument may pose as an entity or a function: `%s` is out of sight at any depth',
+  'policy does not see an argument named `%s` at any depth, so none can pose as an entity or a function',
   (name) => {
     const poses = { [name]: { type: 'Role', id: 'admin' } }
     const inner = object({ [name]: object({ type: { type: 'string' }, id: { type: 'string' } }) })
@@ -120,11 +121,11 @@ test.each(['__entity', '__extn', '__expr'])(
   },
 )
 
-test('a property that may never be there is nothing to see', () => {
+test('a property that is never allowed is not listed', () => {
   expect(argumentTypes(object({ x: false }))).toMatchObject({ unseen: [], record: { attributes: {} } })
 })
 
-test('no more of a tool is typed than each rule can be held against', () => {
+test('the number of arguments of a tool that policy sees is limited', () => {
   const many = object(
     Object.fromEntries(
       Array.from({ length: LIMITS.policy_attributes + 3 }, (_, i) => [`a${i}`, { type: 'string' }]),
@@ -154,7 +155,7 @@ describe('numbers', () => {
     ['{"number": 922337203685477.5}', { number: decimal('922337203685477.5') }],
     ['{"number": -922337203685477.5}', { number: decimal('-922337203685477.5') }],
     ['{"list": [1, 1.0, 1.5]}', { list: [decimal('1.0'), decimal('1.0'), decimal('1.5')] }],
-  ])('%s is seen exactly', (text, expected) => {
+  ])('policy sees %s exactly', (text, expected) => {
     const value = parsed(text)
     expect(value).toEqual(expected)
     expect(JSON.stringify(value)).not.toContain('-0}')
@@ -170,18 +171,18 @@ describe('numbers', () => {
     ['{"number": -922337203685477.625}', '/number'],
     ['{"number": 1e21}', '/number'],
     ['{"list": [1, 0.12345]}', '/list/1'],
-  ])('%s is refused, by name, and not rounded', (text, at) => {
+  ])('arguments %s are refused by position, not rounded', (text, at) => {
     expect(parsed(text)).toMatchObject({ code: 'invalid_arguments', errors: [{ at }] })
   })
 
-  test('each refused number is named', () => {
+  test('each number that Cedar can’t hold is reported', () => {
     expect(parsed('{"long": 1e300, "number": 0.00001}')).toMatchObject({
       errors: [{ at: '/long' }, { at: '/number' }],
     })
   })
 })
 
-test('names that mean something to JavaScript are plain names', () => {
+test('arguments named like properties of every JavaScript object are ordinary arguments', () => {
   const schema = object({
     constructor: { type: 'string' },
     toString: { type: 'integer' },
@@ -195,13 +196,13 @@ test('names that mean something to JavaScript are plain names', () => {
   expect(seen(schema, args)).toEqual(args)
 })
 
-test('arguments of another version of the tool are refused, not bent', () => {
+test('arguments of another version of the tool are refused, not converted', () => {
   const schema = object({ x: { type: 'integer' } })
   for (const x of ['1', 1.5, true, [1], { x: 1 }])
     expect(seen(schema, { x })).toMatchObject({ code: 'invalid_arguments' })
 })
 
-test('arguments that fit a schema are, converted, a request that Cedar accepts for the type made of it', () => {
+test('arguments that fit a schema convert to a request that Cedar accepts for the derived type', () => {
   const random = seeded(20_261_118)
   let typedMembers = 0
   for (let round = 0; round < 200; round++) {
@@ -235,7 +236,7 @@ const BASE = readSchema(readFileSync(join(ROOT, 'policies/schema.cedarschema'), 
 
 const NOBODY = { count: 0, roles: [], quorum: [] }
 
-/** What Cedar says of a request with these arguments: its own check of requests, which the hot path does without. */
+/** Cedar's own check of a request with these arguments, which live calls skip. */
 const validated = (schema: ReturnType<typeof tenantSchema>, args: Record<string, CedarValueJson>) =>
   isAuthorized({
     principal: { type: 'Agent', id: 'a' },

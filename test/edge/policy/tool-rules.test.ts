@@ -1,5 +1,6 @@
-// Promise: a tool does not slip from under a rule in force by no longer being in a group, having a capability or spending what the rule
-// turns on; and what no rule would miss may go. Pure: the engine, no stack.
+// Promise: a tool's contract can't be changed so that a rule in force applies to it less strictly,
+// by dropping a group, a capability or `spends`. Changes that weaken no rule are accepted. No
+// stack.
 
 import { expect, test } from 'vitest'
 import { DEFAULTS } from '../../../edge/policy/built-in.ts'
@@ -42,108 +43,108 @@ const LESS_SPENDS = { spends: undefined }
 
 test.each([
   [
-    'a group, by the scope',
+    'the group that a rule’s scope names',
     `forbid (principal, action, resource in ToolGroup::"payments") ${ASK}`,
     LESS_GROUP,
     '"payments"',
   ],
   [
-    'a group, by type too',
+    'the group that a rule’s scope names beside a type',
     `forbid (principal, action, resource is Tool in ToolGroup::"payments") ${ASK}`,
     LESS_GROUP,
     '"payments"',
   ],
   [
-    'a group, by a condition',
+    'the group that a rule’s condition names',
     `forbid (${ALL}) when { resource in ToolGroup::"payments" } ${ASK}`,
     LESS_GROUP,
     '"payments"',
   ],
   [
-    'a group, among others',
+    'a group that a rule names among others',
     `forbid (${ALL}) when { resource in [ToolGroup::"a", ToolGroup::"payments"] && context.args has amount } ${ASK}`,
     LESS_GROUP,
     '"payments"',
   ],
   [
-    'a group that lifts a permit',
+    'a group that a permit excludes',
     `permit (${ALL}) unless { resource in ToolGroup::"payments" };`,
     LESS_GROUP,
     '"payments"',
   ],
   [
-    'a group that calls have a say beside',
+    'a group in a condition that also depends on the call',
     `forbid (${ALL}) when { resource in ToolGroup::"payments" || context.plan.tier == "B" };`,
     LESS_GROUP,
     '"payments"',
   ],
   [
-    'a group, compared',
+    'a group in a comparison',
     `forbid (${ALL}) when { (resource in ToolGroup::"payments") == true };`,
     LESS_GROUP,
     '"payments"',
   ],
   [
-    'a group, in a branch',
+    'a group in an if-then-else',
     `forbid (${ALL}) when { if resource in ToolGroup::"payments" then context.plan.tier == "B" else false };`,
     LESS_GROUP,
     '"payments"',
   ],
   [
-    'a capability',
+    'a capability that a rule names',
     `forbid (${ALL}) when { context.capabilities.contains("filesystem_write") } ${ASK}`,
     LESS_CAPABILITY,
     '"filesystem_write"',
   ],
   [
-    'a capability of the resource',
+    'a capability that a rule reads from the resource',
     `forbid (${ALL}) when { resource is Tool && resource.capabilities.containsAny(["filesystem_write", "secrets_read"]) } ${ASK}`,
     LESS_CAPABILITY,
     '"filesystem_write"',
   ],
   [
-    'capabilities as a whole',
+    'a capability, where a rule reads the whole list',
     `forbid (${ALL}) unless { context.capabilities == context.plan.secrets };`,
     LESS_CAPABILITY,
     'forbid',
   ],
   [
-    'a capability that kept it from being let through',
+    'a capability that a rule’s exception does not list',
     `forbid (${ALL}) unless { ["process_exec", "network", "filesystem_read"].containsAll(context.capabilities) };`,
     LESS_CAPABILITY,
     'forbid',
   ],
   [
-    'a capability, though hosts go too',
+    'a capability that hosts imply, even with its hosts',
     `forbid (${ALL}) when { context.capabilities.contains("process_exec") } ${ASK}`,
     { capabilities: [] },
     '"process_exec"',
   ],
   [
-    'what it spends, where the scope names it',
+    '`spends`, where a rule for this tool counts it',
     'forbid (principal, action == Action::"tool.execute/refund", resource) when { context.budget.session.tool.spent + context.args.amount > 500 };',
     LESS_SPENDS,
     'tool.spent',
   ],
   [
-    'what it spends, by a rule over all',
+    '`spends`, where a rule for all tools counts it',
     `forbid (${ALL}) when { context.budget.run.tool.spent > 500 };`,
     LESS_SPENDS,
     'tool.spent',
   ],
-])('%s does not go from under a rule', (_what, text, change, at) => {
-  const told = broken(text, change)
-  expect(told[0]).toBe('tool_breaks_policies')
-  const places = told.slice(1)
+])('a tool change is refused that drops %s', (_what, text, change, at) => {
+  const answer = broken(text, change)
+  expect(answer[0]).toBe('tool_breaks_policies')
+  const places = answer.slice(1)
   expect(places).toHaveLength(1)
-  expect(places[0]).toContain(`mine:1:${text.indexOf(at) + 1} it turns on `)
+  expect(places[0]).toContain(`mine:1:${text.indexOf(at) + 1} this policy depends on `)
 })
 
 const NAMED = `forbid (principal, action, resource in ToolGroup::"payments") unless { resource == Tool::"refund" };`
 test.each([
-  ['the policy says so first', NAMED, LESS_GROUP],
+  ['the policy exempts the tool', NAMED, LESS_GROUP],
   [
-    'the policy says so first, in its way',
+    'the policy exempts the tool by name',
     `forbid (${ALL}) when { resource in ToolGroup::"payments" && context.tool_name != "refund" };`,
     LESS_GROUP,
   ],
@@ -168,18 +169,22 @@ test.each([
     LESS_GROUP,
   ],
   [
-    'the rule was of groups with less',
+    'the rule applies to tools outside the group',
     `forbid (${ALL}) unless { resource in ToolGroup::"payments" };`,
     LESS_GROUP,
   ],
   [
-    'what else the tool is in suffices',
+    'another group of the tool still matches the rule',
     `forbid (principal, action, resource) when { resource in [ToolGroup::"payments", ToolGroup::"eu"] };`,
     LESS_GROUP,
   ],
-  ['it permits less', `permit (principal, action, resource in ToolGroup::"payments");`, LESS_GROUP],
   [
-    'it was permitted for want of the capability',
+    'the rule permits less afterwards',
+    `permit (principal, action, resource in ToolGroup::"payments");`,
+    LESS_GROUP,
+  ],
+  [
+    'a permit requires the capability',
     `permit (${ALL}) when { context.capabilities.contains("filesystem_write") };`,
     LESS_CAPABILITY,
   ],
@@ -199,22 +204,22 @@ test.each([
     LESS_SPENDS,
   ],
   [
-    'more of everything',
+    'the change only adds groups',
     `forbid (${ALL}) unless { resource in ToolGroup::"payments" };`,
     { groups: ['payments', 'eu', 'more'] },
   ],
-])('what no rule would miss may go: %s', (_what, text, change) => {
+])('a tool change that weakens no rule is accepted: %s', (_what, text, change) => {
   expect(broken(text, change)).toEqual([])
 })
 
-test('a network that the kernel shuts, and secrets that are gone, are no loss; a network that is open is', () => {
+test('dropping `network` or `secrets_read` is accepted if the contract really takes the network or the secrets away, else refused', () => {
   const rule = `forbid (${ALL}) when { context.capabilities.containsAny(["network", "secrets_read"]) } ${ASK}`
   const was = tool({ ...FULL, secrets: ['db'], egress: { mode: 'strict', hosts: ['a.example'] } })
   expect(put(rule, { capabilities: [], secrets: [] }, was).ok).toBe(true)
   expect(put(rule, { capabilities: [], egress: { mode: 'none', hosts: [] } }, was).ok).toBe(false)
 })
 
-test('with the rules that ship, a tool that composes commands stays one that does; a tool that is new loses nothing', () => {
+test('the default rules refuse a tool that drops `process_exec`, and accept changes and new tools that no rule names', () => {
   const change = (from: Partial<ProcessToolSpec>, to: Partial<ProcessToolSpec>) =>
     checkToolChange(DEFAULTS, [tool(from)], 'refund', tool(to))
   expect(change({ capabilities: ['process_exec'] }, { capabilities: [] }).ok).toBe(false)

@@ -1,9 +1,10 @@
-// A set that passes holds for every call that can come: what names nothing, fits no type, is too much or too deep for the engine, or
-// only looks like something, is refused with its place and a hint. Pure: the engine itself, no stack.
+// Promise: a policy set that passes validation is valid for every possible call. Unknown names,
+// wrong types, texts too large or deep for the engine and confusable characters are refused with
+// position and hint. No stack.
 // @project own
 
 import { expect, test } from 'vitest'
-import { DEFAULTS, underFloor } from '../../../edge/policy/built-in.ts'
+import { DEFAULTS, withFloor } from '../../../edge/policy/built-in.ts'
 import { checkPolicies, checkToolChange } from '../../../edge/policy/check.ts'
 import { compile, policiesIn } from '../../../edge/policy/engine.ts'
 import type { Failure } from '../../../shared/failures.ts'
@@ -35,11 +36,11 @@ const refused = <T>(answer: Result<T>): Failure => {
   return answer.error
 }
 
-test('the floor and the defaults hold for a tenant without tools, and with any', () => {
+test('floor and defaults are valid for a tenant without tools and with any', () => {
   for (const tools of [[], TOOLS]) expect(checkPolicies(DEFAULTS, tools)).toEqual({ ok: true, value: [] })
 })
 
-test('every action that a route asks for is one that policies can name, with its callers and no others', () => {
+test('policies can name every action that a route checks, with exactly its callers', () => {
   const types = {
     agent: 'Agent',
     operator: 'Operator',
@@ -48,7 +49,7 @@ test('every action that a route asks for is one that policies can name, with its
     slack: 'Operator',
     console: 'Operator',
   } as const
-  // No tenant's policies can name what the operator of the installation does.
+  // A tenant's policies can't name the installation's actions.
   const routes = Object.values<Route>(ROUTES).filter(({ callers }) => !callers.includes('installation'))
   for (const { action, callers } of routes) {
     if (action === null) continue
@@ -67,21 +68,21 @@ test('every action that a route asks for is one that policies can name, with its
 })
 
 test.each([
-  ['whole numbers', 'context.args.amount > 100 && context.args.amount <= 9223372036854775807'],
+  ['integers', 'context.args.amount > 100 && context.args.amount <= 9223372036854775807'],
   ['decimals', 'context.args.price.greaterThan(decimal("0.5"))'],
-  ['what may be absent, asked for first', 'context.args has memo && context.args.memo like "*urgent*"'],
+  ['an optional argument after `has`', 'context.args has memo && context.args.memo like "*urgent*"'],
   ['lists', 'context.args.tags.containsAny(["a", "b"])'],
   [
-    'the plan, the clock, what was used, who agreed',
+    'plan, clock, usage and approvals',
     'context.plan.program == "rm" && context.weekday > 5 && context.budget.run.calls > 3 && context.approval.independent.count < 2',
   ],
   [
     'groups of principal and tool',
     'principal in Group::"finance" && resource in ToolGroup::"money" && resource.sensitive',
   ],
-  ['an argument of some tools, by asking each', 'context.args has memo', 'action in Action::"tool.execute"'],
+  ['an argument of some tools after `has`', 'context.args has memo', 'action in Action::"tool.execute"'],
   ['non-ASCII text of one script', 'context.args has memo && context.args.memo == "přílohy"'],
-])('a rule over %s holds', (_name, condition, scope?: string) => {
+])('a rule is valid that uses %s', (_name, condition, scope?: string) => {
   expect(check(on(condition, scope))).toEqual({ ok: true, value: [] })
 })
 
@@ -96,12 +97,12 @@ test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegEx
   ['an attribute of a later line', `// é\n\n${on('\n  context.args.amont > 100')}`, 'mine:4:3', /not found/],
   ['a wrong type', on('context.args.amount > "a"'), 'mine:1:100', /expected Long but saw String/],
   [
-    'unlike things compared',
+    'a comparison of different types',
     on('context.args.amount == "a"'),
     'mine:1:78',
     /Long and String are not compatible/,
   ],
-  ['an argument that no policy sees', on('context.args.free == 1'), 'mine:1:78', /not found/],
+  ['an argument that policy does not see', on('context.args.free == 1'), 'mine:1:78', /not found/],
   [
     'an optional argument that may be absent',
     on('context.args.memo == "a"'),
@@ -115,9 +116,9 @@ test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegEx
     'mine:1:78',
     /non-literal/,
   ],
-  ['an attribute that principals have not', on('principal.clearance == "high"'), 'mine:1:78', /not found/],
+  ['an attribute that principals don’t have', on('principal.clearance == "high"'), 'mine:1:78', /not found/],
   [
-    'a tool that there is not',
+    'an unknown tool',
     on('true', 'action == Action::"tool.execute/refnd"'),
     'mine:1:30',
     /unrecognized action/,
@@ -138,20 +139,20 @@ test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegEx
     /tool\.execute\/refund/,
   ],
   [
-    'a kind of entity that there is not',
+    'an unknown entity type',
     'permit (principal == Agant::"x", action, resource);',
     'mine:1:22',
     /`Agant`/,
     /`Agent`/,
   ],
   [
-    'a rule over all tools by the argument of one',
+    'a rule about all tools that reads the argument of one',
     on('context.args.amount > 1', 'action in Action::"tool.execute"'),
     'mine:1:71',
     /./,
   ],
   [
-    'a rule over everything by what calls alone have',
+    'a rule about all actions that reads what only calls have',
     on('context.plan.tier == "B"', 'action'),
     'mine:1:45',
     /`plan`/,
@@ -171,7 +172,7 @@ test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegEx
     /too large/,
     /9223372036854775807/,
   ],
-])('%s is refused by its place', (_name, text, at, message, hint) => {
+])('a policy is refused with its position: %s', (_name, text, at, message, hint) => {
   const parsed = compile({ mine: text })
   const { code, errors } = refused(parsed.ok ? check(text) : parsed)
   expect(code).toBe('invalid_policy')
@@ -182,24 +183,27 @@ test.each<[name: string, text: string, at: string, message: RegExp, hint?: RegEx
 
 test.each([
   ['mixed scripts in a text', on('context.args has memo && context.args.memo == "раypal"')],
-  ['a text that turns its direction', on('context.args has memo && context.args.memo == "user\u202enimda"')],
-  ['an entity by a look-alike', on('true', 'action').replace('principal', 'principal in Group::"аdmin"')],
+  ['a bidirectional control', on('context.args has memo && context.args.memo == "user\u202enimda"')],
+  ['a confusable letter', on('true', 'action').replace('principal', 'principal in Group::"аdmin"')],
   [
-    'an entity by a look-alike of one script',
+    'an entity in a confusable script',
     on('true', 'action').replace('principal', 'principal in Group::"асе"'),
   ],
   [
-    'an entity by a look-alike behind a comment',
+    'a confusable letter after a comment',
     on('true', 'action').replace('principal', 'principal in Group:: //\n"асе"'),
   ],
-  ['an entity by an escape', on('true', 'action').replace('principal', 'principal in Group::"\\u{61}dmin"')],
-])('%s is refused', (_name, text) => {
+  [
+    'an entity with an escape',
+    on('true', 'action').replace('principal', 'principal in Group::"\\u{61}dmin"'),
+  ],
+])('a policy is refused because of %s', (_name, text) => {
   const { code, errors } = refused(check(text))
   expect(code).toBe('invalid_policy')
   expect(errors?.[0]?.at).toMatch(/^mine:[12]:\d+$/)
 })
 
-test('what can never apply is said, and no mistake', () => {
+test('a policy that can never apply is a warning, not an error', () => {
   const answer = check(on('context.args has nothing && true'))
   expect(answer).toMatchObject({
     ok: true,
@@ -207,7 +211,7 @@ test('what can never apply is said, and no mistake', () => {
   })
 })
 
-test('lines that end as elsewhere are lines; ten thousand look-alikes are told of at once', () => {
+test('positions count all kinds of line ends, and ten thousand confusable letters are reported quickly', () => {
   expect(
     check(on('context.amount > 1').replaceAll(' ', '\r\n').replace('context.amount', 'context.args.amount')),
   ).toMatchObject({
@@ -218,15 +222,15 @@ test('lines that end as elsewhere are lines; ten thousand look-alikes are told o
   expect(performance.now() - began).toBeLessThan(1_000)
 })
 
-test('mistakes come in the order of the text, one for each place, and 20 of them', () => {
+test('policy errors are listed in the order of the text, one per position, at most 20', () => {
   const text = Array.from({ length: 25 }, (_, i) => on(`context.args.a${i} == 1`)).join('\n')
   const { detail, errors = [] } = refused(check(text))
   expect(errors.map(({ at }) => at)).toEqual(Array.from({ length: 20 }, (_, i) => `mine:${i + 1}:78`))
   expect(detail).toBe('20 mistakes or more in the policies')
 })
 
-test('a name of the floor is the floor’s, and the tenant’s file is told', () => {
-  const whole = underFloor({ mine: '@id("sensitive-needs-approval") permit (principal, action, resource);' })
+test('a policy id of the floor is refused in a tenant’s file', () => {
+  const whole = withFloor({ mine: '@id("sensitive-needs-approval") permit (principal, action, resource);' })
   const { errors } = refused(whole.ok ? compile(whole.value) : whole)
   expect(errors).toEqual([
     {
@@ -238,7 +242,7 @@ test('a name of the floor is the floor’s, and the tenant’s file is told', ()
 })
 
 test.each(['run.budget', 'session.budget', 'tool.egress', 'tool.executables'])(
-  'what the edge calls itself in a decision is no id: %s',
+  'a policy id that the edge uses itself is refused: %s',
   (id) => {
     expect(refused(compile({ mine: `\n@id("${id}") permit (principal, action, resource);` })).errors).toEqual(
       [{ at: 'mine:2:1', message: `the id \`${id}\` is the edge’s own; choose another` }],
@@ -246,7 +250,7 @@ test.each(['run.budget', 'session.budget', 'tool.egress', 'tool.executables'])(
   },
 )
 
-test('policies without an id are numbered as they are written, with what a comment or a string holds left alone', () => {
+test('policies without an id are numbered in their order, and semicolons in comments and strings don’t count', () => {
   const one = 'forbid (principal, action, resource) when { "//" == "a\\";b" };'
   const rest = Array.from(
     { length: 24 },
@@ -270,22 +274,22 @@ test.each([
   ['10,000 policies', 'permit (principal, action, resource);\n'.repeat(10_000), /1000\d policies/],
   ['1 MB of conditions', on(`${'true && '.repeat(130_000)}true`), /more than 256 conditions/],
   ['deep brackets', on(`${'('.repeat(5_000)}true${')'.repeat(5_000)}`), /nested deeper/],
-  ['brackets that nothing closes', on('('.repeat(100_000)), /nested deeper/],
+  ['unclosed brackets', on('('.repeat(100_000)), /nested deeper/],
   ['a chain of sums', on(`${'1 + '.repeat(5_000)}1 > 0`), /nested deeper/],
   ['a chain of attributes', on(`context${'.a'.repeat(5_000)} == 1`), /nested deeper/],
   [
-    'branches in branches',
+    'nested branches',
     on(`${'if true then '.repeat(1_000)}true${' else false'.repeat(1_000)}`),
     /more than 256 conditions/,
   ],
-  ['lists in lists', on(`${'['.repeat(400)}1${']'.repeat(400)} == 1`), /nested deeper/],
+  ['nested lists', on(`${'['.repeat(400)}1${']'.repeat(400)} == 1`), /nested deeper/],
   [
-    'deep brackets in what is a comment to one reader alone',
+    'deep brackets in a text that only one reader takes for a comment',
     `//\r${on(`${'('.repeat(400)}true${')'.repeat(400)}`)}`,
     /control character/,
   ],
-  ['a line end of another alphabet', `//\u2028${on('true')}`, /control character/],
-])('%s never reach the engine', (_name, text, message) => {
+  ['a Unicode line separator', `//\u2028${on('true')}`, /control character/],
+])('a policy text is refused before the engine sees it: %s', (_name, text, message) => {
   const began = performance.now()
   for (const answer of [compile({ mine: text }) as Result<unknown>, check(text)]) {
     expect(refused(answer)).toMatchObject({
@@ -305,12 +309,12 @@ test.each<[name: string, of: (n: number) => string]>([
   ['sums', (n) => `${'1 + '.repeat(n)}1 > 0`],
   ['conditions', (n) => `${'true && '.repeat(n * 6)}true`],
   ['branches', (n) => `${'if true then '.repeat(n)}true${' else false'.repeat(n)}`],
-])('as deep as may be, the engine stands; deeper, it is not asked: %s', (_name, of) => {
+])('the engine survives the deepest accepted text, and a deeper one is refused: %s', (_name, of) => {
   const depths = Array.from({ length: 60 }, (_, i) => i + 1)
   const stood = depths.filter((n) => {
     const text = on(of(n))
     const read = compile({ mine: text })
-    const checked = check(text) // whatever it says, it says something
+    const checked = check(text) // any answer will do
     if (!read.ok)
       expect([read.error.errors?.[0]?.message, checked.ok]).toEqual([
         expect.stringMatching(/nested deeper|conditions/),
@@ -340,7 +344,7 @@ const ALL = 'action in Action::"tool.execute"'
 
 test.each([
   ['many rules', on('context.plan.tier == "B"', ALL).repeat(200)],
-  ['few rules of many conditions', on(Array(250).fill('1 < 2').join(' && '), ALL).repeat(10)],
+  ['few rules with many conditions', on(Array(250).fill('1 < 2').join(' && '), ALL).repeat(10)],
   ['one rule with a long list', on(`[${'1,'.repeat(5_000)}1].contains(2)`, ALL)],
   [
     'rules that name a tool in a comment',
@@ -353,7 +357,7 @@ test.each([
       `action in [${MANY.map(({ name }) => `Action::"tool.execute/${name}"`).join()}]`,
     ).repeat(20),
   ],
-])('what nobody could check in time is refused before it is begun: %s', (_what, text) => {
+])('a policy set that would take too long to check is refused before the check: %s', (_what, text) => {
   const began = performance.now()
   expect(refused(check(text, MANY)).code).toBe('limit_reached')
   expect(performance.now() - began).toBeLessThan(2_000)
@@ -379,7 +383,7 @@ test.each([
   },
 )
 
-/** As many unknown attributes as a text of so many characters holds, in one rule about every action. */
+/** A rule about every action, with as many unknown attributes as a text of this length can hold. */
 const astray = (id: number, length: number): string => {
   const [head, tail] = [
     `@id("p${id}") forbid (principal, action, resource) when { [context.q`,
@@ -390,7 +394,7 @@ const astray = (id: number, length: number): string => {
 }
 test.each([
   ['one rule of 63 KB', [astray(0, 63_000)], 'limit_reached'],
-  ['15 of those', Array.from({ length: 15 }, (_, i) => astray(i, 63_000)), 'limit_reached'],
+  ['15 such rules', Array.from({ length: 15 }, (_, i) => astray(i, 63_000)), 'limit_reached'],
   [
     '120 rules of 1 KB',
     Array.from({ length: 2 }, (_, i) =>
@@ -398,7 +402,7 @@ test.each([
     ),
     'invalid_policy',
   ],
-])('what is wrong in everything is told in time, tools or none: %s', (_what, texts, code) => {
+])('a policy set full of errors is reported in time, with and without tools: %s', (_what, texts, code) => {
   const files = Object.fromEntries(texts.map((text, i) => [`f${i}`, text]))
   for (const tools of [[], TOOLS, MANY]) {
     const began = performance.now()
@@ -409,16 +413,16 @@ test.each([
 })
 
 test.each([
-  ['rules over none of the tools', on('true', 'action == Action::"tool.list"').repeat(900)],
-  ['rules of operators', 'permit (principal is Operator, action, resource);'.repeat(900)],
+  ['rules about no tool', on('true', 'action == Action::"tool.list"').repeat(900)],
+  ['rules about operators', 'permit (principal is Operator, action, resource);'.repeat(900)],
   ['semicolons in a text', on(`context.tool_name == "${';'.repeat(2_000)}"`, ALL)],
   [
-    'rules of one tool each',
+    'rules about one tool each',
     MANY.map(({ name }) => on('context.plan.tier == "B"', `action == Action::"tool.execute/${name}"`)).join(
       '',
     ),
   ],
-])('what can be checked in time is, with all the tools there may be: %s', (_what, text) => {
+])('a large valid policy set is checked in time with the maximum number of tools: %s', (_what, text) => {
   expect(check(text, MANY)).toMatchObject({ ok: true })
 })
 
@@ -433,7 +437,7 @@ test.each([
   ['context.budget.day.calls > 1', 'context.budget.run.calls'],
   ['context.budget.calls > 1', 'context.budget.run.calls'],
   ['context.budget.session.spent > 1', 'context.budget.session.tool.spent'],
-])('a mistake that many make is told with what to write: %s', (condition, hint) => {
+])('a common policy mistake gets a hint about what to write: %s', (condition, hint) => {
   const { errors } = refused(check(on(condition, 'action in Action::"tool.execute"')))
   expect(errors).toEqual([expect.objectContaining({ hint: expect.stringContaining(hint) })])
   const written = hint.startsWith('context.now')
@@ -451,7 +455,7 @@ const REGISTERED = TOOLS.map((tool) => asTool(tool.name, tool.input_schema))
 const change = (input_schema: Record<string, unknown> | null, name = 'refund', text = RULE) =>
   checkToolChange({ mine: text }, REGISTERED, name, input_schema === null ? null : asTool(name, input_schema))
 
-test('a change of a tool that the active set does not survive is refused, by the place in the set', () => {
+test('a tool change that makes the policy set in force invalid is refused, with the position in the set', () => {
   for (const schema of [
     null,
     { type: 'object', properties: {} },
@@ -464,7 +468,7 @@ test('a change of a tool that the active set does not survive is refused, by the
   }
 })
 
-test('a tool that a rule names as its resource is not taken away under it', () => {
+test('a tool that a rule in force names as its resource can’t be deleted', () => {
   for (const text of [
     'forbid (principal, action, resource == Tool::"refund");',
     on('resource == Tool::"refund"', 'action in Action::"tool.execute"'),
@@ -482,7 +486,7 @@ test('a tool that a rule names as its resource is not taken away under it', () =
   }
 })
 
-test('a change that no rule minds is none of theirs', () => {
+test('a tool change that affects no rule is accepted', () => {
   const more = { ...refund.input_schema, properties: { ...properties, more: { type: 'boolean' } } }
   expect(change(more)).toEqual({ ok: true, value: true })
   expect(change(null, 'other')).toEqual({ ok: true, value: true })
@@ -492,7 +496,7 @@ test('a change that no rule minds is none of theirs', () => {
   })
 })
 
-test('a rule over all tools is held against the one that changes', () => {
+test('a rule about all tools is checked against a changed tool', () => {
   const all = on('context.args has limit && context.args.limit > 5', 'action in Action::"tool.execute"')
   expect(change({ type: 'object', properties: { limit: { type: 'integer' } } }, 'new', all)).toEqual({
     ok: true,
@@ -503,7 +507,7 @@ test('a rule over all tools is held against the one that changes', () => {
   ).toBe('tool_breaks_policies')
 })
 
-test('what a set had wrong before does not stand in the way of a change', () => {
+test('errors that the policy set had before don’t prevent a tool change', () => {
   const broken = `${on('context.args.gone == 1')}\n${on('true', 'action == Action::"tool.execute/gone"')}`
   expect(change({ ...refund.input_schema, title: 'anew' }, 'refund', broken)).toEqual({
     ok: true,

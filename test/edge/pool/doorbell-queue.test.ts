@@ -1,115 +1,119 @@
-// Promise: of each agent a few doorbells are out at a time, of its runs in turn and of each run in the order in which its calls came; an
-// agent and a run have a share of what may wait in a pool; and what is lost on the way holds up no one for long.
+// Promise: each agent has only a few doorbells out, taken from its runs in turn and from each run
+// in the order of its calls. Agents and runs have shares of a pool's queue. A lost doorbell delays
+// nobody for long.
 
 import { expect, test } from 'vitest'
-import { type Ring, Rings } from '../../../edge/pool/doorbell-queue.ts'
+import { type Doorbell, DoorbellQueue } from '../../../edge/pool/doorbell-queue.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 
 const BOUNDS = { out: 2, perRun: 4, all: 6 }
-/** Agents are named in capitals, their runs after them. */
-const ring = (run: string, n: number, until = 1_000_000): Ring => ({
+/** Agents have capital letters, and their runs are named after them. */
+const ring = (run: string, n: number, until = 1_000_000): Doorbell => ({
   agent: run.slice(0, 1).toUpperCase(),
   run,
   call: `${run}.${n}`,
   until,
   worker: null,
 })
-const named = (rings: readonly Ring[]): string => rings.map(({ call }) => call).join(' ')
+const named = (rings: readonly Doorbell[]): string => rings.map(({ call }) => call).join(' ')
 
 test('an agent’s next doorbell goes out when one of its calls is claimed', () => {
-  const rings = new Rings(BOUNDS)
-  expect([1, 2, 3, 4].map((n) => named(rings.waits(ring('a', n), 0)))).toEqual(['a.1', 'a.2', '', ''])
-  expect(named(rings.waits(ring('b', 1), 0))).toBe('b.1') // whatever the other agent has
-  expect(named(rings.left(ring('a', 2), 1))).toBe('a.3')
-  expect(named(rings.left(ring('a', 2), 1))).toBe('') // told twice
-  expect(named(rings.left(ring('a', 4), 1))).toBe('') // cancelled before its turn
-  expect(named(rings.left(ring('a', 1), 1))).toBe('')
+  const rings = new DoorbellQueue(BOUNDS)
+  expect([1, 2, 3, 4].map((n) => named(rings.add(ring('a', n), 0)))).toEqual(['a.1', 'a.2', '', ''])
+  expect(named(rings.add(ring('b', 1), 0))).toBe('b.1') // whatever the other agent has
+  expect(named(rings.remove(ring('a', 2), 1))).toBe('a.3')
+  expect(named(rings.remove(ring('a', 2), 1))).toBe('') // reported twice
+  expect(named(rings.remove(ring('a', 4), 1))).toBe('') // cancelled before its turn
+  expect(named(rings.remove(ring('a', 1), 1))).toBe('')
 })
 
-test('an agent’s runs have their turns one after the other', () => {
-  const rings = new Rings(BOUNDS)
-  for (const run of ['a1', 'a2', 'a3']) for (const n of [1, 2, 3]) rings.waits(ring(run, n), 0)
+test('doorbells of an agent’s runs go out in turn', () => {
+  const rings = new DoorbellQueue(BOUNDS)
+  for (const run of ['a1', 'a2', 'a3']) for (const n of [1, 2, 3]) rings.add(ring(run, n), 0)
   const order = ['a1.1', 'a1.2']
   for (const call of order) {
     const [run = '', n] = call.split('.')
-    order.push(...rings.left(ring(run, Number(n)), 1).map((next) => next.call))
+    order.push(...rings.remove(ring(run, Number(n)), 1).map((next) => next.call))
   }
   expect(order.join(' ')).toBe('a1.1 a1.2 a1.3 a2.1 a3.1 a2.2 a3.2 a2.3 a3.3')
 })
 
-test('an agent of ten runs with ten calls each stands with a few of them before the first call of another', () => {
-  const rings = new Rings()
+test('an agent with a hundred waiting calls has only a few doorbells before another agent’s first call', () => {
+  const rings = new DoorbellQueue()
   const line: string[] = []
-  const say = (said: readonly Ring[]): void => void line.push(...said.map(({ call }) => call))
-  for (let run = 0; run < 10; run++) for (let n = 0; n < 10; n++) say(rings.waits(ring(`a${run}`, n), 0))
-  say(rings.waits(ring('b', 1), 0))
+  const say = (said: readonly Doorbell[]): void => void line.push(...said.map(({ call }) => call))
+  for (let run = 0; run < 10; run++) for (let n = 0; n < 10; n++) say(rings.add(ring(`a${run}`, n), 0))
+  say(rings.add(ring('b', 1), 0))
   expect(line.indexOf('b.1')).toBe(LIMITS.doorbells_per_agent)
-  // Nor does it gain by saying again that they wait, while workers are busy.
+  // Reporting them again while workers are busy gains nothing.
   for (let now = 10_000; now < 100_000; now += 10_000)
-    for (let n = 0; n < 10; n++) rings.waits(ring('a0', n), now)
-  say(rings.waits(ring('c', 1), 100_000))
+    for (let n = 0; n < 10; n++) rings.add(ring('a0', n), now)
+  say(rings.add(ring('c', 1), 100_000))
   expect(line.indexOf('c.1')).toBe(LIMITS.doorbells_per_agent + 1)
 })
 
-test('a call that waits still is rung again if it is out, and keeps its place if it is not', () => {
-  const rings = new Rings(BOUNDS)
-  for (const n of [1, 2, 3]) rings.waits(ring('a', n), 0)
-  expect(named(rings.waits(ring('a', 1), 10))).toBe('a.1')
-  expect(named(rings.waits(ring('a', 3), 10))).toBe('')
+test('a call reported again is rung again if its doorbell is out, and otherwise keeps its place', () => {
+  const rings = new DoorbellQueue(BOUNDS)
+  for (const n of [1, 2, 3]) rings.add(ring('a', n), 0)
+  expect(named(rings.add(ring('a', 1), 10))).toBe('a.1')
+  expect(named(rings.add(ring('a', 3), 10))).toBe('')
 })
 
-test('what only one worker can claim is in a line of its own', () => {
-  const rings = new Rings(BOUNDS)
-  const of = (n: number): Ring => ({ ...ring('a', n), worker: 'wkr_1' })
-  for (const n of [1, 2, 3]) rings.waits(ring('a', n), 0)
-  expect([4, 5, 6].map((n) => named(rings.waits(of(n), 0)))).toEqual(['a.4', 'a.5', ''])
-  expect(rings.waits(of(1), 20)).toEqual([of(1)]) // its run has a folder there by now
-  expect(named(rings.left(ring('a', 2), 30))).toBe('a.3')
-  expect(named(rings.left(of(4), 30))).toBe('')
-  expect(named(rings.left(of(5), 30))).toBe('a.6')
+test('doorbells for one worker have a queue of their own', () => {
+  const rings = new DoorbellQueue(BOUNDS)
+  const of = (n: number): Doorbell => ({ ...ring('a', n), worker: 'wkr_1' })
+  for (const n of [1, 2, 3]) rings.add(ring('a', n), 0)
+  expect([4, 5, 6].map((n) => named(rings.add(of(n), 0)))).toEqual(['a.4', 'a.5', ''])
+  expect(rings.add(of(1), 20)).toEqual([of(1)]) // its run has a folder there by now
+  expect(named(rings.remove(ring('a', 2), 30))).toBe('a.3')
+  expect(named(rings.remove(of(4), 30))).toBe('')
+  expect(named(rings.remove(of(5), 30))).toBe('a.6')
 })
 
-test('doorbells that were heard, and not answered for 5 s, make room for the next; those that lie there still do not', () => {
-  const rings = new Rings(BOUNDS)
-  for (const n of [1, 2, 3]) rings.waits(ring('a', n), 0)
-  expect([rings.stuck(ring('a', 3), 4_999), named(rings.heard(ring('a', 3), 4_999))]).toEqual([false, ''])
-  expect(named(rings.waits(ring('a', 3), 5_000))).toBe('')
+test('stale doorbells free their slots after 5 s if the queue is empty, and keep them if it is not', () => {
+  const rings = new DoorbellQueue(BOUNDS)
+  for (const n of [1, 2, 3]) rings.add(ring('a', n), 0)
+  expect([rings.hasStale(ring('a', 3), 4_999), named(rings.releaseStale(ring('a', 3), 4_999))]).toEqual([
+    false,
+    '',
+  ])
+  expect(named(rings.add(ring('a', 3), 5_000))).toBe('')
   expect([
-    rings.stuck(ring('a', 3), 5_000),
-    rings.stuck({ ...ring('a', 3), worker: 'wkr_1' }, 5_000),
+    rings.hasStale(ring('a', 3), 5_000),
+    rings.hasStale({ ...ring('a', 3), worker: 'wkr_1' }, 5_000),
   ]).toEqual([true, false])
-  expect(named(rings.heard(ring('a', 3), 5_000))).toBe('a.3')
-  expect(named(rings.waits(ring('a', 1), 10_000))).toBe('a.1')
+  expect(named(rings.releaseStale(ring('a', 3), 5_000))).toBe('a.3')
+  expect(named(rings.add(ring('a', 1), 10_000))).toBe('a.1')
 })
 
-test('a run is full before its pool is, and both have room again when calls are claimed or lapse', () => {
-  const rings = new Rings(BOUNDS)
-  for (const n of [1, 2, 3, 4]) rings.waits(ring('a1', n), 0)
-  expect([rings.full(ring('a1', 5), 0), rings.full(ring('a2', 1), 0)]).toEqual([true, false])
-  rings.waits(ring('a2', 1, 50), 0)
-  rings.waits(ring('a3', 1), 0)
-  expect([rings.full(ring('a2', 2), 49), rings.full(ring('a4', 1), 49)]).toEqual([true, true])
-  expect([rings.full(ring('a2', 2), 50), rings.full(ring('a1', 5), 50)]).toEqual([false, true])
-  rings.left(ring('a1', 1), 60)
-  expect(rings.full(ring('a1', 5), 60)).toBe(false)
+test('a run reaches its bound before the pool does, and both have room again when calls are claimed or lapse', () => {
+  const rings = new DoorbellQueue(BOUNDS)
+  for (const n of [1, 2, 3, 4]) rings.add(ring('a1', n), 0)
+  expect([rings.isFull(ring('a1', 5), 0), rings.isFull(ring('a2', 1), 0)]).toEqual([true, false])
+  rings.add(ring('a2', 1, 50), 0)
+  rings.add(ring('a3', 1), 0)
+  expect([rings.isFull(ring('a2', 2), 49), rings.isFull(ring('a4', 1), 49)]).toEqual([true, true])
+  expect([rings.isFull(ring('a2', 2), 50), rings.isFull(ring('a1', 5), 50)]).toEqual([false, true])
+  rings.remove(ring('a1', 1), 60)
+  expect(rings.isFull(ring('a1', 5), 60)).toBe(false)
 })
 
-test('a pool that one agent has filled has room for the others, up to their share', () => {
-  const rings = new Rings(BOUNDS)
-  for (const run of ['a1', 'a2']) for (const n of [1, 2, 3]) rings.waits(ring(run, n), 0)
-  expect([rings.full(ring('a3', 1), 0), rings.full(ring('b', 1), 0)]).toEqual([true, false])
-  for (const n of [1, 2, 3]) rings.waits(ring('b', n), 0)
-  expect([rings.full(ring('b', 4), 0), rings.full(ring('c', 1), 0)]).toEqual([true, false])
-  for (const n of [1, 2]) rings.waits(ring('c', n), 0)
-  expect([rings.full(ring('c', 3), 0), rings.full(ring('d', 1), 0)]).toEqual([true, false])
-  rings.waits(ring('d', 1), 0)
-  expect(rings.full(ring('e', 1), 0)).toBe(true) // twice what may wait is the end
+test('a pool filled by one agent has room for other agents, up to their share', () => {
+  const rings = new DoorbellQueue(BOUNDS)
+  for (const run of ['a1', 'a2']) for (const n of [1, 2, 3]) rings.add(ring(run, n), 0)
+  expect([rings.isFull(ring('a3', 1), 0), rings.isFull(ring('b', 1), 0)]).toEqual([true, false])
+  for (const n of [1, 2, 3]) rings.add(ring('b', n), 0)
+  expect([rings.isFull(ring('b', 4), 0), rings.isFull(ring('c', 1), 0)]).toEqual([true, false])
+  for (const n of [1, 2]) rings.add(ring('c', n), 0)
+  expect([rings.isFull(ring('c', 3), 0), rings.isFull(ring('d', 1), 0)]).toEqual([true, false])
+  rings.add(ring('d', 1), 0)
+  expect(rings.isFull(ring('e', 1), 0)).toBe(true) // twice what may wait is the end
 })
 
-test('what runs say again in a pool that is full is taken up to a bound', () => {
-  const rings = new Rings(BOUNDS)
-  const taken = Array.from({ length: 20 }, (_, n) => rings.waits(ring(`r${n}`, 1), 0).length)
+test('a full pool accepts calls that runs report again only up to a bound', () => {
+  const rings = new DoorbellQueue(BOUNDS)
+  const taken = Array.from({ length: 20 }, (_, n) => rings.add(ring(`r${n}`, 1), 0).length)
   expect(taken.filter((count) => count === 1)).toHaveLength(BOUNDS.out)
-  const left = Array.from({ length: 20 }, (_, n) => rings.left(ring(`r${n}`, 1), 0).length)
+  const left = Array.from({ length: 20 }, (_, n) => rings.remove(ring(`r${n}`, 1), 0).length)
   expect(BOUNDS.out + left.filter((count) => count === 1).length).toBe(2 * BOUNDS.all)
 })

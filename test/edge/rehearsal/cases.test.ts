@@ -1,6 +1,6 @@
-// The policies' promises as data (policies/cases): who asks for what, and what comes of it, by which rule. Each case is decided on paper,
-// as operators do with theirs, and, where it needs no clock of its own, by calls: as a dry run and for real. All must agree: one function
-// decides.
+// Promise: the cases in policies/cases are decided as they say. Each is decided as data, as
+// operators do it, and, unless it sets its own clock or usage, by a dry run and by a real call. All
+// three must agree.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -69,8 +69,9 @@ describe.each(files)('$file', ({ file, ...sent }) => {
     })
   })
 
-  // A running edge has the time that it has, counts for itself (test/edge/run/usage.test.ts), knows files by their bytes
-  // (test/edge/policy/files.test.ts) and the folders of its runs (test/edge/run/secrets-in-folder.test.ts).
+  // A running edge has the time that it has, counts for itself (test/edge/run/usage.test.ts), knows
+  // files by their bytes (test/edge/policy/files.test.ts) and the folders of its runs
+  // (test/edge/run/secrets-in-folder.test.ts).
   const live = named.filter(
     ([
       ,
@@ -84,14 +85,15 @@ describe.each(files)('$file', ({ file, ...sent }) => {
   )
   if (live.length === 0) return
   test.each(live)(
-    'for real: %s',
+    'a real call agrees with the case: %s',
     async (_description, { request, expect: expected, silent, approved_by, ...sides }) => {
       const agent = as(request.agent)
       const { agent: _, run, ...call } = request
       const body = { ...call, ...(run === undefined ? {} : { run }) }
       const { id } = granted(await agent('createRun', { body: run ?? {} })) // before policies change: what they decide is the call
       const ask = async () => {
-        // Without a permission to try, the dry run itself is refused; the real proposal is decided all the same.
+        // An agent without permission for dry runs is refused one; the real proposal is decided
+        // anyway.
         const tried = sides.without.length > 0 ? null : granted(await agent('decide', { body }))
         const proposed = granted(await agent('proposeCall', { params: { run: id }, body: call }))
         if (tried !== null)
@@ -123,7 +125,7 @@ describe.each(files)('$file', ({ file, ...sent }) => {
   )
 })
 
-/** Which policies, whatever their order. */
+/** Policies regardless of their order. */
 const decided = ({ expect: { plan: _, policies, ...said } }: Pick<PolicyCase, 'expect'>) =>
   policies === undefined
     ? said
@@ -140,7 +142,7 @@ const planned = ({ tier, egress: mode, hosts }: NonNullable<PolicyCase['expect']
   egress: { mode, ...(hosts === undefined ? {} : { hosts }) },
 })
 
-test('every file of cases says what it is about, and no case is there twice', () => {
+test('every file of cases has a description, and no case occurs twice', () => {
   expect(files.length).toBeGreaterThan(5)
   for (const { file, about, cases } of files)
     expect([file, about.length > 40, new Set(cases.map(({ description }) => description)).size]).toEqual([
@@ -150,7 +152,7 @@ test('every file of cases says what it is about, and no case is there twice', ()
     ])
 })
 
-test('every example has cases, and each of its policies decides one of them', () => {
+test('every example policy set has cases, and each of its policies decides at least one', () => {
   const folder = join(ROOT, 'policies/examples')
   const decisive = new Set(
     files.flatMap(({ cases }) => cases.flatMap(({ expect: { policies = [] } }) => policies)),

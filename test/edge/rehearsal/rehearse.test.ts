@@ -1,5 +1,5 @@
-// A rehearsal tells what a policy set would have said of the calls that were: of each kind, by whom and with what they were, as they were
-// then. It tells what it can't tell, and changes nothing.
+// Promise: a rehearsal reports what a policy set would have decided about past calls, as they were
+// then. It reports the calls that it can't decide, and changes nothing.
 
 import { dirname } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -49,7 +49,7 @@ const logged = (calls: readonly Call[]) =>
     return calls.every(({ id }) => known.has(id))
   })
 
-/** A set that is not in force, by its version. */
+/** The version of a set that is not in force. */
 const candidate = async (more: string, base: Record<string, string> = BASE) =>
   String(
     granted(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } }))
@@ -59,8 +59,8 @@ const rehearse = async (version: string, body: { days?: number; limit?: number }
   granted(await root('rehearsePolicyVersion', { params: { version }, body }))
 const flipsOf = ({ flips }: Rehearsal) =>
   flips.map(({ call, from, now, to }) => [call, `${from} ${now} ${to}`])
-const expectFlips = (told: Rehearsal, flips: readonly (readonly [Call, string])[]) =>
-  expect(new Map(flipsOf(told).map(([call, kind]) => [call, kind]))).toEqual(
+const expectFlips = (result: Rehearsal, flips: readonly (readonly [Call, string])[]) =>
+  expect(new Map(flipsOf(result).map(([call, kind]) => [call, kind]))).toEqual(
     new Map(flips.map(([{ id }, kind]) => [id, kind])),
   )
 
@@ -102,12 +102,12 @@ beforeAll(async () => {
   await logged(Object.values(calls))
 })
 
-test('the set in force, and one that says the same, flip nothing; a revoked agent’s call is counted apart', async () => {
+test('rehearsing the set in force, or an equal one, flips nothing, and calls of revoked agents are counted separately', async () => {
   const { version } = granted(await root('readPolicies', {}))
-  const revoked = [{ reason: 'the agent was revoked since', count: 1 }]
+  const revoked = [{ reason: 'the agent has been revoked since', count: 1 }]
   for (const same of [String(version), await candidate('')]) {
-    const told = await rehearse(same)
-    expect(told).toMatchObject({
+    const result = await rehearse(same)
+    expect(result).toMatchObject({
       version: Number(same),
       against: version,
       looked_at: 10,
@@ -115,12 +115,12 @@ test('the set in force, and one that says the same, flip nothing; a revoked agen
       summary: [],
       flips: [],
     })
-    expect(told.unrehearsable).toEqual(revoked)
-    expect([told.approvals, told.approvals_per_day]).toEqual([{ now: 4, to: 4 }, null])
+    expect(result.unrehearsable).toEqual(revoked)
+    expect([result.approvals, result.approvals_per_day]).toEqual([{ now: 4, to: 4 }, null])
   }
 })
 
-test('each way: allow, ask and deny become one another, and only of the calls that the change is about', async () => {
+test('a rehearsal reports flips between allow, ask and deny, only for the calls that the change affects', async () => {
   const { ran, text, approved, rejected, denied } = calls
   const denying = await rehearse(await candidate(forbid('not-now', 'plain', 'context.args has text')))
   expectFlips(denying, [[text, 'allow allow deny']])
@@ -149,24 +149,24 @@ test('each way: allow, ask and deny become one another, and only of the calls th
   ])
 })
 
-test('answers are the real ones: where two would have been needed, the one that came does not suffice', async () => {
+test('a rehearsal uses the real answers, and reports where they would not have sufficed', async () => {
   const { approved } = calls
   const two = forbid('two', 'asking', 'context.approval.count < 2')
   await desk.operator(['approver'])
   expectFlips(await rehearse(await candidate(two)), [[approved, 'ask ask ask_more']])
 })
 
-test('a tool’s version of then is what counts: one that became sensitive was not', async () => {
+test('a rehearsal uses the tool’s version of the call', async () => {
   const { first, second } = calls
-  const told = await rehearse(await candidate(forbid('versions', 'versioned', 'resource.version == 1')))
-  expectFlips(told, [[first, 'allow allow deny']])
+  const result = await rehearse(await candidate(forbid('versions', 'versioned', 'resource.version == 1')))
+  expectFlips(result, [[first, 'allow allow deny']])
   expectFlips(
     await rehearse(await candidate(forbid('versions', 'versioned', 'context.is_sensitive_action'))),
     [[second, 'ask ask deny']],
   )
 })
 
-test('time is the time of the call', async () => {
+test('a rehearsal uses the time of the call', async () => {
   const { ran, text } = calls
   const second = (ms: number): number => Math.floor(ms / 1_000)
   await eventually('another second', () => second(Date.now()) > second(text.created_at_ms))
@@ -174,14 +174,14 @@ test('time is the time of the call', async () => {
   await peer.run(after.id)
   await logged([after])
   const at = new Date(after.created_at_ms).toISOString().replace(/\.\d+Z/, '.000Z')
-  const told = await rehearse(await candidate(forbid('before', 'plain', `context.now < datetime("${at}")`)))
-  expectFlips(told, [
+  const result = await rehearse(await candidate(forbid('before', 'plain', `context.now < datetime("${at}")`)))
+  expectFlips(result, [
     [ran, 'allow allow deny'],
     [text, 'allow allow deny'],
   ])
 })
 
-test('what a run had used is counted as it was at each call; what nobody counted is told, not guessed', async () => {
+test('a rehearsal counts the run’s usage at each call, and reports unknown usage instead of guessing', async () => {
   const { id: run } = granted(await ann.client('createRun', { body: {} }))
   const made: Call[] = []
   for (let i = 0; i < 4; i++)
@@ -213,18 +213,18 @@ test('what a run had used is counted as it was at each call; what nobody counted
   )
 })
 
-test('a set that errs would have denied', async () => {
-  const told = await rehearse(
+test('a rehearsal counts a policy error as a denial', async () => {
+  const result = await rehearse(
     await candidate(forbid('errs', 'plain', '9223372036854775807 + context.weekday > 0')),
   )
-  expect(told.summary).toEqual([{ from: 'allow', now: 'allow', to: 'deny', count: 3 }])
+  expect(result.summary).toEqual([{ from: 'allow', now: 'allow', to: 'deny', count: 3 }])
 })
 
-test('what changed since is told from what this version changes', async () => {
+test('a rehearsal distinguishes changes since the call from changes by the candidate', async () => {
   const { approved, rejected, denied } = calls
   await desk.withPolicies({ base: null }, async () => {
-    const told = await rehearse(await candidate(forbid('denies', 'denying', NO_YES), DEFAULTS))
-    expectFlips(told, [
+    const result = await rehearse(await candidate(forbid('denies', 'denying', NO_YES), DEFAULTS))
+    expectFlips(result, [
       [approved, 'ask allow allow'],
       [rejected, 'ask allow allow'],
       [denied, 'deny allow ask'],
@@ -237,7 +237,7 @@ test('what changed since is told from what this version changes', async () => {
   })
 })
 
-/** All that a rehearsal could have touched. */
+/** Everything that a rehearsal could have changed. */
 async function world() {
   const runs = await Promise.all(
     Object.values(calls).map(async ({ run }) => [
@@ -255,7 +255,7 @@ async function world() {
   ]
 }
 
-test('a rehearsal has no effect: journals, budgets, the log, the inbox and what is in force stay as they are', async () => {
+test('a rehearsal changes no journal, budget, log, inbox or policy in force', async () => {
   const version = await candidate(forbid('all', 'plain', NO_YES), DEFAULTS)
   const before = await world()
   for (let i = 0; i < 3; i++) await rehearse(version)
@@ -264,7 +264,7 @@ test('a rehearsal has no effect: journals, budgets, the log, the inbox and what 
   expect(agreed.decision).toMatchObject({ effect: 'deny', policy_set: calls.denied.decision.policy_set })
 })
 
-test('bounds: how far, how many, how many told one by one; and it says when it did not look at all', async () => {
+test('a rehearsal is limited in days, calls and listed flips, and reports when it is incomplete', async () => {
   const lifted = await candidate('', DEFAULTS)
   const allowed = ({ summary }: Rehearsal) => summary.find(({ to }) => to === 'allow')?.count ?? 0
   const before = allowed(await rehearse(lifted))
@@ -275,8 +275,8 @@ test('bounds: how far, how many, how many told one by one; and it says when it d
     ),
   )
   const whole = await eventually('all are in the log', async () => {
-    const told = await rehearse(lifted)
-    return allowed(told) === before + made.length && told
+    const result = await rehearse(lifted)
+    return allowed(result) === before + made.length && result
   })
   expect(whole.flips).toHaveLength(LIMITS.rehearsal_flips)
   expect(whole).toMatchObject({ complete: true, out_of_time: false })
@@ -304,7 +304,7 @@ test('bounds: how far, how many, how many told one by one; and it says when it d
   )
 })
 
-test('a run that is too long to be counted again is told as such, and only where a set reads what it had used', async () => {
+test('a rehearsal reports a run that is too long to count again, only if the set reads its usage', async () => {
   const long = await desk.agent({ tools: [], budget: { max_denied_per_run: 10_000 } })
   const { id: run } = granted(await long.client('createRun', { body: {} }))
   const one = async () =>
@@ -333,7 +333,7 @@ test('a run that is too long to be counted again is told as such, and only where
   expect(await cli(nothing)).toMatchObject({ code: 0, out: expect.not.stringContaining('inconclusive') })
 })
 
-test('a run’s calls are decided in turns: others are served between them, and none is begun after its time', async () => {
+test('a rehearsal decides a run’s calls in batches between which others are served, and stops at its deadline', async () => {
   let served = 0
   const other = setInterval(() => served++, 1)
   const busy = (n: number): number => {
@@ -352,7 +352,7 @@ test('a run’s calls are decided in turns: others are served between them, and 
   expect(await inTurns([1, 2], Date.now() + 60_000, busy)).toEqual([1, 2])
 })
 
-test('one rehearsal at a time: whoever comes meanwhile is told so, and the next can begin when it has ended', async () => {
+test('a second rehearsal is refused while one runs, and can begin when it has ended', async () => {
   const version = await candidate('')
   const ask = () => root('rehearsePolicyVersion', { params: { version }, body: {} })
   const answers = await Promise.all(Array.from({ length: 6 }, ask))
@@ -363,11 +363,11 @@ test('one rehearsal at a time: whoever comes meanwhile is told so, and the next 
   granted(await ask())
 })
 
-test('admins and auditors may; approvers and agents may not', async () => {
+test('admins and auditors may rehearse; approvers and agents may not', async () => {
   const version = await candidate('')
   const ask = async (by: typeof root) => {
-    const told = await by('rehearsePolicyVersion', { params: { version }, body: { limit: 1 } })
-    return told.ok ? 'told' : refusal(told)
+    const result = await by('rehearsePolicyVersion', { params: { version }, body: { limit: 1 } })
+    return result.ok ? 'told' : refusal(result)
   }
   const auditor = await desk.operator(['auditor'])
   const approver = await desk.operator(['approver'])

@@ -1,11 +1,12 @@
-// Skills in JavaScript for tests and figures, made by what authors make them with: one build a text and process.
+// JavaScript skills for tests and benchmarks, built with the authors' tools, once per source text
+// and process.
 
 import { compileJavaScript } from '../../../cli/skills/compile-javascript.ts'
 import type { SkillCapability } from '../../../shared/plan/plan.ts'
 
 const built = new Map<string, Promise<Uint8Array>>()
 
-/** The component of a module that exports `run`; it may import the interfaces that are granted. */
+/** The component for a module that exports `run` and may import the granted interfaces. */
 export function javaScriptSkill(
   source: string,
   granted: readonly SkillCapability[] = [],

@@ -1,4 +1,5 @@
-// Skills made by hand for tests: a core module of a few instructions, made a component of the world, packed and signed by a publisher.
+// Handmade skills for tests: a core module of a few instructions, wrapped as a component of the
+// world, packed and signed by a publisher.
 
 import { generateKeyPairSync } from 'node:crypto'
 import * as bindgen from '@bytecodealliance/jco-transpile/component'
@@ -35,11 +36,11 @@ const ADD = 0x6a
 const AND = 0x71
 const MEMORY_COPY = 10
 
-/** Where `run` leaves its result: 0 or 1 for ok or error, then where the text is and how long. */
+/** Address of `run`'s result: 0 or 1 for ok or error, then address and length of the text. */
 const RESULT = 16
 const PARAMS = { inputAt: 2, inputLength: 3 } as const
 
-/** The end of `run`: a text that lies in memory. */
+/** The end of `run`: returns a text in memory. */
 export const answer = (at: Code, length: Code, kind: 'ok' | 'error' = 'ok'): Code => [
   ...i32(RESULT),
   ...i32(kind === 'ok' ? 0 : 1),
@@ -52,23 +53,23 @@ export const answer = (at: Code, length: Code, kind: 'ok' | 'error' = 'ok'): Cod
   ...store(),
   ...i32(RESULT),
 ]
-/** What it was given, once more. */
+/** Returns the input. */
 const ECHO: Code = answer(get(PARAMS.inputAt), get(PARAMS.inputLength))
 
 const dataAt = (at: number, words: string): Code => {
   const bytes = [...Buffer.from(words)]
   return [0, ...i32(at), 0x0b, ...new Writer().u32(bytes.length).bytes(), ...bytes]
 }
-/** A text in memory, at 1,024. */
+/** A text in memory, at address 1,024. */
 export const text = (words: string): { readonly data: readonly Code[] } => ({ data: [dataAt(1_024, words)] })
 
-/** A text that lies at its beginning, as data: where it is and how long. */
+/** Address and length of a text placed there as data. */
 export const says = (words: string, kind: 'ok' | 'error' = 'ok') => ({
   ...text(words),
   run: answer(i32(1_024), i32(Buffer.byteLength(words)), kind),
 })
 
-/** Hands out memory behind the first page, and never takes any back. */
+/** `cabi_realloc` that allocates after the first page and never frees. */
 const REALLOC: Fn = {
   ...REALLOC_SHAPE,
   locals: [I32],
@@ -95,7 +96,9 @@ export type Parts = {
   readonly run?: Code
   readonly locals?: Code
   readonly realloc?: Fn
-  /** The functions before it: `run` is the first of its own, `cabi_realloc` the second, others follow. */
+  /**
+   * Imported functions. `run` is the first own function, `cabi_realloc` the second; others follow.
+   */
   readonly imports?: Written['importedFunctions']
   readonly others?: readonly Fn[]
   readonly start?: number
@@ -104,7 +107,7 @@ export type Parts = {
   readonly data?: readonly Code[]
 }
 
-/** A component of the world, or of another one, around a module of these parts. */
+/** A component of our world, or of another one, around a module of these parts. */
 export async function component(parts: Parts = {}, wit = WORLD): Promise<Uint8Array> {
   const {
     run = ECHO,
@@ -130,10 +133,10 @@ export async function component(parts: Parts = {}, wit = WORLD): Promise<Uint8Ar
   return componentNew(await componentEmbed({ binary: module, witSource: wit, world: 'skill' }), [])
 }
 
-/** What is written in the text format, a module or a component, as bytes. */
+/** Assembles a module or component from the text format. */
 export const assembled = (text: string): Promise<Uint8Array> => parse(text)
 
-/** What jco says of its types, and how it would run it, by file. */
+/** The files that jco generates for a component: types and glue. */
 export async function generatedOf(code: Uint8Array): Promise<Map<string, string>> {
   await bindgen.$init
   const { files } = bindgen.generate(code, {
@@ -156,14 +159,14 @@ export const LOG = {
 export const CLOCK = { from: 'countersign:skill/clock@0.1.0', name: 'now', results: [I64] } as const
 export const RANDOM = { from: 'countersign:skill/random@0.1.0', name: 'bytes', params: [I32, I32] } as const
 
-/** A manifest as an author writes it. */
+/** A manifest as authors write it, without digests. */
 export type Unbound = Omit<SkillManifest, 'integrity'>
 
-/** What else a package tells, where it is not what `payloadOf` would. */
+/** Overrides of the bill of materials and provenance that `payloadOf` would make. */
 export type Told = { readonly sbom?: Record<string, unknown>; readonly provenance?: Record<string, unknown> }
 
-/** What is signed: the manifest bound to the code, and what is told about both. */
-export function payloadOf(said: Unbound, code: Uint8Array, told: Told = {}) {
+/** The signed payload: the manifest with digests, the code, bill of materials and provenance. */
+export function payloadOf(manifest: Unbound, code: Uint8Array, told: Told = {}) {
   const component_sha256 = sha256(code)
   const sbom = {
     bomFormat: 'CycloneDX',
@@ -171,8 +174,8 @@ export function payloadOf(said: Unbound, code: Uint8Array, told: Told = {}) {
     metadata: {
       component: {
         type: 'library',
-        name: said.id,
-        version: said.version,
+        name: manifest.id,
+        version: manifest.version,
         hashes: [{ alg: 'SHA-256', content: component_sha256 }],
       },
     },
@@ -181,7 +184,7 @@ export function payloadOf(said: Unbound, code: Uint8Array, told: Told = {}) {
   }
   const provenance = {
     _type: 'https://in-toto.io/Statement/v1',
-    subject: [{ name: said.id, digest: { sha256: component_sha256 } }],
+    subject: [{ name: manifest.id, digest: { sha256: component_sha256 } }],
     predicateType: 'https://slsa.dev/provenance/v1',
     predicate: {
       buildDefinition: { buildType: 'https://countersign.example/hand-made' },
@@ -191,7 +194,7 @@ export function payloadOf(said: Unbound, code: Uint8Array, told: Told = {}) {
   }
   const integrity = { component_sha256, sbom_sha256: digestOf(sbom), provenance_sha256: digestOf(provenance) }
   return {
-    manifest: { ...said, integrity },
+    manifest: { ...manifest, integrity },
     component: Buffer.from(code).toString('base64'),
     sbom,
     provenance,
@@ -208,14 +211,14 @@ export class Publisher {
     this.signer = signerFromJwk(jwk as PrivateJwk) // an Ed25519 key has these members
   }
 
-  /** One whose key is on the list. */
+  /** Creates a publisher whose key is listed. */
   static async listed(name: string, root: Client): Promise<Publisher> {
     const publisher = new Publisher(name)
     granted(await root('putPublisher', { params: { name }, body: { keys: [publisher.signer.x] } }))
     return publisher
   }
 
-  /** All but what it holds digests of, which is known when it is packed. */
+  /** A manifest without the digests, which are added when it is packed. */
   manifest(id: string, change: Partial<Unbound> = {}): Unbound {
     return {
       format: 'countersign-skill/v1',
@@ -234,7 +237,7 @@ export class Publisher {
     return this.sign(payloadOf(manifest, code, told))
   }
 
-  /** Whatever it is. */
+  /** Signs any payload. */
   sign(payload: unknown): SkillPackage {
     return { ...seal(SKILL_TYPE, payload, this.signer), payloadType: SKILL_TYPE }
   }
@@ -246,7 +249,7 @@ type Wanted =
   | { readonly url: string; readonly method?: string; readonly headers?: string; readonly body?: string }
   | { readonly secret: string }
 
-/** A skill that asks its host for one thing, and says what it was told, a secret as JSON; an error is its own. */
+/** A skill that makes one host call and returns the answer (a secret as JSON) or the error. */
 export function asking(wanted: Wanted): Parts {
   const texts =
     'secret' in wanted
@@ -261,8 +264,8 @@ export function asking(wanted: Wanted): Parts {
   const returned = (offset: number): Code => [...i32(RETURNED + offset), ...load()]
   const isSecret = 'secret' in wanted
   const [from, name] = isSecret ? ['secrets', 'get'] : ['http', 'request']
-  // A response is status, headers, body; a secret is put between quotes by the byte before and after it.
-  const said: Code = isSecret ? quoted(returned(4), returned(8)) : answer(returned(16), returned(20))
+  // A response is status, headers and body. A secret is quoted by the bytes before and after it.
+  const outcome: Code = isSecret ? quoted(returned(4), returned(8)) : answer(returned(16), returned(20))
   return {
     imports: [
       {
@@ -278,12 +281,12 @@ export function asking(wanted: Wanted): Parts {
       ...call(0),
       ...i32(RETURNED),
       ...load(LOAD8),
-      ...when(answer(returned(4), returned(8), 'error'), said, I32),
+      ...when(answer(returned(4), returned(8), 'error'), outcome, I32),
     ],
   }
 }
 
-/** With a quotation mark on either side, where nothing else lies. */
+/** Writes a quotation mark before and after it. */
 function quoted(at: Code, length: Code): Code {
   const QUOTE = 0x22
   const STORE8 = 0x3a

@@ -1,11 +1,12 @@
-// Skills made by hand that do with their storage, or with their channels, what their arguments say: a letter, a key or a channel of eight bytes,
-// and a value. Canonical arguments have each at its place: `{"do":"s","key":"cache/01","value":"…"}`.
+// Handmade skills that use their storage or channels as their arguments say: an operation letter, a
+// key or channel of eight bytes, and a value, at fixed positions of the canonical arguments:
+// `{"do":"s","key":"cache/01","value":"…"}`.
 
 import { answer, component, type Parts, text } from './skill.ts'
 import * as w from './wasm.ts'
 
 const [I, KV] = [w.I32, 'countersign:skill/kv@0.1.0']
-/** Called by their place in these lists. */
+/** Host functions, called by their index in these lists. */
 const STORAGE = [
   { from: KV, name: 'get', params: [I, I, I] },
   { from: KV, name: 'set', params: [I, I, I, I, I] },
@@ -22,7 +23,7 @@ const HTTP = {
 const [POST, REQUEST] = [0, 1] as const
 export const WAITS_FOR = 'https://hold.example.test/hold'
 
-/** What is done, by its letter. */
+/** Letters of the operations. */
 export const DOES = {
   get: 'g',
   set: 's',
@@ -38,9 +39,9 @@ export type Does = keyof typeof DOES
 type Deeds = Readonly<Partial<Record<Does, w.Code>>>
 export const LARGE = 256 * 1_024
 
-/** Arguments of `run`, then locals of its own. */
+/** Parameters of `run`, then its locals. */
 const [AT, LENGTH, LIST, COUNT, OUT, N] = [2, 3, 4, 5, 6, 7] as const
-/** Where the host leaves its answers, where `nulltrue` lies and what is asked for, and where lists are written out. */
+/** Addresses of host answers, of the text `nulltrue`, of allocations, and of written lists. */
 const [ANSWER, CONSTANTS, METHOD_AT, PAGE] = [64, 1_024, 1_032, 1_500_000] as const
 const [ADD, SUB, MUL, EQ, GE_U, BYTE_LOAD, BYTE_STORE, MEMORY_COPY] = [
   0x6a, 0x6b, 0x6c, 0x46, 0x4f, 0x2d, 0x3a, 10,
@@ -57,14 +58,14 @@ const inside = (from: number, around: number): w.Code => [
   ...w.i32(from + around),
   ...w.op(SUB),
 ]
-/** With its quotes it is JSON, and so a result. */
+/** The value with its quotes, which is a JSON result. */
 const VALUE = inside(35, 1)
 const WORDS = inside(36, 2)
 
 const returned = (at: w.Code, length: w.Code): w.Code => [...answer(at, length), w.RETURN]
 const unlessError: w.Code = [...flag(0), ...w.when([...answer(answered(4), answered(8), 'error'), w.RETURN])]
 const TRUE = returned(w.i32(CONSTANTS + 4), w.i32(4))
-const told = (call: w.Code): w.Code => [...call, ...unlessError, ...TRUE]
+const returnTrue = (call: w.Code): w.Code => [...call, ...unlessError, ...TRUE]
 
 const write = (char: string): w.Code => [
   ...w.get(OUT),
@@ -78,7 +79,7 @@ const item = (offset: number): w.Code => [
   ...w.load(0x28, offset),
 ]
 const next: w.Code = [...add(w.get(N), w.i32(1)), ...w.set(N)]
-/** `["a","b"]` of the list that was answered. */
+/** Writes the answered list as `["a","b"]`. */
 const listed: w.Code = [
   ...answered(4),
   ...w.set(LIST),
@@ -112,7 +113,7 @@ const listed: w.Code = [
 ]
 
 const post: w.Code = [...KEY, ...WORDS, ...w.i32(ANSWER), ...w.call(POST)]
-/** No headers, no body. */
+/** No headers and no body. */
 const request: w.Code = [
   ...[METHOD_AT, 3, METHOD_AT + 3, WAITS_FOR.length, 0, 0, 0, 0].flatMap(w.i32),
   ...w.i32(ANSWER),
@@ -128,14 +129,14 @@ const KEEPING: Deeds = {
     ...w.when(returned(answered(8), answered(12))),
     ...returned(w.i32(CONSTANTS), w.i32(4)),
   ],
-  set: told([...KEY, ...VALUE, ...w.i32(ANSWER), ...w.call(SET)]),
-  setLarge: told([...KEY, ...w.i32(0), ...w.i32(LARGE), ...w.i32(ANSWER), ...w.call(SET)]),
-  setTooLarge: told([...KEY, ...w.i32(0), ...w.i32(LARGE + 1), ...w.i32(ANSWER), ...w.call(SET)]),
-  delete: told([...KEY, ...w.i32(ANSWER), ...w.call(DELETE)]),
+  set: returnTrue([...KEY, ...VALUE, ...w.i32(ANSWER), ...w.call(SET)]),
+  setLarge: returnTrue([...KEY, ...w.i32(0), ...w.i32(LARGE), ...w.i32(ANSWER), ...w.call(SET)]),
+  setTooLarge: returnTrue([...KEY, ...w.i32(0), ...w.i32(LARGE + 1), ...w.i32(ANSWER), ...w.call(SET)]),
+  delete: returnTrue([...KEY, ...w.i32(ANSWER), ...w.call(DELETE)]),
   keys: [...WORDS, ...w.i32(ANSWER), ...w.call(KEYS), ...unlessError, ...listed],
 }
 const POSTING: Deeds = {
-  post: told(post),
+  post: returnTrue(post),
   postSix: [
     ...w.loop([
       ...post,
@@ -156,12 +157,12 @@ export const argumentsOf = (does: Does, key: string, value = ''): Record<string,
   return { do: DOES[does], key, value }
 }
 
-/** None of them imports what the others are given. */
+/** Each skill imports only its own capability. */
 export const keeper = (): Promise<Uint8Array> => doing(STORAGE, KEEPING)
 export const poster = (): Promise<Uint8Array> => doing(CHANNELS, POSTING)
-/** One that posts, and then waits until a host has answered it. */
+/** A skill that posts and then waits for a host's answer. */
 export const waitingPoster = (): Promise<Uint8Array> =>
-  doing([...CHANNELS, HTTP], { postAndWait: told([...post, ...request]) })
+  doing([...CHANNELS, HTTP], { postAndWait: returnTrue([...post, ...request]) })
 
 const doing = (imports: NonNullable<Parts['imports']>, deeds: Deeds): Promise<Uint8Array> =>
   component({

@@ -1,4 +1,5 @@
-// Core modules written by hand, for tests: sections and instructions as bytes, with names for those that tests use.
+// Handmade core modules for tests: sections and instructions as bytes, with names for those that
+// tests use.
 
 import { FUEL } from '../../../edge/skills/metering/meter.ts'
 import { Writer } from '../../../shared/bytes/wasm-binary.ts'
@@ -13,11 +14,11 @@ type Engine = {
   readonly validate: (bytes: Uint8Array) => boolean
 }
 export type Exports = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>
-/** This system's own; Node's types leave it out. */
+/** Node's WebAssembly, which its types leave out. */
 export const { Module, Instance, Global, validate } = (globalThis as unknown as { WebAssembly: Engine })
   .WebAssembly
 
-/** What a metered module imports: a counter, and nobody who gives more. */
+/** The imports of a metered module: a counter, and a `more` that throws. */
 export function fuelled(fuel: bigint) {
   const counter = new Global({ value: 'i64', mutable: true }, fuel)
   const none = (): never => {
@@ -84,14 +85,14 @@ export type Fn = {
   readonly body: Code
   readonly as?: string
 }
-/** What `cabi_realloc` takes and gives. */
+/** Parameters and results of `cabi_realloc`. */
 export const REALLOC_SHAPE = { params: [I32, I32, I32, I32], results: [I32], as: 'cabi_realloc' } as const
 type Global = { readonly type: number; readonly mutable?: boolean; readonly init: Code; readonly as?: string }
 type Limits = { readonly min: number; readonly max?: number }
 
 export type Written = {
   readonly functions?: readonly Fn[]
-  /** Before all others in number; of the module `host` where none is named. */
+  /** Imported functions, which have the first indices; from the module `host` by default. */
   readonly importedFunctions?: readonly {
     readonly from?: string
     readonly name: string
@@ -107,7 +108,7 @@ export type Written = {
   readonly tables?: readonly (Limits & { readonly holds?: number; readonly as?: string })[]
   readonly globals?: readonly Global[]
   readonly start?: number
-  /** Whole segments. */
+  /** Complete segments as bytes. */
   readonly elements?: readonly Code[]
   readonly data?: readonly Code[]
   readonly sections?: readonly (readonly [id: number, bytes: Code])[]
@@ -124,7 +125,7 @@ const text = (value: string): Code => [...new Writer().text(value).bytes()]
 const limits = ({ min, max }: Limits): Code =>
   max === undefined ? [0, ...u(min)] : [1, ...u(min), ...u(max)]
 
-/** Each function's type has its own number: first the imported ones', then the others', in order. */
+/** Each function has its own type index: imported functions first, then the others, in order. */
 export function wasm(module: Written): Uint8Array {
   const {
     functions = [],

@@ -1,5 +1,6 @@
-// Promise: a skill is published, enabled and called over HTTP, runs in an isolate of its own on fuel, and leaves an attestation that anybody
-// can verify. What it may not have it does not get, and no skill holds anybody up.
+// Promise: a skill is published, enabled and called over HTTP. It runs in its own isolate, on fuel,
+// and leaves an attestation that anybody can verify. It gets nothing beyond its grants, and delays
+// nobody.
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { verifyBundle } from '../../../../shared/evidence/bundle.ts'
@@ -52,7 +53,7 @@ const outcomeOf = async (call: Call) => (await attested(call)).outcome
 
 const FOREVER = w.loop(w.br(0))
 
-test('a skill runs in its isolate, and what ran, on how much fuel, is attested', async () => {
+test('a skill call runs in an isolate, and its attestation names the code that ran and the fuel it used', async () => {
   const tool = await enabled({})
   const call = await called(tool, { a: [1, 2], ü: '漢' })
   expect(call).toMatchObject({
@@ -78,7 +79,7 @@ test('a skill runs in its isolate, and what ran, on how much fuel, is attested',
   expect(skill.fuel_used).toBeGreaterThan(0)
 })
 
-test('nobody makes another executor of it: a statement that says so does not verify', async () => {
+test('a skill’s statement that names another executor does not verify', async () => {
   const { bundle } = await attested(await called(await enabled({})))
   const keys = granted(await agent.client('keys', {}))
   const { plan } = bundle.call
@@ -94,25 +95,25 @@ test('nobody makes another executor of it: a statement that says so does not ver
   ).toContain('it ran in the sandbox that the plan names, or at the edge if it is a skill')
 })
 
-describe('a skill that never ends, or wants too much', () => {
+describe('a skill that never ends or asks for too much', () => {
   test.each<[string, Parts, string]>([
     [
-      'W01 an endless loop in a run ends when its fuel does',
+      'W01 an endless loop in `run` ends when the fuel is used up',
       { run: [...FOREVER, w.UNREACHABLE] },
       'fuel_exhausted',
     ],
     [
-      'W02 an endless loop in a start function ends when its fuel does',
+      'W02 an endless loop in a start function ends when the fuel is used up',
       { others: [{ body: FOREVER }], start: 2 },
       'fuel_exhausted',
     ],
     [
-      'W01 an endless loop where the host asks for memory ends when its fuel does',
+      'W01 an endless loop in `cabi_realloc` ends when the fuel is used up',
       { realloc: { ...w.REALLOC_SHAPE, body: [...FOREVER, w.UNREACHABLE] } },
       'fuel_exhausted',
     ],
     [
-      'W01 fills of memory without end are paid by their size',
+      'W01 endless memory fills are charged by their size',
       {
         run: [
           ...w.loop([...w.i32(0), ...w.i32(0), ...w.i32(2_000_000), ...w.bulk(11, 0), ...w.br(0)]),
@@ -122,12 +123,12 @@ describe('a skill that never ends, or wants too much', () => {
       'fuel_exhausted',
     ],
     [
-      'W05 a recursion without end is a trap',
+      'W05 an endless recursion traps',
       { run: [...w.get(0), ...w.get(0), ...w.get(0), ...w.get(0), ...w.call(0)] },
       'trap',
     ],
     [
-      'W12 calls of the host without end are paid by their size',
+      'W12 endless host calls are charged by their size',
       {
         imports: [LOG],
         run: [
@@ -138,7 +139,7 @@ describe('a skill that never ends, or wants too much', () => {
       'fuel_exhausted',
     ],
     [
-      'W03 memory beyond its limit is not given, and a skill that goes on as if it were traps',
+      'W03 memory beyond the limit is not granted, and a skill that uses it anyway traps',
       {
         run: [
           ...w.i32(1_000),
@@ -155,12 +156,12 @@ describe('a skill that never ends, or wants too much', () => {
     ['W07 a result that lies beyond memory is a trap', { run: answer(w.i32(-1), w.i32(100)) }, 'trap'],
     ['W07 a result longer than memory is a trap', { run: answer(w.i32(0), w.i32(-1)) }, 'trap'],
     [
-      'W07 a result that is neither ok nor error is a trap',
+      'W07 a skill result that is neither ok nor error traps',
       { run: [...w.i32(16), ...w.i32(7), ...w.store(), ...w.i32(16)] },
       'trap',
     ],
     [
-      'W07 memory that is asked for and lies elsewhere is a trap',
+      'W07 an address outside memory from `cabi_realloc` traps',
       { realloc: { ...w.REALLOC_SHAPE, body: w.i32(-16) } },
       'trap',
     ],
@@ -169,7 +170,7 @@ describe('a skill that never ends, or wants too much', () => {
     expect([await outcomeOf(call), call.state]).toMatchObject([{ kind }, 'failed'])
   })
 
-  test('W08 text that is no Unicode comes out as text, and never as a crash', async () => {
+  test('W08 a skill’s output that is not valid Unicode is turned into text, without a crash', async () => {
     const broken = [0x22, 0xff, 0xed, 0xa0, 0x80, 0x22]
     const call = await called(
       await enabled({
@@ -183,14 +184,14 @@ describe('a skill that never ends, or wants too much', () => {
     })
   })
 
-  test('an output beyond the limit is not kept', async () => {
+  test('a skill’s output beyond its limit is not stored', async () => {
     const long = await enabled({ run: answer(w.i32(0), w.i32(100_000)) })
     expect(await outcomeOf(await called(long))).toEqual({ kind: 'output_cap' })
   })
 })
 
-describe('what a skill says', () => {
-  test('an error of its own is told to whoever called', async () => {
+describe('results and logs of skills', () => {
+  test('a skill’s own error is reported to the caller', async () => {
     const call = await called(await enabled(says('no such word', 'error')))
     expect([call.result?.error, call.state]).toEqual([
       { code: 'skill_error', detail: 'no such word' },
@@ -198,7 +199,7 @@ describe('what a skill says', () => {
     ])
   })
 
-  test('what is not JSON, or not of the schema, is no result', async () => {
+  test('a skill’s output that is not JSON, or does not fit its schema, fails the call', async () => {
     expect((await called(await enabled(says('not JSON')))).result?.error?.code).toBe('invalid_output')
     const tools = [
       {
@@ -213,7 +214,7 @@ describe('what a skill says', () => {
     expect((await called(await enabled(says('{}'), { tools }))).result?.error?.code).toBe('invalid_output')
   })
 
-  test('G06 a result that is too much for its schema is no result, and holds nobody up', async () => {
+  test('G06 a skill’s output that is too expensive to validate fails the call, and delays nobody', async () => {
     const items = { enum: Array.from({ length: 7_000 }, (_, index) => `a${index}`) }
     const output_schema = { type: 'object', properties: { a: { items } } }
     const tools = [{ name: 'run', description: 'bursts', input_schema: { type: 'object' }, output_schema }]
@@ -227,7 +228,7 @@ describe('what a skill says', () => {
     expect((await called(await enabled({}))).state).toBe('succeeded')
   })
 
-  test('what it logs is kept with the call', async () => {
+  test('a skill’s log is stored with the call', async () => {
     const { data } = text('warnmind the gap')
     const run = [
       ...w.i32(1_024),
@@ -244,7 +245,7 @@ describe('what a skill says', () => {
     ])
   })
 
-  test('its clock stands still, and random bytes differ', async () => {
+  test('a skill’s clock stands still during a call, and its random bytes differ between calls', async () => {
     const hex = (at: number): w.Code => answer(w.i32(at), w.i32(2))
     const same = [
       ...w.call(0),
@@ -263,8 +264,8 @@ describe('what a skill says', () => {
     ).toEqual({ 'random.bytes': 1 })
   })
 
-  test('W13 nothing of a call is there for the next: each has an instance of its own', async () => {
-    // It counts in its memory, and says how often it was called: once, each time.
+  test('W13 each skill call gets a fresh instance, without memory of earlier calls', async () => {
+    // The skill counts its calls in memory, and returns 1 each time.
     const digit: w.Code = [
       ...w.i32(2_048),
       ...w.i32(2_048),
@@ -289,8 +290,8 @@ describe('what a skill says', () => {
   })
 })
 
-describe('what it may', () => {
-  test('policies speak of skills: by action, by skill and by tier', async () => {
+describe('what policy decides about skills', () => {
+  test('policies can name skills by action, by skill and by tier', async () => {
     const tool = await enabled({})
     const skill = tool.slice(0, -4)
     const rules = {
@@ -307,7 +308,7 @@ describe('what it may', () => {
     expect((await called(tool)).state).toBe('succeeded')
   })
 
-  test('a sensitive tool of a skill runs after a yes, and its card says which code', async () => {
+  test('a sensitive tool of a skill runs after an approval, and the card names its code', async () => {
     const tools = [
       { name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true },
     ]
@@ -329,7 +330,7 @@ describe('what it may', () => {
     expect(done).toMatchObject({ state: 'succeeded', result: { output: '{"text":"hello"}' } })
   })
 
-  test('its card says no less risk than its publisher does, and no less than what it is given comes to', async () => {
+  test('a skill’s card shows at least the risk that its publisher declares and that its capabilities imply', async () => {
     const asking = async (risk: 'low' | 'high') => {
       const tools = [
         {
@@ -346,7 +347,7 @@ describe('what it may', () => {
     expect([await asking('high'), await asking('low')]).toEqual(['high', 'medium'])
   })
 
-  test('a skill that is disabled runs no more, at once, whatever was approved; and can be again, but for one that was revoked', async () => {
+  test('a disabled skill stops running at once, even approved calls, and can be enabled again unless it was revoked', async () => {
     const tools = [
       { name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true },
     ]
@@ -378,7 +379,7 @@ describe('what it may', () => {
     ])
   })
 
-  test('the next version takes the place of the one before, and gives it back', async () => {
+  test('enabling a version of a skill replaces the previous one, and disabling it restores that one', async () => {
     const id = desk.name()
     const tool = await enabled(says('1'), {}, id)
     await enabled(says('2'), { version: '1.1.0' }, id)
@@ -397,7 +398,7 @@ describe('what it may', () => {
   })
 })
 
-test('a run’s budget bounds the time of a skill too', async () => {
+test('a run’s time budget limits a skill call too', async () => {
   const body = { tool: await enabled({}), args: {}, run: { budget: { execution_timeout_ms: 700 } } }
   expect(granted(await agent.client('proposeCallInNewRun', { body, wait: 20 })).plan?.limits.timeout_ms).toBe(
     700,

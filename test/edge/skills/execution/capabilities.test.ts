@@ -1,5 +1,6 @@
-// Promise: a skill reaches the hosts, by the methods, that its manifest names, through the edge and in no other way; what it was not granted
-// ends the call, what fails is told to it; a credential is never in its hands; and what it asked of whom stands in the attestation.
+// Promise: a skill reaches only the hosts and methods that its manifest lists, and only through the
+// edge. A request without a grant ends the call; a failed request returns an error to the skill. A
+// skill never sees a credential, and the attestation lists its connections.
 
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -17,7 +18,7 @@ const HOST = 'api.example.test'
 const TOKEN = 'a-token-that-nobody-but-its-host-sees'
 const acme = new Publisher('capabilities-acme')
 
-/** What stands in for the host: it answers by path, and keeps what came. */
+/** A stand-in for the host that answers by path and records its requests. */
 const came: { readonly request: IncomingMessage; readonly body: string }[] = []
 const origin: Server = createServer((request, response) => {
   let body = ''
@@ -90,7 +91,7 @@ async function enabled(
   return `${id}.run`
 }
 
-/** Allowed by a yes, where it asks. */
+/** Approves the call if policy asks. */
 async function begun(tool: string): Promise<Call> {
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   if (call.approval !== undefined)
@@ -119,7 +120,7 @@ const statementText = ({ envelope }: { readonly envelope: { readonly payload: st
   Buffer.from(envelope.payload, 'base64').toString()
 
 describe('http', () => {
-  test('what the host says is the skill’s, and the connection stands in the attestation', async () => {
+  test('a skill receives its host’s response, and the attestation lists the connection', async () => {
     const call = await asks({ url: `https://${HOST}/v1/things?x=1` })
     expect(call).toMatchObject({
       state: 'succeeded',
@@ -141,7 +142,7 @@ describe('http', () => {
     expect(host_calls).toEqual({ 'http.request': 1, 'http.response': 1 })
   })
 
-  test('a body and headers go along; the host is the address’s', async () => {
+  test('a skill’s request is sent with its body and headers, and `host` from the address', async () => {
     const call = await asks({
       method: 'POST',
       url: `https://${HOST}/post`,
@@ -158,16 +159,16 @@ describe('http', () => {
   })
 
   test.each<[string, Parameters<typeof asking>[0], RegExp]>([
-    ['another host', { url: 'https://other.example.test/' }, /not among the hosts/],
-    ['N07 a name that ends as the host does', { url: `https://evil${HOST}/` }, /not among the hosts/],
-    ['another port', { url: `https://${HOST}:8443/` }, /not among the hosts/],
-    ['another method', { method: 'DELETE', url: `https://${HOST}/` }, /not among the methods/],
+    ['another host', { url: 'https://other.example.test/' }, /is not one of the hosts/],
+    ['N07 a name that ends as the host does', { url: `https://evil${HOST}/` }, /is not one of the hosts/],
+    ['another port', { url: `https://${HOST}:8443/` }, /is not one of the hosts/],
+    ['another method', { method: 'DELETE', url: `https://${HOST}/` }, /is not one of the methods/],
     ['N01 the metadata address', { url: 'https://169.254.169.254/' }, /is an IP address/],
     ['N02 the metadata address as a number', { url: 'https://2852039166/' }, /is an IP address/],
     ['N03 the metadata address in IPv6', { url: 'https://[::ffff:a9fe:a9fe]/' }, /is an IP address/],
-    ['N04 a name inside of a network', { url: 'https://localhost./' }, /names no public host/],
+    ['N04 a name inside of a network', { url: 'https://localhost./' }, /is not a public host/],
     ['plain http', { url: `http://${HOST}/` }, /not `https`/],
-  ])('N01 N02 N03 N04 N07: %s ends the call, and nobody is asked', async (_, what, why) => {
+  ])('N01 N02 N03 N04 N07: %s: the skill’s request ends its call, and nothing is sent', async (_, what, why) => {
     const before = came.length
     const call = await asks(what)
     expect(call).toMatchObject({
@@ -179,20 +180,20 @@ describe('http', () => {
 
   test.each<[string, Parameters<typeof asking>[0], RegExp]>([
     ['N05 a user before the host', { url: `https://${HOST}@other.example.test/` }, /credentials/],
-    ['N05 a backslash', { url: `https://${HOST}\\@other.example.test/` }, /`url` is none/],
-    ['N06 a control character', { url: `https://${HOST}/\u0000` }, /`url` is none/],
+    ['N05 a backslash', { url: `https://${HOST}\\@other.example.test/` }, /`url` is not a valid address/],
+    ['N06 a control character', { url: `https://${HOST}/\u0000` }, /`url` is not a valid address/],
     [
       'N11 a second request in a header',
       { url: `https://${HOST}/`, headers: 'x: y\r\n\r\nGET / HTTP/1.1' },
-      /no line/,
+      /is not a line/,
     ],
     [
       'a header about the connection',
       { url: `https://${HOST}/`, headers: 'host: other' },
-      /not the skill’s to set/,
+      /is set by the platform; leave it out/,
     ],
-    ['a GET with a body', { url: `https://${HOST}/`, body: 'x' }, /has no body/],
-  ])('N05 N06 N11: %s is refused', async (_, what, why) => {
+    ['a GET with a body', { url: `https://${HOST}/`, body: 'x' }, /may have no body/],
+  ])('N05 N06 N11: %s: the skill’s request fails, and nothing is sent', async (_, what, why) => {
     const before = came.length
     const call = await asks(what)
     expect(call.state).toBe('failed')
@@ -200,22 +201,22 @@ describe('http', () => {
     expect(came.length).toBe(before)
   })
 
-  test('N08 a redirect is the skill’s to see, and is not followed', async () => {
+  test('N08 a redirect is returned to the skill and not followed', async () => {
     const before = came.length
     const call = await asks({ url: `https://${HOST}/moved` })
     expect([call.state, call.result?.output, came.length - before]).toEqual(['succeeded', '"moved"', 1])
   })
 
-  test('N15 more than the call may receive is cut off, and told', async () => {
+  test('N15 a response larger than the call’s limit is cut off with an error', async () => {
     const call = await asks({ url: `https://${HOST}/large` })
     expect(call.result?.error).toMatchObject({
       code: 'skill_error',
-      detail: 'there is more than the call may receive',
+      detail: 'the response is larger than the bytes the call may still receive',
     })
     expect((await connections(call)).connections).toEqual([expect.objectContaining({ verdict: 'cap' })])
   })
 
-  test('N15 what comes before a host breaks off is counted too', async () => {
+  test('N15 the bytes of a response that breaks off count towards the call’s limit', async () => {
     const call = await asks({ url: `https://${HOST}/broken` })
     expect(call.result?.error?.detail).toBe('the host could not be reached')
     const [seen] = (await connections(call)).connections ?? []
@@ -223,7 +224,7 @@ describe('http', () => {
     expect(seen?.bytes_in).toBeGreaterThan(100_000)
   })
 
-  test('N15 a host that never ends its answer holds the call to its time, and nobody else', async () => {
+  test('N15 a response that never ends keeps its call until the deadline, and delays nobody else', async () => {
     const slow = asks({ url: `https://${HOST}/never` }, { timeout_ms: 1_500 })
     const others = await asks({ url: `https://${HOST}/quick` })
     expect(others.state).toBe('succeeded')
@@ -232,7 +233,7 @@ describe('http', () => {
   })
 })
 
-test('a cancel ends a call that waits for a host, and its connection is told', async () => {
+test('a cancellation ends a skill call that waits for a host, and the attestation lists the connection', async () => {
   const waiting = await begun(await enabled(asking({ url: `https://${HOST}/never-ends` }), REACHING))
   await expect.poll(() => came.at(-1)?.request.url, { timeout: 10_000 }).toBe('/never-ends')
   granted(await agent.client('cancelRun', { params: { run: waiting.run } }))
@@ -248,7 +249,7 @@ describe('secrets', () => {
     { secret: 'api-token', host: `${HOST}:443`, header: 'authorization', format: 'Bearer {}' },
   ]
 
-  test('V04 a credential goes to its host and to nobody else; the skill that hears it back can’t tell', async () => {
+  test('V04 a credential is sent to its host only, and is masked if the host returns it to the skill', async () => {
     const tool = await enabled(
       asking({ url: `https://${HOST}/echo` }),
       { ...REACHING, credentials },
@@ -263,17 +264,17 @@ describe('secrets', () => {
     ])
   })
 
-  test('V03 a secret that is not put for the tool is none', async () => {
+  test('V03 a secret that is not stored for the tool refuses the call', async () => {
     const tool = await enabled(asking({ url: `https://${HOST}/echo` }), { ...REACHING, credentials })
     expect((await called(tool)).decision).toMatchObject({ effect: 'deny', policies: ['vault.secrets'] })
   })
 
-  test('one that the manifest names is read, and hidden where the skill says it; another one ends the call', async () => {
+  test('a skill reads a secret that its manifest lists, masked in its output, and reading another one ends the call', async () => {
     const reader = await enabled(asking({ secret: 'readable' }), { secrets: ['readable'] }, 'reader')
     expect((await called(reader)).result?.output).toBe('"«secret»"')
   })
 
-  test('V01 what is promised is what is told: a number that is hidden is none any more', async () => {
+  test('V01 the masked output is checked against the schema, so that a masked number does not pass as a number', async () => {
     granted(
       await desk.root('putSecret', {
         params: { name: 'pin' },
@@ -285,7 +286,7 @@ describe('secrets', () => {
     expect(JSON.stringify(call)).not.toContain('12345678')
   })
 
-  test('V01 V02 a secret that stands in the name of a host, or at the end of what is cut, is hidden, whole', async () => {
+  test('V01 V02 a secret in a host’s name or at the end of a shortened text is masked as a whole', async () => {
     const value = 'what-it-may-read'
     granted(
       await desk.root('putSecret', {
@@ -300,9 +301,9 @@ describe('secrets', () => {
     const evidence = granted(
       await agent.client('readAttestation', { params: { run: spelled.run, call: spelled.id } }),
     )
-    const said = Buffer.from(JSON.stringify([spelled, evidence])).toString() + statementText(evidence)
-    expect(said).toContain('«secret».evil.example')
-    expect(said).not.toContain(value)
+    const evidenceText = Buffer.from(JSON.stringify([spelled, evidence])).toString() + statementText(evidence)
+    expect(evidenceText).toContain('«secret».evil.example')
+    expect(evidenceText).not.toContain(value)
     const shouted = `${'x'.repeat(490)}${value}`
     const shouter = await called(await enabled(says(shouted, 'error'), capabilities, 'shouter'))
     expect(shouter.result?.error?.detail).toBe(`${'x'.repeat(490)}«secret»`)
@@ -342,7 +343,7 @@ describe('secrets', () => {
     expect(statement?.predicate.facts.decision.snapshot).toBe(decision.snapshot)
   })
 
-  test('what is not declared is not imported', async () => {
+  test('a component that imports an undeclared capability is refused', async () => {
     const body = acme.pack(
       acme.manifest(desk.name(), { capabilities: { log: true } }),
       await component(asking({ secret: 'readable' })),

@@ -1,10 +1,11 @@
-// Promise: calls of skills that wait for a place are bounded, for each keeps an object open: of an agent, of a tenant, of all. Who comes beyond
-// is told to come again, what waits already is not lost, and an agent never takes all that its tenant has.
+// Promise: waiting skill calls are bounded per agent, per tenant and in total, because each keeps
+// an object open. Further calls are refused with `queue_full`, waiting ones are not lost, and no
+// agent takes all of its tenant's share.
 
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Places } from '../../../../edge/skills/execution/concurrency-slots.ts'
+import { ConcurrencySlots } from '../../../../edge/skills/execution/concurrency-slots.ts'
 import type { Stack } from '../../../../infra/stack.ts'
 import { LIMITS } from '../../../../shared/limits.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
@@ -12,67 +13,67 @@ import { Desk, granted, refusal } from '../../../support/fixtures.ts'
 import { asking, component, Publisher } from '../../../support/skills/skill.ts'
 import { startTestStack } from '../../../support/stack/stack.ts'
 
-describe('who may wait', () => {
+describe('bounds on waiting calls', () => {
   const LONG_MS = 60_000
   const held = (): Promise<never> => new Promise(() => undefined)
-  /** So many of this agent wait, none of whom holds a place. */
-  const wait = (places: Places, tenant: string, who: string, count: number): void => {
-    for (let i = 0; i < count; i++) void places.take([tenant, who, 'a'], LONG_MS, held)
+  /** Adds so many calls of this agent, which wait if no slot is free. */
+  const wait = (slots: ConcurrencySlots, tenant: string, who: string, count: number): void => {
+    for (let i = 0; i < count; i++) void slots.take([tenant, who, 'a'], LONG_MS, held)
   }
-  /** With all its places taken. */
-  const taken = (bounds: { all: number; tenant: number; who: number }): Places => {
-    const places = new Places(2, bounds)
-    wait(places, 'x', 'x', 1)
-    wait(places, 'y', 'y', 1)
-    return places
+  /** Slots that are all taken. */
+  const taken = (bounds: { all: number; tenant: number; who: number }): ConcurrencySlots => {
+    const slots = new ConcurrencySlots(2, bounds)
+    wait(slots, 'x', 'x', 1)
+    wait(slots, 'y', 'y', 1)
+    return slots
   }
 
-  test('of one agent so many, and another of its tenant waits beside them', () => {
-    const places = taken({ all: 100, tenant: 100, who: 3 })
-    wait(places, 'a', 'one', 3)
+  test('an agent at its bound may not add a waiting call, and another agent of its tenant may', () => {
+    const slots = taken({ all: 100, tenant: 100, who: 3 })
+    wait(slots, 'a', 'one', 3)
     expect([
-      places.full(['a', 'one', 'b']),
-      places.full(['a', 'two', 'a']),
-      places.full(['b', 'one', 'a']),
+      slots.full(['a', 'one', 'b']),
+      slots.full(['a', 'two', 'a']),
+      slots.full(['b', 'one', 'a']),
     ]).toEqual([true, false, false])
   })
 
-  test('of a tenant so many, and whoever has less than an equal share of that gets in, up to twice as many', () => {
-    const places = taken({ all: 100, tenant: 6, who: 5 })
-    wait(places, 'a', 'one', 4)
-    wait(places, 'a', 'two', 2)
-    expect([places.full(['a', 'one', 'a']), places.full(['a', 'two', 'a'])]).toEqual([true, false])
-    wait(places, 'a', 'two', 1)
+  test('at the tenant’s bound, an agent with less than an equal share may add a waiting call, up to twice the bound', () => {
+    const slots = taken({ all: 100, tenant: 6, who: 5 })
+    wait(slots, 'a', 'one', 4)
+    wait(slots, 'a', 'two', 2)
+    expect([slots.full(['a', 'one', 'a']), slots.full(['a', 'two', 'a'])]).toEqual([true, false])
+    wait(slots, 'a', 'two', 1)
     expect([
-      places.full(['a', 'two', 'a']),
-      places.full(['a', 'three', 'a']),
-      places.full(['b', 'one', 'a']),
+      slots.full(['a', 'two', 'a']),
+      slots.full(['a', 'three', 'a']),
+      slots.full(['b', 'one', 'a']),
     ]).toEqual([true, false, false])
-    for (let i = 0; i < 5; i++) wait(places, 'a', `more${i}`, 1)
-    expect(places.full(['a', 'the last', 'a'])).toBe(true)
+    for (let i = 0; i < 5; i++) wait(slots, 'a', `more${i}`, 1)
+    expect(slots.full(['a', 'the last', 'a'])).toBe(true)
   })
 
-  test('of all so many, and a tenant that has less than an equal share gets in', () => {
-    const places = taken({ all: 4, tenant: 3, who: 3 })
-    wait(places, 'a', 'one', 3)
-    wait(places, 'b', 'one', 1)
+  test('at the total bound, a tenant with less than an equal share may add a waiting call', () => {
+    const slots = taken({ all: 4, tenant: 3, who: 3 })
+    wait(slots, 'a', 'one', 3)
+    wait(slots, 'b', 'one', 1)
     expect([
-      places.full(['a', 'two', 'a']),
-      places.full(['b', 'one', 'a']),
-      places.full(['c', 'one', 'a']),
+      slots.full(['a', 'two', 'a']),
+      slots.full(['b', 'one', 'a']),
+      slots.full(['c', 'one', 'a']),
     ]).toEqual([true, true, false])
   })
 
-  test('who is let in waits no more, and who would have to wait beyond is left out', async () => {
-    const places = new Places(2, { all: 100, tenant: 100, who: 1 })
+  test('an admitted call no longer counts as waiting, and a call beyond the bound is not added', async () => {
+    const slots = new ConcurrencySlots(2, { all: 100, tenant: 100, who: 1 })
     const first = Promise.withResolvers<void>()
-    const holding = places.take(['a', 'one', 'a'], LONG_MS, () => first.promise)
-    const waiting = places.takeOrLeave(['a', 'one', 'a'], LONG_MS, async () => 'it waited')
-    expect(await places.takeOrLeave(['a', 'one', 'a'], LONG_MS, async () => 'it waited too')).toBeUndefined()
-    expect(places.full(['a', 'one', 'a'])).toBe(true)
+    const holding = slots.take(['a', 'one', 'a'], LONG_MS, () => first.promise)
+    const waiting = slots.takeOrLeave(['a', 'one', 'a'], LONG_MS, async () => 'ran')
+    expect(await slots.takeOrLeave(['a', 'one', 'a'], LONG_MS, async () => 'ran too')).toBeUndefined()
+    expect(slots.full(['a', 'one', 'a'])).toBe(true)
     first.resolve()
     await holding
-    expect([await waiting, places.full(['a', 'one', 'a'])]).toEqual(['it waited', false])
+    expect([await waiting, slots.full(['a', 'one', 'a'])]).toEqual(['ran', false])
   })
 })
 
@@ -80,7 +81,7 @@ describe('at the edge', () => {
   const HOST = 'slow.example.test'
   const waiting: ServerResponse[] = []
   let isOpen = false
-  /** It answers nobody before it is opened. */
+  /** Answers nobody until it is opened. */
   const origin: Server = createServer((_, response) => {
     if (isOpen) response.end('"at last"')
     else waiting.push(response)
@@ -117,7 +118,7 @@ describe('at the edge', () => {
     await stack.stop()
   })
 
-  test('W01 beyond what may wait, an agent is told to come again; another is not, and nothing that waits is lost', async () => {
+  test('W01 an agent beyond its bound gets `queue_full`, another agent does not, and no waiting call is lost', async () => {
     const [crowd, other] = [await desk.agent(), await desk.agent()]
     const newRun = async () => granted(await crowd.client('createRun', { body: { session: 'a-crowd' } })).id
     const propose = async (tool: string) =>
@@ -159,7 +160,7 @@ describe('at the edge', () => {
       await other.client('proposeCallInNewRun', { body: { tool: 'slow.run', args: {} } }),
     )
     await approve(others, 'once')
-    // What humans say yes to meanwhile holds no object open: it is looked at again.
+    // A call approved in the meantime keeps no object open; the run's alarm retries it.
     await approve(asked, 'once')
 
     isOpen = true

@@ -1,6 +1,6 @@
-// Promise: where a skill is called and nobody can wait, it has so much fuel, and that once until it has run by itself again: an answer of many
-// parts is put part by part where its `cabi_realloc` says, and can't hold anybody up for longer than an answer of one. Whatever it is that
-// eight calls do all the time, and wherever they do it, others are answered soon.
+// Promise: code that can't suspend, such as `cabi_realloc`, has one fuel budget until the skill has
+// run suspendable code again, so an answer of many parts delays nobody longer than an answer of
+// one. While eight hostile calls run, wherever they burn fuel, others are served promptly.
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS, MAX_SKILL_LIMITS } from '../../../../shared/limits.ts'
@@ -48,7 +48,7 @@ const OK = answer(w.i32(1_029), w.i32(4))
 const count = (local: number, to: number, body: w.Code): w.Code =>
   w.loop([...body, ...w.get(local), ...w.i32(1), 0x6a, ...w.tee(local), ...w.i32(to), 0x48, ...w.brIf(0)])
 
-/** Keeps as many keys. */
+/** Stores so many keys. */
 function keeping(): Parts {
   const digit = (at: number, value: w.Code): w.Code => [
     ...w.i32(at),
@@ -68,7 +68,7 @@ function keeping(): Parts {
     run: [...count(4, KEYS, [...key, ...set]), ...OK],
   }
 }
-/** Burns so much, and no more than where nobody can wait there is once, each time when memory is asked for. */
+/** Burns so much fuel, at most one budget for code that can't suspend, in each `cabi_realloc`. */
 const burning = (rounds: number): w.Fn => ({
   ...w.REALLOC_SHAPE,
   locals: [w.I32],
@@ -83,21 +83,21 @@ const listing = (rounds: number): Parts => ({
 const ROUNDS = LIMITS.skill_alone_fuel / 20
 const limits = { fuel: 2_000_000_000, timeout_ms: 10_000 }
 
-describe('W01 memory that is asked for', () => {
-  test('for each key of a list: there is fuel for it once, not for each; one that burns little has all', async () => {
+describe('W01 fuel in `cabi_realloc`', () => {
+  test('W01 `cabi_realloc` gets one fuel budget for a whole list of keys, which suffices if each call burns little', async () => {
     const id = desk.name()
     const capabilities = { kv: ['k/'] }
     expect((await called(await enabled(keeping(), { capabilities, limits }, id))).result?.output).toBe('"ok"')
     const burnt = await called(await enabled(listing(ROUNDS), { capabilities, limits, version: '2.0.0' }, id))
     expect([burnt.state, burnt.result?.error?.code]).toEqual(['failed', 'quota_exceeded'])
-    // At the beginning its input is put, in the middle the keys.
+    // The first call is for its input, the others are for the keys.
     expect(await fuelOf(burnt)).toBeLessThan(2.1 * LIMITS.skill_alone_fuel)
     const little = await called(await enabled(listing(100), { capabilities, limits, version: '3.0.0' }, id))
     expect([little.state, little.result?.output]).toEqual(['succeeded', '"ok"'])
     expect(await fuelOf(little)).toBeGreaterThan(KEYS * 100)
   })
 
-  test('again and again, between which it runs by itself: there is fuel for each, and all of it is counted', async () => {
+  test('W01 `cabi_realloc` gets a new fuel budget after suspendable code ran, and all of it is counted', async () => {
     const draws = (times: number): Parts => ({
       imports: [RANDOM],
       data: [SAID],
@@ -116,14 +116,14 @@ describe('W01 memory that is asked for', () => {
   })
 })
 
-describe('while eight calls of a hostile skill', () => {
+describe('eight calls of a hostile skill', () => {
   const endless = (body: w.Code): w.Code => [...w.loop([...body, ...w.br(0)]), w.UNREACHABLE]
-  /** From an address that follows from the last one as if by chance: nothing that it burns takes longer. */
+  /** A chase through pseudo-random addresses, the slowest way to use a unit of fuel. */
   const somewhere = (at: number): w.Code => {
     const next = [...w.get(at), ...w.i32(1_664_525), 0x6c, ...w.i32(1_013_904_223), 0x6a, ...w.tee(at)]
     return [...next, ...w.i32(0xfffffc), 0x71, ...w.load(), w.DROP]
   }
-  /** Half of what there is for it, or less: its input is put in two parts. */
+  /** At most half of the budget, because its input takes two allocations. */
   const ROAMED = 40_000
   const roaming: w.Fn = {
     ...w.REALLOC_SHAPE,
@@ -145,11 +145,11 @@ describe('while eight calls of a hostile skill', () => {
     ['read memory all over', { memory, locals: [w.I32], run: endless(somewhere(4)) }],
     ['call their host', { imports: [LOG], data: [SAID], run: endless(written(8)) }],
     [
-      'say megabytes to their host',
+      'send megabytes to the host',
       { imports: [LOG], data: [SAID], memory, run: endless(written(MEGABYTES)) },
     ],
     [
-      'burn where the host says something',
+      'burn fuel where the host passes a value',
       {
         imports: [RANDOM],
         memory,
@@ -158,7 +158,7 @@ describe('while eight calls of a hostile skill', () => {
       },
     ],
     [
-      'burn where the host says a thousand things',
+      'burn fuel where the host passes a thousand values',
       {
         imports: [KV('keys', 3)],
         memory,
@@ -167,7 +167,7 @@ describe('while eight calls of a hostile skill', () => {
         run: endless([...w.i32(1_024), ...w.i32(2), ...w.i32(512), ...w.call(0)]),
       },
     ],
-  ])('W01 %s, those of another skill and other requests are answered', async (_, parts) => {
+  ])('W01 another skill and other requests are served while eight hostile calls %s', async (_, parts) => {
     const [id, other] = [desk.name(), await desk.agent()]
     const most = {
       capabilities: { kv: ['k/'], log: true as const, random: true as const },

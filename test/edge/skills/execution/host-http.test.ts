@@ -1,7 +1,8 @@
-// The edge checks a skill's request before it sends it: its host, method and headers against the plan of the call.
+// The edge checks a skill's request before it sends it: host, method and headers against the call's
+// plan.
 
 import { expect, test } from 'vitest'
-import { judged } from '../../../../edge/skills/execution/host-http.ts'
+import { checkRequest } from '../../../../edge/skills/execution/host-http.ts'
 import type { SkillPlan } from '../../../../shared/plan/plan.ts'
 
 const plan: SkillPlan = {
@@ -31,13 +32,13 @@ const SECRETS = { key: 'the value' }
 
 type Ask = { readonly url?: string; readonly method?: string; readonly headers?: string }
 const judge = ({ url = 'https://api.example.com/v1', method = 'GET', headers = '' }: Ask) =>
-  judged({ method, url, headers, body: new Uint8Array() }, plan, SECRETS, false)
+  checkRequest({ method, url, headers, body: new Uint8Array() }, plan, SECRETS, false)
 const refusal = (ask: Ask): string => {
   const judgement = judge(ask)
   return judgement.ok ? 'sent' : judgement.error.kind
 }
 
-test('a request that the plan covers is sent with its host’s credential, and to another host without it', () => {
+test('a skill’s request is sent with its host’s credential, and to another host without it', () => {
   const [own, other] = [
     judge({ headers: 'accept: text/plain' }),
     judge({ url: 'https://other.example.com/' }),
@@ -73,7 +74,7 @@ test.each([
   expect(refusal({ headers: `${name}: anything` })).toBe('failed')
 })
 
-test('a header that holds a control character, or no name, is refused', () => {
+test('a skill’s header with a control character or without a name is refused', () => {
   for (const headers of ['x-own: a\0b', 'x-own: a\x7f', 'x-own: é', 'x own: a', ': a', 'no colon'])
     expect([headers, refusal({ headers })]).toEqual([headers, 'failed'])
 })
@@ -82,7 +83,7 @@ test('V04 a skill can’t send the header of a credential itself', () => {
   expect(refusal({ headers: 'X-Api-Key: mine' })).toBe('failed')
 })
 
-test('N07 N14 hosts that the manifest does not name, addresses inside and other methods end the call', () => {
+test('N07 N14 a request to an unlisted host, an internal address or with an unlisted method ends the call', () => {
   for (const url of [
     'https://evil.example.com/',
     'https://inside.internal/',

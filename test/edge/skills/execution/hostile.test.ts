@@ -1,5 +1,6 @@
-// Promise: whatever a skill that was enabled by mistake does, it ends, what it did is told, and everybody else is answered meanwhile: where it
-// loops, what it hands over, how much it takes, and what it says of both. The edge is a real one of this file's own, which is looked at from outside.
+// Promise: a hostile skill that was enabled by mistake always ends with a recorded outcome,
+// whatever it loops over, passes to the host, allocates or returns, and others are served in the
+// meantime. The file starts its own edge and measures it from outside.
 
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -64,7 +65,7 @@ async function ran(call: Call): Promise<Ran> {
   } // the edge signed it
   return predicate.execution
 }
-/** Somebody who has nothing to do with skills is answered. */
+/** A request that has nothing to do with skills is answered. */
 const others = async (): Promise<string> =>
   granted(
     await other.client('proposeCallInNewRun', {
@@ -72,7 +73,7 @@ const others = async (): Promise<string> =>
     }),
   ).state
 
-/** Of the edge, in MiB. */
+/** Memory of the edge, in MiB. */
 const rss = (): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${stack.edge.pid}/status`, 'utf8'))?.[1]) / 1_024
 
@@ -82,7 +83,7 @@ const endless = (...code: readonly w.Code[]): w.Code => [
   w.UNREACHABLE,
 ]
 const FLAG = 8
-/** Hands out one place, but for when `run` has set the flag: then `otherwise`. */
+/** A `cabi_realloc` that returns a fixed address, or `otherwise` once `run` has set the flag. */
 const reallocUnlessFlagged = (otherwise: w.Code): w.Fn => ({
   ...w.REALLOC_SHAPE,
   body: [...w.i32(FLAG), ...w.load(), ...w.when(otherwise), ...w.i32(65_536)],
@@ -98,31 +99,31 @@ const logged = (at: number, length: number): w.Code => [
 ]
 const OK = answer(w.get(2), w.get(3))
 
-describe('whatever it does, it ends', () => {
+describe('a hostile skill always ends', () => {
   const table = { tables: [{ min: 10, holds: w.EXTERNREF }, { min: 5_000 }] }
   test.each<[string, Parts, Outcome['kind']]>([
     [
-      'W01 copies of much memory, without end',
+      'W01 endless copies of much memory',
       { run: endless(w.i32(8), w.i32(0), w.i32(1_900_000), w.bulk(10, 0, 0)) },
       'fuel_exhausted',
     ],
     [
-      'W01 one fill of more than there is',
+      'W01 one fill beyond the end of memory',
       { run: [...w.i32(0), ...w.i32(0), ...w.i32(-1), ...w.bulk(11, 0), ...OK] },
       'fuel_exhausted',
     ],
     [
-      'W01 fills of a table, without end',
+      'W01 endless fills of a table',
       { ...table, run: endless(w.i32(0), w.op(0xd0, w.FUNCREF), w.i32(5_000), w.bulk(17, 1)) },
       'fuel_exhausted',
     ],
     [
-      'W03 memory asked for without end',
+      'W03 endless growth of memory',
       { run: endless(w.i32(1_000), w.op(0x40, 0), [w.DROP]) },
       'fuel_exhausted',
     ],
     [
-      'W01 a loop where what the host said is put',
+      'W01 a loop in `cabi_realloc`',
       {
         imports: [RANDOM],
         realloc: reallocUnlessFlagged(FOREVER),
@@ -131,29 +132,29 @@ describe('whatever it does, it ends', () => {
       'fuel_exhausted',
     ],
     [
-      'W01 a loop behind the result',
+      'W01 a loop in the function that frees the result',
       { others: [{ params: [w.I32], body: FOREVER, as: 'cabi_post_run' }] },
       'fuel_exhausted',
     ],
     [
-      'W12 random bytes without end',
+      'W12 endless requests for random bytes',
       { imports: [RANDOM], realloc: reallocUnlessFlagged([]), run: endless(drawn(64)) },
       'fuel_exhausted',
     ],
     [
-      'W05 a recursion that is not called at its tail',
+      'W05 an endless recursion without tail calls',
       { run: [...w.get(0), ...w.get(1), ...w.get(2), ...w.get(3), ...w.call(0), ...w.i32(1), 0x6a] },
       'trap',
     ],
     ['W07 a text that begins beyond memory', { imports: [LOG], run: [...logged(-1, 10), ...OK] }, 'trap'],
     ['W07 a text of 4 GiB', { imports: [LOG], run: [...logged(0, -1), ...OK] }, 'trap'],
     [
-      'W07 a text that goes on beyond memory',
+      'W07 a text that ends beyond memory',
       { imports: [LOG], run: [...logged(32 * 65_536 - 5, 10), ...OK] },
       'trap',
     ],
     [
-      'W07 a place for what the host said that is none',
+      'W07 an invalid address from `cabi_realloc`',
       {
         imports: [RANDOM],
         realloc: reallocUnlessFlagged([...w.i32(-8), w.RETURN]),
@@ -162,12 +163,12 @@ describe('whatever it does, it ends', () => {
       'trap',
     ],
     [
-      'W07 a place for what the host said, and a result, beyond memory',
+      'W07 addresses beyond memory from `cabi_realloc` and for the result',
       { imports: [RANDOM], run: [...w.i32(64), ...w.i32(-4), ...w.call(0), ...OK] },
       'trap',
     ],
     [
-      'W12 more random bytes than there are at once',
+      'W12 more random bytes than one request may have',
       { imports: [RANDOM], run: [...drawn(65_537), ...OK] },
       'trap',
     ],
@@ -187,7 +188,7 @@ describe('whatever it does, it ends', () => {
       { imports: [LOG], memory: { min: 1_000 }, run: [...logged(64, 60_000_000), ...OK] },
       'trap',
     ],
-  ])('%s', async (_, parts, kind) => {
+  ])('%s: the skill call ends, and its outcome is recorded', async (_, parts, kind) => {
     const call = await called(
       await enabled(parts, { limits: { fuel: 50_000_000, memory_bytes: MAX_SKILL_LIMITS.memory_bytes } }),
       {
@@ -199,7 +200,7 @@ describe('whatever it does, it ends', () => {
     expect(skill.fuel_used).toBeLessThanOrEqual(50_000_000)
   })
 
-  test('W01 its time ends it while it computes, and what it has burnt by then is told', async () => {
+  test('W01 the deadline ends a skill that computes, and the fuel used until then is recorded', async () => {
     const limits = { fuel: MAX_SKILL_LIMITS.fuel, timeout_ms: 500 }
     const begun = performance.now()
     const call = await called(await enabled({ run: endless() }, { limits }))
@@ -210,7 +211,7 @@ describe('whatever it does, it ends', () => {
     expect(performance.now() - begun).toBeLessThan(15_000)
   })
 
-  test('a cancel ends it while it computes, and what it has burnt by then is told', async () => {
+  test('a cancellation ends a skill that computes, and the fuel used until then is recorded', async () => {
     const { fuel, timeout_ms } = MAX_SKILL_LIMITS
     const tool = await enabled({ run: endless() }, { limits: { fuel, timeout_ms } })
     const { run, id } = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
@@ -230,7 +231,7 @@ describe('whatever it does, it ends', () => {
     expect(skill.fuel_used).toBeLessThan(fuel)
   })
 
-  test('W07 far more than may be kept or sent is not handed on, and the skill is told', async () => {
+  test('W07 a host call with far too large arguments is not passed on, and the skill gets an error', async () => {
     const set = {
       from: 'countersign:skill/kv@0.1.0',
       name: 'set',
@@ -269,7 +270,7 @@ describe('whatever it does, it ends', () => {
     expect(rss() - before).toBeLessThan(1_500) // of 4,800 MB, and copies of it
   })
 
-  test('W05 how deep calls may go differs by machine, so whoever finds out has burnt all', async () => {
+  test('W05 a stack overflow is charged all fuel, because its depth differs by machine', async () => {
     const deep = [...w.get(0), ...w.get(1), ...w.get(2), ...w.get(3), ...w.call(0), ...w.i32(1), 0x6a]
     const { outcome, skill } = await ran(
       await called(await enabled({ run: deep }, { limits: { fuel: 40_000_000 } })),
@@ -277,7 +278,7 @@ describe('whatever it does, it ends', () => {
     expect([outcome, skill.fuel_used]).toEqual([{ kind: 'trap', detail: 'call stack exhausted' }, 40_000_000])
   })
 
-  test('W12 calls of the host in a straight line, with no loop to stop at, are paid one by one', async () => {
+  test('W12 host calls in straight-line code, without a loop, are charged one by one', async () => {
     const many = Array.from({ length: 5_000 }, () => logged(0, 10)).flat()
     const call = await called(
       await enabled({ imports: [LOG], run: [...many, ...OK] }, { limits: { fuel: 5_000_000 } }),
@@ -287,8 +288,8 @@ describe('whatever it does, it ends', () => {
   })
 })
 
-describe('what it burns and what it leaves', () => {
-  /** Some 60 million units: more than many slices. */
+describe('fuel and isolation of concurrent calls', () => {
+  /** About 60 million units, which take many slices. */
   const BURNS: w.Code = [
     ...w.i32(10_000_000),
     ...w.set(4),
@@ -296,7 +297,7 @@ describe('what it burns and what it leaves', () => {
     ...OK,
   ]
 
-  test('W13 calls at the same time, in slices by turns, burn the same and meet nothing of each other', async () => {
+  test('W13 concurrent skill calls use the same fuel as alone, and see nothing of each other', async () => {
     const tool = await enabled({ run: BURNS, locals: [w.I32] })
     const calls = await Promise.all(Array.from({ length: 8 }, (_, i) => called(tool, { canary: `c${i}` })))
     expect(calls.map(({ result }) => result?.output)).toEqual(calls.map((_, i) => `{"canary":"c${i}"}`))
@@ -306,8 +307,9 @@ describe('what it burns and what it leaves', () => {
     expect((await ran(await called(tool, { canary: 'c9' }))).skill.fuel_used).toBe(fuel[0])
   })
 
-  test('W13 neither memory nor globals nor tables are there for the next call', async () => {
-    // A digit of each, counted up: memory at 2,048, the global, and whether the table holds something.
+  test('W13 memory, globals and tables of a skill call don’t reach the next call', async () => {
+    // One digit each: a counter in memory at 2,048, one in a global, and whether the table has an
+    // element.
     const digit = (at: number, value: w.Code): w.Code => [
       ...w.i32(at),
       ...value,
@@ -347,7 +349,7 @@ describe('what it burns and what it leaves', () => {
     expect([first?.slice(0, 2), first?.at(-1), second]).toEqual(['11', '0', first])
   })
 
-  test('W03 the memory of calls that have ended is given back', async () => {
+  test('W03 the memory of ended skill calls is freed', async () => {
     const touched = [...w.i32(64), ...w.i32(32), ...w.i32(60_000_000), ...w.bulk(11, 0), ...OK]
     const tool = await enabled(
       { run: touched, memory: { min: 1_000 } },
@@ -355,12 +357,12 @@ describe('what it burns and what it leaves', () => {
     )
     for (let i = 0; i < 4; i++) await called(tool)
     const before = rss()
-    for (let i = 0; i < 20; i++) expect((await called(tool)).state).toBe('failed') // what it was told is under the blanks
+    for (let i = 0; i < 20; i++) expect((await called(tool)).state).toBe('failed') // the blanks overwrite the host's answer
     expect(rss() - before).toBeLessThan(400) // of 1,200 MB
   })
 })
 
-describe('W08 what it says is text, whatever it was', () => {
+describe('W08 a skill’s texts', () => {
   const utf16 = (units: readonly number[]): string => `(component
     (core module $m (memory (export "memory") 2) (data (i32.const 64) "${units
       .flatMap((unit) => [unit & 255, unit >> 8])
@@ -375,7 +377,7 @@ describe('W08 what it says is text, whatever it was', () => {
     (func $go (type $f) (canon lift (core func $run) (memory $memory) (realloc $realloc) string-encoding=utf16))
     (export "run" (func $go)))`
 
-  test('in UTF-16 as in UTF-8; halves of characters are told as what they are', async () => {
+  test('W08 a skill’s UTF-16 and UTF-8 output becomes valid text, with lone surrogates replaced', async () => {
     const code = (text: string): number[] => [...text].flatMap((_, i) => text.charCodeAt(i))
     const whole = await called(await published(await assembled(utf16(code('"ü漢"')))))
     expect(whole.result?.output).toBe('"ü漢"')
@@ -383,7 +385,7 @@ describe('W08 what it says is text, whatever it was', () => {
     expect(broken.result?.output).toBe('"\uFFFDa\uFFFD"')
   })
 
-  test('in errors and in what is logged', async () => {
+  test('W08 a skill’s errors and logs become valid text', async () => {
     const bytes = [0x61, 0xff, 0xed, 0xa0, 0x80, 0x62]
     const data = [[0, ...w.i32(1_024), 0x0b, bytes.length, ...bytes]]
     const run = [
@@ -403,8 +405,8 @@ describe('W08 what it says is text, whatever it was', () => {
   })
 })
 
-describe('others meanwhile', () => {
-  test('W01 a call that comes while eight burn all they have has ended before any of them', async () => {
+describe('others while hostile skills run', () => {
+  test('W01 a skill call that arrives while eight others burn all their fuel ends before any of them', async () => {
     const limits = { fuel: MAX_SKILL_LIMITS.fuel, timeout_ms: MAX_SKILL_LIMITS.timeout_ms }
     const fills = endless(w.i32(0), w.i32(0), w.i32(16_700_000), w.bulk(11, 0))
     const hostile = await enabled({ memory: { min: 256 }, run: fills }, { limits })
@@ -422,7 +424,7 @@ describe('others meanwhile', () => {
     for (let i = 0; i < 3; i++)
       expect([await others(), (await called(good, { i })).result?.output]).toEqual(['denied', `{"i":${i}}`])
     expect(ended).toBe(0)
-    // Of as many runs, which are objects of their own and take turns with those that burn.
+    // In as many runs, whose objects share the thread with the skills that burn fuel.
     for (let wave = 0; wave < 5; wave++) {
       const crowd = Array.from({ length: 30 }, (_, i) => i).map(
         async (i) => (await called(good, { i })).result?.output,
@@ -432,7 +434,7 @@ describe('others meanwhile', () => {
     for (const code of await Promise.all(burning)) expect(['timed_out', 'quota_exceeded']).toContain(code)
   })
 
-  test('W06 the largest that is let through is published, and called for the first time, while others are answered', async () => {
+  test('W06 other requests are answered while the largest possible skill is published and first called', async () => {
     const functions = 4_500
     const unit = (i: number): w.Code => [
       ...Array.from({ length: 8 }, () => [...w.i32(i), w.DROP]).flat(),

@@ -1,5 +1,6 @@
-// Promise: what a skill posts reaches the people of a channel that lets skills write to it, once, whatever dies in between; it says where it
-// comes from, shows no secret, holds up no question, and there is no more of it than people can read.
+// Promise: a skill's post reaches the people of a channel that accepts notices, exactly once, even
+// across crashes. It names its origin, shows no secret, delays no question, and is limited in
+// number.
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../../shared/limits.ts'
@@ -57,7 +58,7 @@ async function enabled(id: string, manifest: Unbound, component: Uint8Array): Pr
   must(await hurt.operator('publishSkill', { body: acme.pack(manifest, component) }))
   must(await hurt.operator('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
 }
-/** A skill of its own for each test: what one has posted is held against no other. */
+/** Each test has its own skill, because posts are limited per skill. */
 async function posting(channels: string[] = ['ops-chan']): Promise<string> {
   count += 1
   const id = `poster-${count}`
@@ -72,7 +73,7 @@ const put = async (name: string, change: Change = { notices: true }) =>
       body: { kind: 'webhook', url: `${receiver.url}/${name}`, keys: [KEY], ...change },
     }),
   )
-/** What a skill posts leaves the house, so somebody is asked, and says yes. */
+/** Posts leave the installation, so policy asks; this approves. */
 async function posts(
   skill: string,
   text: string,
@@ -102,7 +103,7 @@ const delivery = (call: Call, state: Delivery['state'], within_ms = 30_000): Pro
     within_ms,
   )
 
-test('G09 a post arrives once, signed, as plain text, and says where it comes from; asked for again by the same key, it is the same', async () => {
+test('G09 a skill’s post arrives once, signed, as plain text with its origin, and a replay with the same idempotency key posts nothing', async () => {
   await put('ops-chan')
   const skill = await posting()
   const said = '<!channel> *all* clear \u202egpj.exe <https://evil.example|Approve>'
@@ -140,7 +141,7 @@ test('G09 a post arrives once, signed, as plain text, and says where it comes fr
   })
 })
 
-test('W11 a channel that was not granted ends the call; one that lets no skills write, or is none, is an error that the skill can read', async () => {
+test('W11 a post to a channel that was not granted ends the call; one to a channel without notices, or to none, returns an error to the skill', async () => {
   await put('ops-chan', {})
   await put('dev-chan')
   const skill = await posting(['ops-chan', 'no-chan1'])
@@ -166,7 +167,7 @@ test('W11 a channel that was not granted ends the call; one that lets no skills 
   expect(calls.flatMap(({ id }) => receiver.noticesOf(id))).toEqual([])
 })
 
-test('P12 a call posts five times at the most, a skill sixty within an hour; what was over is told to the skill, and to nobody else', async () => {
+test('P12 a call may post five times and a skill sixty times an hour; posts beyond that return an error to the skill', async () => {
   await put('ops-chan')
   const [loud, other] = [await posting(), await posting()]
   const most = LIMITS.notices_per_hour / LIMITS.notices_per_call
@@ -191,7 +192,7 @@ test('P12 a call posts five times at the most, a skill sixty within an hour; wha
   expect(new Set(came.flat().map(({ headers }) => headers['webhook-id'])).size).toBe(LIMITS.notices_per_hour)
 })
 
-test('V01 what is known to be a secret is not shown', async () => {
+test('V01 a skill’s post is shown with known secrets masked', async () => {
   const value = 'CANARY0n0t1ce-0123456789'
   must(
     await hurt.operator('putSecret', {
@@ -209,7 +210,7 @@ test('V01 what is known to be a secret is not shown', async () => {
   expect(came?.data.notice?.text).toMatch(/^the value is «redacted[^»]*», or «redacted[^»]*»$/)
 })
 
-test('killed before it was told, and between two attempts: told under the id that it had', async () => {
+test('a notice survives a kill before and between two attempts, and is delivered under the same id', async () => {
   await put('ops-chan')
   receiver.reply = (response) => response.writeHead(503).end()
   const call = await posts(await posting(), 'it goes on')
@@ -229,7 +230,7 @@ test('killed before it was told, and between two attempts: told under the id tha
   expect(new Set(receiver.noticesOf(call.id).map(({ headers }) => headers['webhook-id'])).size).toBe(1)
 })
 
-test('carried out again, for its tool is idempotent: what it had posted before it was killed is not told anew', async () => {
+test('an idempotent call that is executed again after a kill delivers its earlier posts only once', async () => {
   await put('ops-chan')
   const tools = [
     {
@@ -270,7 +271,7 @@ test('carried out again, for its tool is idempotent: what it had posted before i
   expect(new Set(receiver.noticesOf(asked.id).map(({ headers }) => headers['webhook-id'])).size).toBe(1)
 })
 
-test('a channel that is for skills no more tells what still waits to nobody, and is shown as what it is', async () => {
+test('a channel that no longer accepts notices drops those that still wait', async () => {
   await put('ops-chan')
   const shown = async () =>
     must(await hurt.operator('listChannels', {})).items.map(({ channel }) => channel.notices)
@@ -283,8 +284,8 @@ test('a channel that is for skills no more tells what still waits to nobody, and
   expect((await delivery(call, 'dropped')).why).toBe('the channel takes no notices any more')
 })
 
-test('by mail it is one for each recipient; what waits to be collected is collected, with no link in it; and a week later it is forgotten', async () => {
-  must(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['auditor'] } })) // may answer nothing, and is told
+test('a notice is mailed to each recipient, collected without a link by those who collect, and deleted after a week', async () => {
+  must(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['auditor'] } })) // an auditor may answer nothing, but receives notices
   const via = { provider: 'outbox' as const }
   const addresses = { ada: 'ada@example.com', root: 'root@example.com', nobody: 'nobody@example.com' }
   const mail = { kind: 'email' as const, from: 'skills@example.com', addresses, via, notices: true as const }
@@ -307,8 +308,8 @@ test('by mail it is one for each recipient; what waits to be collected is collec
   for (const { message } of mails) expect(parts(message)).toContain('  | read me')
   for (const { message } of mails) expect(parts(message)).not.toMatch(/https?:/)
   await collect(mails.map(({ id }) => id))
-  const told = async () => (await deliveries()).filter(({ notice }) => notice === `${call.id}.1`)
-  expect((await told()).map(({ recipient, state }) => `${recipient} ${state}`).sort()).toEqual([
+  const deliveriesOfCall = async () => (await deliveries()).filter(({ notice }) => notice === `${call.id}.1`)
+  expect((await deliveriesOfCall()).map(({ recipient, state }) => `${recipient} ${state}`).sort()).toEqual([
     'ada sent',
     'root sent',
   ])
@@ -320,11 +321,11 @@ test('by mail it is one for each recipient; what waits to be collected is collec
   )
   db.close()
   await revive(hurt.stack.edge)
-  await put('dev-chan') // whatever it is told sets its alarm
-  await eventually('it is forgotten', async () => (await told()).length === 0, 30_000)
+  await put('dev-chan') // any change sets its alarm
+  await eventually('it is forgotten', async () => (await deliveriesOfCall()).length === 0, 30_000)
 })
 
-/** What stands in a mail's parts, decoded. */
+/** The decoded parts of a mail. */
 const parts = (message: string): string =>
   message
     .split('\r\n\r\n')
@@ -332,7 +333,7 @@ const parts = (message: string): string =>
     .map((part) => Buffer.from(part.split('\r\n--')[0] ?? '', 'base64').toString())
     .join('\n')
 
-test('P12 however many notices hang, a question has room beside them', async () => {
+test('P12 a question is delivered even while many notices hang', async () => {
   await put('ops-chan')
   receiver.reply = (response, n) => {
     if (receiver.came[n - 1]?.type !== 'notice') taking(response, n)

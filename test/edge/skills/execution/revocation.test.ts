@@ -1,5 +1,5 @@
-// Promise: what is disabled or revoked does not begin any more, from the moment that it is answered for: not by a new call, not by one that
-// was approved, granted or claimed, and not by an answer that stands.
+// Promise: once the request that disables or revokes a skill is answered, no call of it begins: no
+// new one, none that was approved, granted or claimed, and none under a standing approval.
 
 import { describe, expect, test } from 'vitest'
 import { verifyBundle } from '../../../../shared/evidence/bundle.ts'
@@ -20,7 +20,7 @@ const SENSITIVE = [
 ]
 
 const ENDLESS: Parts = { run: [...w.loop(w.br(0)), w.UNREACHABLE] }
-/** It burns for as long as anything may. */
+/** Burns fuel until its deadline. */
 const LONG = { limits: { fuel: MAX_SKILL_LIMITS.fuel, timeout_ms: MAX_SKILL_LIMITS.timeout_ms } }
 
 type Ref = { readonly id: string; readonly version: string }
@@ -59,13 +59,13 @@ const approve = async (id: string) =>
 
 const WAITED = { timeout: 30_000 }
 
-/** What the edge signed of how it went. */
+/** The execution that the edge attested. */
 async function executionOf({ run, id }: Call) {
   const bundle = granted(await agent.client('readAttestation', { params: { run, call: id } }))
   return verifyBundle(bundle, granted(await agent.client('keys', {}))).statement?.predicate.execution
 }
 
-/** How many say so: all that were let in and did not begin say that the skill was disabled, and burnt nothing. */
+/** How many calls did not begin because the skill was disabled; they used no fuel. */
 async function refusedIn(ends: readonly Call[], when: string): Promise<number> {
   const failed = ends.filter(({ state }) => state === 'failed')
   for (const call of failed) {
@@ -76,10 +76,13 @@ async function refusedIn(ends: readonly Call[], when: string): Promise<number> {
   return failed.filter(({ result }) => result?.error?.detail.includes(when)).length
 }
 
-/** The first rounds show it; by the last, whoever looked in vain did not look where it is. */
+/** The first rounds usually suffice; if all fail, the test does not hit the moment it looks for. */
 const ROUNDS = 40
 
-/** Until a round met the moment that is looked for. Each is of another version of the same skills: a new isolate, and no more skills. */
+/**
+ * Repeats until a round hits the moment that the test looks for. Each round publishes another
+ * version of the same skills, which makes a new isolate without adding skills.
+ */
 async function untilMet(round: (version: string, late_ms: number) => Promise<number>): Promise<void> {
   let met = 0
   for (let i = 0; met === 0 && i < ROUNDS; i++) met = await round(`1.0.${i}`, 2 * (i % 12))
@@ -87,7 +90,7 @@ async function untilMet(round: (version: string, late_ms: number) => Promise<num
 }
 const names = (): string[] => Array.from({ length: 6 }, () => desk.name())
 
-/** Every way in which a skill ends. */
+/** Every way to stop a skill. */
 const ENDS: readonly [string, (made: Made) => Promise<unknown>][] = [
   [
     'disabled',
@@ -109,34 +112,34 @@ const ENDS: readonly [string, (made: Made) => Promise<unknown>][] = [
       ),
   ],
 ]
-/** With a key of its own; a new one, where there is one by this name. */
+/** A publisher with its own key; a new key if the name exists. */
 const own = (name = desk.name()): Promise<Publisher> => Publisher.listed(name, desk.root)
 
 describe.each(ENDS)('a skill that is %s', (_, end) => {
-  test('is so for the very next call, however many there are at the moment', async () => {
+  test('a skill that was stopped does not run the very next call, however many calls are in progress', async () => {
     const made = await enabled({}, {}, await own())
-    const said: { begun: number; state: string }[] = []
+    const answers: { begun: number; state: string }[] = []
     let done = false
     const caller = async () => {
       while (!done) {
         const begun = performance.now()
-        said.push({ begun, state: (await propose(made.tool, 20)).state })
+        answers.push({ begun, state: (await propose(made.tool, 20)).state })
       }
     }
     const callers = Array.from({ length: 4 }, caller)
     await expect
-      .poll(() => said.filter(({ state }) => state === 'succeeded').length, WAITED)
+      .poll(() => answers.filter(({ state }) => state === 'succeeded').length, WAITED)
       .toBeGreaterThan(5)
     await end(made)
     const over = performance.now()
-    await expect.poll(() => said.filter(({ begun }) => begun > over).length, WAITED).toBeGreaterThan(5)
+    await expect.poll(() => answers.filter(({ begun }) => begun > over).length, WAITED).toBeGreaterThan(5)
     done = true
     await Promise.all(callers)
-    const after = said.filter(({ begun }) => begun > over)
+    const after = answers.filter(({ begun }) => begun > over)
     expect(after.filter(({ state }) => state !== 'denied')).toEqual([])
   })
 
-  test('is so for a call that waits for an answer, whatever the answer is', async () => {
+  test('a skill that was stopped does not run a call that waits for an answer, whatever the answer is', async () => {
     const made = await enabled({ tools: SENSITIVE }, {}, await own())
     const asked = await desk.asked(agent.client, made.tool)
     await end(made)
@@ -144,7 +147,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     expect((await ended(asked)).state).toBe('denied')
   })
 
-  test('is so for calls that an answer stands for', async () => {
+  test('a skill that was stopped does not run calls under a standing approval', async () => {
     const made = await enabled({ tools: SENSITIVE }, {}, await own())
     const run = { session: desk.name() }
     const { approval } = await propose(made.tool, 0, run)
@@ -155,7 +158,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     expect((await propose(made.tool, 20, run)).state).toBe('denied')
   })
 
-  test('is so for a call whose isolate is only being made: it says so, and nothing of it ran', async () => {
+  test('a skill that was stopped does not run a call whose isolate is still being loaded, which ends as refused', async () => {
     const [name, ids] = [desk.name(), names()]
     await untilMet(async (version, late_ms) => {
       const by = await own(name)
@@ -167,7 +170,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     })
   })
 
-  test('is so for calls that were let in and wait for their turn: none of them begins', async () => {
+  test('a skill that was stopped does not run claimed calls that wait for their CPU turn', async () => {
     const burner = await enabled(LONG, ENDLESS)
     const [name, id] = [desk.name(), desk.name()]
     await untilMet(async (version) => {
@@ -184,14 +187,14 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
       over = Date.now()
       await Promise.all(callers)
       await Promise.all(burning.map(cancel))
-      // One that had begun when it was disabled ends as it would have, and none was let in after that.
+      // A call that had begun ends normally; none begins after it.
       for (const call of ends.filter(({ state }) => state === 'succeeded'))
         expect((await executionOf(call))?.started_at_ms).toBeLessThanOrEqual(over)
       return refusedIn(ends, 'before its turn came')
     })
   })
 
-  test('is so for calls that nobody has let in yet: when there is room none of them begins', async () => {
+  test('a skill that was stopped does not run calls that wait for a slot', async () => {
     const made = await enabled(LONG, ENDLESS, await own())
     const calls = await Promise.all(Array.from({ length: 12 }, () => propose(made.tool)))
     const now = (): Promise<Call[]> =>
@@ -202,7 +205,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     await end(made)
     const isIn = ({ state }: Call): boolean => state === 'running'
     const after = await now()
-    await Promise.all(after.filter(isIn).map(cancel)) // or else they burn for 10 s
+    await Promise.all(after.filter(isIn).map(cancel)) // otherwise they burn fuel for 10 s
     const waited = await Promise.all(after.filter((call) => !isIn(call)).map(ended))
     await refusedIn(waited, '')
     expect(waited.filter(({ state }) => /^(?:denied|cancelled)$/.test(state))).not.toEqual([])
@@ -210,7 +213,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
   })
 })
 
-test('one that is enabled again, or gone back to, runs again at once', async () => {
+test('a skill runs again at once when it is enabled again or rolled back to', async () => {
   const made = await enabled()
   const { id, tool } = made
   granted(await desk.root('disableSkill', { params: { id, version: '1.0.0' }, body: {} }))
@@ -219,7 +222,7 @@ test('one that is enabled again, or gone back to, runs again at once', async () 
   expect((await propose(tool, 20)).state).toBe('succeeded')
 })
 
-test('one that was disabled while its isolate was being made runs when it is enabled again', async () => {
+test('a skill that was disabled while its isolate was being loaded runs after it is enabled again', async () => {
   const ids = names()
   await untilMet(async (version, late_ms) => {
     const made = await Promise.all(ids.map((id) => enabled({}, {}, acme, id, version)))

@@ -1,35 +1,35 @@
-// Promise: a call of a skill that somebody wants ended is, whenever they said so; and its time ends it where nobody does.
+// Promise: a skill call ends when somebody cancels it, before or during its execution, and at its
+// deadline.
 
 import { expect, test } from 'vitest'
-import { stopping } from '../../../../edge/skills/execution/stop-signal.ts'
+import { stopSignal } from '../../../../edge/skills/execution/stop-signal.ts'
 
 const LONG_MS = 600_000
 
-test('who wanted it ended before it began is heard, and so is who does while it goes on', async () => {
+test('a skill call is stopped by a cancellation before it begins and by one while it runs', async () => {
   const [before, after] = [new AbortController(), new AbortController()]
   before.abort()
   const [first, second] = [
-    stopping(Date.now() + LONG_MS, before.signal),
-    stopping(Date.now() + LONG_MS, after.signal),
+    stopSignal(Date.now() + LONG_MS, before.signal),
+    stopSignal(Date.now() + LONG_MS, after.signal),
   ]
-  expect(await Promise.race([first.came, Promise.resolve('nobody was heard')])).toBe('cancelled')
+  expect(await Promise.race([first.stopped, Promise.resolve('nobody was heard')])).toBe('cancelled')
   after.abort()
-  expect(await second.came).toBe('cancelled')
-  first.forget()
-  second.forget()
+  expect(await second.stopped).toBe('cancelled')
+  first.dispose()
+  second.dispose()
 })
 
-test('its time ends it, and one whose time was over before ends at once', async () => {
+test('a skill call is stopped at its deadline, and at once if the deadline has passed', async () => {
   const { signal } = new AbortController()
-  expect(await Promise.all([stopping(Date.now() + 5, signal).came, stopping(Date.now() - 5).came])).toEqual([
-    'timeout',
-    'timeout',
-  ])
+  expect(
+    await Promise.all([stopSignal(Date.now() + 5, signal).stopped, stopSignal(Date.now() - 5).stopped]),
+  ).toEqual(['timeout', 'timeout'])
 })
 
-test('what has ended hears nothing more', async () => {
-  const one = stopping(Date.now() + 5)
-  one.forget()
-  await stopping(Date.now() + 20).came
-  expect(await Promise.race([one.came, Promise.resolve('nothing')])).toBe('nothing')
+test('a disposed stop signal reacts to nothing any more', async () => {
+  const one = stopSignal(Date.now() + 5)
+  one.dispose()
+  await stopSignal(Date.now() + 20).stopped
+  expect(await Promise.race([one.stopped, Promise.resolve('nothing')])).toBe('nothing')
 })

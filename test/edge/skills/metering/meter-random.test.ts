@@ -1,5 +1,5 @@
-// Promise: whatever a module does, metered it does the same: results, traps, memory, globals and what it told its host, in order. Random
-// modules, the same ones every time.
+// Promise: a metered module behaves as before: results, traps, memory, globals and host calls, in
+// order. Random modules from a fixed seed.
 
 import { expect, test } from 'vitest'
 import { FUEL, meter } from '../../../../edge/skills/metering/meter.ts'
@@ -8,17 +8,20 @@ import * as w from '../../../support/skills/wasm.ts'
 
 const FUNCTIONS = 4
 const PARAMETERS = [w.I32, w.I32]
-/** After both parameters: three to compute with, and counters of loops. */
+/** Locals after the two parameters: three to compute with, then loop counters. */
 const COUNTERS = 5
 const LOCALS = [w.I32, w.I32, w.I32, ...new Array<number>(4).fill(w.I32)]
 const BINARY = [0x6a, 0x6b, 0x6c, 0x6d, 0x6f, 0x71, 0x72, 0x73, 0x74, 0x75, 0x77, 0x46, 0x48, 0x4f]
 const WIDE = [0x7c, 0x7d, 0x7e, 0x7f, 0x82, 0x83, 0x85, 0x86, 0x88, 0x8a]
 const POINT = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5]
-/** Types by number: of all functions that take two values and give one; and of one that gives two, which is never called. */
+/**
+ * Type indices: of all functions (two parameters, one result), and of one with two results that is
+ * never called.
+ */
 const [PAIR, TWO] = [1, 1 + 4]
 const UNARY = [0x45, 0x67, 0x68, 0x69, 0xc0, 0xc1]
 
-/** One function after the other, each of which calls those that come later: so each program ends. */
+/** Functions call only later functions, so every program ends. */
 class Program {
   readonly #random: () => number
   #depth = 0
@@ -54,7 +57,7 @@ class Program {
       () => [...value(), ...w.when(value(), value(), w.I32)],
       () => w.block([...value(), ...value(), ...w.brIf(0), 0x1a, ...value()], w.I32),
       () => [...value(), ...value(), ...value(), 0x1b],
-      // Wider whole numbers, those with a point, vectors; and blocks that take two values and give one, as the functions do.
+      // 64-bit integers, floats, vectors, and blocks with two parameters and one result.
       () => [...value(), 0xac, ...value(), 0xad, WIDE[this.#below(WIDE.length)] ?? 0x7c, 0xa7],
       () => [
         ...value(),
@@ -131,7 +134,7 @@ class Program {
       ],
       () => [...w.i32(this.#below(2)), ...w.op(0x40, 0), 0x1a],
       () => (this.#random() < 0.1 ? [...value(), 0x0f] : w.op(0x01)),
-      // What nobody comes by; a loop that is left by a table; elements that are put, and calls at the tail of what comes later.
+      // Unreachable code, a loop left by a table, table writes, and tail calls of later functions.
       () =>
         w.block([...value(), ...w.set(2), ...w.br(0), ...several(), ...w.i32(1), ...w.i32(2), 0x6a, 0x1a]),
       () =>
@@ -151,7 +154,7 @@ class Program {
     return chosen
   }
 
-  /** As many rounds as its own counter says. */
+  /** A loop with its own counter. */
   #loop(number: number): w.Code {
     if (this.#loops === 2) return w.op(0x01)
     const counter = COUNTERS + this.#loops++
@@ -187,7 +190,7 @@ class Program {
       ],
       elements: [
         [0, ...w.i32(0), 0x0b, FUNCTIONS, ...functions.map((_, number) => 1 + number)],
-        [1, 0, 2, FUNCTIONS, FUNCTIONS], // the last one, which calls nobody
+        [1, 0, 2, FUNCTIONS, FUNCTIONS], // the last one, which calls no other
       ],
       data: [[0, ...w.i32(8), 0x0b, 4, 1, 2, 3, 4]],
     }
@@ -200,14 +203,14 @@ const INPUTS = [
   [70_000, 3],
 ] as const
 
-/** Everything that can be seen of it from outside. */
+/** Everything observable from outside. */
 function seen(
   bytes: Uint8Array,
   more: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {},
 ): unknown[] {
-  const told: unknown[] = []
+  const hostCalls: unknown[] = []
   const { exports } = new w.Instance(new w.Module(bytes), {
-    host: { told: (value: unknown) => void told.push(value) },
+    host: { told: (value: unknown) => void hostCalls.push(value) },
     ...more,
   })
   const outcomes = INPUTS.map((input) => {
@@ -221,10 +224,10 @@ function seen(
     memory: { buffer: ArrayBuffer }
     first: { value: number }
     second: { value: number }
-  } // as `module` says
+  } // the exports that `module` writes
   return [
     outcomes,
-    told,
+    hostCalls,
     Buffer.from(memory.buffer).toString('latin1').replaceAll('\0', ''),
     memory.buffer.byteLength,
     first.value,
@@ -232,7 +235,7 @@ function seen(
   ]
 }
 
-test('random modules: the same with fuel, always for the same fuel, however it is handed out; with less they stop', {
+test('random modules behave the same when metered, use the same fuel however it is handed out, and stop with less', {
   timeout: 120_000,
 }, () => {
   const random = seeded(20_261_118)
@@ -262,13 +265,13 @@ test('random modules: the same with fuel, always for the same fuel, however it i
       plain,
     )
     expect([round, given - inSlices.value]).toEqual([round, once.used])
-    // What has neither loops nor calls is not looked at while it runs, but pays all the same.
+    // Code without loops and calls is not checked while it runs, but is charged anyway.
     const less = withFuel(once.used / 2n)
     expect(less.used).toBeGreaterThan(once.used / 2n)
     if (JSON.stringify(less.all[0]).includes('no fuel')) stopped++
     else expect(once.used).toBeLessThan(5_000n)
   }
   expect(stopped).toBeGreaterThan(200)
-  // Control: they did different things.
+  // Control: the modules behaved differently.
   expect([...kinds].length).toBeGreaterThan(3)
 })

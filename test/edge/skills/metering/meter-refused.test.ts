@@ -1,5 +1,6 @@
-// Promise: what is not of our kind of WebAssembly is refused when it is published, by a sentence that names it. What an engine would read
-// otherwise than we do, what would take it hours to compile, and names that would become code are refused before an engine sees them.
+// Promise: features that skills may not use are refused at publication by a sentence that names
+// them. Bytes that an engine would read differently, code that takes hours to compile, and names
+// that would become code are refused before an engine sees them.
 // @project own
 
 import { describe, expect, test } from 'vitest'
@@ -11,59 +12,60 @@ import * as w from '../../../support/skills/wasm.ts'
 
 const ROOM = { pages: 16, elements: 100 }
 
-describe('what is not of our kind is refused by name', () => {
+describe('WebAssembly features', () => {
   test.each<[string, string, RegExp]>([
-    ['a memory of 64 bits', '(memory i64 1)', /64 bits/],
-    ['a table of 64 bits', '(table i64 1 funcref)', /64 bits/],
+    ['a 64-bit memory', '(memory i64 1)', /64-bit/],
+    ['a 64-bit table', '(table i64 1 funcref)', /64-bit/],
     ['a shared memory', '(memory 1 2 shared)', /shared/],
-    ['pages of another size', '(memory 1 (pagesize 1))', /shared or has 64 bits/],
+    ['pages of another size', '(memory 1 (pagesize 1))', /shared or has 64-bit addresses/],
     [
       'an atomic instruction',
       '(memory 1) (func (drop (i32.atomic.load (i32.const 0))))',
       /instruction `0xfe 0x10`|instruction `0xfe`/,
     ],
-    ['exceptions, caught', '(tag) (func (block (try_table (catch 0 0))))', /section of the kind 13/],
-    ['exceptions, thrown', '(tag (import "a" "b")) (func (throw 0))', /import of the kind 4/],
-    ['exceptions, caught all', '(func (block (try_table (catch_all 0))))', /instruction `0x1f`/],
-    ['structures', '(type (struct (field i32)))', /none of a function/],
-    ['arrays', '(type (array i8))', /none of a function/],
-    ['types that hold each other', '(rec (type (func)) (type (func)))', /none of a function/],
+    ['catching exceptions', '(tag) (func (block (try_table (catch 0 0))))', /section of the kind 13/],
+    ['throwing exceptions', '(tag (import "a" "b")) (func (throw 0))', /import of the kind 4/],
+    ['catching all exceptions', '(func (block (try_table (catch_all 0))))', /instruction `0x1f`/],
+    ['structures', '(type (struct (field i32)))', /is not a function type/],
+    ['arrays', '(type (array i8))', /is not a function type/],
+    ['recursive types', '(rec (type (func)) (type (func)))', /is not a function type/],
+    ['i31 references', '(func (result i32) (i31.get_s (ref.i31 (i32.const 1))))', /instruction `0xfb`/],
     [
-      'numbers in references',
-      '(func (result i32) (i31.get_s (ref.i31 (i32.const 1))))',
-      /instruction `0xfb`/,
-    ],
-    [
-      'a call by a reference',
+      'a call through a reference',
       '(type $t (func)) (func (param (ref null $t)) (call_ref $t (local.get 0)))',
       /type 0x63/,
     ],
-    ['a reference that is never none', '(type $t (func)) (func (param (ref $t)))', /type 0x64/],
-    ['a table of such', '(type $t (func)) (table 1 (ref null $t))', /references of the type 0x63/],
+    ['a non-null reference', '(type $t (func)) (func (param (ref $t)))', /type 0x64/],
     [
-      'a table that is filled with something',
+      'a table of typed references',
+      '(type $t (func)) (table 1 (ref null $t))',
+      /references of the type 0x63/,
+    ],
+    [
+      'a table with an initializer',
       '(func $f) (table 1 (ref func) (ref.func $f))',
       /references of the type 0x40/,
     ],
     [
-      'a vector instruction that differs by machine',
+      'a vector instruction whose result depends on the machine',
       '(func (param v128) (drop (i8x16.relaxed_swizzle (local.get 0) (local.get 0))))',
       /`0xfd 0x100`/,
     ],
     [
-      'numbers of 128 bits',
+      '128-bit arithmetic',
       '(func (result i64 i64) (i64.mul_wide_s (i64.const 1) (i64.const 2)))',
       /`0xfc 0x15`/,
     ],
-    ['a stack that is switched', '(type $f (func)) (type $c (cont $f))', /none of a function/],
-  ])('%s', async (_, wat, why) => {
+    ['stack switching', '(type $f (func)) (type $c (cont $f))', /is not a function type/],
+  ])('a module is refused by a message that names the feature: %s', async (_, wat, why) => {
     const refused = meter(await assembled(`(module ${wat})`), ROOM)
     expect(refused.ok ? 'no refusal' : refused.error.detail).toMatch(why)
   })
 })
 
-describe('nothing is read otherwise than an engine reads it', () => {
-  // A type of several bytes where we know of one: what follows would be other instructions to an engine than to us, and could hold a loop.
+describe('bytes that an engine would read differently', () => {
+  // A type of two bytes where the meter reads one: an engine would see other instructions after it,
+  // and a loop could hide there.
   const run = (code: readonly number[]): Uint8Array => w.wasm({ functions: [{ body: code, as: 'run' }] })
   const body = (code: readonly number[]): Uint8Array =>
     w.wasm({
@@ -82,25 +84,25 @@ describe('nothing is read otherwise than an engine reads it', () => {
     ['of elements', w.wasm({ tables: [{ min: 1 }], elements: [[5, 0x63, 0x70, 1, 0xd0, 0x70, 0x0b]] })],
   ]
   test.each(HIDDEN)(
-    'W01 a type of two bytes is refused, behind which a loop could hide: that %s',
+    'W01 a type of two bytes, behind which a loop could hide, is refused: %s',
     (_, module) => {
-      expect(w.validate(module)).toBe(true) // an engine takes it
+      expect(w.validate(module)).toBe(true) // an engine accepts it
       const refused = meter(module, ROOM)
       expect(refused.ok ? 'no refusal' : refused.error.detail).toMatch(/0x63/)
     },
   )
 
   test.each([
-    ["a'];for(;;);['", /is no name/],
-    ['a\\', /is no name/],
-    ['a\nb', /is no name/],
-    ['a\u2028b', /is no name/],
-    ['$'.concat('{for(;;);}'), /is no name/],
-    ['`', /is no name/],
-    ['__proto__', /is no name/], // behind which JavaScript's own `Object` would be handed in
-    ['new WebAssembly.Module(new Uint8Array([0]))', /is no name/],
-    ['countersign', /imports from `countersign`/],
-  ])('W11 a name that would be more than a name where it comes to stand in JavaScript: %s', (name, why) => {
+    ["a'];for(;;);['", /is not a valid name/],
+    ['a\\', /is not a valid name/],
+    ['a\nb', /is not a valid name/],
+    ['a\u2028b', /is not a valid name/],
+    ['$'.concat('{for(;;);}'), /is not a valid name/],
+    ['`', /is not a valid name/],
+    ['__proto__', /is not a valid name/], // would pass JavaScript's `Object` as an import
+    ['new WebAssembly.Module(new Uint8Array([0]))', /is not a valid name/],
+    ['countersign', /imports from the reserved module `countersign`/],
+  ])('W11 a name that could become code in the JavaScript glue is refused: %s', (name, why) => {
     const refusals = [
       w.wasm({ importedFunctions: [{ from: name, name: 'a' }] }),
       w.wasm({ importedFunctions: [{ name }] }),
@@ -111,7 +113,7 @@ describe('nothing is read otherwise than an engine reads it', () => {
     ).toBe(name === 'countersign' ? 1 : 3)
   })
 
-  test('names as toolchains write them are taken', () => {
+  test('names as toolchains write them are accepted', () => {
     for (const name of [
       'cabi_realloc',
       'cm32p2|countersign:skill/log@0.1.0',
@@ -125,7 +127,7 @@ describe('nothing is read otherwise than an engine reads it', () => {
   })
 })
 
-describe('what would take an engine too long is refused before it sees it', () => {
+describe('compile cost', () => {
   const times = (count: number, ...code: readonly number[]): Buffer =>
     Buffer.alloc(count * code.length, Buffer.from(code))
   const leb = (value: number): number[] => [...new Writer().u32(value).bytes()]
@@ -137,7 +139,10 @@ describe('what would take an engine too long is refused before it sees it', () =
       Buffer.from(leb(gives)),
       times(gives, w.I32),
     ])
-  /** Functions by number of type and code, without its end; the first is exported. */
+  /**
+   * A module of functions, each with its type index and its code without `end`; the first is
+   * exported.
+   */
   function module(
     types: readonly Buffer[],
     functions: readonly (readonly [type: number, code: Buffer, locals?: number])[],
@@ -179,7 +184,7 @@ describe('what would take an engine too long is refused before it sees it', () =
     ['50,000 locals, carried past 10,000 loops', alone(times(10_000, 0x03, 0x40, 0x0b), 50_000)],
     ['50,000 locals, carried past 10,000 choices', alone(times(10_000, ...ZERO, 0x04, 0x40, 0x0b), 50_000)],
     [
-      'as many values on the stack',
+      '50,000 values on the stack, carried past 10,000 blocks',
       alone(Buffer.concat([times(50_000, ...ZERO), times(10_000, 0x02, 0x40, 0x0b), times(50_000, ...DROP)])),
     ],
     ['a million loops', alone(times(1_000_000, 0x03, 0x40, 0x0b))],
@@ -191,7 +196,7 @@ describe('what would take an engine too long is refused before it sees it', () =
       ),
     ],
     [
-      'calls that give a thousand values to each other',
+      'calls that pass a thousand values',
       module(
         [NONE, type(0, 1_000), type(1_000, 0)],
         [
@@ -220,7 +225,7 @@ describe('what would take an engine too long is refused before it sees it', () =
       ),
     ],
     [
-      'tables of jumps out of 900 blocks',
+      'jump tables out of 900 blocks',
       alone(
         Buffer.concat([
           times(DEEP, 0x02, 0x40),
@@ -232,7 +237,7 @@ describe('what would take an engine too long is refused before it sees it', () =
       ),
     ],
     [
-      'long tables of jumps',
+      'long jump tables',
       alone(
         Buffer.concat(
           Array.from({ length: 60 }, () =>
@@ -241,7 +246,7 @@ describe('what would take an engine too long is refused before it sees it', () =
         ),
       ),
     ],
-  ])('W06 %s', (_, bytes) => {
+  ])('W06 code that takes too long to compile is refused: %s', (_, bytes) => {
     expect(bytes.length).toBeLessThanOrEqual(LIMITS.skill_component_bytes)
     const begun = performance.now()
     const refused = meter(bytes, ROOM)
@@ -252,15 +257,15 @@ describe('what would take an engine too long is refused before it sees it', () =
   test.each([
     ['types', [1, times(1_000_000, 0x60, 0, 0)]],
     ['globals', [6, times(800_000, w.I32, 0, ...ZERO, 0x0b)]],
-    ['segments of elements', [9, times(1_000_000, 1, 0, 0)]],
-    ['segments of data', [11, times(1_000_000, 1, 0)]],
-  ] as const)('W06 a million %s', (_, [id, items]) => {
+    ['element segments', [9, times(1_000_000, 1, 0, 0)]],
+    ['data segments', [11, times(1_000_000, 1, 0)]],
+  ] as const)('W06 a module with a million %s is refused', (_, [id, items]) => {
     const section = sized(Buffer.concat([Buffer.from(leb(800_000)), items]))
     const refused = meter(Buffer.concat([Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, id]), section]), ROOM)
-    expect(refused.ok ? 'no refusal' : refused.error.detail).toMatch(/more than 10000 parts/)
+    expect(refused.ok ? 'no refusal' : refused.error.detail).toMatch(/has more than 10000 entries/)
   })
 
-  test('W06 what is let through is compiled and run soon, however it was made', () => {
+  test('W06 code that passes the compile budget is compiled and run quickly', () => {
     const most = LIMITS.skill_component_bytes - 200
     const third = Math.floor(most / 3)
     const largest = [

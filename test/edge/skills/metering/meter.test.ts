@@ -1,5 +1,6 @@
-// Promise: a metered module means what it meant, pays for what it does, and can't go on for ever: not in a run, not at its start, and not
-// in one instruction. What it may not have is refused with a sentence.
+// Promise: a metered module behaves as before, pays for its work, and can't run for ever: neither
+// in a call, nor in its start function, nor in one instruction. Forbidden features are refused with
+// a reason.
 
 import { describe, expect, test } from 'vitest'
 import { meter } from '../../../../edge/skills/metering/meter.ts'
@@ -23,7 +24,7 @@ function open(module: w.Written, fuel = PLENTY, host: Record<string, unknown> = 
 const raw = (module: w.Written, host: Record<string, unknown> = {}): w.Exports =>
   new w.Instance(new w.Module(w.wasm(module)), { host }).exports
 
-/** What a call gives, or how it ends. */
+/** What a call returns, or its error. */
 function outcome(run: () => unknown): unknown {
   try {
     return run()
@@ -37,40 +38,37 @@ const fn = (body: w.Code, more: Partial<w.Fn> = {}): w.Written => ({
 })
 const FOREVER = w.loop(w.br(0))
 
-describe('nothing goes on for ever', () => {
+describe('endless code', () => {
   test.each<[string, w.Written]>([
     ['W01 a loop', fn(FOREVER)],
-    ['a loop in a loop', fn(w.loop([...w.loop([...w.i32(0), ...w.brIf(0)]), ...w.br(0)]))],
+    ['a nested loop', fn(w.loop([...w.loop([...w.i32(0), ...w.brIf(0)]), ...w.br(0)]))],
     [
       'a loop that is left and entered again',
       fn(w.loop([...w.block([...w.i32(1), ...w.brIf(0), w.UNREACHABLE]), ...w.br(0)])),
     ],
-    ['a loop behind a table of jumps', fn(w.loop(w.block([...w.i32(0), ...w.brTable([1], 0)])))],
+    ['a loop that jumps by a table', fn(w.loop(w.block([...w.i32(0), ...w.brTable([1], 0)])))],
     ['W05 recursion', fn(w.call(0))],
     [
-      'recursion by a table',
+      'recursion through a table',
       {
         ...fn(w.op(...w.i32(0), ...w.callIndirect(0))),
         tables: [{ min: 1 }],
         elements: [[0, ...w.i32(0), 0x0b, 1, 0]],
       },
     ],
-    ['calls at the tail', fn(w.returnCall(0))],
-    [
-      'two functions at each other’s tail',
-      { functions: [{ body: w.returnCall(1), as: 'run' }, { body: w.returnCall(0) }] },
-    ],
-  ])('W01 W05: %s', (_name, module) => {
+    ['tail calls', fn(w.returnCall(0))],
+    ['mutual tail calls', { functions: [{ body: w.returnCall(1), as: 'run' }, { body: w.returnCall(0) }] }],
+  ])('W01 W05: %s: a module that never ends stops without fuel', (_name, module) => {
     const { exports, left } = open(module, 10_000n)
     expect(outcome(() => exports['run']?.())).toMatch(/no fuel|Maximum call stack/)
     expect(left()).toBeLessThan(10_000n)
-    // Control: with nothing left it does not even begin.
+    // Control: without fuel it does not even begin.
     const empty = open(module, 0n)
     expect(outcome(() => empty.exports['run']?.())).toMatch(/no fuel/)
     expect(empty.left()).toBeLessThan(0n)
   })
 
-  test('W02 a loop at its start', () => {
+  test('W02 a start function that never ends stops without fuel', () => {
     expect(outcome(() => open({ functions: [{ body: FOREVER }], start: 0 }))).toMatch(/no fuel/)
   })
 
@@ -121,7 +119,7 @@ describe('nothing goes on for ever', () => {
       },
     ],
   ]
-  test.each(sized)('%s pays by its size, before it is done', (name, module) => {
+  test.each(sized)('%s is charged by its size, before it executes', (name, module) => {
     const { exports, left } = open(module)
     const of = (size: number): bigint => {
       const before = left()
@@ -133,7 +131,7 @@ describe('nothing goes on for ever', () => {
     expect(more - some).toBe(some - none)
     const before = left()
     if (name.endsWith('grow')) {
-      expect(outcome(() => exports['run']?.(-1))).toBeUndefined() // it does not grow by 4 Gi, and says so
+      expect(outcome(() => exports['run']?.(-1))).toBeUndefined() // growing by 4 Gi fails with -1
       expect(before - left()).toBe(none)
     } else {
       expect(outcome(() => exports['run']?.(-1))).toMatch(/no fuel/)
@@ -142,23 +140,23 @@ describe('nothing goes on for ever', () => {
   })
 })
 
-describe('it takes no more than there is room for', () => {
+describe('limits of memories and tables', () => {
   const grows = (module: w.Written) =>
     open({ ...module, ...fn([...w.get(0), ...w.op(0x40, 0)], { params: [w.I32], results: [w.I32] }) })
       .exports['run']
   test.each([
     ['without a maximum', { memory: { min: 1 } }],
-    ['with a larger one', { memory: { min: 1, max: 65_536 } }],
-  ])('W03 a memory %s', (_name, module) => {
+    ['with a larger maximum', { memory: { min: 1, max: 65_536 } }],
+  ])('W03 a memory %s grows only to the limit', (_name, module) => {
     expect([grows(module)?.(15), grows(module)?.(16)]).toEqual([1, -1])
   })
 
-  test('a smaller maximum stays', () =>
+  test('a memory’s smaller maximum is kept', () =>
     expect([grows({ memory: { min: 1, max: 3 } })?.(2), grows({ memory: { min: 1, max: 3 } })?.(3)]).toEqual([
       1, -1,
     ]))
 
-  test('W04 a table', () => {
+  test('W04 a table grows only to the limit', () => {
     const body = [...w.op(0xd0, w.FUNCREF), ...w.get(0), ...w.bulk(15, 0)]
     const grow = () =>
       open({ ...fn(body, { params: [w.I32], results: [w.I32] }), tables: [{ min: 1 }] }).exports['run']
@@ -166,35 +164,39 @@ describe('it takes no more than there is room for', () => {
   })
 })
 
-describe('what a skill may not have is refused, and said', () => {
+describe('what a skill may not have', () => {
   test.each<[string, w.Written | Uint8Array, RegExp]>([
-    ['no module', new Uint8Array([1, 2, 3]), /ends early|no core module/],
-    ['a component', new Uint8Array([0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0]), /no core module/],
-    ['W03 a memory that begins too large', { memory: { min: 17 } }, /begins with 17 pages of memory; 16/],
+    ['bytes that are no module', new Uint8Array([1, 2, 3]), /ends early|not a WebAssembly core module/],
+    ['a component', new Uint8Array([0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0]), /not a WebAssembly core module/],
     [
-      'W04 a table that begins too large',
-      { tables: [{ min: 10_000_000 }] },
-      /begins with 10000000 elements of a table; 100/,
+      'W03 a memory whose minimum is too large',
+      { memory: { min: 17 } },
+      /begins with 17 pages of memory; the limit is 16/,
     ],
-    ['a shared memory', { sections: [[5, [1, 3, 1, 2]]] }, /shared or has 64 bits/],
-    ['a memory of 64 bits', { sections: [[5, [1, 4, 1]]] }, /shared or has 64 bits/],
+    [
+      'W04 a table whose minimum is too large',
+      { tables: [{ min: 10_000_000 }] },
+      /begins with 10000000 elements of a table; the limit is 100/,
+    ],
+    ['a shared memory', { sections: [[5, [1, 3, 1, 2]]] }, /shared or has 64-bit addresses/],
+    ['a 64-bit memory', { sections: [[5, [1, 4, 1]]] }, /shared or has 64-bit addresses/],
     ['an atomic instruction', fn(w.op(0xfe, 0x03, 0)), /`0xfe`/],
     ['an exception', fn(w.op(0x1f, 0x40, 0, 0x0b)), /`0x1f`/],
-    ['a vector instruction that differs by machine', fn(w.op(0xfd, 0x80, 0x02)), /`0xfd 0x100`/],
+    ['a vector instruction whose result depends on the machine', fn(w.op(0xfd, 0x80, 0x02)), /`0xfd 0x100`/],
     ['a section of tags', { sections: [[13, [1, 0, 0]]] }, /section of the kind 13/],
     ['sections out of order', { memory: { min: 1 }, sections: [[1, [0]]] }, /not in order/],
     [
-      'our counter taken',
+      'an import of the fuel counter',
       { sections: [[2, [1, 11, ...Buffer.from('countersign'), 4, ...Buffer.from('fuel'), 3, 0x7e, 1]]] },
-      /imports from `countersign`/,
+      /imports from the reserved module `countersign`/,
     ],
     [
-      'blocks a thousand deep',
+      'blocks nested two thousand deep',
       fn([...new Array(2_000).fill([0x02, 0x40]).flat(), ...new Array(2_000).fill(0x0b)]),
-      /inside each other/,
+      /nested more than 1000 deep/,
     ],
     [
-      'locals without end',
+      'billions of locals',
       {
         sections: [
           [1, [1, 0x60, 0, 0]],
@@ -213,17 +215,17 @@ describe('what a skill may not have is refused, and said', () => {
           [10, [1, 6, 1, 0xd1, 0x86, 0x03, 0x7f, 0x0b]],
         ],
       },
-      /has 50001 locals; 50000 are the most/,
+      /has 50001 locals; the limit is 50000/,
     ],
-    ['a count of more than there is', { sections: [[3, [0xff, 0xff, 0xff, 0xff, 0x0f]]] }, /ends before/],
+    ['a count that is too large', { sections: [[3, [0xff, 0xff, 0xff, 0xff, 0x0f]]] }, /ends before/],
     ['a number that does not end', { sections: [[1, [0xff, 0xff, 0xff, 0xff, 0xff, 0x01]]] }, /too long/],
-  ])('W03 W04: %s', (_name, module, why) => {
+  ])('W03 W04: %s: the module is refused with a reason', (_name, module, why) => {
     const refused = meter(module instanceof Uint8Array ? module : w.wasm(module), ROOM)
     expect(refused).toMatchObject({ ok: false, error: { code: 'invalid_skill' } })
     expect(refused.ok ? '' : refused.error.detail).toMatch(why)
   })
 
-  test('whatever byte is changed, it is refused, or the engine refuses it, or it ends', () => {
+  test('a module with any byte changed is refused by the meter, refused by the engine, or ends', () => {
     const module = w.wasm({
       ...fn(
         [
@@ -258,7 +260,7 @@ describe('what a skill may not have is refused, and said', () => {
   })
 })
 
-describe('what it means stays', () => {
+describe('behaviour is unchanged', () => {
   const both = (
     module: w.Written,
     calls: readonly (readonly unknown[])[],
@@ -269,7 +271,7 @@ describe('what it means stays', () => {
       expect(outcome(() => paying['run']?.(...args))).toEqual(outcome(() => plain['run']?.(...args)))
   }
 
-  test('several results, of functions and of blocks', () => {
+  test('metering keeps functions and blocks with several results', () => {
     const swap = {
       params: [w.I32, w.I64],
       results: [w.I64, w.I32],
@@ -282,7 +284,7 @@ describe('what it means stays', () => {
     ])
   })
 
-  test('br_table: each label, and beyond the last', () => {
+  test('metering keeps br_table, for each label and beyond the last', () => {
     const cases = w.block(
       w
         .block(w.block([...w.get(0), ...w.brTable([0, 1], 2)]).concat(w.i32(10), w.RETURN))
@@ -291,13 +293,13 @@ describe('what it means stays', () => {
     both(fn([...cases, ...w.i32(30)], { params: [w.I32], results: [w.I32] }), [[0], [1], [2], [-1]])
   })
 
-  test('indirect calls: the right type, the wrong one, none, and beyond the table', () => {
+  test('metering keeps indirect calls: right type, wrong type, empty entry, beyond the table', () => {
     const functions = [
       { body: [...w.get(0), ...w.callIndirect(0)], params: [w.I32], results: [w.I32], as: 'run' },
       { body: [...w.get(0), ...w.i32(1), 0x6a], params: [w.I32], results: [w.I32] },
       { body: w.i64(1), results: [w.I64] },
     ]
-    // `run` takes its own argument as the number in the table, and hands it on.
+    // `run` uses its argument as the index in the table and passes it on.
     const module = {
       functions: [
         { ...(functions[0] as w.Fn), body: [...w.get(0), ...w.get(0), ...w.callIndirect(1)] },
@@ -309,7 +311,7 @@ describe('what it means stays', () => {
     both(module, [[0], [1], [2], [9]])
   })
 
-  test('globals: imported, defined, exported, and as the beginning of others and of segments', () => {
+  test('metering keeps globals: imported, defined, exported, and in initializers', () => {
     const module: w.Written = {
       importedGlobals: [{ name: 'base', type: w.I32 }],
       globals: [
@@ -342,7 +344,7 @@ describe('what it means stays', () => {
     expect([Number(exports['copy']), Number(exports['count'])]).toEqual([3, 5])
   })
 
-  test('bulk memory: within, at the edge and beyond it', () => {
+  test('metering keeps bulk memory instructions: inside, at the end of and beyond memory', () => {
     const at = (sub: number, ...operands: number[]) => ({
       ...fn([...w.get(0), ...w.get(1), ...w.get(2), ...w.bulk(sub, ...operands), ...w.i32(0), ...w.load()], {
         params: [w.I32, w.I32, w.I32],
@@ -370,7 +372,7 @@ describe('what it means stays', () => {
     ])
   })
 
-  test('sign extension, saturation, references, and a function of the host', () => {
+  test('metering keeps sign extension, saturation, references and host functions', () => {
     both(fn([...w.get(0), 0xc0, ...w.get(0), 0xc1, 0x6a], { params: [w.I32], results: [w.I32] }), [
       [128],
       [32_768],
@@ -388,7 +390,7 @@ describe('what it means stays', () => {
     )
   })
 
-  test('calls at the tail use no stack', () => {
+  test('metered tail calls use no stack', () => {
     const body = [
       ...w.get(0),
       0x45,
@@ -402,7 +404,7 @@ describe('what it means stays', () => {
   })
 })
 
-test('the same input costs the same, and each further round of a loop the same again', () => {
+test('the same input uses the same fuel, and each further round of a loop the same amount', () => {
   const sum = fn(
     [
       ...w.loop([

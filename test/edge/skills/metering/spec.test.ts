@@ -1,5 +1,6 @@
-// Promise: what the specification says of an instruction holds once it pays. Each case is played as it is and metered: results, traps, memory,
-// globals, tables and what the host was told are the same, and it costs the same each time.
+// Promise: metered instructions behave as the specification says. Each case runs plain and metered:
+// results, traps, memory, globals, tables and host calls are the same, and the cost is the same
+// each time.
 
 import { describe, expect, test } from 'vitest'
 import { meter } from '../../../../edge/skills/metering/meter.ts'
@@ -22,15 +23,15 @@ const shown = (value: unknown): unknown => {
   return Object.is(value, -0) ? '-0' : value
 }
 
-/** All that can be seen of it from outside: `calls` are made in order, of one instance. */
+/** Everything observable from outside. `calls` are made in order on one instance. */
 function seen(
   bytes: Uint8Array,
   calls: readonly Call[],
   more: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {},
 ) {
-  const told: unknown[] = []
+  const hostCalls: unknown[] = []
   const shared = new w.Global({ value: 'i64', mutable: true }, 40n)
-  const host = { tell: (value: unknown) => void told.push(value), one: () => 1, shared, base: 3 }
+  const host = { tell: (value: unknown) => void hostCalls.push(value), one: () => 1, shared, base: 3 }
   const attempt = (run: () => unknown): unknown => {
     try {
       return shown(run())
@@ -51,11 +52,11 @@ function seen(
     value,
     length,
   ])
-  return { begun, results, told, kept, shared: shared.value }
+  return { begun, results, hostCalls, kept, shared: shared.value }
 }
 
 type Call = readonly [name: string, ...args: unknown[]]
-/** Numbers that find edges. */
+/** Numbers at edges. */
 const EDGES = [0, 1, -1, 127, 128, 255, 32_767, 32_768, 65_535, 2_147_483_647, -2_147_483_648]
 const FLOATS = [
   0,
@@ -110,7 +111,7 @@ const unary = (from: string, to: string, names: readonly string[]): string =>
 
 const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
   [
-    'blocks, loops and branches that take and give several values',
+    'blocks, loops and branches with several parameters and results',
     `(func $swap (param i32 i64) (result i64 i32) (local.get 1) (local.get 0))
      (func (export "block") (param i32) (result i32 i32)
        (local.get 0) (i32.const 7) (block (param i32 i32) (result i32 i32) (br_if 0 (i32.eqz (local.get 0))) i32.add (i32.const 9)))
@@ -133,7 +134,7 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     ],
   ],
   [
-    'loops in which nothing loops or calls: that take values, are left by tables, from within a choice, and out of the function',
+    'tight loops: with parameters, left by a table, from an if, and by a return',
     `(func (export "values") (param i32) (result i32) (local i32)
        (local.get 0) (i32.const 1)
        (loop (param i32 i32) (result i32) i32.add (local.set 0) (local.set 1 (i32.add (local.get 1) (i32.const 1)))
@@ -147,7 +148,7 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     [...of('values', [0, 3]), ...of('table', [1, 2, 3, 4, 9]), ...of('choice', [0, 1, 2])],
   ],
   [
-    'br_table: each label, the last, beyond it, none, and back to a loop',
+    'br_table: each label, the default, beyond it, only a default, and back to a loop',
     `(func (export "labels") (param i32) (result i32)
        (block (block (block (br_table 0 1 0 2 (local.get 0))) (return (i32.const 10))) (return (i32.const 20))) (i32.const 30))
      (func (export "none") (param i32) (result i32) (block (br_table 0 (local.get 0))) (i32.const 1))
@@ -159,7 +160,7 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     ['labels', 'none', 'loop', 'value', 'return'].flatMap((name) => of(name, [0, 1, 2, 3, 4, -1])),
   ],
   [
-    'indirect calls: of the right type, of the wrong one, of nothing, beyond the table, of the second table',
+    'indirect calls: right type, wrong type, empty entry, beyond the table, second table',
     `(type $one (func (result i32))) (type $to (func (param i32) (result i32)))
      (table 6 funcref) (table $other 3 funcref)
      (func $a (result i32) (i32.const 10)) (func $b (param i32) (result i32) (i32.mul (local.get 0) (i32.const 2))) (func $c (result i64) (i64.const 3))
@@ -180,7 +181,7 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     ],
   ],
   [
-    'bulk memory: nothing, within, at the end and beyond it, over itself, dropped',
+    'bulk memory: empty, inside, at the end, beyond it, overlapping, dropped',
     `(memory (export "memory") 1) (data $d "\\01\\02\\03\\04") (data (i32.const 100) "abcdefgh")
      (func (export "fill") (param i32 i32 i32) (memory.fill (local.get 0) (local.get 1) (local.get 2)))
      (func (export "copy") (param i32 i32 i32) (memory.copy (local.get 0) (local.get 1) (local.get 2)))
@@ -207,7 +208,7 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     ],
   ],
   [
-    'tables: read, written, filled, copied, grown, and beyond their end',
+    'tables: get, set, fill, copy, grow, and beyond their end',
     `(table $e (export "e") 4 externref) (table $f (export "f") 4 20 funcref) (func $x (export "x")) (elem $p func $x $x)
      (func (export "set") (param i32 externref) (table.set $e (local.get 0) (local.get 1)))
      (func (export "get") (param i32) (result externref) (table.get $e (local.get 0)))
@@ -240,34 +241,34 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
       ...of('null', [0, 1, 2, 3, 4]),
     ],
   ],
-  ['whole numbers of 32 bits', binary('i32', OPERATORS), OPERATORS.flatMap((name) => pairs(name, EDGES))],
+  ['32-bit integers', binary('i32', OPERATORS), OPERATORS.flatMap((name) => pairs(name, EDGES))],
   [
-    'whole numbers of 64 bits',
+    '64-bit integers',
     binary('i64', OPERATORS),
     OPERATORS.flatMap((name) => pairs(name, [...EDGES.map(BigInt), 2n ** 63n])),
   ],
   [
-    'bits counted, and signs extended',
+    'bit counts and sign extension',
     unary('i32', 'i32', ['clz', 'ctz', 'popcnt', 'extend8_s', 'extend16_s']),
     ['clz', 'ctz', 'popcnt', 'extend8_s', 'extend16_s'].flatMap((name) => of(name, EDGES)),
   ],
   [
-    'signs extended to 64 bits',
+    'sign extension to 64 bits',
     unary('i64', 'i64', ['extend8_s', 'extend16_s', 'extend32_s']),
     ['extend8_s', 'extend16_s', 'extend32_s'].flatMap((name) => of(name, EDGES.map(BigInt))),
   ],
   [
-    'conversions that saturate, and those that trap',
+    'saturating and trapping conversions',
     unary('f64', 'i32', ['trunc_sat_f64_s', 'trunc_sat_f64_u', 'trunc_f64_s', 'trunc_f64_u']),
     ['trunc_sat_f64_s', 'trunc_sat_f64_u', 'trunc_f64_s', 'trunc_f64_u'].flatMap((name) => of(name, FLOATS)),
   ],
   [
-    'the same from 32 to 64 bits',
+    'the same conversions from 32 to 64 bits',
     unary('f32', 'i64', ['trunc_sat_f32_s', 'trunc_sat_f32_u', 'trunc_f32_s', 'trunc_f32_u']),
     ['trunc_sat_f32_s', 'trunc_sat_f32_u', 'trunc_f32_s', 'trunc_f32_u'].flatMap((name) => of(name, FLOATS)),
   ],
   [
-    'numbers with a point: rounding, roots, the smaller and the larger',
+    'floats: rounding, roots, min and max',
     `${unary('f64', 'f64', ['ceil', 'floor', 'trunc', 'nearest', 'sqrt', 'abs', 'neg'])} ${binary('f64', ['min', 'max', 'copysign', 'div'])}`,
     [
       ...['ceil', 'floor', 'trunc', 'nearest', 'sqrt', 'abs', 'neg'].flatMap((name) => of(name, FLOATS)),
@@ -275,7 +276,7 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     ],
   ],
   [
-    'loads and stores: unaligned, at the end of memory, beyond it, by an offset that passes 4 GiB',
+    'loads and stores: unaligned, at the end of memory, beyond it, with an offset beyond 4 GiB',
     `(memory (export "memory") 1) (data (i32.const 65528) "\\80\\ff\\7f\\01\\02\\03\\04\\05")
      (func (export "i32") (param i32) (result i32) (i32.load (local.get 0)))
      (func (export "i64") (param i32) (result i64) (i64.load offset=1 align=1 (local.get 0)))
@@ -287,7 +288,7 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     ),
   ],
   [
-    'memory that grows: what it says, what is there, and where it ends',
+    'memory.grow: results, contents and limit',
     `(memory (export "memory") 1 4)
      (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
      (func (export "size") (result i32) (memory.size))
@@ -306,7 +307,7 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     ],
   ],
   [
-    'references: none, of a function, of the host, chosen by type',
+    'references: null, function, external, typed select',
     `(func $x) (elem declare func $x)
      (func (export "null") (param externref) (result i32) (ref.is_null (local.get 0)))
      (func (export "func") (result i32) (ref.is_null (ref.func $x)))
@@ -315,7 +316,7 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     [['null', null], ['null', 'x'], ['func'], ['select', 'a', 'b', 0], ['select', 'a', 'b', 1], ['none']],
   ],
   [
-    'globals: of the host, of our own, made of each other, exported, in segments',
+    'globals: imported, own, initialized from each other, exported, in segments',
     `(global $base (import "host" "base") i32) (global $shared (import "host" "shared") (mut i64))
      (global $copy (export "copy") i32 (i32.add (global.get $base) (i32.const 4))) (global $own (export "own") (mut f64) (f64.const 1.5))
      (memory (export "memory") 1) (data (offset (i32.add (global.get $base) (i32.const 1))) "x")
@@ -325,20 +326,16 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     [['more'], ['more'], ['copied']],
   ],
   [
-    'a start function comes first, and may tell the host',
+    'a start function runs first, and may call the host',
     `(func $tell (import "host" "tell") (param i32)) (global $n (export "n") (mut i32) (i32.const 1))
      (func $start (call $tell (global.get $n)) (global.set $n (i32.const 2))) (start $start)
      (func (export "n2") (result i32) (global.get $n))`,
     [['n2']],
   ],
   ['a start function that traps', '(func $start (unreachable)) (start $start) (func (export "f"))', [['f']]],
+  ['a segment beyond its memory', '(memory 1) (data (i32.const 65535) "ab") (func (export "f"))', [['f']]],
   [
-    'a segment that lies beyond its memory',
-    '(memory 1) (data (i32.const 65535) "ab") (func (export "f"))',
-    [['f']],
-  ],
-  [
-    'what nobody comes by: behind jumps, returns and traps',
+    'unreachable code after jumps, returns and traps',
     `(func (export "jump") (param i32) (result i32) (block (result i32) (br 0 (local.get 0)) i32.add i32.const 1 i32.add (loop (br 0)) drop (i32.const 3)))
      (func (export "return") (param i32) (result i32) (return (local.get 0)) i32.mul (if (result i32) (then (i32.const 1)) (else (i32.const 2))))
      (func (export "trap") (param i32) (result i32) (if (local.get 0) (then unreachable i64.add drop)) (i32.const 4))
@@ -347,7 +344,7 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     ['jump', 'return', 'trap', 'table', 'deep'].flatMap((name) => of(name, [0, 1])),
   ],
   [
-    'calls at the tail use no stack: of oneself, of each other, by a table, of the host',
+    'tail calls use no stack: to itself, mutual, through a table, to the host',
     `(type $t (func (param i32) (result i32))) (func $one (import "host" "one") (result i32)) (table funcref (elem $odd $even))
      (func $self (export "self") (param i32) (result i32) (if (i32.eqz (local.get 0)) (then (return (i32.const 7)))) (return_call $self (i32.sub (local.get 0) (i32.const 1))))
      (func $even (export "even") (param i32) (result i32) (if (i32.eqz (local.get 0)) (then (return (i32.const 1)))) (return_call $odd (i32.sub (local.get 0) (i32.const 1))))
@@ -356,14 +353,14 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     [...of('self', [0, 200_000]), ...of('even', [199_999, 200_000]), ['host']],
   ],
   [
-    'the host is called in order, with what there was at that moment',
+    'host calls in order, with the values of that moment',
     `(func $tell (import "host" "tell") (param i32)) (func $next (param i32) (result i32) (call $tell (local.get 0)) (i32.add (local.get 0) (i32.const 1)))
      (func (export "order") (param i32) (result i32)
        (i32.add (call $next (local.get 0)) (i32.mul (call $next (i32.const 10)) (if (result i32) (local.get 0) (then (call $next (i32.const 20))) (else (call $next (i32.const 30)))))))`,
     of('order', [0, 1]),
   ],
   [
-    'vectors: lanes, shuffles, loads of a lane, saturation',
+    'vectors: lanes, shuffles, lane loads, saturation',
     `(memory (export "memory") 1) (data (i32.const 0) "\\01\\02\\03\\04\\05\\06\\07\\08\\09\\0a\\0b\\0c\\0d\\0e\\0f\\ff")
      (func (export "sum") (param i32) (result i32) (i32x4.extract_lane 2 (i32x4.add (v128.load (i32.const 0)) (i32x4.splat (local.get 0)))))
      (func (export "saturated") (param i32) (result i32) (i8x16.extract_lane_s 15 (i8x16.add_sat_u (v128.load (i32.const 0)) (i8x16.splat (local.get 0)))))
@@ -377,14 +374,14 @@ const CASES: readonly (readonly [string, string, readonly Call[]])[] = [
     ),
   ],
   [
-    'locals are zero at each call, and many of them are as good as few',
+    'locals are zero at each call, also many of them',
     `(func (export "zero") (param i32) (result i32) (local ${'i32 '.repeat(300)}) (local.set 299 (i32.add (local.get 299) (local.get 0))) (local.get 299))`,
     [...of('zero', [5, 6])],
   ],
 ]
 
-describe('what the specification says holds', () => {
-  test.each(CASES)('%s', async (_, wat, calls) => {
+describe('the WebAssembly specification', () => {
+  test.each(CASES)('a metered module behaves as specified: %s', async (_, wat, calls) => {
     const { plain, paying } = await metered(wat)
     const paid = () => {
       const { counter, imports } = w.fuelled(START)
@@ -397,7 +394,7 @@ describe('what the specification says holds', () => {
     expect(once.used).toBeGreaterThanOrEqual(BigInt(raw.begun === undefined ? calls.length : 0))
   })
 
-  test('control: these cases tell a difference', async () => {
+  test('control: the comparison detects a changed module', async () => {
     const { plain } = await metered(CASES[0]?.[1] ?? '')
     const other = await metered((CASES[0]?.[1] ?? '').replace('(i32.const 9)', '(i32.const 8)'))
     const calls = CASES[0]?.[2] ?? []
@@ -408,8 +405,8 @@ describe('what the specification says holds', () => {
     expect(traps).toBeGreaterThan(50)
   })
 
-  test('numbers may be written longer than they need to be', () => {
-    // `i32.const 5` in five bytes, a call by a number in three, a local in two.
+  test('metering accepts numbers with redundant bytes', () => {
+    // `i32.const 5` in five bytes, a function index in three, a local index in two.
     const body = [0x41, 0x85, 0x80, 0x80, 0x80, 0x00, 0x22, 0x80, 0x00, 0x10, 0x81, 0x80, 0x00, 0x6a]
     const module = w.wasm({
       functions: [

@@ -1,5 +1,6 @@
-// Promise: what a package tells beside its code is about that very code, and what it asks for is what it uses. What does not hold is refused
-// with a sentence that says what to do; what somebody should know before they enable it is a warning that stays with the version.
+// Promise: a package's bill of materials and provenance are about exactly its code, and its
+// manifest declares what the code uses. Contradictions are refused with a sentence that says what
+// to do; facts to know before enabling it are warnings, stored with the version.
 
 import { afterAll, describe, expect, test } from 'vitest'
 import { digestOf, sha256 } from '../../../../shared/bytes/json.ts'
@@ -30,7 +31,7 @@ const put = (change: Partial<Unbound> = {}, told: Told = {}, code = plain) =>
   desk.root('publishSkill', { body: acme.pack(manifest(change), code, told) })
 
 type Answer = Awaited<ReturnType<typeof put>>
-/** Where it does not hold, and what is said of it. */
+/** The positions and messages of the faults. */
 function faults(answer: Answer): [string, string][] {
   expect(refusal(answer)).toBe('422 invalid_skill')
   return answer.ok ? [] : (answer.error.errors ?? []).map(({ at, message }) => [at, message])
@@ -45,26 +46,31 @@ const ofThis = (code: Uint8Array) => ({
 describe('a bill of materials', () => {
   test.each<[string, Record<string, unknown>, string, RegExp]>([
     [
-      'of nothing',
+      'without a component',
       { metadata: {} },
       '/sbom/metadata/component',
-      /say in `metadata.component` what this is the bill of/,
+      /describe the skill’s component in `metadata.component`/,
     ],
     [
       'of another component',
       { metadata: { component: { name: 'x', hashes: HASH } } },
       '/sbom/metadata/component/hashes',
-      /none is the component’s SHA-256, `[0-9a-f]{64}`; make the bill from what was built/,
+      /no hash is the component’s SHA-256, `[0-9a-f]{64}`; make the bill for the component that was built/,
     ],
     [
-      'by a weaker digest',
+      'with a weaker digest',
       { metadata: { component: { name: 'x', hashes: [{ alg: 'MD5', content: 'ff' }] } } },
       '/sbom/metadata/component/hashes',
-      /none is the component’s SHA-256/,
+      /no hash is the component’s SHA-256/,
     ],
-    ['of another kind', { bomFormat: 'SPDX' }, '/sbom/bomFormat', /write the bill of materials in CycloneDX/],
     [
-      'of a version that nobody reads here',
+      'in another format',
+      { bomFormat: 'SPDX' },
+      '/sbom/bomFormat',
+      /write the bill of materials in CycloneDX/,
+    ],
+    [
+      'of an unsupported version',
       { specVersion: '1.0' },
       '/sbom/specVersion',
       /version 1.4, 1.5, 1.6 of CycloneDX/,
@@ -73,39 +79,39 @@ describe('a bill of materials', () => {
       'without a list',
       { components: undefined },
       '/sbom/components',
-      /list what the component is made of in `components`; none is `\[\]`/,
+      /list what is linked into the component in `components`; if nothing, write `\[\]`/,
     ],
     [
-      'with a nameless component',
+      'with a component without a name',
       { components: [{ version: '1' }] },
       '/sbom/components/name',
       /give each component its `name`/,
     ],
     [
-      'with one of no version',
+      'with a component without a version',
       { components: [{ name: 'left-pad', version: '' }] },
       '/sbom/components/version',
       /give each component its `version`/,
     ],
     [
-      'with one of no version inside of another',
+      'with a nested component without a version',
       { components: [{ name: 'a', version: '1', components: [{ name: 'b' }] }] },
       '/sbom/components/version',
       /give each component its `version`/,
     ],
     [
-      'with a purl that is none',
+      'with an invalid purl',
       { components: [{ name: 'a', version: '1', purl: 'npm/a@1' }] },
       '/sbom/components/purl',
       /write a `purl` as `pkg:type\/name@version`/,
     ],
-    ['with something else in its list', { components: ['left-pad'] }, '/sbom/components', /./],
-  ])('%s is refused', async (_, change, at, message) => {
+    ['with a list entry that is no component', { components: ['left-pad'] }, '/sbom/components', /./],
+  ])('a bill of materials %s is refused', async (_, change, at, message) => {
     expect(faults(await put({}, { sbom: change }))).toEqual([[at, expect.stringMatching(message)]])
   })
 
   test.each(['1.4', '1.5', '1.6'])(
-    'of version %s is read, and what it lists is kept, inside of others too',
+    'a bill of materials of version %s is read, and all its components are stored, nested ones too',
     async (specVersion) => {
       const components = [
         {
@@ -128,7 +134,7 @@ describe('a bill of materials', () => {
     },
   )
 
-  test('is as long as somebody could read it, and no longer', async () => {
+  test('a bill of materials that is too long, or has too many components, is refused', async () => {
     const many = (n: number) => Array.from({ length: n }, (_, i) => ({ name: `c${i}`, version: '1' }))
     expect(
       granted(await put({}, { sbom: { components: many(LIMITS.skill_parts) } })).contents.parts,
@@ -137,7 +143,7 @@ describe('a bill of materials', () => {
       ['/sbom/components', expect.stringContaining('more than 1000 components')],
     ])
     expect(faults(await put({}, { sbom: { note: 'x'.repeat(LIMITS.skill_sbom_bytes) } }))).toEqual([
-      ['/sbom', expect.stringContaining('say it in')],
+      ['/sbom', expect.stringContaining('shorten it to')],
     ])
     const long = [{ name: 'x'.repeat(LIMITS.skill_told_chars + 1), version: '1' }]
     expect(faults(await put({}, { sbom: { components: long } }))).toHaveLength(1)
@@ -150,44 +156,44 @@ describe('a provenance', () => {
       'of another component',
       { subject: [{ name: 'x', digest: { sha256: sha256('another one') } }] },
       '/provenance/subject',
-      /none has the component’s SHA-256, `[0-9a-f]{64}`; take the provenance of this very build/,
+      /no subject has the component’s SHA-256, `[0-9a-f]{64}`; use the provenance of this build/,
     ],
     [
-      'by a weaker digest',
+      'with a weaker digest',
       { subject: [{ name: 'x', digest: { sha1: 'ff' } }] },
       '/provenance/subject',
-      /none has the component’s SHA-256/,
+      /no subject has the component’s SHA-256/,
     ],
-    ['of nothing', { subject: [] }, '/provenance/subject', /name the component as `subject`/],
+    ['without a subject', { subject: [] }, '/provenance/subject', /name the component as `subject`/],
     [
-      'that is no statement',
+      'that is not a statement',
       { _type: 'https://example.org/note' },
       '/provenance/_type',
       /write the provenance as an in-toto statement/,
     ],
     [
-      'of another kind',
+      'in another format',
       { predicateType: 'https://slsa.dev/provenance/v0.2' },
       '/provenance/predicateType',
       /use `"predicateType": "https:\/\/slsa.dev\/provenance\/v1"`/,
     ],
     [
-      'that names no builder',
+      'without a builder',
       { predicate: { buildDefinition: { buildType: 'x' }, runDetails: { builder: { id: '' } } } },
       '/provenance/predicate/runDetails/builder/id',
-      /say what built it/,
+      /write in `runDetails.builder.id` what built it/,
     ],
     [
-      'that says not how',
+      'without a build type',
       { predicate: { buildDefinition: {}, runDetails: { builder: { id: 'x' } } } },
       '/provenance/predicate/buildDefinition/buildType',
-      /say how it was built/,
+      /write in `buildDefinition.buildType` how it was built/,
     ],
-  ])('%s is refused', async (_, change, at, message) => {
+  ])('a provenance %s is refused', async (_, change, at, message) => {
     expect(faults(await put({}, { provenance: change }))).toEqual([[at, expect.stringMatching(message)]])
   })
 
-  test('says who built it, and how, with the version', async () => {
+  test('the builder and build type of a provenance are shown with the version', async () => {
     const { contents } = granted(await put())
     expect(contents.provenance).toMatchObject({
       builder: 'test',
@@ -195,15 +201,15 @@ describe('a provenance', () => {
     })
   })
 
-  test('is no longer than it may be', async () => {
+  test('a provenance that is too long is refused', async () => {
     expect(
       faults(await put({}, { provenance: { note: 'x'.repeat(LIMITS.skill_provenance_bytes) } })),
-    ).toEqual([['/provenance', expect.stringContaining('say it in')]])
+    ).toEqual([['/provenance', expect.stringContaining('shorten it to')]])
   })
 })
 
 test.each(['component_sha256', 'sbom_sha256', 'provenance_sha256'] as const)(
-  'W14 a `%s` that is another one’s is refused',
+  'W14 a package whose `%s` is that of something else is refused',
   async (name) => {
     const payload = payloadOf(manifest(), plain)
     const integrity = { ...payload.manifest.integrity, [name]: sha256('another one') }
@@ -213,7 +219,7 @@ test.each(['component_sha256', 'sbom_sha256', 'provenance_sha256'] as const)(
   },
 )
 
-test('W14 a bill or a provenance that was changed after it was bound is refused, whatever it says', async () => {
+test('W14 a bill of materials or provenance that was changed after signing is refused, even if it is valid', async () => {
   const payload = payloadOf(manifest(), plain)
   for (const part of ['sbom', 'provenance'] as const) {
     const changed = { ...payload[part], note: 'a word more' }
@@ -223,13 +229,15 @@ test('W14 a bill or a provenance that was changed after it was bound is refused,
   }
 })
 
-describe('what is asked for', () => {
-  test('W11 and not declared is refused', async () => {
+describe('capabilities', () => {
+  test('W11 a component that imports an undeclared capability is refused', async () => {
     const code = await component({ imports: [LOG, CLOCK], run: [w.UNREACHABLE] })
     expect(faults(await put({ capabilities: { log: true } }, {}, code))).toEqual([
       [
         '/manifest/capabilities',
-        expect.stringMatching(/imports `clock`, which is not declared; declare it, or build without/),
+        expect.stringMatching(
+          /imports `clock`, which the manifest does not declare; declare it, or build without it/,
+        ),
       ],
     ])
     expect(granted(await put({ capabilities: { log: true, clock: true } }, {}, code)).imports.sort()).toEqual(
@@ -237,7 +245,7 @@ describe('what is asked for', () => {
     )
   })
 
-  test('and declared is given only as far as policy goes', async () => {
+  test('a declared capability is granted only if policy permits it', async () => {
     const http = { hosts: ['api.example.com:443'], methods: ['GET' as const] }
     const skill = granted(await put({ capabilities: { http, secrets: ['token'] } }))
     granted(
@@ -261,7 +269,7 @@ describe('what is asked for', () => {
     )
   })
 
-  test('W11 of a world that is not ours is refused, a file system above all', async () => {
+  test('W11 a component that imports another world, such as a file system, is refused', async () => {
     const wit =
       'package wasi:filesystem@0.2.0; interface types { stat: func() -> u32; } world skill { import types; export run: func(tool: string, input: string) -> result<string, string>; }'
     const imports = [{ from: 'wasi:filesystem/types@0.2.0', name: 'stat', params: [], results: [w.I32] }]
@@ -270,7 +278,7 @@ describe('what is asked for', () => {
     expect(answer.ok ? '' : answer.error.detail).toMatch(/wasi:filesystem\/types@0.2.0/)
   })
 
-  test('and more than `run` exported is refused', async () => {
+  test('a component that exports more than `run` is refused', async () => {
     const exports = Array.from({ length: 130 }, (_, i) => `export more-x${i}: func();`).join(' ')
     const others = Array.from({ length: 130 }, (_, i) => ({
       params: [],
@@ -281,11 +289,11 @@ describe('what is asked for', () => {
     const wit = `package countersign:skill@0.1.0; world skill { ${exports} export run: func(tool: string, input: string) -> result<string, string>; }`
     const answer = await put({}, {}, await component({ others }, wit))
     expect(answer.ok ? '' : `${answer.error.code}: ${answer.error.detail}`).toMatch(
-      /^invalid_skill: .*does not export `run` alone/,
+      /^invalid_skill: .*must export exactly `run`/,
     )
   })
 
-  test('as a wildcard without saying so is refused', async () => {
+  test('a wildcard without an opt-in is refused', async () => {
     const capabilities = {
       http: { hosts: ['api.example.com', '.example.org'], methods: ['GET' as const] },
       kv: [''],
@@ -293,19 +301,19 @@ describe('what is asked for', () => {
     expect(faults(await put({ capabilities }))).toEqual([
       [
         '/manifest/capabilities/http',
-        '`.example.org` means hosts that nobody listed; list what is meant, or opt in with `wildcards = ["http"]`',
+        '`.example.org` stands for hosts that are not listed; list those that are needed, or opt in with `wildcards = ["http"]`',
       ],
       [
         '/manifest/capabilities/kv',
-        'an empty prefix means all keys; list what is meant, or opt in with `wildcards = ["kv"]`',
+        'an empty prefix grants all keys; list those that are needed, or opt in with `wildcards = ["kv"]`',
       ],
     ])
     expect(faults(await put({ capabilities, wildcards: ['http'] }))).toHaveLength(1)
-    const said = warned(granted(await put({ capabilities, wildcards: ['http', 'kv'] })))
-    expect(said).toContain(
-      'wildcard_host: it may reach every host below `example.org`, of which nobody has a list',
+    const warnings = warned(granted(await put({ capabilities, wildcards: ['http', 'kv'] })))
+    expect(warnings).toContain(
+      'wildcard_host: it may reach every host under `example.org`, and those are not listed anywhere',
     )
-    expect(said).toContain('wildcard_kv: it may use all keys of its storage')
+    expect(warnings).toContain('wildcard_kv: it may use all keys of its storage')
   })
 
   test.each([
@@ -333,7 +341,7 @@ describe('what is asked for', () => {
     },
   )
 
-  test('for a host that it may not reach, or twice for one header, is refused', async () => {
+  test('a credential for an unlisted host, or two for one header, are refused', async () => {
     const http = { hosts: ['api.example.com'], methods: ['GET' as const] }
     const credential = (host: string) => ({ secret: 'token', host, header: 'authorization' })
     expect(
@@ -341,7 +349,7 @@ describe('what is asked for', () => {
     ).toEqual([
       [
         '/manifest/capabilities/credentials',
-        expect.stringContaining('`other.example.com:443` is none of the hosts of `http`'),
+        expect.stringContaining('`other.example.com:443` is not one of the hosts of `http`'),
       ],
     ])
     expect(
@@ -352,13 +360,13 @@ describe('what is asked for', () => {
       { ...credential('api.example.com:443'), secret: 'other' },
     ]
     expect(faults(await put({ capabilities: { http, credentials: twice } }))).toEqual([
-      ['/manifest/capabilities/credentials', expect.stringContaining('name each header of a host once')],
+      ['/manifest/capabilities/credentials', expect.stringContaining('declare each header of a host once')],
     ])
     granted(await put({ capabilities: { http, credentials: [credential('api.example.com:443')] } }))
   })
 })
 
-describe('what whoever enables it should know', () => {
+describe('warnings', () => {
   const TYPED = [
     {
       name: 'run',
@@ -368,53 +376,53 @@ describe('what whoever enables it should know', () => {
     },
   ]
 
-  test('is nothing, of a skill that asks for what it uses and says what it returns', async () => {
+  test('a skill that declares what it uses and returns has no warnings', async () => {
     expect(warned(granted(await put({ tools: TYPED })))).toEqual([])
   })
 
   test.each<[string, Partial<Unbound>, Told, RegExp]>([
     [
-      'a capability that is not used',
+      'an unused capability',
       { capabilities: { random: true } },
       {},
-      /^unused_capability: `random` is declared, and the component does not import it/,
+      /^unused_capability: `random` is declared, but the component does not import it/,
     ],
     [
-      'an opt-in that is not used',
+      'an unused opt-in',
       { wildcards: ['http'] },
       {},
-      /^wildcard_idle: it opts in to wildcards of `http`, and has none$/,
+      /^wildcard_idle: it opts in to wildcards for `http`, but uses none$/,
     ],
     [
-      'a result of which nothing is promised',
+      'a tool without an output schema',
       { tools: [{ name: 'run', description: 'x', input_schema: { type: 'object' } }] },
       {},
-      /^untyped_output: nothing is promised of what `run` returns/,
+      /^untyped_output: `run` declares no output schema/,
     ],
     [
-      'much more fuel than is usual',
+      'much more fuel than the default',
       { limits: { fuel: 5_000_000_000 } },
       {},
-      /^high_limit: it asks for `fuel` of 5000000000; 500000000 are usual$/,
+      /^high_limit: it asks for a `fuel` of 5000000000; the default is 500000000$/,
     ],
-    ['a bill that lists nothing', {}, { sbom: { components: [] } }, /^empty_sbom: /],
+    ['an empty bill of materials', {}, { sbom: { components: [] } }, /^empty_sbom: /],
     [
-      'a secret in its own hands',
+      'a secret that the skill reads itself',
       { capabilities: { secrets: ['token'] } },
       {},
       /^reads_secret: it reads the secret `token` itself/,
     ],
-  ])('%s', async (_, change, told, warning) => {
+  ])('a skill version has a warning for %s', async (_, change, told, warning) => {
     const skill = granted(await put({ tools: TYPED, ...change }, told))
     expect(warned(skill).filter((one) => warning.test(one))).toHaveLength(1)
-    const kept = granted(await desk.root('readSkill', { params: { id: skill.id, version: skill.version } }))
-    expect(kept.warnings).toEqual(skill.warnings)
+    const stored = granted(await desk.root('readSkill', { params: { id: skill.id, version: skill.version } }))
+    expect(stored.warnings).toEqual(skill.warnings)
     const listed = granted(await desk.root('listSkills', { query: { id: skill.id } })).items[0]
     expect(listed?.warnings).toEqual(skill.warnings)
   })
 })
 
-test('what was published can be had back as it was signed, byte for byte', async () => {
+test('a published package can be downloaded as it was signed, byte for byte', async () => {
   const packed = acme.pack(manifest(), plain)
   const { id, version } = granted(await desk.root('publishSkill', { body: packed }))
   expect(granted(await desk.root('readSkillPackage', { params: { id, version } }))).toEqual(packed)
@@ -423,14 +431,14 @@ test('what was published can be had back as it was signed, byte for byte', async
   )
 })
 
-describe('a part that no skill is to be made of', () => {
+describe('denied components', () => {
   const deny = (items: { pattern: string; reason: string }[]) =>
     desk.root('putDeniedParts', { body: { items } })
   const lodash = { components: [{ name: 'lodash', version: '4.17.20', purl: 'pkg:npm/lodash@4.17.20' }] }
   afterAll(async () => void (await deny([])))
 
   test.each(['lodash@4.17.20', 'lodash@4.*', 'lodash@*', 'pkg:npm/lodash@4.17.20', 'pkg:npm/lodash@*'])(
-    '`%s` keeps it from being published, and from being enabled; what is enabled says so',
+    'denying the component `%s` prevents publishing and enabling, and marks enabled skills',
     async (pattern) => {
       const [waiting, running] = [
         granted(await put({}, { sbom: lodash })),
@@ -455,7 +463,7 @@ describe('a part that no skill is to be made of', () => {
     },
   )
 
-  test('is that part, and no other of a name like it', async () => {
+  test('a denied component matches only its own name and version', async () => {
     const reason = 'a test'
     granted(
       await deny(
@@ -468,20 +476,20 @@ describe('a part that no skill is to be made of', () => {
     granted(await put({}, { sbom: lodash }))
   })
 
-  test('inside of another is one as well', async () => {
+  test('a denied component is found inside another component', async () => {
     granted(await deny([{ pattern: 'lodash@*', reason: 'a test' }]))
     const sbom = { components: [{ name: 'outer', version: '1', components: lodash.components }] }
     expect(refusal(await put({}, { sbom }))).toBe('409 part_denied')
   })
 
   test.each(['*', 'lodash', '', 'a b@1', '*@1', 'a*b@1', 'lodash@1**', 'x'.repeat(600)])(
-    'is not `%s`',
+    '`%s` is refused as a component to deny',
     async (pattern) => {
       expect(refusal(await deny([{ pattern, reason: 'a test' }]))).toBe('400 invalid_request')
     },
   )
 
-  test('is on record, with who put it and why', async () => {
+  test('a denied component is listed and journalled with who denied it and why', async () => {
     const items = granted(await deny([{ pattern: 'xz@5.6.*', reason: 'a back door' }])).items
     expect(items).toMatchObject([{ pattern: 'xz@5.6.*', reason: 'a back door', by: 'root' }])
     expect(granted(await desk.root('listDeniedParts', {})).items).toEqual(items)

@@ -1,5 +1,6 @@
-// Promise: a package is one signed text in one spelling, bounded, and strict at each level. Whatever byte of it is another one, whatever is in
-// it twice, beside it or in other words, it is refused, and nobody pays for reading it.
+// Promise: a package is one signed text in canonical form, with bounded size and strict members at
+// each level. A changed byte, a duplicate or unknown member or another spelling refuses it,
+// cheaply.
 
 import { sign } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
@@ -21,7 +22,7 @@ const plain = await component()
 
 const publish = (body: SkillPackage) => maker.client('publishSkill', { body })
 
-/** A package of these very bytes, signed. */
+/** A signed package of exactly these bytes. */
 function signedText(text: string | Uint8Array): SkillPackage {
   const payload = Buffer.from(text)
   const signed = Buffer.concat([
@@ -36,18 +37,18 @@ function signedText(text: string | Uint8Array): SkillPackage {
   }
 }
 
-describe('a package is one signed text, and no archive', () => {
+describe('the package format', () => {
   const payload = () => payloadOf(acme.manifest(desk.name()), plain)
   const withManifest = (change: Record<string, unknown>) => {
     const one = payload()
     return { ...one, manifest: { ...one.manifest, ...change } }
   }
 
-  test('W15 control: what is signed by hand here is taken', async () => {
+  test('W15 control: a package signed by hand in this test is accepted', async () => {
     expect(granted(await publish(signedText(canonical(payload())))).state).toBe('quarantined')
   })
 
-  test('W14 whatever byte of it is another one, it is refused', async () => {
+  test('W14 a package with any byte changed is refused', async () => {
     const packed = acme.pack(acme.manifest(desk.name()), plain)
     const bytes = Buffer.from(packed.payload, 'base64')
     const [signature] = packed.signatures
@@ -74,7 +75,7 @@ describe('a package is one signed text, and no archive', () => {
   })
 
   test.each<[string, () => unknown]>([
-    ['beside what is in it', () => ({ ...payload(), more: 'a file' })],
+    ['at the top level', () => ({ ...payload(), more: 'a file' })],
     ['in the manifest', () => withManifest({ dev: true })],
     [
       'in a tool',
@@ -82,7 +83,7 @@ describe('a package is one signed text, and no archive', () => {
     ],
     ['in its capabilities', () => withManifest({ capabilities: { filesystem: true } })],
     [
-      'in one of them',
+      'in one capability',
       () => withManifest({ capabilities: { http: { hosts: ['a.example'], methods: ['GET'], ports: [1] } } }),
     ],
     [
@@ -95,23 +96,23 @@ describe('a package is one signed text, and no archive', () => {
         }),
     ],
     ['in its limits', () => withManifest({ limits: { cpu: 1 } })],
-    ['in what it is for', () => withManifest({ compat: { world: '0.1.0', edge: '1' } })],
+    ['in `compat`', () => withManifest({ compat: { world: '0.1.0', edge: '1' } })],
     [
-      'in its digests',
+      'in `integrity`',
       () => withManifest({ integrity: { ...payload().manifest.integrity, more: '0'.repeat(64) } }),
     ],
-  ])('W15 a member that nobody knows, %s, is refused', async (_, value) => {
+  ])('W15 a package with an unknown member is refused: %s', async (_, value) => {
     expect(refusal(await publish(acme.sign(value())))).toBe('422 invalid_skill')
   })
 
   test.each(['manifest', 'component', 'sbom', 'provenance'])(
-    'W15 one without its `%s` is refused',
+    'W15 a package without `%s` is refused',
     async (name) => {
       expect(refusal(await publish(acme.sign({ ...payload(), [name]: undefined })))).toBe('422 invalid_skill')
     },
   )
 
-  test('W15 what is in it twice is refused, at each level', async () => {
+  test('W15 a package with a duplicate member is refused, at each level', async () => {
     const text = canonical(payload())
     for (const member of ['"component":', '"format":', '"description":', '"name":', '"sbom":']) {
       const twice = text.replace(member, `${member}"x",${member}`)
@@ -123,7 +124,7 @@ describe('a package is one signed text, and no archive', () => {
     }
   })
 
-  test('W15 in another spelling than its one, it is refused', async () => {
+  test('W15 a package in another spelling than the canonical one is refused', async () => {
     const one = payload()
     for (const text of [
       ` ${canonical(one)}`,
@@ -143,7 +144,7 @@ describe('a package is one signed text, and no archive', () => {
     )
   })
 
-  test('W15 what unpacks to more than it is, is deep or holds a thousand things is refused before it costs', async () => {
+  test('W15 a package that expands, nests deeply or has a thousand entries is refused before it costs much', async () => {
     const begun = performance.now()
     const deep = `${'['.repeat(60_000)}${']'.repeat(60_000)}`
     for (const text of [
@@ -166,7 +167,7 @@ describe('a package is one signed text, and no archive', () => {
     expect(performance.now() - begun).toBeLessThan(20_000)
   })
 
-  test('W15 a package that announces more than it may be is refused before it comes', async () => {
+  test('W15 a package whose announced length is too large is refused before its body is read', async () => {
     const headers = [
       `authorization: Bearer ${maker.key}`,
       'content-type: application/json',
@@ -178,7 +179,7 @@ describe('a package is one signed text, and no archive', () => {
     expect([answer.status, answer.text]).toEqual([413, expect.stringContaining('body_too_large')])
   })
 
-  test('W15 two signatures, none, or one of another kind is no signature', async () => {
+  test('W15 a package with two signatures, none, or one of another kind is refused', async () => {
     const packed = acme.sign(payload())
     for (const signatures of [
       [],
@@ -209,13 +210,13 @@ describe('a package is one signed text, and no archive', () => {
     'é',
     'x'.repeat(65),
     '__proto__',
-  ])('W15 `%s` names no skill, no tool, no publisher and no version', async (name) => {
+  ])('W15 `%s` is refused as name of a skill, tool or publisher and as a version', async (name) => {
     const tools = [{ name, description: 'x', input_schema: { type: 'object' } }]
     for (const change of [{ id: name }, { version: name }, { publisher: name }, { tools }])
       expect(refusal(await publish(acme.sign(withManifest(change))))).toBe('422 invalid_skill')
   })
 
-  test('W15 a tool whose name is too long together with its skill’s, or that is named twice, is refused', async () => {
+  test('W15 a skill with a tool name that is too long or occurs twice is refused', async () => {
     const tool = (name: string) => ({ name, description: 'x', input_schema: { type: 'object' } })
     const put = (tools: unknown[]) => publish(acme.sign(withManifest({ tools })))
     expect(refusal(await put([tool('a'), tool('a')]))).toBe('422 invalid_skill')
@@ -237,14 +238,14 @@ describe('a package is one signed text, and no archive', () => {
     'A.example',
     'a..b',
     'a.example:0',
-  ])('W15 `%s` is no host', async (host) => {
+  ])('W15 a manifest with the host `%s` is refused', async (host) => {
     const capabilities = { http: { hosts: [host], methods: ['GET'] } }
     expect(refusal(await publish(acme.sign(withManifest({ capabilities, wildcards: ['http'] }))))).toBe(
       '422 invalid_skill',
     )
   })
 
-  test('W15 no prefix of keys leads out of the skill’s own, and none is no prefix', async () => {
+  test('W15 a manifest with an invalid key prefix, or an empty list of them, is refused', async () => {
     for (const prefix of ['..', 'a/../b', '/a', ' ', 'a\u0000', 'x'.repeat(129)])
       expect(
         refusal(
@@ -259,7 +260,7 @@ describe('a package is one signed text, and no archive', () => {
     )
   })
 
-  test('nothing of a skill comes with a call: no module, no text of one, no other skill', async () => {
+  test('a call can’t bring code of a skill: no module, no source text, no other skill', async () => {
     const agent = await desk.agent()
     const id = desk.name()
     granted(await publish(acme.pack(acme.manifest(id), plain)))

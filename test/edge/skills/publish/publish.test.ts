@@ -1,5 +1,5 @@
-// Promise: what is published is signed by who says so, is a component of the world and nothing else, can be paid for, and runs only after
-// somebody else has looked at it. Nothing that anybody sends breaks or holds up who reads it.
+// Promise: a published skill is signed by its publisher, is a component of exactly our world, can
+// be metered, and runs only after somebody else enabled it. No package breaks or delays the edge.
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { SkillPackage } from '../../../../shared/wire/skills.ts'
@@ -32,7 +32,7 @@ beforeAll(async () => {
 const publish = (body: SkillPackage) => maker.client('publishSkill', { body })
 const put = (code: Uint8Array, change: Partial<Unbound> = {}) =>
   publish(acme.pack(acme.manifest(desk.name(), change), code))
-/** Why it is refused. */
+/** Why publishing it is refused. */
 async function why(code: Uint8Array, change: Partial<Unbound> = {}): Promise<string> {
   const answer = await put(code, change)
   return answer.ok ? 'no refusal' : `${answer.error.status} ${answer.error.code}: ${answer.error.detail}`
@@ -44,8 +44,8 @@ const many = <T>(count: number, made: (i: number) => T): T[] =>
 const ELEMENTS = `(elem (i32.const 0) func ${'0 '.repeat(10_000)})`
 const RUN = 'export run: func(tool: string, input: string) -> result<string, string>;'
 
-describe('who may publish, and what stays', () => {
-  test('a version is kept in quarantine, and nothing of it can be called until somebody else enables it', async () => {
+describe('publishing', () => {
+  test('a published skill is quarantined, and can’t be called until somebody else enables it', async () => {
     const id = desk.name()
     const skill = granted(await publish(acme.pack(acme.manifest(id), plain)))
     expect(skill).toMatchObject({
@@ -67,7 +67,7 @@ describe('who may publish, and what stays', () => {
     })
   })
 
-  test('an admin who is alone may enable what they published', async () => {
+  test('a sole admin may enable a skill that they published', async () => {
     const alone = await desk.operator(['admin', 'sole-admin'])
     const id = desk.name()
     granted(await alone.client('publishSkill', { body: acme.pack(acme.manifest(id), plain) }))
@@ -76,7 +76,7 @@ describe('who may publish, and what stays', () => {
     ).toBe('enabled')
   })
 
-  test('the same package again is what it made; another one under the version, or another publisher’s, is refused', async () => {
+  test('publishing the same package again returns the same version; another package or publisher for it is refused', async () => {
     const id = desk.name()
     const first = granted(await publish(acme.pack(acme.manifest(id), plain)))
     expect(granted(await publish(acme.pack(acme.manifest(id), plain)))).toEqual(first)
@@ -88,7 +88,7 @@ describe('who may publish, and what stays', () => {
     )
   })
 
-  test('a tool that is not the skill’s keeps its name, and one that is can’t be put or deleted by hand', async () => {
+  test('a skill can’t take over an existing tool, and its own tools can’t be put or deleted by hand', async () => {
     const id = desk.name()
     await desk.tool({}, `${id}.run`)
     granted(await publish(acme.pack(acme.manifest(id), plain)))
@@ -101,7 +101,7 @@ describe('who may publish, and what stays', () => {
     await expect(desk.tool({}, `${id}.run`)).rejects.toThrow('take another name')
   })
 
-  test('W14 one that no key on the list signed, or that was changed since, is refused', async () => {
+  test('W14 a package that no listed key signed, or that was changed afterwards, is refused', async () => {
     const packed = acme.pack(acme.manifest(desk.name()), plain)
     const claimed = { ...nobody.manifest(desk.name()), publisher: acme.name }
     expect(refusal(await publish(nobody.pack(nobody.manifest(desk.name()), plain)))).toBe(
@@ -130,19 +130,19 @@ describe('who may publish, and what stays', () => {
   })
 })
 
-describe('what is no skill', () => {
+describe('components that are refused', () => {
   test.each<[string, Parts, string, RegExp]>([
     [
-      'W11 an import that no skill is given',
+      'W11 an import that skills may not have',
       { imports: [{ from: 'countersign:skill/disk@0.1.0', name: 'get', params: [w.I32, w.I32, w.I32] }] },
       worldOf(`interface disk { get: func(name: string) -> string; } world skill { import disk; ${RUN} }`),
-      /it imports `countersign:skill\/disk@0.1.0`, which no skill is given$/,
+      /it imports `countersign:skill\/disk@0.1.0`, which skills may not import$/,
     ],
     [
-      'W07 a capability under another type, which the host would lift without end',
+      'W07 a capability with another type, which would make the host lift without end',
       { imports: [{ ...LOG, params: [w.I32, w.I32] }] },
       worldOf(`interface log { write: func(words: list<string>); } world skill { import log; ${RUN} }`),
-      /its `countersign:skill\/log@0.1.0` is not that of/,
+      /its import `countersign:skill\/log@0.1.0` does not have the types of/,
     ],
     [
       'W07 a result of another type',
@@ -150,31 +150,31 @@ describe('what is no skill', () => {
       worldOf(
         'world skill { export run: func(tool: string, input: string) -> result<list<string>, string>; }',
       ),
-      /does not export `run` alone/,
+      /must export exactly `run`/,
     ],
-    ['W07 no `run` at all', {}, worldOf('world skill { }'), /does not export `run` alone/],
+    ['W07 no `run`', {}, worldOf('world skill { }'), /must export exactly `run`/],
     [
-      'W07 an error of another type, which the host would lift without end',
+      'W07 an error of another type, which would make the host lift without end',
       {},
       worldOf(
         'world skill { export run: func(tool: string, input: string) -> result<string, list<list<u8>>>; }',
       ),
-      /does not export `run` alone/,
+      /must export exactly `run`/,
     ],
     [
-      'W09 resources, which none has',
+      'W09 resources',
       { imports: [{ from: 'countersign:skill/log@0.1.0', name: '[resource-drop]line', params: [w.I32] }] },
       worldOf(`interface log { resource line; } world skill { import log; ${RUN} }`),
       /^422 invalid_skill/,
     ],
-  ])('W07 W09 W11: %s', async (_, parts, wit, told) =>
-    expect(await why(await component(parts, wit))).toMatch(told),
+  ])('W07 W09 W11: %s: the component is refused', async (_, parts, wit, reason) =>
+    expect(await why(await component(parts, wit))).toMatch(reason),
   )
 
   test.each([
     ['a function', '(export "other" (func $go))'],
     ['an interface', '(instance $all (export "run" (func $go))) (export "a:b/c" (instance $all))'],
-  ])('W11 %s that it exports beside `run`', async (_, more) => {
+  ])('W11 a component that exports %s beside `run` is refused', async (_, more) => {
     const shell = (exported: string): Promise<Uint8Array> =>
       assembled(`(component
         (core module $m (memory (export "memory") 2)
@@ -185,11 +185,11 @@ describe('what is no skill', () => {
         (type $answer (result string (error string))) (type $f (func (param "tool" string) (param "input" string) (result $answer)))
         (func $go (type $f) (canon lift (core func $run) (memory $memory) (realloc $realloc) string-encoding=utf8))
         (export "run" (func $go)) ${exported})`)
-    expect(await why(await shell(more))).toMatch(/does not export `run` alone/)
+    expect(await why(await shell(more))).toMatch(/must export exactly `run`/)
     granted(await put(await shell('')))
   })
 
-  test('W11 a capability that it imports and its manifest does not name', async () => {
+  test('W11 a component that imports a capability its manifest does not declare is refused', async () => {
     const code = await component({
       imports: [LOG],
       run: [...w.call(0), ...w.i32(16)].slice(0, 0).concat(w.UNREACHABLE),
@@ -199,26 +199,26 @@ describe('what is no skill', () => {
   })
 
   test.each<[string, Parts]>([
-    ['W03 more memory than it may have', { memory: { min: 2_000 } }],
+    ['W03 more memory than the limit', { memory: { min: 2_000 } }],
     ['W04 a table of ten million elements', { tables: [{ min: 10_000_000 }] }],
     ['W04 many tables', { tables: Array.from({ length: 100 }, () => ({ min: 10 })) }],
-    ['W06 blocks inside each other, five thousand deep', { run: [...nested(5_000), w.UNREACHABLE] }],
-  ])('W03 W04 W06: %s', async (_, parts) =>
+    ['W06 blocks nested five thousand deep', { run: [...nested(5_000), w.UNREACHABLE] }],
+  ])('W03 W04 W06: %s: the component is refused', async (_, parts) =>
     expect(await why(await component(parts))).toMatch(/^422 invalid_skill/),
   )
 
   test.each([
     [
-      'a thousand exports, each of which would be made anew for each call',
+      'a thousand exports, each of which would be wrapped for each call',
       many(1_001, (i) => `(func (export "f${i}"))`).join(''),
-      /more than 1000 things/,
+      /more than 1000 exports/,
     ],
     [
-      'elements by the ten thousand, laid out before anybody pays',
+      'tens of thousands of table elements, which are initialized before anything is charged',
       `(table 10 funcref) (func) ${ELEMENTS.repeat(7)}`,
       /longer than 65536 bytes/,
     ],
-  ])('W06 %s', async (_, parts, told) => {
+  ])('W06 a component is refused that has %s', async (_, parts, reason) => {
     const code = await assembled(`(component
       (core module $other ${parts})
       (core module $m (memory (export "memory") 2)
@@ -229,10 +229,10 @@ describe('what is no skill', () => {
       (type $answer (result string (error string))) (type $f (func (param "tool" string) (param "input" string) (result $answer)))
       (func $go (type $f) (canon lift (core func $run) (memory $memory) (realloc $realloc) string-encoding=utf8))
       (export "run" (func $go)))`)
-    expect(await why(code)).toMatch(told)
+    expect(await why(code)).toMatch(reason)
   })
 
-  test('a manifest that is longer than a page of them could be', async () => {
+  test('a manifest that is too long is refused', async () => {
     const tools = many(10, (i) => ({
       name: `t${i}`,
       description: 'x',
@@ -241,7 +241,7 @@ describe('what is no skill', () => {
     expect(await why(plain, { tools })).toMatch(/the manifest is longer than 262144 characters/)
   })
 
-  test('W06 W10 components that are deep, long, cut short or none are refused before the engine sees them', async () => {
+  test('W06 W10 components that are deep, long, truncated or not components are refused before jco reads them', async () => {
     const header = plain.subarray(0, 8)
     const section = (id: number, bytes: Uint8Array): Uint8Array =>
       Buffer.concat([Uint8Array.of(id), leb(bytes.length), bytes])
@@ -259,8 +259,8 @@ describe('what is no skill', () => {
       expect(refusal(await put(code))).toBe('422 invalid_skill')
   })
 
-  test('W06 types that double with each line are refused before anybody works them out', async () => {
-    // result<t, t> of the type before, and so on: sixteen of them kept the engine busy for a minute, and made 377 MB of code.
+  test('W06 types that double with each line are refused before they are expanded', async () => {
+    // Sixteen levels of result<t, t> kept jco busy for a minute and produced 377 MB of code.
     const doubling = Array.from({ length: 16 }, (_, i) => `type t${i + 1} = result<t${i}, t${i}>;`).join(' ')
     const wit = worldOf(
       `interface log { type t0 = result<u8, u8>; ${doubling} write: func(l: list<t16>); } world skill { import log; ${RUN} }`,
@@ -271,20 +271,20 @@ describe('what is no skill', () => {
     expect(performance.now() - begun).toBeLessThan(10_000)
   })
 
-  test('W10 whatever byte of a component is another one, it is a skill or it is refused', async () => {
+  test('W10 a component with any byte changed is accepted or refused, without a crash', async () => {
     let seed = 7
     const random = (below: number): number => {
       seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
       return seed % below
     }
-    const said = new Set<string>()
+    const outcomes = new Set<string>()
     for (let i = 0; i < 40; i++) {
       const code = Uint8Array.from(plain)
       code[8 + random(code.length - 8)] = random(256)
       const answer = await put(code)
-      said.add(answer.ok ? 'taken' : refusal(answer))
+      outcomes.add(answer.ok ? 'taken' : refusal(answer))
     }
-    expect([...said].filter((one) => one !== 'taken' && one !== '422 invalid_skill')).toEqual([])
+    expect([...outcomes].filter((one) => one !== 'taken' && one !== '422 invalid_skill')).toEqual([])
   })
 })
 

@@ -1,5 +1,6 @@
-// Promise: what a skill is signed with counts for as long as operators say so, and no longer. Keys are put by name, pinned on first use only
-// where somebody asks for just that, replaced while skills stay, and revoked with all that they ever signed. Who did what of it is on record.
+// Promise: a publisher's key is trusted exactly as long as operators list it. Keys are listed by
+// publisher, pinned on first use only on explicit request, replaced without affecting skills, and
+// revoked together with everything they signed. All of it is journalled.
 
 import { describe, expect, test } from 'vitest'
 import { verifyCheckpoint } from '../../../../shared/evidence/checkpoint.ts'
@@ -16,10 +17,10 @@ const desk = new Desk('trust', sharedStack())
 const maker = await desk.operator(['admin'])
 const plain = await component()
 
-/** A publisher whom nobody knows, and one who is on the list. */
+/** A publisher who is not listed, and one who is. */
 const stranger = (): Publisher => new Publisher(desk.name())
 const listed = (): Promise<Publisher> => Publisher.listed(desk.name(), desk.root)
-/** The same name, and another key. */
+/** A publisher of the same name with another key. */
 const again = ({ name }: Publisher): Publisher => new Publisher(name)
 
 const publish = (body: SkillPackage, pin?: string) =>
@@ -44,13 +45,13 @@ async function journal(): Promise<JournalEntry[]> {
     all.push(...items)
   }
 }
-const told = async (about: string): Promise<[string, Record<string, unknown>][]> =>
+const journalled = async (about: string): Promise<[string, Record<string, unknown>][]> =>
   (await journal())
     .filter(({ body }) => body['skill'] === about || body['publisher'] === about)
     .map(({ kind, body }) => [kind, body])
 
 describe('a key on the list', () => {
-  test('W14 counts for the name that it was put for, and for no other; another’s key is nobody else’s', async () => {
+  test('W14 a key is trusted only for the publisher it is listed for, and can’t be listed for a second one', async () => {
     const [acme, umbrella] = [await listed(), await listed()]
     const id = desk.name()
     const asUmbrella = { ...acme.manifest(id), publisher: umbrella.name }
@@ -63,7 +64,7 @@ describe('a key on the list', () => {
     expect(granted(await publish(packed(acme, id))).signed_by).toBe(acme.signer.kid)
   })
 
-  test('is replaced by the next one, and what it had signed stays, runs and can be gone back to', async () => {
+  test('skills signed with a replaced key stay, run, and can be rolled back to', async () => {
     const acme = await listed()
     const [next, id] = [again(acme), desk.name()]
     granted(await publish(packed(acme, id)))
@@ -82,7 +83,7 @@ describe('a key on the list', () => {
     expect(granted(await back(id))).toMatchObject({ version: '1.0.0', state: 'enabled' })
   })
 
-  test('that is off the list enables nothing that was not enabled before', async () => {
+  test('a skill whose key was removed from the list can’t be enabled for the first time', async () => {
     const acme = await listed()
     const id = desk.name()
     granted(await publish(packed(acme, id)))
@@ -93,12 +94,12 @@ describe('a key on the list', () => {
   })
 
   test.each([
-    ['no key', []],
-    ['five of them', Array.from({ length: 5 }, () => stranger().signer.x)],
-    ['one twice', Array(2).fill(stranger().signer.x) as string[]],
-    ['a key that anybody can sign for', [Buffer.alloc(32).toString('base64url')]],
-    ['no key at all', ['x']],
-  ])('is none where there is %s', async (_, keys) => {
+    ['an empty list', []],
+    ['five keys', Array.from({ length: 5 }, () => stranger().signer.x)],
+    ['a duplicate', Array(2).fill(stranger().signer.x) as string[]],
+    ['a key that anybody can sign with', [Buffer.alloc(32).toString('base64url')]],
+    ['a text that is not a key', ['x']],
+  ])('a publisher’s list of keys is refused with %s', async (_, keys) => {
     expect(refusal(await desk.root('putPublisher', { params: { name: desk.name() }, body: { keys } }))).toBe(
       '400 invalid_request',
     )
@@ -106,7 +107,7 @@ describe('a key on the list', () => {
 })
 
 describe('a key that is pinned on first use', () => {
-  test('is pinned because somebody asked for it, and answer, list and journal say who', async () => {
+  test('a key is pinned on explicit request, and answer, list and journal name who did it', async () => {
     const [acme, id] = [stranger(), desk.name()]
     expect(refusal(await publish(packed(acme, id)))).toBe('422 publisher_unknown')
     expect(granted(await publish(packed(acme, id), acme.signer.x))).toMatchObject({
@@ -121,14 +122,14 @@ describe('a key that is pinned on first use', () => {
       keys: [{ kid: acme.signer.kid, pinned: true, by: maker.name }],
       revoked: [],
     })
-    expect((await told(acme.name)).slice(0, 2)).toMatchObject([
+    expect((await journalled(acme.name)).slice(0, 2)).toMatchObject([
       ['publisher.pinned', { publisher: acme.name, keys: [acme.signer.kid], by: maker.name }],
       ['skill.published', { skill: id, version: '1.0.0', key: acme.signer.kid, by: maker.name }],
     ])
     expect(granted(await publish(packed(acme, id, '1.1.0'))).pinned_by).toBeUndefined() // from then on it is on the list
   })
 
-  test('is the first and no other: not beside a key there is, or after one there was', async () => {
+  test('only a publisher’s first key can be pinned, not one beside or after another', async () => {
     const acme = stranger()
     granted(await publish(packed(acme, desk.name()), acme.signer.x))
     const other = again(acme)
@@ -141,16 +142,16 @@ describe('a key that is pinned on first use', () => {
     expect(refusal(await publish(packed(third, desk.name()), third.signer.x))).toBe('422 publisher_unknown')
   })
 
-  test('is the one that signed; what is refused pins nothing', async () => {
+  test('the key that signed is pinned, and a refused package pins nothing', async () => {
     const [acme, other] = [stranger(), stranger()]
     expect(refusal(await publish(packed(acme, desk.name()), other.signer.x))).toBe('422 publisher_unknown')
     expect(
       refusal(await publish(acme.pack(acme.manifest(desk.name()), Buffer.from('not wasm')), acme.signer.x)),
     ).toBe('422 invalid_skill')
-    expect(await told(acme.name)).toEqual([])
+    expect(await journalled(acme.name)).toEqual([])
   })
 
-  test('needs an action of its own', async () => {
+  test('pinning a key requires its own action in policy', async () => {
     const acme = stranger()
     const forbid = 'forbid (principal is Operator, action == Action::"publisher.pin", resource);'
     await desk.withPolicies({ 'no-pins': forbid }, async () => {
@@ -161,7 +162,7 @@ describe('a key that is pinned on first use', () => {
 })
 
 describe('a key that is revoked', () => {
-  test('W14 takes all that it signed along, at once, whatever state it was in, and for good', async () => {
+  test('W14 revoking a key permanently revokes everything it signed, at once and in any state', async () => {
     const acme = await listed()
     const [id, other] = [desk.name(), desk.name()]
     for (const version of ['1.0.0', '1.1.0']) granted(await publish(packed(acme, id, version)))
@@ -194,7 +195,7 @@ describe('a key that is revoked', () => {
     expect(refusal(await publish(packed(acme, id, '1.2.0')))).toBe('422 publisher_unknown')
   })
 
-  test('is never on a list again, nor pinned, under whatever name', async () => {
+  test('a revoked key is never listed again, nor pinned, for any publisher', async () => {
     const acme = await listed()
     granted(await revoke(acme.name, acme.signer.kid))
     for (const name of [acme.name, desk.name()])
@@ -206,7 +207,7 @@ describe('a key that is revoked', () => {
     expect(refusal(await publish(packed(acme, desk.name()), acme.signer.x))).toBe('422 key_revoked')
   })
 
-  test('spares what the publisher’s other keys signed, and may be one that was replaced long ago', async () => {
+  test('revoking a key spares what the publisher’s other keys signed, and works for a replaced key', async () => {
     const acme = await listed()
     const [next, id] = [again(acme), desk.name()]
     granted(await publish(packed(acme, id)))
@@ -221,7 +222,7 @@ describe('a key that is revoked', () => {
     expect(refusal(await desk.root('rollBackSkill', { params: { id }, body: revoked }))).toBe('409 conflict')
   })
 
-  test('takes along what it signed under another name, where it was another publisher’s before', async () => {
+  test('revoking a key revokes what it signed for an earlier publisher too', async () => {
     const acme = await listed()
     const [id, other] = [desk.name(), desk.name()]
     granted(await publish(packed(acme, id)))
@@ -237,7 +238,7 @@ describe('a key that is revoked', () => {
     )
   })
 
-  test('is revoked for a reason, once, and only if it is theirs', async () => {
+  test('a key is revoked with a reason, once, and only if it is the publisher’s', async () => {
     const [acme, other] = [await listed(), await listed()]
     const { kid } = acme.signer
     expect(refusal(await revoke(acme.name, kid, ''))).toBe('400 invalid_request')
@@ -245,19 +246,22 @@ describe('a key that is revoked', () => {
     expect(refusal(await revoke(acme.name, stranger().signer.kid))).toBe('404 not_found')
     granted(await revoke(acme.name, kid, 'first'))
     expect(granted(await revoke(acme.name, kid, 'second')).revoked).toMatchObject([{ reason: 'first' }])
-    expect((await told(acme.name)).map(([kind]) => kind)).toEqual(['publisher.put', 'publisher.key_revoked'])
+    expect((await journalled(acme.name)).map(([kind]) => kind)).toEqual([
+      'publisher.put',
+      'publisher.key_revoked',
+    ])
   })
 })
 
 describe('two publishers', () => {
-  test('W15 of one skill: it is the first one’s', async () => {
+  test('W15 a skill belongs to the publisher who published it first', async () => {
     const [acme, umbrella] = [await listed(), await listed()]
     const id = desk.name()
     granted(await publish(packed(acme, id)))
     expect(refusal(await publish(packed(umbrella, id, '2.0.0')))).toBe('409 skill_conflict')
   })
 
-  test('W15 of one tool, by two skills whose names meet: it is the first one’s, enabled or not', async () => {
+  test('W15 a tool name that two skills would share belongs to the first skill, enabled or not', async () => {
     const [acme, umbrella] = [await listed(), await listed()]
     const id = desk.name()
     const tool = (name: string) => [{ name, description: 'a tool', input_schema: { type: 'object' } }]
@@ -268,8 +272,8 @@ describe('two publishers', () => {
   })
 })
 
-describe('who is to enable', () => {
-  test('is somebody else than who published it, the first time and when going back', async () => {
+describe('enabling a skill', () => {
+  test('somebody other than the publisher must enable a skill, the first time and on a rollback', async () => {
     const acme = await listed()
     const id = desk.name()
     const own = { params: { id, version: '1.0.0' }, body: {} } as const
@@ -284,7 +288,7 @@ describe('who is to enable', () => {
     expect(refusal(await maker.client('enableSkill', own))).toBe('403 forbidden')
   })
 
-  test('sees all there is, a page at a time, and what there is of one skill', async () => {
+  test('versions of skills are listed by page, for all skills and for one', async () => {
     const acme = await listed()
     const [id, other] = [desk.name(), desk.name()]
     for (const version of ['1.0.0', '1.1.0', '2.0.0']) granted(await publish(packed(acme, id, version)))
@@ -298,7 +302,7 @@ describe('who is to enable', () => {
     expect(refusal(await desk.root('listSkills', { query: { after: id } }))).toBe('400 invalid_request')
   })
 
-  test('goes back as often as there were versions, and over those that were revoked', async () => {
+  test('a skill can be rolled back through all its versions, skipping revoked ones', async () => {
     const acme = await listed()
     const id = desk.name()
     const versions = ['1.0.0', '1.1.0', '1.2.0', '1.3.0'] as const
@@ -320,7 +324,7 @@ describe('who is to enable', () => {
     expect(refusal(await desk.root('rollBackSkill', nothing))).toBe('404 not_found')
   })
 
-  test('goes back once, however often it is said: from what they saw, to what they saw', async () => {
+  test('a repeated rollback from the same version is done once', async () => {
     const acme = await listed()
     const id = desk.name()
     for (const version of ['1.0.0', '1.1.0', '1.2.0']) {
@@ -329,13 +333,13 @@ describe('who is to enable', () => {
     }
     const seen = granted(await goingBack(id))
     expect(seen).toEqual({ from: '1.2.0', to: '1.1.0' })
-    const said = () => desk.root('rollBackSkill', { params: { id }, body: seen })
-    const two = await Promise.all([said(), said()])
+    const rollBack = () => desk.root('rollBackSkill', { params: { id }, body: seen })
+    const two = await Promise.all([rollBack(), rollBack()])
     expect(two.map((one) => (one.ok ? one.value.version : refusal(one))).sort()).toEqual([
       '1.1.0',
       '409 conflict',
     ])
-    expect(refusal(await said())).toBe('409 conflict')
+    expect(refusal(await rollBack())).toBe('409 conflict')
     for (const other of [
       { from: '1.1.0', to: '1.2.0' },
       { from: null, to: '1.0.0' },
@@ -347,7 +351,7 @@ describe('who is to enable', () => {
   })
 })
 
-test('what was done with skills is a chain, and each entry a leaf of the log that the edge signs', async () => {
+test('actions on skills form a hash chain, and each entry is a leaf of the signed log', async () => {
   const acme = await listed()
   const id = desk.name()
   granted(await publish(packed(acme, id)))
@@ -394,5 +398,5 @@ test('what was done with skills is a chain, and each entry a leaf of the log tha
   expect(leaf).toBe(leafHash(Buffer.from(hash, 'hex')))
   expect(verifyInclusion({ leaf, index, size, proof, root })).toBe(true)
   const calls = granted(await desk.root('listCalls', { query: { last: 100 } })).items
-  expect(calls.filter(({ call }) => call === '')).toEqual([]) // none of them is told as a call
+  expect(calls.filter(({ call }) => call === '')).toEqual([]) // none of them is listed as a call
 })

@@ -1,16 +1,16 @@
-// Promise: what a call was granted of its skill's storage is what begins as its prefixes do, and a key is nothing that could be read as
-// something else.
+// Promise: a call may use exactly the keys that begin with one of its granted prefixes, and no key
+// can be mistaken for anything else, such as a path.
 
 import { expect, test } from 'vitest'
-import { faultInKey, granted, listable } from '../../../../edge/skills/storage/keys.ts'
+import { canList, faultInKey, isGranted } from '../../../../edge/skills/storage/keys.ts'
 
-test('a key is granted where a prefix is its beginning, and nowhere else', () => {
+test('a storage key is granted only if it begins with a granted prefix', () => {
   for (const key of ['cache/a', 'cache/', 'cache/a/b', 'cache/..a', 'cache/a..b', 'cache/.'])
-    expect([key, granted(['x', 'cache/'], key)]).toEqual([key, true])
+    expect([key, isGranted(['x', 'cache/'], key)]).toEqual([key, true])
   for (const key of ['cache', 'Cache/a', 'acache/a', 'cachea', 'a/cache/', ''])
-    expect([key, granted(['cache/'], key)]).toEqual([key, false])
-  expect(granted([], 'a')).toBe(false)
-  expect(granted([''], 'a')).toBe(true) // the wildcard, which a manifest has to ask for
+    expect([key, isGranted(['cache/'], key)]).toEqual([key, false])
+  expect(isGranted([], 'a')).toBe(false)
+  expect(isGranted([''], 'a')).toBe(true) // the wildcard, which a manifest has to ask for
 })
 
 const NO_KEYS = [
@@ -37,19 +37,18 @@ const NO_KEYS = [
   'a'.repeat(257),
 ]
 
-test('what is no key is granted to nobody, whatever the prefix', () => {
+test('an invalid storage key is never granted, whatever the prefix', () => {
   for (const key of NO_KEYS) {
     expect([key, faultInKey(key)]).toEqual([key, expect.any(String)])
-    expect([key, granted(['', key, key.slice(0, 1)], key)]).toEqual([key, false])
+    expect([key, isGranted(['', key, key.slice(0, 1)], key)]).toEqual([key, false])
   }
   for (const key of ['a', '0', 'A_b.c/d-e', 'a//b', 'a'.repeat(256)])
     expect([key, faultInKey(key)]).toEqual([key, undefined])
 })
 
-test('keys are listed where all that begin so are granted', () => {
-  for (const beginning of ['cache/', 'cache/a', 'cache/a/'])
-    expect(listable(['cache/'], beginning)).toBe(true)
+test('storage keys may be listed by a prefix only if all keys with it are granted', () => {
+  for (const beginning of ['cache/', 'cache/a', 'cache/a/']) expect(canList(['cache/'], beginning)).toBe(true)
   for (const beginning of ['', 'c', 'cache', 'other/', 'cache/../', 'cache/ä', 'cache/~'])
-    expect(listable(['cache/'], beginning)).toBe(false)
-  expect([listable([''], ''), listable([''], '/'), listable([], '')]).toEqual([true, false, false])
+    expect(canList(['cache/'], beginning)).toBe(false)
+  expect([canList([''], ''), canList([''], '/'), canList([], '')]).toEqual([true, false, false])
 })

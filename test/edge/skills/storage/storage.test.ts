@@ -1,5 +1,6 @@
-// Promise: what a skill keeps in one call is there in the next, in all its versions and for nobody else; within what it was granted and within
-// bounds; over a kill of the edge; until an operator clears it.
+// Promise: values that a skill stores in one call are there in the next, for all its versions and
+// for nobody else, within its grants and quotas, across a kill of the edge, until an operator
+// clears them.
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -37,8 +38,8 @@ async function enabled(id: string, kv: string[], change: Partial<Unbound> = {}):
 }
 const does = (skill: string, deed: Does, key: string, value?: string): Promise<Call> =>
   hurt.propose(`${skill}.run`, argumentsOf(deed, key, value), { wait: 20 })
-/** What it returned, or how it ended instead. */
-const said = async (skill: string, deed: Does, key: string, value?: string): Promise<unknown> => {
+/** What the call returned, or its error. */
+const outcomeOf = async (skill: string, deed: Does, key: string, value?: string): Promise<unknown> => {
   const { state, result } = await does(skill, deed, key, value)
   return state === 'succeeded'
     ? (JSON.parse(result?.output ?? '') as unknown)
@@ -49,27 +50,28 @@ const storage = async (id: string, after?: string) =>
     await hurt.operator('readSkillStorage', { params: { id }, query: after === undefined ? {} : { after } }),
   )
 
-test('a value that was set in one call is there in the next, until it is deleted; keys are listed by how they begin', async () => {
+test('a skill’s stored value is there in the next call until it is deleted, and keys are listed by prefix', async () => {
   await enabled('keeps', ['cache/', 'log/'])
-  expect(await said('keeps', 'get', 'cache/01')).toBe(null)
-  expect(await said('keeps', 'set', 'cache/01', 'grüße')).toBe(true)
-  expect(await said('keeps', 'set', 'cache/02', 'two')).toBe(true)
-  expect(await said('keeps', 'set', 'log/0001', 'three')).toBe(true)
-  expect([await said('keeps', 'get', 'cache/01'), await said('keeps', 'get', 'cache/02')]).toEqual([
+  expect(await outcomeOf('keeps', 'get', 'cache/01')).toBe(null)
+  expect(await outcomeOf('keeps', 'set', 'cache/01', 'grüße')).toBe(true)
+  expect(await outcomeOf('keeps', 'set', 'cache/02', 'two')).toBe(true)
+  expect(await outcomeOf('keeps', 'set', 'log/0001', 'three')).toBe(true)
+  expect([await outcomeOf('keeps', 'get', 'cache/01'), await outcomeOf('keeps', 'get', 'cache/02')]).toEqual([
     'grüße',
     'two',
   ])
-  expect(await said('keeps', 'keys', '        ', 'cache/')).toEqual(['cache/01', 'cache/02'])
-  expect(await said('keeps', 'keys', '        ', 'cache/01')).toEqual(['cache/01'])
-  expect(await said('keeps', 'set', 'cache/01', 'anew')).toBe(true)
-  expect(await said('keeps', 'get', 'cache/01')).toBe('anew')
-  expect([await said('keeps', 'delete', 'cache/01'), await said('keeps', 'delete', 'cache/01')]).toEqual([
-    true,
-    true,
-  ])
-  expect([await said('keeps', 'get', 'cache/01'), await said('keeps', 'keys', '        ', 'cache/')]).toEqual(
-    [null, ['cache/02']],
-  )
+  expect(await outcomeOf('keeps', 'keys', '        ', 'cache/')).toEqual(['cache/01', 'cache/02'])
+  expect(await outcomeOf('keeps', 'keys', '        ', 'cache/01')).toEqual(['cache/01'])
+  expect(await outcomeOf('keeps', 'set', 'cache/01', 'anew')).toBe(true)
+  expect(await outcomeOf('keeps', 'get', 'cache/01')).toBe('anew')
+  expect([
+    await outcomeOf('keeps', 'delete', 'cache/01'),
+    await outcomeOf('keeps', 'delete', 'cache/01'),
+  ]).toEqual([true, true])
+  expect([
+    await outcomeOf('keeps', 'get', 'cache/01'),
+    await outcomeOf('keeps', 'keys', '        ', 'cache/'),
+  ]).toEqual([null, ['cache/02']])
   expect(await storage('keeps')).toMatchObject({
     keys: 2,
     bytes: 8 + 5 + 8 + 7,
@@ -80,20 +82,20 @@ test('a value that was set in one call is there in the next, until it is deleted
   })
 })
 
-test('W13 another skill with the same keys sees nothing of it, and no other tenant’s skill has its object', async () => {
+test('W13 a skill’s storage is separate from that of other skills and other tenants, even with the same keys', async () => {
   await enabled('keeps-a', ['cache/'])
   await enabled('keeps-b', ['cache/'])
-  await said('keeps-a', 'set', 'cache/01', 'of a')
+  await outcomeOf('keeps-a', 'set', 'cache/01', 'of a')
   expect([
-    await said('keeps-b', 'get', 'cache/01'),
-    await said('keeps-b', 'keys', '        ', 'cache/'),
+    await outcomeOf('keeps-b', 'get', 'cache/01'),
+    await outcomeOf('keeps-b', 'keys', '        ', 'cache/'),
   ]).toEqual([null, []])
-  await said('keeps-b', 'set', 'cache/01', 'of b')
-  expect([await said('keeps-a', 'get', 'cache/01'), await said('keeps-b', 'get', 'cache/01')]).toEqual([
-    'of a',
-    'of b',
-  ])
-  // The tenant is part of the name by which the platform finds the object.
+  await outcomeOf('keeps-b', 'set', 'cache/01', 'of b')
+  expect([
+    await outcomeOf('keeps-a', 'get', 'cache/01'),
+    await outcomeOf('keeps-b', 'get', 'cache/01'),
+  ]).toEqual(['of a', 'of b'])
+  // The tenant is part of the object's name.
   const path = (name: string) =>
     join(
       hurt.stack.state.dir,
@@ -107,52 +109,52 @@ test('W13 another skill with the same keys sees nothing of it, and no other tena
   ])
 })
 
-test('W11 a key that was not granted ends the call, whatever is done with it; what is no key is an error that the skill can read', async () => {
+test('W11 using a key that was not granted ends the call; an invalid key returns an error to the skill', async () => {
   await enabled('bounded', ['cache/'])
   for (const deed of ['get', 'set', 'delete'] as const)
-    expect(await said('bounded', deed, 'other/01', 'x')).toMatch(/^capability_denied: .*`other\/01`/)
+    expect(await outcomeOf('bounded', deed, 'other/01', 'x')).toMatch(/^capability_denied: .*`other\/01`/)
   for (const beginning of ['', 'cach', 'other/'])
-    expect(await said('bounded', 'keys', '        ', beginning)).toMatch(/^capability_denied: /)
+    expect(await outcomeOf('bounded', 'keys', '        ', beginning)).toMatch(/^capability_denied: /)
   for (const key of ['cache/..', 'cache/ä', '/cache/1', 'cache/ 1', '        '])
-    expect([key, await said('bounded', 'set', key, 'x')]).toEqual([
+    expect([key, await outcomeOf('bounded', 'set', key, 'x')]).toEqual([
       key,
       expect.stringMatching(/^skill_error: .*key/),
     ])
   expect((await storage('bounded')).keys).toBe(0)
 })
 
-test('the wildcard is all keys of the skill, and still none of another', async () => {
+test('the storage wildcard grants all keys of the skill and none of another skill', async () => {
   await enabled('all-keys', [''])
   expect([
-    await said('all-keys', 'set', 'anything', 'x'),
-    await said('all-keys', 'keys', '        '),
+    await outcomeOf('all-keys', 'set', 'anything', 'x'),
+    await outcomeOf('all-keys', 'keys', '        '),
   ]).toEqual([true, ['anything']])
 })
 
-test('a value, and all values together, are bounded: the skill is told, what there was stays, and room that is made can be used', async () => {
+test('a value and the total size of a skill’s storage are limited: a set beyond the limit fails and changes nothing, and deleting frees space', async () => {
   await enabled('fills', ['large/'])
-  expect(await said('fills', 'setTooLarge', 'large/00')).toBe(
-    `skill_error: the value has ${LARGE + 1} bytes; ${LARGE} are kept under one key`,
+  expect(await outcomeOf('fills', 'setTooLarge', 'large/00')).toBe(
+    `skill_error: the value has ${LARGE + 1} bytes; the limit for one key is ${LARGE}`,
   )
   const most = Math.floor(LIMITS.skill_storage_bytes / (LARGE + 8))
   const key = (n: number): string => `large/${String(n).padStart(2, '0')}`
-  for (let n = 0; n < most; n++) expect([n, await said('fills', 'setLarge', key(n))]).toEqual([n, true])
+  for (let n = 0; n < most; n++) expect([n, await outcomeOf('fills', 'setLarge', key(n))]).toEqual([n, true])
   const sums = { keys: most, bytes: most * (LARGE + 8) }
-  expect(await said('fills', 'setLarge', key(most))).toMatch(
-    new RegExp(`^skill_error: the skill keeps ${sums.bytes} of ${LIMITS.skill_storage_bytes} bytes`),
+  expect(await outcomeOf('fills', 'setLarge', key(most))).toMatch(
+    new RegExp(`^skill_error: the skill’s storage has ${sums.bytes} of ${LIMITS.skill_storage_bytes} bytes`),
   )
-  expect(await said('fills', 'setLarge', key(0))).toBe(true) // in the place of what there was
+  expect(await outcomeOf('fills', 'setLarge', key(0))).toBe(true) // overwrites the old value
   expect(await storage('fills')).toMatchObject(sums)
-  expect([await said('fills', 'delete', key(1)), await said('fills', 'setLarge', key(most))]).toEqual([
-    true,
-    true,
-  ])
+  expect([
+    await outcomeOf('fills', 'delete', key(1)),
+    await outcomeOf('fills', 'setLarge', key(most)),
+  ]).toEqual([true, true])
   expect(await storage('fills')).toMatchObject(sums)
 })
 
-test('keys are bounded, and listed whole or not at all', async () => {
+test('the number of a skill’s keys is limited, and a listing is complete or refused', async () => {
   await enabled('counts', ['many/'])
-  expect(await said('counts', 'set', 'many/zzz', 'x')).toBe(true)
+  expect(await outcomeOf('counts', 'set', 'many/zzz', 'x')).toBe(true)
   await strike(hurt.stack.edge)
   const db = skillFileOf('many/zzz', hurt.stack.state.dir)
   const add = db.prepare("insert into entries (key, bytes, changed_at, value) values (?, 9, 0, x'31')")
@@ -163,14 +165,17 @@ test('keys are bounded, and listed whole or not at all', async () => {
   db.close()
   await revive(hurt.stack.edge)
   expect([
-    await said('counts', 'set', 'many/yyy', 'x'),
-    await said('counts', 'set', 'many/xxx', 'x'),
-  ]).toEqual([true, `skill_error: the skill keeps ${LIMITS.skill_keys} keys already; delete some`])
-  expect(await said('counts', 'set', 'many/zzz', 'anew')).toBe(true)
-  expect(await said('counts', 'keys', '        ', 'many/')).toMatch(
-    /^skill_error: more than 1000 keys begin so/,
+    await outcomeOf('counts', 'set', 'many/yyy', 'x'),
+    await outcomeOf('counts', 'set', 'many/xxx', 'x'),
+  ]).toEqual([
+    true,
+    `skill_error: the skill’s storage has ${LIMITS.skill_keys} keys already, which is the limit; delete some`,
+  ])
+  expect(await outcomeOf('counts', 'set', 'many/zzz', 'anew')).toBe(true)
+  expect(await outcomeOf('counts', 'keys', '        ', 'many/')).toMatch(
+    /^skill_error: more than 1000 keys have this prefix/,
   )
-  expect(await said('counts', 'keys', '        ', 'many/000')).toHaveLength(100)
+  expect(await outcomeOf('counts', 'keys', '        ', 'many/000')).toHaveLength(100)
   const [first, second] = [await storage('counts'), await storage('counts', 'many/00099')]
   expect([first.keys, first.items.length, first.items.at(-1)?.key, second.items[0]?.key]).toEqual([
     LIMITS.skill_keys,
@@ -180,14 +185,14 @@ test('keys are bounded, and listed whole or not at all', async () => {
   ])
 })
 
-test('what was kept is there after a kill, in the next version, and after the skill was disabled and revoked; until it is cleared', async () => {
+test('a skill’s storage survives a kill, a new version, disabling and revocation, until it is cleared', async () => {
   await enabled('lasts', ['cache/'])
-  expect(await said('lasts', 'set', 'cache/01', 'kept')).toBe(true)
+  expect(await outcomeOf('lasts', 'set', 'cache/01', 'kept')).toBe(true)
   await strike(hurt.stack.edge)
   await revive(hurt.stack.edge)
-  expect(await said('lasts', 'get', 'cache/01')).toBe('kept')
+  expect(await outcomeOf('lasts', 'get', 'cache/01')).toBe('kept')
   await enabled('lasts', ['cache/'], { version: '1.1.0' })
-  expect(await said('lasts', 'get', 'cache/01')).toBe('kept')
+  expect(await outcomeOf('lasts', 'get', 'cache/01')).toBe('kept')
   for (const state of ['disableSkill', 'revokeSkill'] as const)
     must(
       await hurt.operator(state, { params: { id: 'lasts', version: '1.1.0' }, body: { reason: 'a test' } }),
@@ -198,22 +203,22 @@ test('what was kept is there after a kill, in the next version, and after the sk
   expect(cleared).toMatchObject({ by: 'root', keys: 1, bytes: 14 })
   expect(await storage('lasts')).toEqual({ keys: 0, bytes: 0, items: [], clearings: [cleared] })
   must(await hurt.operator('enableSkill', { params: { id: 'lasts', version: '1.0.0' }, body: {} }))
-  expect([await said('lasts', 'get', 'cache/01'), await said('lasts', 'set', 'cache/01', 'again')]).toEqual([
-    null,
-    true,
-  ])
+  expect([
+    await outcomeOf('lasts', 'get', 'cache/01'),
+    await outcomeOf('lasts', 'set', 'cache/01', 'again'),
+  ]).toEqual([null, true])
 })
 
-test('operators see keys and sizes, and no values; these lie in the skill’s own object alone', async () => {
+test('operators see the keys and sizes of a skill’s storage, and no values', async () => {
   await enabled('private', ['cache/'])
-  await said('private', 'set', 'cache/01', 'CANARY0k3pt')
+  await outcomeOf('private', 'set', 'cache/01', 'CANARY0k3pt')
   expect(JSON.stringify(await storage('private'))).not.toContain('CANARY0k3pt')
   const holds = hurt.filesWith('CANARY0k3pt').filter((file) => !file.includes('countersign-run')) // the call's own arguments
   expect(holds).not.toEqual([])
   for (const file of holds) expect(file).toMatch(/^edge\/objects\/countersign-skill\//)
 })
 
-test('that what it kept was cleared is journalled once, by whom and how much, though the edge was killed; nothing cleared is nothing done', async () => {
+test('clearing a skill’s storage is journalled once, even across a kill, and clearing an empty one does nothing', async () => {
   await enabled('noted', ['cache/'])
   const clear = async () => must(await hurt.operator('clearSkillStorage', { params: { id: 'noted' } }))
   const noted = async () =>
@@ -221,11 +226,11 @@ test('that what it kept was cleared is journalled once, by whom and how much, th
       .items.filter(({ kind, body }) => kind === 'skill.cleared' && body['skill'] === 'noted')
       .map(({ body }) => body)
   expect([await clear(), await noted()]).toMatchObject([{ keys: 0 }, []])
-  await said('noted', 'set', 'cache/01', 'x')
+  await outcomeOf('noted', 'set', 'cache/01', 'x')
   expect((await clear()).keys).toBe(1)
   const first = { publisher: 'acme', skill: 'noted', nth: 1, by: 'root', keys: 1, bytes: 11 }
   expect(await noted()).toEqual([first])
-  await said('noted', 'set', 'cache/02', 'x')
+  await outcomeOf('noted', 'set', 'cache/02', 'x')
   await strike(hurt.stack.edge)
   const db = skillFileOf('cache/02', hurt.stack.state.dir)
   db.exec('update clearings set journalled = 0') // as if it had been killed before it knew that the journal had it

@@ -1,8 +1,8 @@
-// Promise: what a trial keeps, it keeps as real calls do: the same is answered to the same, at each bound, by the object of a skill and by what
-// a test has recorded.
+// Promise: the recorded storage of a trial behaves like a real skill's storage: the same operations
+// get the same answers, also at each limit.
 
 import { expect, test } from 'vitest'
-import { afterSetting } from '../../../../edge/skills/storage/quota.ts'
+import { totalsAfterSet } from '../../../../edge/skills/storage/quota.ts'
 import { LIMITS } from '../../../../shared/limits.ts'
 import { Desk, granted, refusal } from '../../../support/fixtures.ts'
 import { javaScriptSkill } from '../../../support/skills/javascript-skill.ts'
@@ -13,7 +13,7 @@ const desk = new Desk('trial-storage', sharedStack())
 const acme = await Publisher.listed('trial-storage-acme', desk.root)
 const [author, agent] = await Promise.all([desk.operator(['admin']), desk.agent()])
 
-/** Does what its input says, and tells each answer that is new. */
+/** A skill that executes the storage operations in its input and returns each distinct answer. */
 const code = await javaScriptSkill(
   `import * as kv from 'countersign:skill/kv'
   export function run(tool, input) {
@@ -62,7 +62,7 @@ async function tried(deeds: readonly Deed[], kv: Record<string, string> = {}): P
 const LARGEST = LIMITS.skill_value_bytes
 const FULL = LIMITS.skill_storage_bytes / LARGEST
 
-test('values, at their bounds: one that is written over counts once', async () => {
+test('a trial’s storage treats values at their limits like the real one, and counts an overwritten value once', async () => {
   const deeds: Deed[] = [
     ['set', 'a/', LARGEST - 'a/0000'.length, FULL],
     ['set', 'a/0000', LARGEST - 'a/0000'.length],
@@ -78,13 +78,13 @@ test('values, at their bounds: one that is written over counts once', async () =
     ['keys', 'a/'],
   ]
   const real = await called(deeds)
-  const full = `the skill keeps ${LIMITS.skill_storage_bytes} of ${LIMITS.skill_storage_bytes} bytes already; delete some`
-  const large = `the value has ${LARGEST + 1} bytes; ${LARGEST} are kept under one key`
+  const full = `the skill’s storage has ${LIMITS.skill_storage_bytes} of ${LIMITS.skill_storage_bytes} bytes already; delete some keys`
+  const large = `the value has ${LARGEST + 1} bytes; the limit for one key is ${LARGEST}`
   expect(real).toEqual(['set', full, 'set', large, 'set', 9, ...(real as string[]).slice(6, 8), 'deleted', 0])
   expect(await tried(deeds)).toEqual(real)
 })
 
-test('keys, at the bound of those that are listed', async () => {
+test('a trial’s storage lists keys up to the same limit as the real one', async () => {
   const before = LIMITS.skill_keys_listed - 50
   expect(await called([['set', 'b/k', 1, before]])).toEqual(['set'])
   const deeds: Deed[] = [
@@ -97,7 +97,7 @@ test('keys, at the bound of those that are listed', async () => {
     ['keys', 'b/k'],
   ]
   const real = await called([['delete', 'b/one'], ...deeds])
-  const many = `more than ${LIMITS.skill_keys_listed} keys begin so; ask for a longer beginning`
+  const many = `more than ${LIMITS.skill_keys_listed} keys have this prefix; list with a longer one`
   expect(real).toEqual(['deleted', 'set', before + 49, 'set', before + 50, 'set', many, before])
   const recorded = Object.fromEntries(
     Array.from({ length: before }, (_, n) => [`b/k${String(n).padStart(4, '0')}`, 'x']),
@@ -105,18 +105,18 @@ test('keys, at the bound of those that are listed', async () => {
   expect(await tried([['delete', 'b/one'], ...deeds], recorded)).toEqual(real)
 })
 
-test('what no skill could have kept is not recorded', async () => {
+test('a trial with recorded values that no storage could contain is refused', async () => {
   for (const key of ['', 'a/..', 'ü', '-'])
     expect(refusal(await trial([], { 'a/fine': '', [key]: '' }))).toBe('422 invalid_arguments')
 })
 
-test('more keys than are kept are refused, and those that are there can be written over', () => {
+test('a full storage refuses new keys, and existing keys can be overwritten', () => {
   const all = { keys: LIMITS.skill_keys, bytes: 0 }
-  expect(afterSetting(all, undefined, 'k', new Uint8Array(1))).toMatchObject({
+  expect(totalsAfterSet(all, undefined, 'k', new Uint8Array(1))).toMatchObject({
     ok: false,
     error: { code: 'limit_reached' },
   })
-  expect(afterSetting(all, 1, 'k', new Uint8Array(1))).toEqual({
+  expect(totalsAfterSet(all, 1, 'k', new Uint8Array(1))).toEqual({
     ok: true,
     value: { keys: LIMITS.skill_keys, bytes: 1 },
   })

@@ -1,4 +1,5 @@
-// Promise: however many authors try their skills at once, and whoever of them goes away, all others are answered, and so are calls of skills.
+// Promise: trials of many authors at once, and authors who disconnect, delay neither other authors
+// nor calls of skills.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Stack } from '../../../../infra/stack.ts'
@@ -51,19 +52,19 @@ const trial = async (
   )
 }
 
-test('four at once, again and again', async () => {
+test('four authors who try skills repeatedly at once are all answered, as are calls of skills', async () => {
   for (let round = 0; round < 5; round++) {
     expect(await Promise.all(['a', 'b', 'c', 'd'].map((id) => trial(id, {})))).toEqual([200, 200, 200, 200])
     expect(await called()).toBe('succeeded')
   }
 }, 60_000)
 
-test('some that never end, whose authors hang up', async () => {
+test('endless trials whose authors disconnect delay no other trials and no calls of skills', async () => {
   const endless = { run: [...w.loop(w.br(0)), w.UNREACHABLE] }
-  const gone = await Promise.all(
+  const disconnected = await Promise.all(
     ['a', 'b', 'c', 'd'].map((id, n) => trial(id, endless, AbortSignal.timeout(300 + 200 * n))),
   )
-  expect(gone).toEqual(['TimeoutError', 'TimeoutError', 'TimeoutError', 'TimeoutError'])
+  expect(disconnected).toEqual(['TimeoutError', 'TimeoutError', 'TimeoutError', 'TimeoutError'])
   for (let i = 0; i < 5; i++) expect(await called()).toBe('succeeded')
   expect(await trial('e', {})).toBe(200)
 }, 120_000)

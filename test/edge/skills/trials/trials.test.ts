@@ -1,5 +1,5 @@
-// Promise: a skill is tried before anybody publishes it, in the isolate that real calls run in and under its own manifest, with answers that
-// were recorded: what it would do is told, nothing is kept, and nothing leaves the edge.
+// Promise: an author can try a skill before publication, in the isolate of real calls and under its
+// own manifest, with recorded answers. The result says what it would do; nothing is stored or sent.
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../../shared/limits.ts'
@@ -13,7 +13,7 @@ import * as w from '../../../support/skills/wasm.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
 const desk = new Desk('trial', sharedStack())
-/** On nobody's list. */
+/** A publisher on no tenant's list. */
 const nobody = new Publisher('trial-nobody')
 let author: Awaited<ReturnType<Desk['operator']>>
 
@@ -50,7 +50,7 @@ async function tried(
 }
 
 describe('a trial', () => {
-  test('is a call as it would be: its result, its log, its fuel, the same each time', async () => {
+  test('a trial returns the result, log and fuel of a real call, the same each time', async () => {
     const source = `import { write } from 'countersign:skill/log'
       export const run = (tool, input) => { write('info', tool); return input }`
     const [one, two] = await tried(
@@ -70,7 +70,7 @@ describe('a trial', () => {
     expect(two).toEqual(one)
   })
 
-  test('has the time and the random numbers that it recorded', async () => {
+  test('a trial uses the recorded time and random numbers', async () => {
     const source = `import { bytes } from 'countersign:skill/random'
       export const run = () => JSON.stringify([new Date().toISOString(), [...bytes(3)], [...bytes(2)]])`
     const [recorded, plain] = await tried(
@@ -83,7 +83,7 @@ describe('a trial', () => {
     expect(plain?.output).toBe('["1970-01-01T00:00:00.000Z",[0,0,0],[0,0]]')
   })
 
-  test('is answered by what it recorded, credentials included, and nobody is asked', async () => {
+  test('a trial’s requests get the recorded answers, with credentials added, and none is sent', async () => {
     const source = `import { request } from 'countersign:skill/http'
       import { get } from 'countersign:skill/secrets'
       export function run(tool, input) {
@@ -128,7 +128,7 @@ describe('a trial', () => {
     expect(elsewhere?.requests).toEqual([])
   })
 
-  test('keeps for its own time what it keeps, and posts to nobody', async () => {
+  test('a trial’s storage lasts for that trial only, and its posts are not delivered', async () => {
     const source = `import * as kv from 'countersign:skill/kv'
       import { post } from 'countersign:skill/channel'
       export function run() {
@@ -145,7 +145,7 @@ describe('a trial', () => {
       before: ['a/kept', 'a/old'],
       kept: '2',
       none: true,
-      why: 'a segment of a key is `..`',
+      why: 'a key may not have `..` as a segment',
     })
     expect(one).toMatchObject({
       kv: { 'a/kept': '2', 'a/new': 'ü', 'b/other': '3' },
@@ -162,7 +162,7 @@ describe('a trial', () => {
     })
   })
 
-  test('ends as a call would that fails', async () => {
+  test('a trial fails like a real call', async () => {
     const source = `export function run(tool, input) {
       const { how } = JSON.parse(input)
       if (how === 'throw') throw new Error('no such order')
@@ -184,7 +184,7 @@ describe('a trial', () => {
     expect(ended[0]?.outcome).toMatchObject({ detail: 'no such order' })
   })
 
-  test('leaves nothing: no skill, no tool, no entry of a journal', async () => {
+  test('a trial leaves no skill, no tool and no journal entry', async () => {
     await tried(`export const run = () => '{}'`, {})
     expect(granted(await desk.root('listSkills', {})).items.filter(({ id }) => id === 'trial')).toEqual([])
     expect(refusal(await desk.root('readTool', { params: { name: 'trial.run' } }))).toBe('404 not_found')
@@ -193,30 +193,36 @@ describe('a trial', () => {
   })
 })
 
-describe('is refused', () => {
+describe('trials that are refused', () => {
   const HELLO = `export const run = () => '{}'`
   const whole = async (parts: Parts = {}) => component(parts)
 
   test.each<[string, () => Promise<Uint8Array>, Partial<UnboundManifest>, Trials, string]>([
-    ['what is no component', async () => new Uint8Array(100), {}, [{}], '422 invalid_skill'],
-    ['what can’t be paid for', () => whole({ memory: { min: 60_000 } }), {}, [{}], '422 invalid_skill'],
+    ['a file that is not a component', async () => new Uint8Array(100), {}, [{}], '422 invalid_skill'],
     [
-      'what needs more than it says',
+      'a component beyond the limits',
+      () => whole({ memory: { min: 60_000 } }),
+      {},
+      [{}],
+      '422 invalid_skill',
+    ],
+    [
+      'a component that needs more than its manifest declares',
       () => javaScriptSkill(HELLO, ['kv']),
       { capabilities: {} },
       [{}],
       '422 invalid_skill',
     ],
-    ['a tool that it has not', () => whole(), {}, [{ tool: 'other' }], '422 invalid_arguments'],
+    ['a tool that the skill does not have', () => whole(), {}, [{ tool: 'other' }], '422 invalid_arguments'],
     [
-      'input that does not fit',
+      'input that does not fit the schema',
       () => whole(),
       { tools: [{ name: 'run', description: 'x', input_schema: { type: 'object', required: ['a'] } }] },
       [{}],
       '422 invalid_arguments',
     ],
     [
-      'a schema that no tool may bring',
+      'a schema that tools may not have',
       () => whole(),
       {
         tools: [
@@ -231,18 +237,18 @@ describe('is refused', () => {
       '422 invalid_schema',
     ],
     [
-      'more trials than may be at once',
+      'more trials than one request may have',
       () => whole(),
       {},
       Array.from({ length: LIMITS.trials + 1 }, () => ({})),
       '400 invalid_request',
     ],
-    ['none at all', () => whole(), {}, [], '400 invalid_request'],
-  ])('%s', async (_, code, change, trials, refused) => {
+    ['no trials', () => whole(), {}, [], '400 invalid_request'],
+  ])('a trial request is refused: %s', async (_, code, change, trials, refused) => {
     expect(refusal(await ask(await code(), change, trials))).toBe(refused)
   })
 
-  test('whoever policy does not let try', async () => {
+  test('a trial is refused to an operator whom policy does not permit it', async () => {
     const approver = await desk.operator(['approver'])
     const body = {
       manifest: nobody.manifest('trial'),
@@ -253,7 +259,7 @@ describe('is refused', () => {
   })
 })
 
-test('W01 a trial that never ends holds nobody up for longer than its fuel lasts', async () => {
+test('W01 an endless trial ends when its fuel is used up', async () => {
   const forever = await component({ run: [...w.loop(w.br(0)), w.UNREACHABLE] })
   const trying = ask(
     forever,
@@ -271,8 +277,8 @@ test('W01 a trial that never ends holds nobody up for longer than its fuel lasts
   expect(Math.max(...slowest)).toBeLessThan(5_000)
 })
 
-test('W01 trials at once burn together what one call may, and it is the same ones that do each time', async () => {
-  // What it asks to be filled is paid for before it turns out that there is no such memory: 2^29 units, in no time.
+test('W01 the trials of a request share a fuel limit, and always the same ones exceed it', async () => {
+  // A fill is charged before it fails beyond the end of memory: 2^29 units in no time.
   const costly = await component({
     run: [...w.i32(0), ...w.i32(0), ...w.i32(-1), ...w.bulk(11, 0), w.UNREACHABLE],
   })
@@ -290,7 +296,7 @@ test('W01 trials at once burn together what one call may, and it is the same one
     const refused = await times(LIMITS.trials)
     expect([refusal(refused), refused.ok ? '' : refused.error.detail]).toEqual([
       '422 invalid_arguments',
-      `${fitting + 1} trials burn more than 10000000000 units of fuel; try fewer at once`,
+      `the first ${fitting + 1} trials use more than 10000000000 units of fuel; send fewer at once`,
     ])
   }
 })
