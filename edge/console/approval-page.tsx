@@ -169,7 +169,7 @@ function Answering({ session, approval, draft }: Answered & Pick<Detail, 'draft'
           aria-describedby="why-help"
         ></textarea>
         <span class="quiet" id="why-help">
-          Optional. It is kept on record, and a denial’s is told to the agent.
+          Optional. It is kept on record. The agent is shown the reason for a denial.
         </span>
       </div>
       {draft === null ? '' : <ChangeFields {...draft} over="console" />}

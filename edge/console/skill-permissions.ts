@@ -34,7 +34,7 @@ export function reachOf({ capabilities }: SkillManifest): string[] {
     ),
     ...credentials.map(
       ({ secret, host, header, format = '{}' }) =>
-        `Has the secret \`${secret}\` added to what it asks of \`${host}\`, as \`${header}${format === '{}' ? '' : `: ${unticked(format)}`}\`, and never holds it`,
+        `Has the secret \`${secret}\` added to its requests to \`${host}\`, as \`${header}${format === '{}' ? '' : `: ${unticked(format)}`}\`, and never holds it`,
     ),
     ...secrets.map((name) => `Reads the secret \`${name}\``),
     ...kv.map((prefix) =>

@@ -16,7 +16,7 @@ export function rated(
   const own = riskOf(tool, plan)
   const ground = groundOf(tool, plan, own)
   if (!wantsMore(wanted)) return { risk: own, ground }
-  const byPolicy = `policy wants ${inWords(wanted)}`
+  const byPolicy = `policy requires ${inWords(wanted)}`
   return own === 'low'
     ? { risk: 'medium', ground: byPolicy }
     : { risk: own, ground: `${ground}, and ${byPolicy}` }

@@ -112,7 +112,8 @@ export function form({ prompt, options }: Approval, state: string): Block {
     prompt.standing === undefined
       ? []
       : [words(text('More than this call\n', 'bold'), ...prose(prompt.standing.covers))]
-  const once = prompt.standing?.most_s === 0 ? [words(text('Policy wants a yes for each call.'))] : []
+  const once =
+    prompt.standing?.most_s === 0 ? [words(text('Policy requires an approval for each call.'))] : []
   return {
     type: 'modal',
     callback_id: 'answer',
@@ -133,7 +134,7 @@ export function form({ prompt, options }: Approval, state: string): Block {
       {
         ...field(FIELDS.reason, 'Reason'),
         optional: true,
-        hint: plain('It is kept on record, and a denial’s is told to the agent.'),
+        hint: plain('It is kept on record. The agent is shown the reason for a denial.'),
         element: {
           type: 'plain_text_input',
           action_id: FIELDS.reason,

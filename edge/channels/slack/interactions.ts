@@ -116,7 +116,7 @@ export class SlackDesk {
     if (!answered.ok) await this.#alone(to, answered.error.detail)
     const present = answered.ok ? answered : await this.#present(tenant, card.approval)
     if (present.ok && present.value.status !== 'pending') return this.#over(to, present.value)
-    return answered.ok ? this.#alone(to, 'your answer is recorded; others are still asked') : ''
+    return answered.ok ? this.#alone(to, 'your answer is recorded; more answers are needed') : ''
   }
 
   async #openForm(

@@ -92,7 +92,7 @@ test('a yes that is not enough is no approval: cancelled or expired, the card sa
       const pending = granted(await answer(call.approval.id, 'approve'))
       expect(pending).toMatchObject({ status: 'pending' })
       expect(pending.prompt.on_yes).toMatch(
-        /^policy wants approval\.count ≥ 2.*any other yes does not let it run$/,
+        /^policy requires approval\.count ≥ 2.*any other approval does not let it run$/,
       )
     }
     const cancelled = granted(

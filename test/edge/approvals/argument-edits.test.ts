@@ -266,7 +266,7 @@ test('B5 the change and the call as it would be are there whole, on both pages',
   const [status, page] = await byLink(link, { step: 'change', arguments: JSON.stringify(out) })
   expect([status, page]).toEqual([
     200,
-    expect.stringMatching(/The whole change[\s\S]*BEFORE[\s\S]*The whole arguments[\s\S]*KEPT/),
+    expect.stringMatching(/The changes in full[\s\S]*BEFORE[\s\S]*The arguments in full[\s\S]*KEPT/),
   ])
   const signedIn = await ConsoleSession.open(desk.url, bob.key)
   const path = `/console/approvals/${call.approval.id}`
@@ -276,7 +276,7 @@ test('B5 the change and the call as it would be are there whole, on both pages',
     arguments: JSON.stringify({ ...out, text: long('AFTER') }),
   }
   const shown = await (await signedIn.post(path, fields)).text()
-  expect(shown).toMatch(/The whole change[\s\S]*BEFORE[\s\S]*AFTER[\s\S]*The whole arguments[\s\S]*KEPT/)
+  expect(shown).toMatch(/The changes in full[\s\S]*BEFORE[\s\S]*AFTER[\s\S]*The arguments in full[\s\S]*KEPT/)
   const little = await ask({ path: 'notes', text: 'hello' }, write)
   const [, brief] = await byLink(await desk.link(bob.client, little.approval.id), {
     step: 'change',

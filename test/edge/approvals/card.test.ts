@@ -74,7 +74,7 @@ test('a card says who wants what, what runs, why somebody is asked, and until wh
 
 test('the plan in words tells isolation, network, folder, secrets and time', () => {
   const words = (change: Partial<Plan>): string => card({}, { plan: change }).prompt.plan
-  expect(words({})).toMatch(/tier C.*without network.*thrown away.*30 s/)
+  expect(words({})).toMatch(/tier C.*without network.*temporary folder.*30 s/)
   expect(words({ tier: 'B', egress: { mode: 'none', hosts: [] } })).toMatch(
     /tier B.*with the network of the worker/,
   )
@@ -83,7 +83,7 @@ test('the plan in words tells isolation, network, folder, secrets and time', () 
   )
   const limits = { ...DEFAULT_LIMITS, net_bytes: 3 * 1024 ** 3 + 1 }
   expect(words({ egress: { mode: 'strict', hosts: ['ok.com:443'] }, limits })).toMatch(
-    /for 30 s and 3,073 MiB of traffic at most$/,
+    /for at most 30 s and 3,073 MiB of traffic$/,
   )
   expect(words({ limits })).not.toContain('traffic')
   expect(words({ workspace: 'run' })).toContain('in the folder of its run')
@@ -280,7 +280,7 @@ test('what a card shows whole needs no unfolding; a text that claims to be short
   const args = { text: '… 5 characters more, sha256 of all 0 …' }
   expect(needsUnfolding(card({ text: 'x'.repeat(2_000) }).prompt)).toBe(false)
   expect(unfolded(card(args).prompt, args, plan(), REDACTION).map(({ title }) => title)).toEqual([
-    'The whole arguments',
+    'The arguments in full',
   ])
 })
 
@@ -327,12 +327,12 @@ const FINANCE = [wanted('approval.roles', 'finance', 'an approval by somebody in
 
 test.each<[string, Needs, string, RegExp]>([
   ['one yes', [ONE], 'low', /contract gives it nothing/],
-  ['two people', [TWO], 'medium', /^policy wants 2 different approvers$/],
-  ['a role', [FINANCE], 'medium', /^policy wants an approval by somebody in the role finance$/],
+  ['two people', [TWO], 'medium', /^policy requires 2 different approvers$/],
+  ['a role', [FINANCE], 'medium', /^policy requires an approval by somebody in the role finance$/],
   ['a role, or two people', [FINANCE, TWO], 'medium', /role finance; or 2 different approvers$/],
   ['a role, or one yes of anybody', [FINANCE, ONE], 'low', /contract gives it nothing/],
 ])(
-  'D17 where policy wants %s for a harmless tool, the card shows the risk and its ground',
+  'D17 where policy requires %s for a harmless tool, the card shows the risk and its ground',
   (_what, needs, risk, ground) => {
     const { prompt } = card({}, { tool: { capabilities: [] }, needs })
     expect([prompt.risk, prompt.risk_ground]).toEqual([risk, expect.stringMatching(ground)])
@@ -343,7 +343,7 @@ test('D17 a tool’s higher risk is kept, and the card names both grounds', () =
   const { prompt } = card({}, { tool: { capabilities: ['process_exec'] }, needs: [TWO] })
   expect([prompt.risk, prompt.risk_ground]).toEqual([
     'high',
-    'it runs programs, and policy wants 2 different approvers',
+    'it runs programs, and policy requires 2 different approvers',
   ])
 })
 
@@ -353,7 +353,7 @@ test('D17 a card promises no reader that their own yes counts', () => {
   )
   for (const needs of [[TWO], [FINANCE]]) {
     const { on_yes } = card({}, { needs }).prompt
-    expect(on_yes).toMatch(/^policy wants .*; with that, exactly this call runs once/)
+    expect(on_yes).toMatch(/^policy requires .*; with that, exactly this call runs once/)
     expect(on_yes).not.toMatch(/it counts|your yes/)
   }
 })

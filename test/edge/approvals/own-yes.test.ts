@@ -16,7 +16,7 @@ const tool = await desk.tool()
 const [finance, other] = [await desk.operator(['approver', 'finance']), await desk.operator(['approver'])]
 const RUNS = 'exactly this call runs once; any change needs a new approval'
 const NOT_ALONE =
-  /your yes alone does not let it run: policy still wants an approval by somebody in the role `?finance`?; with that, exactly/i
+  /your approval alone is not enough: policy still requires an approval by somebody in the role `?finance`?; with that, exactly/i
 
 const texts = (page: string): string =>
   page
@@ -32,7 +32,7 @@ test('D17 an operator outside the wanted role reads that their yes is not enough
     const { approval, run } = await desk.asked(agent.client, tool, {})
     for (const { client, key, name } of [finance, other]) {
       const says = name === other.name ? NOT_ALONE : new RegExp(RUNS, 'i')
-      const never = name === other.name ? /if you approve exactly this call/i : /does not let it run/
+      const never = name === other.name ? /if you approve exactly this call/i : /is not enough/
       const read = granted(await client('readApproval', { params: { id: approval.id } }))
       const page = texts(await (await fetch(read.url ?? '')).text())
       const session = await ConsoleSession.open(desk.url, key)
@@ -52,7 +52,7 @@ test('D17 an operator outside the wanted role reads that their yes is not enough
       expect(page).toContain('medium risk')
       expect([read.prompt.risk, read.prompt.risk_ground]).toEqual([
         'medium',
-        'policy wants an approval by somebody in the role `finance`',
+        'policy requires an approval by somebody in the role `finance`',
       ])
     }
     // The text is true: the yes of an operator outside the role does not let it run.
@@ -74,7 +74,7 @@ test('D17 where policy wants two people, the first reads that one yes is not eno
     const onYes = async () =>
       granted(await other.client('readApproval', { params: { id: approval.id } })).prompt.on_yes
     expect(await onYes()).toMatch(
-      /^your yes alone does not let it run: policy still wants approval\.count ≥ 2/,
+      /^your approval alone is not enough: policy still requires approval\.count ≥ 2/,
     )
     granted(
       await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
@@ -102,7 +102,7 @@ test('D17 a message to several people names the approvers wanted and promises no
     }
     const mail = mailOf(message)
     for (const text of [mail.text, mail.html, JSON.stringify(askedCard(message).blocks)]) {
-      expect(text.replace(/\s+/g, ' ')).toMatch(/policy wants an approval by somebody in the role/i)
+      expect(text.replace(/\s+/g, ' ')).toMatch(/policy requires an approval by somebody in the role/i)
       expect(text).not.toMatch(/it counts towards|your yes/i)
     }
     granted(await desk.root('cancelRun', { params: { run } }))

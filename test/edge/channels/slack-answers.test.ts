@@ -337,7 +337,7 @@ test('where two have to say yes, the first is told that others are asked, and th
   await desk.withPolicies({ two }, async () => {
     const { call, first } = await asked()
     await interact(hurt.stack.url, press(first, 'approve'))
-    await told('others are still asked')
+    await told('more answers are needed')
     expect(buttonsOf(first).size).toBeGreaterThan(0)
     await interact(hurt.stack.url, press(first, 'approve'))
     await told('you have answered before')

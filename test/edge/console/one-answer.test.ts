@@ -46,10 +46,10 @@ describe.each([
     expect(await yes.evaluate((button) => button.getBoundingClientRect().bottom)).toBeLessThanOrEqual(
       viewport.height,
     )
-    await page.getByText('Answer for more than this call').click()
+    await page.getByText('Answer similar calls too').click()
     await page.getByRole('button', { name: 'Approve for 60 minutes' }).click()
     expect(await page.getByRole('status').textContent()).toMatch(
-      new RegExp(`Approved.*to all calls of its kind.*by ${approver.name}`, 's'),
+      new RegExp(`Approved.*by ${approver.name}.*also for similar calls`, 's'),
     )
     expect(await page.locator('button[name=decision]').count()).toBe(0)
     const said = granted(await desk.root('readApproval', { params: { id: approval?.id ?? '' } }))
@@ -72,18 +72,18 @@ test.each([
     const page = await opened({ viewport, javaScriptEnabled: false })
     await page.goto(`${desk.url}/console/approvals/${approval.id}`)
     const show = async (text: string) => {
-      const fold = page.getByText('Approve less than this')
+      const fold = page.getByText('Approve with changed arguments')
       if (!(await page.locator('#change-text').isVisible())) await fold.click()
       await page.locator('#change-text').fill(text)
-      await page.getByRole('button', { name: 'Show the change' }).click()
+      await page.getByRole('button', { name: 'Review the change' }).click()
     }
     await show('{"words": [')
     expect(await page.getByRole('alert').textContent()).toContain('This change can’t be made')
     expect(await page.locator('#change-text').inputValue()).toBe('{"words": [')
     await show('{"words":["one","two","three"]}')
     await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
-    await page.getByRole('link', { name: 'Back to what the agent asked' }).click()
-    await page.getByText('Approve less than this').click()
+    await page.getByRole('link', { name: 'Back to the original request' }).click()
+    await page.getByText('Approve with changed arguments').click()
     await page.locator('#change-text').fill('{"words":["one"]}')
     await page.getByRole('button', { name: 'Approve', exact: true }).click() // B10: not what the agent asked
     expect(await page.locator('.changes').textContent()).toContain('/words/1')

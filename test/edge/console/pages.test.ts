@@ -125,8 +125,8 @@ test('by keyboard alone: no comes before yes, and it is what Enter does where no
     'A Back to the inbox',
     'SUMMARY Details',
     'TEXTAREA',
-    'SUMMARY Approve less than this',
-    'SUMMARY Answer for more than this call',
+    'SUMMARY Approve with changed arguments',
+    'SUMMARY Answer similar calls too',
     'BUTTON Deny',
     'BUTTON Approve',
   ])
@@ -278,7 +278,7 @@ test('a yes for all calls of its kind, for a while: what it would cover is said 
     }),
   )
   const page = await opened(`/console/approvals/${call.approval?.id}`)
-  const more = page.locator('details', { hasText: 'Answer for more than this call' })
+  const more = page.locator('details', { hasText: 'Answer similar calls too' })
   await more.locator('summary').click()
   expect(await more.textContent()).toContain(sensitive)
   await more.getByRole('button', { name: 'Approve for 10 minutes' }).click()
@@ -302,7 +302,7 @@ test('what is offered is what the approval offers: where policy wants each call 
   const page = await opened(`/console/approvals/${id}`)
   const offered = () => page.locator('button[name=standing]').allTextContents()
   expect(await offered()).toEqual(['Deny for the session'])
-  await page.getByText('Answer for more than this call').click()
+  await page.getByText('Answer similar calls too').click()
   await page.getByRole('button', { name: 'Deny for the session' }).click()
   await page.getByRole('status').waitFor()
   expect(await approvalOf(id)).toMatchObject({
@@ -357,7 +357,7 @@ test('what the card shortens is unfolded whole, a part at a time, before the ans
     'C'.repeat(LIMITS.page_chars - 1_000),
   ])
   const page = await opened(`/console/approvals/${id}`)
-  const whole = page.locator('details', { hasText: 'The whole arguments' })
+  const whole = page.locator('details', { hasText: 'The arguments in full' })
   expect(await page.locator('dl pre').allTextContents()).not.toContainEqual(expect.stringContaining(middle))
   expect(await whole.locator('pre').textContent()).toContain(middle)
   await whole.locator('summary').click()

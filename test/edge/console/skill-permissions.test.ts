@@ -72,21 +72,21 @@ test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
     credential('Bearer {}'),
     credential('Basic {}'),
     [
-      'Has the secret `key` added to what it asks of `api.example.com:443`, as `authorization: Basic {}`, and never holds it',
+      'Has the secret `key` added to its requests to `api.example.com:443`, as `authorization: Basic {}`, and never holds it',
     ],
   ],
   [
     'its header',
     credential(),
     credential(undefined, 'x-key'),
-    ['Has the secret `key` added to what it asks of `api.example.com:443`, as `x-key`, and never holds it'],
+    ['Has the secret `key` added to its requests to `api.example.com:443`, as `x-key`, and never holds it'],
   ],
   [
     'a format that ends the code it stands in',
     credential(),
     credential('`, never: {}'),
     [
-      'Has the secret `key` added to what it asks of `api.example.com:443`, as `authorization: \\u{60}, never: {}`, and never holds it',
+      'Has the secret `key` added to its requests to `api.example.com:443`, as `authorization: \\u{60}, never: {}`, and never holds it',
     ],
   ],
 ])('%s', (_, before, after, says) => {

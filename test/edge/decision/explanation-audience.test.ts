@@ -73,7 +73,7 @@ test('a question says how many must answer, and is allowed when they have', asyn
     expect(call.decision.explanation?.changes[0]).toMatchObject([{ by: 'human', is: 0 }])
     const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval.id } }))
     const still =
-      'your yes alone does not let it run: policy still wants approval.count ≥ 2: 2 different approvers; with that, exactly this call'
+      'your approval alone is not enough: policy still requires approval.count ≥ 2: 2 different approvers; with that, exactly this call'
     expect(prompt.on_yes).toContain(still)
     const place = { run: call.run, call: call.id }
     granted(

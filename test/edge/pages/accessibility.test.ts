@@ -50,14 +50,14 @@ describe.each([
     await visit(
       `/console/approvals/${(await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id}`,
     )
-    await page.getByText('Approve less than this').click()
+    await page.getByText('Approve with changed arguments').click()
     expect(await barriers(page)).toEqual([])
     await page.locator('#change-text').fill('{"words":["a"]}')
-    await page.getByRole('button', { name: 'Show the change' }).click()
+    await page.getByRole('button', { name: 'Review the change' }).click()
     await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
     expect(await barriers(page)).toEqual([])
     await visit(`/console/approvals/${first}`)
-    await page.getByText('Answer for more than this call').click()
+    await page.getByText('Answer similar calls too').click()
     expect(await barriers(page)).toEqual([])
     await page.getByRole('button', { name: 'Approve for 60 minutes' }).click()
     await page.getByRole('status').waitFor()
@@ -91,7 +91,7 @@ describe.each([
     )
     expect(await barriers(page)).toEqual([]) // with the arguments to change
     await page.locator('#change-text').fill('{"words":["a"]}')
-    await page.getByRole('button', { name: 'Show the change' }).click()
+    await page.getByRole('button', { name: 'Review the change' }).click()
     await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
     expect(await barriers(page)).toEqual([])
     await page.goto(link)

@@ -32,9 +32,9 @@ test('approve less: the change is shown before it is answered, without JavaScrip
   const page = await opened(link)
   const text = page.locator('#change-text')
   const change = async (to: string) => {
-    await page.getByText('Approve less than this').click()
+    await page.getByText('Approve with changed arguments').click()
     await text.fill(to)
-    await page.getByRole('button', { name: 'Show the change' }).click()
+    await page.getByRole('button', { name: 'Review the change' }).click()
   }
   const args = JSON.parse(await text.inputValue()) as Record<string, unknown> // as the card shows them
   expect([args['words'], args['note'], await text.inputValue()]).toEqual([
@@ -48,9 +48,7 @@ test('approve less: the change is shown before it is answered, without JavaScrip
   await page.goto(link)
   await change(JSON.stringify({ ...args, words: ['one'] }))
   await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
-  expect(await page.locator('.changes').textContent()).toMatch(
-    /^\/words\/1"two \\u\{202e\}"It is taken out\.$/,
-  )
+  expect(await page.locator('.changes').textContent()).toMatch(/^\/words\/1"two \\u\{202e\}"It is removed\.$/)
   expect(await page.locator('pre.command').textContent()).toBe('["echo","one"]')
   expect(await approvalOf(id)).toEqual(before)
   await page.getByRole('textbox', { name: 'Reason' }).fill('one will do')
@@ -72,7 +70,7 @@ test('approve less: the change is shown before it is answered, without JavaScrip
 test('B10 what was written there is not passed over: any yes shows the change, and the reason stays', async () => {
   const { id, link } = await asked({ words: ['one', 'two'] })
   const page = await opened(link)
-  await page.getByText('Approve less than this').click()
+  await page.getByText('Approve with changed arguments').click()
   await page.locator('#change-text').fill('{"words":["one"]}')
   await page.getByRole('textbox', { name: 'Reason' }).fill('one will do')
   await page.getByRole('button', { name: 'Approve once' }).click()
@@ -98,7 +96,7 @@ test('a page that is open follows: an answer of somebody else shows, and then wh
     const { id, link } = await asked({}, tool)
     const page = await opened(link, { javaScriptEnabled: true })
     await yesBy(id)
-    await page.getByText(`Yes by ${others[0].name} (api)`).waitFor()
+    await page.getByText(`Approved by ${others[0].name} (api)`).waitFor()
     expect(await page.getByRole('button', { name: 'Approve once' }).isEnabled()).toBe(true)
     await yesBy(id, others[1])
     await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
@@ -126,10 +124,10 @@ test('who has answered and waits for others can look again, and with JavaScript 
     const { id, link } = await asked({}, tool)
     const plain = await opened(link)
     await plain.getByRole('button', { name: 'Approve once' }).click()
-    await plain.getByRole('heading', { name: 'Your answer is recorded; others are still asked' }).waitFor()
+    await plain.getByRole('heading', { name: 'Your answer is recorded; more answers are needed' }).waitFor()
     expect(await plain.locator('form, button, input, textarea').count()).toBe(0)
     const following = await opened(link, { javaScriptEnabled: true })
-    await following.getByText('Yes by root (link)').waitFor()
+    await following.getByText('Approved by root (link)').waitFor()
     await yesBy(id)
     await following.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
     await plain.getByRole('link', { name: 'look again' }).click()

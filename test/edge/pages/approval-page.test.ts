@@ -41,7 +41,7 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
     expect(await approve.isVisible()).toBe(true)
     await approve.tap()
     expect(await page.getByRole('status').textContent()).toMatch(
-      /Approved[\s\S]*Exactly this call may run, once\./,
+      /Approved[\s\S]*Exactly this call may run once\./,
     )
     expect(await page.title()).toBe('Approved · Countersign')
     await inert(page)
@@ -98,9 +98,9 @@ test('by keyboard alone: the order is the order of reading, no comes before yes,
   }
   expect(order).toEqual([
     'SUMMARY Details',
-    'SUMMARY Approve less than this',
+    'SUMMARY Approve with changed arguments',
     'TEXTAREA',
-    'SUMMARY Answer for more than this call',
+    'SUMMARY Answer similar calls too',
     'BUTTON Deny',
     'BUTTON Approve once',
   ])
@@ -203,7 +203,7 @@ test('G10 an argument of a hundred kilobytes leaves a page that can be read and 
   const text = (await page.locator('pre').allTextContents()).join('\n')
   expect(text).toMatch(/BEGIN lorem[\s\S]*characters more, sha256 of all [0-9a-f]{16}[\s\S]*ipsum {2}END/)
   // What is left out is on the page all the same, folded.
-  const whole = page.locator('details', { hasText: 'The whole arguments' })
+  const whole = page.locator('details', { hasText: 'The arguments in full' })
   expect(await whole.locator('pre').isVisible()).toBe(false)
   await whole.locator('summary').click()
   expect(await whole.locator('pre').textContent()).toContain('lorem ipsum '.repeat(9_000))
@@ -216,7 +216,7 @@ test('G10 an argument of five thousand lines is there in parts, each a page that
   const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i} ${'x'.repeat(60)}`)
   const { id, link } = await asked({ text: lines.join('\n'), token: 'hunter2-hunter2' }, tool)
   const page = await opened(link)
-  const whole = page.locator('details', { hasText: 'The whole arguments' })
+  const whole = page.locator('details', { hasText: 'The arguments in full' })
   const shown: string[] = []
   await whole.locator('summary').click()
   for (let part = 1; ; part++) {
@@ -254,7 +254,7 @@ test('P05 an expired link, a broken one, and one that was answered elsewhere say
 test('an answer for more than this call: said before it is given, given without JavaScript, by a link of its own', async () => {
   const { id, link } = await asked()
   const page = await opened(link)
-  const more = page.locator('details', { hasText: 'Answer for more than this call' })
+  const more = page.locator('details', { hasText: 'Answer similar calls too' })
   expect(await page.getByRole('button').count()).toBe(2)
   await more.locator('summary').click()
   expect(await more.textContent()).toContain(
@@ -269,7 +269,7 @@ test('an answer for more than this call: said before it is given, given without 
   await more.getByRole('button', { name: 'Approve for 10 minutes' }).click()
   const outcome = await page.getByRole('status').textContent()
   expect(outcome).toMatch(
-    /Approved[\s\S]*The same answer holds for every call of[\s\S]*Further ones of its kind may run without a question/,
+    /Approved[\s\S]*The same answer applies to every call of[\s\S]*Similar calls may run without asking/,
   )
   expect(outcome).not.toContain('Exactly this call')
   await inert(page)
@@ -283,8 +283,8 @@ test('an answer for more than this call: said before it is given, given without 
 test('what policy wants asked each time offers no yes for more', async () => {
   const { link } = await asked({}, await desk.tool({ capabilities: ['secrets_read'] }))
   const page = await opened(link)
-  await page.getByText('Answer for more than this call').click()
-  expect(await page.getByText('Policy wants a yes for each call').isVisible()).toBe(true)
+  await page.getByText('Answer similar calls too').click()
+  expect(await page.getByText('Policy requires an approval for each call').isVisible()).toBe(true)
   expect(await page.getByRole('button').allTextContents()).toEqual(
     ['Deny for the session', 'Deny', 'Approve once'].map((t) => expect.stringContaining(t)),
   )

@@ -137,7 +137,7 @@ test.each(WIDTHS)(
     const shorter = await propose({ words: [long('W', 3_000)], [long('k', 2_000)]: long('v', 2_000), width })
     const page = await opened(width, `/console/approvals/${shorter.approval?.id}`)
     await page.getByRole('textbox', { name: 'Reason' }).fill(REASON)
-    await page.getByText('Approve less than this').click()
+    await page.getByText('Approve with changed arguments').click()
     await page
       .locator('textarea[name=arguments]')
       .fill(JSON.stringify({ words: [long('W', 2_000)], [long('k', 2_000)]: long('v', 1_000) }))

@@ -235,7 +235,7 @@ test.concurrent('L3 no answer stands for a call that brings files: others may be
 
   const bare = granted(await propose(run, asking, []))
   expect(granted(await desk.root('readApproval', of(bare))).prompt.standing?.covers).toContain(
-    'as long as it brings no files',
+    'as long as it supplies no input files',
   )
   granted(await desk.root('answerApproval', { ...of(bare), body: { decision: 'approve', scope: 'session' } }))
   expect(granted(await propose(run, asking, [])).state).toBe('granted')
