@@ -52,7 +52,7 @@ const standing = command({
     if (!page.ok) return page
     const rows = page.value.items.map(({ id, decision, by, until_ms, covers, live }) => [
       id,
-      live ? decision : `${decision}, dormant`,
+      live ? decision : `${decision}, not in effect`,
       by,
       time(until_ms),
       covers,

@@ -1,4 +1,5 @@
-// One approval with the form to answer it. Deny comes first: it is what Enter in a field does.
+// One approval in the console, with the form to answer it. "Deny" is the form's first button,
+// because Enter in a field presses that one.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
@@ -14,16 +15,16 @@ import { ConsolePage, FormToken, IsOver } from './frame.tsx'
 import { SCRIPT } from './inbox-stream.ts'
 import type { Session } from './session.ts'
 
-type Detail = {
+type DetailInput = {
   session: Session
   approval: Approval
   alike: readonly Approval[]
   mayAnswer: boolean
-  /** The files that the call brings. */
+  /** Whether this operator may read the call's input files. */
   mayRead: boolean
-  /** The arguments as text, where they can be changed here. */
+  /** The arguments as text; `null` if they can't be changed here. */
   draft: Draft | null
-  /** What the card left out, and which part of it is asked for. */
+  /** The texts that the card shortens, and the part of them to show. */
   whole: Result<readonly Unfolded[]>
   part: number
   now: number
@@ -39,7 +40,7 @@ export function detailPage({
   whole,
   part,
   now,
-}: Detail) {
+}: DetailInput) {
   const { prompt, expires_at } = approval
   const status = approval.status === 'pending' && now >= expires_at ? 'expired' : approval.status
   const open = status === 'pending' && !hasAnswered(approval, session.principal.name)
@@ -59,7 +60,7 @@ export function detailPage({
         Back to the inbox
       </a>
       {open ? (
-        <Open
+        <OpenApproval
           session={session}
           approval={approval}
           mayAnswer={mayAnswer}
@@ -68,7 +69,7 @@ export function detailPage({
           now={now}
         />
       ) : (
-        <Over approval={{ ...approval, status }} facts={facts} />
+        <EndedApproval approval={{ ...approval, status }} facts={facts} />
       )}
       {open && mayAnswer && alike.length > 1 ? (
         <Alike session={session} approval={approval} alike={alike} />
@@ -79,15 +80,15 @@ export function detailPage({
   )
 }
 
-/** The form holds all that is answered, so that the buttons stay in sight however long that is. */
-function Open({
+/** The form encloses the whole approval, so that its buttons stay in view however long that is. */
+function OpenApproval({
   session,
   approval,
   mayAnswer,
   draft,
   facts,
   now,
-}: Omit<Detail, 'alike' | 'whole' | 'part' | 'mayRead'> & { facts: unknown }) {
+}: Omit<DetailInput, 'alike' | 'whole' | 'part' | 'mayRead'> & { facts: unknown }) {
   const { id, prompt, answers, expires_at } = approval
   return (
     <form method="post" action={`/console/approvals/${id}`} data-live={`/console/events?approval=${id}`}>
@@ -99,15 +100,15 @@ function Open({
       <Answers answers={answers} />
       {facts as string}
       {mayAnswer ? (
-        <Answering session={session} approval={approval} draft={draft} />
+        <AnswerFields session={session} approval={approval} draft={draft} />
       ) : (
-        <p class="alert">You may read approvals, and not answer them.</p>
+        <p class="alert">You may read approvals but not answer them.</p>
       )}
     </form>
   )
 }
 
-function Over({ approval, facts }: { approval: Approval; facts: unknown }) {
+function EndedApproval({ approval, facts }: { approval: Approval; facts: unknown }) {
   const { status, prompt, answers } = approval
   return (
     <>
@@ -119,7 +120,7 @@ function Over({ approval, facts }: { approval: Approval; facts: unknown }) {
         </p>
         {status === 'approved' ? (
           <a class="back" href={`/console/calls/${approval.call}`}>
-            Look at what it does
+            Watch the call
           </a>
         ) : (
           ''
@@ -131,10 +132,10 @@ function Over({ approval, facts }: { approval: Approval; facts: unknown }) {
   )
 }
 
-type Answered = { session: Session; approval: Approval }
+type FormInput = { session: Session; approval: Approval }
 
-/** What a form here carries: whose session showed it, and what call. */
-function Token({ session, approval: { digest } }: Answered) {
+/** Proves that the form was shown to this session, and for which digest. */
+function Token({ session, approval: { digest } }: FormInput) {
   return (
     <>
       <FormToken session={session} />
@@ -143,18 +144,18 @@ function Token({ session, approval: { digest } }: Answered) {
   )
 }
 
-type Changed = Answered & { text: string; reason: string } & Preview
+type ChangeInput = FormInput & { text: string; reason: string } & Preview
 
-export function changePage({ session, approval, ...shown }: Changed) {
+export function changePage({ session, approval, ...change }: ChangeInput) {
   const token = <Token session={session} approval={approval} />
   return (
     <ConsolePage title="Approve with changes" session={session}>
-      <ChangeStep approval={approval} approver={session.principal.name} token={token} {...shown} />
+      <ChangeStep approval={approval} approver={session.principal.name} token={token} {...change} />
     </ConsolePage>
   )
 }
 
-function Answering({ session, approval, draft }: Answered & Pick<Detail, 'draft'>) {
+function AnswerFields({ session, approval, draft }: FormInput & Pick<DetailInput, 'draft'>) {
   const { prompt } = approval
   return (
     <>

@@ -93,9 +93,9 @@ test('one card, read in full, and a yes to all of them: each of its own digest; 
   await listing(agent, [[ids[0], 3]])
   const page = await opened(agent)
   expect(await page.locator('.card').count()).toBe(1)
-  expect(await page.locator('.card').textContent()).toContain('3 ask exactly this')
+  expect(await page.locator('.card').textContent()).toContain('3 identical requests')
   expect(await page.locator('#words').textContent()).toMatch(
-    /^3 of \d+ approvals? waits?\.$|^3 approvals wait\.$/,
+    /^3 of \d+ pending approvals?\.$|^3 pending approvals\.$/,
   )
   await page.locator('.card h2 a').click()
   await page.locator('#alike summary').click()
@@ -122,10 +122,10 @@ test('chosen in the inbox, all of a card are denied, and what was answered meanw
     [ids[0], 2],
   ])
   const page = await opened(agent, { javaScriptEnabled: true })
-  await page.getByRole('checkbox', { name: 'Choose all 2' }).check()
+  await page.getByRole('checkbox', { name: 'Select all 2' }).check()
   await page.locator(`#choose-${different}`).check()
   await page.locator('#deny-chosen summary').click()
-  await page.getByRole('button', { name: 'Deny those chosen' }).click()
+  await page.getByRole('button', { name: 'Deny selected' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('3 of 3 denied')
   expect(await barriers(page)).toEqual([])
   expect(await statusOf([...ids, different])).toEqual(['denied', 'denied', 'denied'])

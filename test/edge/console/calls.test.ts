@@ -56,16 +56,16 @@ test('a call goes on in the page: output and progress as they come, over a strea
   await progress.getByText('50 %').waitFor()
   expect(await output.textContent()).toBe(`${SHOWN}second <b>line</b>\n`)
   granted(await agent.client('cancelCall', { params: { run, call: id } }))
-  await page.getByText('running; its end was asked for').waitFor()
+  await page.getByText('running; cancellation requested').waitFor()
   expect(await page.getByRole('button', { name: 'Cancel this call' }).count()).toBe(0)
   await peer.settle(claim, {
     outcome: { kind: 'cancelled' },
     stdout: `${HOSTILE}second <b>line</b>\n`,
     stderr: '50 %\n',
   })
-  await page.getByText('It has ended').waitFor()
+  await page.getByText('The call has ended').waitFor()
   expect([await state.textContent(), await page.title()]).toEqual(['failed', `${tool} · Countersign`])
-  await page.getByRole('link', { name: 'Look at how' }).click()
+  await page.getByRole('link', { name: 'See the result' }).click()
   await page.getByText('cancelled', { exact: true }).waitFor()
   expect(await output.textContent()).toBe(`${SHOWN}second <b>line</b>\n`)
   expect(await page.locator('main script').count()).toBe(0) // an ended call is followed by nobody
@@ -82,11 +82,11 @@ test('without JavaScript: what there is, what follows behind a link, and a butto
     const part = (await page.locator('#stdout').textContent()) ?? ''
     expect(part.length).toBeGreaterThan(0)
     shown += part
-    await page.getByRole('link', { name: 'What follows' }).click()
+    await page.getByRole('link', { name: 'Continue' }).click()
   }
   expect(shown).toBe(lines)
   await page.getByRole('button', { name: 'Cancel this call' }).click()
-  await page.getByText('running; its end was asked for').waitFor()
+  await page.getByText('running; cancellation requested').waitFor()
   await peer.settle(claim, { outcome: { kind: 'cancelled' } })
   await page.reload()
   await page.getByText('failed', { exact: true }).waitFor()

@@ -31,12 +31,12 @@ test('each is on one page, in either order and filtered; what the list of the AP
     const cards = [...text.matchAll(/<li class="card (\w+)">[\s\S]*?<a id="(apr_\w+)"/g)].map(
       ([, risk = '', id = '']) => ({ risk, id }),
     )
-    const next = /href="([^"]+)">The next ones/.exec(text)?.[1]?.replaceAll('&amp;', '&')
+    const next = /href="([^"]+)">Next page/.exec(text)?.[1]?.replaceAll('&amp;', '&')
     return {
       cards,
       next,
       words: /id="words"[^>]*>([^<]*)</.exec(text)?.[1] ?? '',
-      first: text.includes('From the first'),
+      first: text.includes('First page'),
     }
   }
   await eventually(

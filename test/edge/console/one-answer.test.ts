@@ -57,8 +57,10 @@ describe.each([
       { by: approver.name, channel: 'console', scope: 'timeboxed', ttl_s: 3_600 },
     ])
     expect((await propose('second')).state).toBe('granted')
-    await page.getByRole('link', { name: 'Standing', exact: true }).click()
-    expect(await page.locator('.card').first().textContent()).toContain(`Yes to ${tool} for ${agent.name}`)
+    await page.getByRole('link', { name: 'Standing answers', exact: true }).click()
+    expect(await page.locator('.card').first().textContent()).toContain(
+      `Approval of ${tool} for ${agent.name}`,
+    )
   })
 })
 

@@ -141,7 +141,7 @@ test('a page says where it is: one main, one navigation, one heading, a name for
   const id = await asked()
   const page = await opened(mine)
   expect(await page.locator('body').ariaSnapshot()).toMatch(
-    /banner[\s\S]*button "Sign out"[\s\S]*navigation "Console"[\s\S]*link "Inbox"[\s\S]*main[\s\S]*heading "Inbox" \[level=1\][\s\S]*region "Approvals that wait"[\s\S]*status/,
+    /banner[\s\S]*button "Sign out"[\s\S]*navigation "Console"[\s\S]*link "Inbox"[\s\S]*main[\s\S]*heading "Inbox" \[level=1\][\s\S]*region "Pending approvals"[\s\S]*status/,
   )
   await page.goto(at(`/console/approvals/${id}`))
   expect(await page.locator('main').ariaSnapshot()).toMatch(
@@ -189,7 +189,7 @@ test('what somebody writes is not taken from them when a colleague answers first
     'because I have thought about it',
   )
   expect(await page.getByRole('button', { name: 'Approve', exact: true }).isDisabled()).toBe(true)
-  await page.getByRole('link', { name: 'Look again' }).click()
+  await page.getByRole('link', { name: 'Reload' }).click()
   await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
 })
 
@@ -214,7 +214,7 @@ test('a page whose answer is under way waits for what comes of it', async () => 
   await other.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
   release.resolve()
   await answering
-  await page.getByRole('heading', { name: 'That was not done', level: 1 }).waitFor()
+  await page.getByRole('heading', { name: 'Nothing was changed', level: 1 }).waitFor()
 })
 
 test('a page that is refused its stream, for there are too many, asks again', async () => {
@@ -259,7 +259,7 @@ test('several are denied at once, with one reason, and those alone', async () =>
   await page.locator('#deny-chosen summary').click()
   await page.getByRole('textbox', { name: 'Reason' }).fill('not now')
   granted(await desk.root('answerApproval', { params: { id: ids[0] ?? '' }, body: { decision: 'approve' } }))
-  await page.getByRole('button', { name: 'Deny those chosen' }).click()
+  await page.getByRole('button', { name: 'Deny selected' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('1 of 2 denied')
   const seen = await Promise.all(ids.map(async (id) => (await approvalOf(id)).status))
   expect(seen).toEqual(['approved', 'denied', 'pending'])
@@ -327,7 +327,7 @@ test('an answer that comes second is told what is, and changes nothing', async (
     }),
   )
   await page.getByRole('button', { name: 'Approve' }).click()
-  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('That was not done')
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Nothing was changed')
   expect((await approvalOf(id)).status).toBe('denied')
 })
 

@@ -26,25 +26,25 @@ test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
     'a tool is sensitive no more',
     { tools: [{ ...RUN, sensitive: true }] },
     { tools: [RUN] },
-    ['Runs `run`, shown as low risk, without asking anybody'],
+    ['Runs `run`, shown as low risk, without approval'],
   ],
   [
     'a tool is said to be of less risk',
     { tools: [{ ...RUN, sensitive: true, risk: 'critical' }] },
     { tools: [{ ...RUN, sensitive: true, risk: 'high' }] },
-    ['Runs `run`, shown as high risk, once a human has said yes'],
+    ['Runs `run`, shown as high risk, after a human has approved'],
   ],
   [
     'a tool may be repeated',
     { tools: [RUN] },
     { tools: [{ ...RUN, idempotent: true }] },
-    ['Runs `run` again where it is not known how a call of it ended'],
+    ['Runs `run`again if the outcome of a call is unknown'],
   ],
   [
     'there is one more tool',
     { tools: [RUN] },
     { tools: [RUN, { ...RUN, name: 'two' }] },
-    ['Runs `two`, shown as low risk, without asking anybody'],
+    ['Runs `two`, shown as low risk, without approval'],
   ],
   [
     'it takes longer, by less than a second',
@@ -58,35 +58,35 @@ test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
     {},
     ['Takes up to 5 s for a call'],
   ],
-  ['fuel', {}, { limits: { fuel: 500_000_001 } }, ['Burns up to 500,000,001 units of fuel in a call']],
-  ['memory', {}, { limits: { memory_bytes: 33_554_432 } }, ['Holds up to 32 MiB of memory']],
+  ['fuel', {}, { limits: { fuel: 500_000_001 } }, ['Uses up to 500,000,001 units of fuel in a call']],
+  ['memory', {}, { limits: { memory_bytes: 33_554_432 } }, ['Uses up to 32 MiB of memory']],
   ['output', {}, { limits: { output_bytes: 65_537 } }, ['Returns up to 65,537 bytes']],
   [
     'what goes over the network',
     { capabilities: HTTP },
     { capabilities: HTTP, limits: { net_bytes: 2_097_152, net_connections: 9 } },
-    ['Sends and is sent up to 2 MiB in a call', 'Asks its hosts up to 9 times in a call'],
+    ['Sends and receives up to 2 MiB in a call', 'Sends up to 9 requests to its hosts in a call'],
   ],
   [
     'the format of a credential',
     credential('Bearer {}'),
     credential('Basic {}'),
     [
-      'Has the secret `key` added to its requests to `api.example.com:443`, as `authorization: Basic {}`, and never holds it',
+      'Has the secret `key` added to its requests to `api.example.com:443`, as `authorization: Basic {}`, and never sees it',
     ],
   ],
   [
     'its header',
     credential(),
     credential(undefined, 'x-key'),
-    ['Has the secret `key` added to its requests to `api.example.com:443`, as `x-key`, and never holds it'],
+    ['Has the secret `key` added to its requests to `api.example.com:443`, as `x-key`, and never sees it'],
   ],
   [
     'a format that ends the code it stands in',
     credential(),
     credential('`, never: {}'),
     [
-      'Has the secret `key` added to its requests to `api.example.com:443`, as `authorization: \\u{60}, never: {}`, and never holds it',
+      'Has the secret `key` added to its requests to `api.example.com:443`, as `authorization: \\u{60}, never: {}`, and never sees it',
     ],
   ],
 ])('%s', (_, before, after, says) => {
@@ -113,10 +113,10 @@ test('a mark that is taken away is named, with what comes of it', () => {
     unguarded(made({ version: '1.1.0', ...after }), made(before))
   const taken = 'In 1.0.0 `run` is marked as sensitive, and here it is not: '
   expect(said(marked, { tools: [RUN] })).toEqual([
-    `${taken}nobody is asked before it runs, unless policy wants it`,
+    `${taken}nobody is asked before it runs, unless policy requires it`,
   ])
   expect(said({ ...marked, capabilities: HTTP }, { tools: [RUN], capabilities: HTTP })).toEqual([
-    `${taken}a human is asked all the same, because of what it reaches or reads`,
+    `${taken}a human is still asked, because of what it reaches or reads`,
   ])
   expect([
     said(marked, marked),

@@ -57,24 +57,24 @@ describe.each([
     const next = await published(id, { version: '1.1.0', capabilities: { http: HTTP, log: true } })
     await page.goto(new URL(next, desk.url).href)
     expect(await page.locator('#powers + ul').textContent()).toMatch(
-      /Asks api.example.com:443 \(GET, POST\)new.*Writes lines into the log of its call(?!new)/,
+      /Sends requests to api.example.com:443 \(GET, POST\)new.*Writes to the log of its call(?!new)/,
     )
-    expect(await page.getByText('Beside 1.0.0').textContent()).toMatch(
-      /it asks for what is marked as new, and this is gone:/,
+    expect(await page.getByText('Compared with 1.0.0').textContent()).toMatch(
+      /it asks for the permissions marked as new, and no longer for:/,
     )
     expect(await page.locator('#powers ~ ul.quiet li').allTextContents()).toEqual([
-      'Is told the time',
-      'Is given random bytes',
-      'Runs run, shown as low risk, without asking anybody',
+      'Reads the clock',
+      'Gets random bytes',
+      'Runs run, shown as low risk, without approval',
     ])
     await page.getByRole('button', { name: 'Enable' }).click()
-    await page.getByRole('button', { name: 'Go back to 1.0.0' }).click()
+    await page.getByRole('button', { name: 'Roll back to 1.0.0' }).click()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(`${id} 1.0.0`)
     expect([await stateOf(id), await stateOf(id, '1.1.0')]).toEqual(['enabled', 'disabled'])
 
     await page.getByRole('button', { name: 'Disable' }).click()
     expect(await page.getByRole('status').textContent()).toBe('disabled')
-    await page.getByText('Revoke it for good').click()
+    await page.getByText('Revoke for good').click()
     await page.getByRole('button', { name: 'Revoke' }).click()
     expect(await page.getByRole('status').textContent()).toBe('revoked')
     expect(await page.locator('button[formaction], form[action$=disable]').count()).toBe(0)
@@ -128,14 +128,14 @@ test('a version that is less guarded says so, and what it takes away of the enab
     await published(id, { version: '1.1.0', tools: [run], limits: { timeout_ms: 9_000 } }),
   )
   expect(await page.locator('#powers + ul li:has(.tag)').allTextContents()).toEqual([
-    'Runs run, shown as low risk, without asking anybodynew',
+    'Runs run, shown as low risk, without approvalnew',
     'Takes up to 9 s for a callnew',
   ])
   expect(await page.locator('#powers ~ .alert').allTextContents()).toEqual([
-    'In 1.0.0 run is marked as sensitive, and here it is not: nobody is asked before it runs, unless policy wants it.',
+    'In 1.0.0 run is marked as sensitive, and here it is not: nobody is asked before it runs, unless policy requires it.',
   ])
   expect(await page.locator('#powers ~ ul.quiet li').allTextContents()).toEqual([
-    'Runs run, shown as medium risk, once a human has said yes',
+    'Runs run, shown as medium risk, after a human has approved',
   ])
 })
 
@@ -157,7 +157,7 @@ test('by keyboard alone: what can’t be taken back comes last, and folded', asy
     'SUMMARY Digests',
     'TEXTAREA',
     'BUTTON Disable',
-    'SUMMARY Revoke it for good',
+    'SUMMARY Revoke for good',
   ])
   expect(await page.getByRole('link', { name: 'Skills', exact: true }).count()).toBe(1)
 })
@@ -186,13 +186,15 @@ test('it says what was found, what it is made of, who signed and published it, a
     expect(text).toContain(said)
   expect(text).not.toContain('\u202e')
   expect(await page.locator('main script').count()).toBe(0)
-  expect(text).toContain('You may look at skills, and not change what runs.')
+  expect(text).toContain('You may read skills but not change them.')
 })
 
 test('who published a version is told that somebody else is to enable it', async () => {
   const path = await published(desk.name())
   const page = await opened(path, maker.key)
-  expect(await page.getByText('You published it: somebody else is to enable it.').count()).toBe(1)
+  expect(await page.getByText('You published this version, so somebody else has to enable it.').count()).toBe(
+    1,
+  )
   expect(await page.getByRole('button', { name: 'Enable' }).count()).toBe(0)
 })
 

@@ -149,15 +149,15 @@ test.each(WIDTHS)(
     const { items } = granted(await desk.root('listStanding', {}))
     const standing = items.find(({ approval }) => approval === kept.approval?.id)
     await page.goto(at('/console/standing'))
-    await page.locator(`#${standing?.id}`).getByRole('button', { name: 'Take it back' }).click()
-    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Taken back')
+    await page.locator(`#${standing?.id}`).getByRole('button', { name: 'Revoke' }).click()
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Revoked')
     expect(await reachesOut(page)).toBe(0)
 
     const another = await propose({ ...ARGS, width })
     await page.goto(at(`/console?agent=${agent.name}`))
     await page.locator(`#choose-${another.approval?.id}`).check()
     await page.locator('#deny-chosen summary').click()
-    await page.getByRole('button', { name: 'Deny those chosen' }).click()
+    await page.getByRole('button', { name: 'Deny selected' }).click()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toMatch(/denied/)
     expect(await reachesOut(page)).toBe(0)
   },
