@@ -39,7 +39,7 @@ const INVALID = failure(
   'link_invalid',
   'this link is not one of ours, is cut short, or was given under a key that its operator has no more',
 )
-const MAY_NOT = failure('forbidden', 'you may not answer approvals any more')
+const MAY_NOT = failure('forbidden', 'you may no longer answer approvals')
 
 const MAY_NOT_READ = failure('forbidden', 'policy lets you answer approvals, and not read what runs hold')
 const OUTDATED = failure(

@@ -23,7 +23,7 @@ const isObject = (value: unknown): value is Args =>
 export const editable = (args: Args, redaction: Redaction): Args => redaction.of(args) as Args // redaction maps an object to an object
 
 /** Puts the stored values back in place of the marks that an operator kept or moved. */
-export function withHidden(given: Args, stored: Args, redaction: Redaction): Result<Args> {
+export function restoreHidden(given: Args, stored: Args, redaction: Redaction): Result<Args> {
   const [values, names] = [new Map<string, unknown>(), new Map<string, string>()]
   const shown = redaction.of(stored)
   gather(shown, stored, values, names)
@@ -113,23 +113,27 @@ function restore(
     : Object.fromEntries(kept)
 }
 
-/** Whether `after` only removes members or items of `before`: the rest is unchanged and in order. */
-export function leavesOut(before: unknown, after: unknown): boolean {
+/**
+ * Whether `after` only removes members or items of `before`: the rest is unchanged and in order.
+ */
+export function onlyRemoves(before: unknown, after: unknown): boolean {
   if (Array.isArray(before) && Array.isArray(after)) {
     let at = 0
     return after.every((item) => {
-      while (at < before.length) if (leavesOut(before[at++], item)) return true
+      while (at < before.length) if (onlyRemoves(before[at++], item)) return true
       return false
     })
   }
   if (isObject(before) && isObject(after))
     return Object.entries(after).every(
-      ([name, item]) => Object.hasOwn(before, name) && leavesOut(before[name], item),
+      ([name, item]) => Object.hasOwn(before, name) && onlyRemoves(before[name], item),
     )
   return canonical(before) === canonical(after)
 }
 
-/** The differences of two sets of arguments, shortened as cards show them; `more` counts the rest. */
+/**
+ * The differences of two sets of arguments, shortened as cards show them; `more` counts the rest.
+ */
 export function changesOf(
   before: Args,
   after: Args,

@@ -14,10 +14,10 @@ export const SUREST_WAY = 'console'
 export const assuranceOf = (channel: string): Assurance => OF_CHANNELS.get(channel) ?? 'link'
 
 /** An approval has the assurance of its weakest yes. */
-export const leastSure = (channels: readonly string[]): Assurance =>
+export const weakestAssurance = (channels: readonly string[]): Assurance =>
   Assurance.options.findLast((assurance) => channels.some((channel) => assuranceOf(channel) === assurance)) ??
   'key'
 
 /** The assurances that an approval can still end with once it has an answer of this one. */
-export const noSurerThan = (assurance: Assurance): readonly Assurance[] =>
+export const atMost = (assurance: Assurance): readonly Assurance[] =>
   Assurance.options.slice(Assurance.options.indexOf(assurance))

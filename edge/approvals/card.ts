@@ -10,7 +10,7 @@ import type { Tool } from '../../shared/wire/tools.ts'
 import type { AskRecord } from '../call/lifecycle.ts'
 import { isShortened, readable, written } from '../platform/visible-text.ts'
 import type { Redaction } from '../secrets/redaction.ts'
-import { inWords, rated, wantsMore } from '../tools/risk.ts'
+import { requirementInWords, requiresMore, riskWithReason } from '../tools/risk.ts'
 import { planInWords, shownPlan } from './plan-words.ts'
 import { SPANS } from './standing.ts'
 
@@ -21,7 +21,10 @@ type CardInput = {
   args: Record<string, unknown>
   plan: Plan | null
   decision: Decision
-  /** The sets of answers that would allow the call, in words that an operator may read; one is enough. */
+  /**
+   * The sets of answers that would allow the call, in words that an operator may read; one is
+   * enough.
+   */
   needs: readonly (readonly Change[])[]
   /** What a standing answer would cover, and the longest time that policy allows for one. */
   standing: NonNullable<Approval['prompt']['standing']> | null
@@ -43,7 +46,7 @@ export function askRecord({
 }: CardInput): AskRecord {
   const shown = plan === null ? null : shownPlan(plan, redaction)
   const files = broughtBy(shown)
-  const { risk, ground } = rated(tool, plan, needs)
+  const { risk, ground } = riskWithReason(tool, plan, needs)
   return {
     id,
     requestedAt: now,
@@ -72,16 +75,19 @@ const OUTCOME = 'exactly this call runs once; any change needs a new approval'
 
 /** Holds for every reader: not every approver who is asked has to be one whom policy requires. */
 function onYes(needs: readonly (readonly Change[])[]): string {
-  return wantsMore(needs)
-    ? `policy requires ${inWords(needs)}; with that, ${OUTCOME}, and any other approval does not let it run`
+  return requiresMore(needs)
+    ? `policy requires ${requirementInWords(needs)}; with that, ${OUTCOME}, and any other approval does not let it run`
     : OUTCOME
 }
 
-/** For one approver: the effect that their own yes would have now, and what policy would still require. */
+/**
+ * For one approver: the effect that their own yes would have now, and what policy would still
+ * require.
+ */
 export function onYesOf({ effect, reason }: Decision, needs: readonly (readonly Change[])[]): string {
   if (effect === 'allow') return OUTCOME
   if (effect === 'deny') return `policy does not accept your approval through this channel: ${reason}`
-  const missing = needs.length === 0 ? 'more than that' : inWords(needs)
+  const missing = needs.length === 0 ? 'more than that' : requirementInWords(needs)
   return `your approval alone is not enough: policy still requires ${missing}; with that, ${OUTCOME}`
 }
 

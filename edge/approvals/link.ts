@@ -1,4 +1,5 @@
-// The links that let one approver answer one approval, and the MACs of forms and of channels' buttons. Pure.
+// The links that let one approver answer one approval, and the MACs of forms and of channels'
+// buttons. Pure.
 //
 // A link is `<tenant>.<approval>.<approver>.<expiry>.<mac>`. It is useless for another approval,
 // for another approver and after its expiry (P06, P07). The MAC also covers the digest and the
@@ -36,7 +37,10 @@ export const linkFor = (key: Buffer, bound: Bound): string =>
 /** The nonce of the form: only somebody who was served the page has it. */
 export const nonceFor = (key: Buffer, bound: Bound): string => macOf(key, 'form', bound).toString('base64url')
 
-/** The seal in the buttons of a channel's messages. It binds the channel, as a link binds its approver. */
+/**
+ * The seal in the buttons of a channel's messages. It binds the channel, as a link binds its
+ * approver.
+ */
 export const sealFor = (
   key: Buffer,
   use: string,

@@ -19,7 +19,9 @@ const AFTER: Record<Approval['status'], string> = {
   cancelled: 'The call will not run.',
 }
 
-/** What the outcome means for the call, and for similar calls if an answer is a standing approval. */
+/**
+ * What the outcome means for the call, and for similar calls if an answer is a standing approval.
+ */
 export function afterwards({ status, answers }: Approval): string {
   const wide =
     status === 'approved' && answers.some(({ decision, scope }) => decision === 'approve' && scope !== 'once')

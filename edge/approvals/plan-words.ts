@@ -40,7 +40,10 @@ export function planInWords(plan: Plan): string {
   return `${reachInWords(plan)}${filesInWords(plan)}${outputs}${limits}${interpreterInWords(plan)}`
 }
 
-/** Warns that the command line alone does not show what an interpreter does: its arguments are a program. */
+/**
+ * Warns that the command line alone does not show what an interpreter does: its arguments are a
+ * program.
+ */
 function interpreterInWords({ executor: { argv } }: ProcessPlan): string {
   const does = interprets(argv)
   return does === undefined ? '' : `. ${quoted(programOf(argv))} is an interpreter: ${does}`

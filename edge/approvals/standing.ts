@@ -19,14 +19,20 @@ import { reachInWords, shownPlan } from './plan-words.ts'
 /** A standing answer as its session stores it; `key` is what it covers. */
 export type Kept = { key: string; standing: Standing; answer: Answered }
 
-/** The offered durations of a standing answer in seconds, longest first: the session, then time boxes. */
+/**
+ * The offered durations of a standing answer in seconds, longest first: the session, then time
+ * boxes.
+ */
 export const SPANS: readonly number[] = [LIMITS.standing_s, 3_600, 600, 60]
 
 /** How long an answer covers further calls; 0: it covers only its own call. */
 export const secondsOf = ({ scope, ttl_s }: Pick<Answered, 'scope' | 'ttl_s'>): number =>
   scope === 'once' ? 0 : scope === 'session' ? LIMITS.standing_s : (ttl_s ?? 0)
 
-/** The program and all that it can reach. A standing answer covers other arguments, but no other reach. */
+/**
+ * The program and all that it can reach. A standing answer covers other arguments, but no other
+ * reach.
+ */
 function reachOf(plan: Plan) {
   if (plan.tier === 'A')
     return {
@@ -59,7 +65,10 @@ export const mayStand = (plan: Plan): boolean =>
 
 export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`
 
-/** The arguments of an interpreter are its program, so an answer covers only calls with the same ones. */
+/**
+ * The arguments of an interpreter are its program, so an answer covers only calls with the same
+ * ones.
+ */
 const isBoundToArguments = (plan: Plan): boolean =>
   plan.tier !== 'A' && interprets(plan.executor.argv) !== undefined
 

@@ -7,11 +7,19 @@ import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Preview } from '../approvals/argument-edits.ts'
 import type { Unfolded } from '../approvals/card.ts'
 import { OUTCOME } from '../approvals/outcome-words.ts'
-import { After, Answers, Facts, Further, hasAnswered, left, Risk } from '../pages/approval-page.tsx'
+import {
+  Answers,
+  Consequence,
+  Facts,
+  hasAnswered,
+  Risk,
+  remainingTime,
+  StandingAnswers,
+} from '../pages/approval-page.tsx'
 import { ChangeFields, ChangeStep, type Draft } from '../pages/edit-arguments-page.tsx'
-import { Wholes } from '../pages/full-text.tsx'
-import { Alike } from './bulk-deny-page.tsx'
-import { ConsolePage, FormToken, IsOver } from './frame.tsx'
+import { FullTexts } from '../pages/full-text.tsx'
+import { IdenticalApprovals } from './bulk-deny-page.tsx'
+import { ConsolePage, FormToken, OutOfDate } from './frame.tsx'
 import { SCRIPT } from './inbox-stream.ts'
 import type { Session } from './session.ts'
 
@@ -47,7 +55,7 @@ export function detailPage({
   const facts = (
     <>
       <Facts approval={approval} files={mayRead ? `/console/approvals/${approval.id}/files` : null} />
-      <Wholes whole={whole} part={part} />
+      <FullTexts whole={whole} part={part} />
     </>
   )
   return (
@@ -72,7 +80,7 @@ export function detailPage({
         <EndedApproval approval={{ ...approval, status }} facts={facts} />
       )}
       {open && mayAnswer && alike.length > 1 ? (
-        <Alike session={session} approval={approval} alike={alike} />
+        <IdenticalApprovals session={session} approval={approval} alike={alike} />
       ) : (
         ''
       )}
@@ -95,7 +103,7 @@ function OpenApproval({
       <h1>{prompt.title}</h1>
       <p class="tags">
         <Risk {...prompt} />
-        <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
+        <span class="quiet">Answer within {remainingTime(expires_at - now)}; no answer is a denial.</span>
       </p>
       <Answers answers={answers} />
       {facts as string}
@@ -116,7 +124,7 @@ function EndedApproval({ approval, facts }: { approval: Approval; facts: unknown
         <h1>{OUTCOME[status]}</h1>
         <Answers answers={answers} />
         <p>
-          <After approval={approval} />
+          <Consequence approval={approval} />
         </p>
         {status === 'approved' ? (
           <a class="back" href={`/console/calls/${approval.call}`}>
@@ -174,9 +182,13 @@ function AnswerFields({ session, approval, draft }: FormInput & Pick<DetailInput
         </span>
       </div>
       {draft === null ? '' : <ChangeFields {...draft} over="console" />}
-      {prompt.standing === undefined ? '' : <Further {...prompt.standing} options={approval.options} />}
+      {prompt.standing === undefined ? (
+        ''
+      ) : (
+        <StandingAnswers {...prompt.standing} options={approval.options} />
+      )}
       <div class="answer">
-        <IsOver here={`/console/approvals/${approval.id}`} />
+        <OutOfDate here={`/console/approvals/${approval.id}`} />
         <div class="buttons">
           <button type="submit" class="deny" name="decision" value="deny">
             Deny

@@ -1,16 +1,19 @@
-// Answering several approvals at once: the form for identical ones, and the page with the result of each.
+// Answering several approvals at once: the form for identical ones, and the page with the result of
+// each.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Answer, Approval } from '../../shared/wire/approvals.ts'
 import { Prose, Time } from '../pages/approval-page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
-import { allOf } from './inbox-page.tsx'
+import { groupUpTo } from './inbox-page.tsx'
 import type { Session } from './session.ts'
 
 type AlikeInput = { session: Session; approval: Approval; alike: readonly Approval[] }
 
-/** `alike`: the pending approvals that are identical to this one, newest first, at most one page. */
-export function Alike({ session, approval: { id, group }, alike }: AlikeInput) {
+/**
+ * `alike`: the pending approvals that are identical to this one, newest first, at most one page.
+ */
+export function IdenticalApprovals({ session, approval: { id, group }, alike }: AlikeInput) {
   const others = alike.filter((other) => other.id !== id)
   const all = alike.length < LIMITS.page ? `all ${alike.length}` : 'all of them'
   return (
@@ -34,7 +37,7 @@ export function Alike({ session, approval: { id, group }, alike }: AlikeInput) {
       </ul>
       <form method="post" action="/console/approvals">
         <FormToken session={session} />
-        <input type="hidden" name="id" value={allOf(group, alike[0]?.id ?? id)} />
+        <input type="hidden" name="id" value={groupUpTo(group, alike[0]?.id ?? id)} />
         <div class="field">
           <label for="why-all">Reason for {all}</label>
           <textarea id="why-all" name="reason" rows={2} maxlength={LIMITS.reason_chars}></textarea>

@@ -30,12 +30,16 @@ const WORDS: Record<CallState, string> = {
 export const inWords = ({ state, cancel_requested }: LiveState): string =>
   state === 'running' && cancel_requested ? 'running; cancellation requested' : WORDS[state]
 
-/** Whether the call has ended or its cancellation was requested, so that nobody needs to cancel it. */
+/**
+ * Whether the call has ended or its cancellation was requested, so that nobody needs to cancel it.
+ */
 export const isLeaving = ({ state, cancel_requested }: LiveState): boolean =>
   cancel_requested || !OPEN.has(state)
 const OPEN: ReadonlySet<CallState> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
 
-/** Output as visible text. Tabs stay, because programs align with them; see `written` for the rest. */
+/**
+ * Output as visible text. Tabs stay, because programs align with them; see `written` for the rest.
+ */
 export const shownText = (bytes: Uint8Array): string =>
   Buffer.from(bytes).toString('utf8').split('\t').map(written).join('\t')
 

@@ -1,9 +1,10 @@
-// The frame of every console page (navigation, operator, sign-out), the sign-in page and the refusal page.
+// The frame of every console page (navigation, operator, sign-out), the sign-in page and the
+// refusal page.
 
 import { raw } from 'hono/html'
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES } from '../../shared/failures.ts'
-import { NotDone, Page, Prose } from '../pages/approval-page.tsx'
+import { Page, Prose, Refusal } from '../pages/approval-page.tsx'
 import type { Session } from './session.ts'
 import { consoleStyle } from './style.ts'
 
@@ -55,7 +56,7 @@ export function ConsolePage({ title, session, place, script, children }: Frame) 
  * Hidden until the page's stream ends while somebody is writing: the script then shows this instead
  * of reloading, so that their text stays (edge/pages/page-script.ts).
  */
-export function IsOver({ here }: { here: string }) {
+export function OutOfDate({ here }: { here: string }) {
   return (
     <p class="alert" role="alert" id="over" hidden>
       This page is out of date: the request was decided, or your session has ended. <a href={here}>Reload</a>
@@ -74,7 +75,7 @@ export function signInPage(back: string, refused?: Failure) {
     <Page title="Sign in" sheet={consoleStyle}>
       <form method="post" action="/console/sign-in" class="narrow">
         <h1>Sign in</h1>
-        {refused === undefined ? '' : <Refusal failure={refused} />}
+        {refused === undefined ? '' : <SignInRefusal failure={refused} />}
         <input type="hidden" name="back" value={back} />
         <label for="key">Operator key</label>
         <input
@@ -99,7 +100,7 @@ export function signInPage(back: string, refused?: Failure) {
   )
 }
 
-function Refusal({ failure: { code, detail } }: { failure: Failure }) {
+function SignInRefusal({ failure: { code, detail } }: { failure: Failure }) {
   const todo =
     code === 'unauthenticated' ? 'check the key; it may have been replaced or revoked' : FAILURES[code].todo
   return (
@@ -112,7 +113,7 @@ function Refusal({ failure: { code, detail } }: { failure: Failure }) {
 export function refusedPage(session: Session, failure: Failure) {
   return (
     <ConsolePage title="Nothing was changed" session={session}>
-      <NotDone title="Nothing was changed" role="alert" failure={failure} />
+      <Refusal title="Nothing was changed" role="alert" failure={failure} />
       <a class="back" href="/console">
         Back to the inbox
       </a>

@@ -6,13 +6,13 @@ import { tenantObject } from '../bindings.ts'
 import type { InboxQuery } from '../tenant/inbox-store.ts'
 import { InboxList, inWords } from './inbox-page.tsx'
 
-export type Told = { words: string; list: string }
+export type InboxFragment = { words: string; list: string }
 
 /**
- * By query, with the number of the change that it shows. It holds results, never promises: a request
- * must not wait for the work of another request, which may be aborted.
+ * By query, with the number of the change that it shows. It holds results, never promises: a
+ * request must not wait for the work of another request, which may be aborted.
  */
-const cache = new Map<string, { number: number; fragment: Told }>()
+const cache = new Map<string, { number: number; fragment: InboxFragment }>()
 const CACHE_ENTRIES = 50
 
 export async function told(
@@ -21,7 +21,7 @@ export async function told(
   number: number,
   asked: InboxQuery,
   mayAnswer: boolean,
-): Promise<Told> {
+): Promise<InboxFragment> {
   const name = JSON.stringify([tenant, asked, mayAnswer])
   const cached = () => {
     const entry = cache.get(name)

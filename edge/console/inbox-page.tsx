@@ -1,16 +1,16 @@
-// The inbox: pending approvals, filtered, one page at a time, identical ones on one card. Several can
-// be denied here at once; approving needs the approval's page, which shows all of it.
+// The inbox: pending approvals, filtered, one page at a time, identical ones on one card. Several
+// can be denied here at once; approving needs the approval's page, which shows all of it.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
-import { left } from '../pages/approval-page.tsx'
+import { remainingTime } from '../pages/approval-page.tsx'
 import type { InboxPage, InboxQuery, Waiting } from '../tenant/inbox-store.ts'
-import { ConsolePage, FormToken, IsOver } from './frame.tsx'
+import { ConsolePage, FormToken, OutOfDate } from './frame.tsx'
 import { SCRIPT } from './inbox-stream.ts'
 import type { Session } from './session.ts'
 
 /** How a form names all identical approvals, up to the newest one that the operator was shown. */
-export const allOf = (group: string, newest: string): string => `${group}~${newest}`
+export const groupUpTo = (group: string, newest: string): string => `${group}~${newest}`
 
 type Inbox = { session: Session; asked: InboxQuery; page: InboxPage; mayAnswer: boolean; now: number }
 
@@ -31,7 +31,7 @@ export function inboxPage({ session, asked, page, mayAnswer, now }: Inbox) {
           <div data-live={`/console/events?${new URLSearchParams({ ...asked, after: String(page.number) })}`}>
             <InboxList asked={asked} page={page} mayAnswer={mayAnswer} now={now} />
           </div>
-          <IsOver here={`/console?${new URLSearchParams(asked)}`} />
+          <OutOfDate here={`/console?${new URLSearchParams(asked)}`} />
           {mayAnswer ? <DenySelected /> : ''}
         </form>
       </section>
@@ -178,7 +178,7 @@ function Card({
             <input
               type="checkbox"
               name="id"
-              value={alike === 1 ? id : allOf(group, newest)}
+              value={alike === 1 ? id : groupUpTo(group, newest)}
               id={`choose-${id}`}
               aria-label={`Select${alike === 1 ? '' : ` all ${alike}`}: ${prompt.title}, ${glimpse(prompt)}`}
             />
@@ -191,7 +191,7 @@ function Card({
       <p class="tags">
         <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
         {alike === 1 ? '' : <span class="tag many">{alike} identical requests</span>}
-        <span class="quiet">{now < expires_at ? `${left(expires_at - now)} left` : 'expired'}</span>
+        <span class="quiet">{now < expires_at ? `${remainingTime(expires_at - now)} left` : 'expired'}</span>
         {answers.length === 0 ? (
           ''
         ) : (

@@ -1,5 +1,5 @@
-// The live stream of the console's inbox and approval pages, and the script that shows it. Each event
-// holds what a reload of the page would show to the same session. It ends with the session.
+// The live stream of the console's inbox and approval pages, and the script that shows it. Each
+// event holds what a reload of the page would show to the same session. It ends with the session.
 
 import { split } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
@@ -7,7 +7,7 @@ import type { Env } from '../bindings.ts'
 import { runObject } from '../bindings.ts'
 import { FOLLOW } from '../pages/page-script.ts'
 import { follow } from '../pages/page-stream.ts'
-import type { Told } from './inbox-fragment.tsx'
+import type { InboxFragment } from './inbox-fragment.tsx'
 import type { Session } from './session.ts'
 
 type Watch = {
@@ -20,7 +20,7 @@ type Watch = {
   from: number
   /** Called after each change: the session, or `null` if it ended or lost its permission. */
   session: () => Promise<Session | null>
-  tell: (session: Session, number: number) => Promise<Told>
+  tell: (session: Session, number: number) => Promise<InboxFragment>
 }
 
 /** Sends `inbox` after each change (on an approval's page `waits`), and `over` at the end. */
@@ -50,7 +50,10 @@ async function isPending(env: Env, tenant: string, id: string): Promise<boolean>
   return approval.ok && approval.value.status === 'pending' && Date.now() < approval.value.expires_at
 }
 
-/** Keeps the selection and the focus, and changes the status text only if it differs (screen readers). */
+/**
+ * Keeps the selection and the focus, and changes the status text only if it differs (screen
+ * readers).
+ */
 export const SCRIPT = `{${FOLLOW}
 follow({
   inbox: ({ words: text, list }) => {

@@ -14,14 +14,19 @@ import { directoryOf, SUSPENDED } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
 import { isTenant } from '../http/known-tenants.ts'
 
-/** `token` is the cookie's secret. `form` is the token of its forms: a hash other than the stored one. */
+/**
+ * `token` is the cookie's secret. `form` is the token of its forms: a hash other than the stored
+ * one.
+ */
 export type Session = Identified & { token: string; form: string }
 
 const hashed = (use: 'session' | 'form', token: string): string =>
   createHash('sha256').update(`console ${use} ${token}`).digest('base64url')
 
 const isHttps = (env: Env): boolean => identityOf(env).publicUrl.startsWith('https:')
-/** `__Host-`: browsers accept it only from this host over https, so no sibling domain can set one. */
+/**
+ * `__Host-`: browsers accept it only from this host over https, so no sibling domain can set one.
+ */
 const cookieName = (env: Env): string => (isHttps(env) ? '__Host-countersign' : 'countersign')
 
 function cookie(env: Env, value: string, maxAgeS: number): string {

@@ -11,7 +11,10 @@ import type { Session } from './session.ts'
 import { limitsOf, powersOf, reachOf, unguarded } from './skill-permissions.ts'
 import { Denied, LOOK, pathOf } from './skills-page.tsx'
 
-/** What this operator may do with it now. `own`: they published it, and policy requires somebody else. */
+/**
+ * What this operator may do with it now. `own`: they published it, and policy requires somebody
+ * else.
+ */
 export type May = { readonly enable: boolean; readonly disable: boolean; readonly own: boolean }
 type SkillPageInput = {
   readonly session: Session

@@ -105,7 +105,9 @@ export function limitsOf(manifest: SkillManifest): string {
   return `${of('timeout_ms') / 1000} s, ${of('fuel').toLocaleString('en')} units of fuel, ${size(of('memory_bytes'))} of memory, ${size(of('output_bytes'))} of output`
 }
 
-/** The tools that the other version marks as sensitive and this one does not, with the consequence. */
+/**
+ * The tools that the other version marks as sensitive and this one does not, with the consequence.
+ */
 export const unguarded = (manifest: SkillManifest, before: SkillManifest): string[] =>
   manifest.tools
     .filter(

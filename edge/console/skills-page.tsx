@@ -1,4 +1,5 @@
-// The skills of a tenant: their versions, which of them is enabled, and which ones wait for a decision.
+// The skills of a tenant: their versions, which of them is enabled, and which ones wait for a
+// decision.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Skill, SkillState } from '../../shared/wire/skills.ts'

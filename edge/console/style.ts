@@ -1,5 +1,5 @@
-// The console's additions to the style of our pages: a wider frame on wide screens, cards, a filter.
-// The rules for contrast and sizes in edge/pages/style.ts apply here too.
+// The console's additions to the style of our pages: a wider frame on wide screens, cards, a
+// filter. The rules for contrast and sizes in edge/pages/style.ts apply here too.
 
 export const consoleStyle = `
 header:has(nav){display:flex;flex-wrap:wrap;align-items:center;gap:.25rem 1rem;border-bottom:1px solid var(--line);padding-bottom:.5rem;max-width:60rem}

@@ -1,4 +1,5 @@
-// The workers of a tenant: what each has proven about its sandboxes and when, and why a tier gets no calls.
+// The workers of a tenant: what each has proven about its sandboxes and when, and why a tier gets
+// no calls.
 
 import type { Means, Part, WorkerProof } from '../../shared/evidence/worker-proof.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'

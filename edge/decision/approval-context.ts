@@ -2,7 +2,7 @@
 // nothing: whether a yes suffices is policy's to say.
 
 import type { Assurance } from '../../shared/wire/approvals.ts'
-import { leastSure, noSurerThan } from '../approvals/assurance.ts'
+import { weakestAssurance, atMost } from '../approvals/assurance.ts'
 import { secondsOf } from '../approvals/standing.ts'
 import type { Answered } from '../call/lifecycle.ts'
 import type { Loaded, Principal } from '../directory/directory.ts'
@@ -46,7 +46,7 @@ export function given(
   const yes = yesAmong(approvers, answers)
   const names = yes.map(({ by }) => by)
   return consent(approvers, names, owners, {
-    assurance: leastSure(yes.map(({ channel }) => channel)),
+    assurance: weakestAssurance(yes.map(({ channel }) => channel)),
     standing_s: longest(yes),
   })
 }
@@ -69,7 +69,7 @@ export function supposed(
   const said = new Set(answers.map(({ by }) => by))
   const all = [...approvers.keys()]
   const others = all.filter((name) => said.has(name) || !owners.includes(name))
-  const ways = noSurerThan(leastSure(yesAmong(approvers, answers).map(({ channel }) => channel)))
+  const ways = atMost(weakestAssurance(yesAmong(approvers, answers).map(({ channel }) => channel)))
   const standing_s = longest(answers.filter(({ decision }) => decision === 'approve'))
   const of = (names: readonly string[], assurance: Assurance) =>
     consent(approvers, names, owners, { assurance, standing_s })

@@ -10,7 +10,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { ArgumentChange } from '../../shared/wire/approvals.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
-import { changesOf, leavesOut, withHidden } from '../approvals/argument-edits.ts'
+import { changesOf, onlyRemoves, restoreHidden } from '../approvals/argument-edits.ts'
 import { assuranceOf } from '../approvals/assurance.ts'
 import type { CallRecord, Revised } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
@@ -46,7 +46,7 @@ export function revise(
   if ((status.approval?.edits?.length ?? 0) >= LIMITS.edits)
     return refuse('limit_reached', `the arguments were changed ${LIMITS.edits} times`)
   if (used === 'uncounted') return refuse('unavailable', 'what this session has used could not be counted')
-  const meant = withHidden(given, before.args, directory.redaction)
+  const meant = restoreHidden(given, before.args, directory.redaction)
   if (!meant.ok) return meant
   const args = meant.value
   const text = canonical(args)
@@ -79,7 +79,7 @@ export function revise(
       'edit_too_wide',
       `the changed call reaches further than the agent asked: ${wider ?? 'it spends more'}`,
     )
-  if (assuranceOf(channel) !== 'key' && !leavesOut(...unspent(tool.tool, before.args, args)))
+  if (assuranceOf(channel) !== 'key' && !onlyRemoves(...unspent(tool.tool, before.args, args)))
     return refuse(
       'edit_too_wide',
       'over a link arguments are only left out, or less is spent; who signs in with a key may write others',

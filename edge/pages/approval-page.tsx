@@ -1,6 +1,6 @@
-// The approval page behind a link, and the parts that it shares with the console. Pages are rendered
-// on the server and work without JavaScript. JSX escapes all text from agents. No page can be
-// framed or cached, and none sends a referrer.
+// The approval page behind a link, and the parts that it shares with the console. Pages are
+// rendered on the server and work without JavaScript. JSX escapes all text from agents. No page can
+// be framed or cached, and none sends a referrer.
 
 import { raw } from 'hono/html'
 import type { Failure } from '../../shared/failures.ts'
@@ -14,8 +14,8 @@ import { afterwards, OUTCOME } from '../approvals/outcome-words.ts'
 import { secondsOf } from '../approvals/standing.ts'
 import { headersOf } from '../http/response-headers.ts'
 import { written } from '../platform/visible-text.ts'
-import { Wholes } from './full-text.tsx'
-import { BroughtFiles } from './input-files.tsx'
+import { FullTexts } from './full-text.tsx'
+import { InputFiles } from './input-files.tsx'
 import { PAGE_SCRIPT } from './page-script.ts'
 import { pageStyle } from './style.ts'
 
@@ -73,7 +73,7 @@ export function Time({ ms }: { ms: number }) {
 }
 
 /** The remaining time in words, rounded down so that it never promises more than there is. */
-export function left(ms: number): string {
+export function remainingTime(ms: number): string {
   const minutes = Math.floor(ms / 60_000)
   if (minutes >= 120) return `${Math.floor(minutes / 60)} hours`
   return minutes >= 2 ? `${minutes} minutes` : `${Math.max(0, Math.floor(ms / 1000))} seconds`
@@ -113,9 +113,12 @@ export function Answers({ answers }: Pick<Approval, 'answers'>) {
 
 export const answersOf = ({ answers }: Approval): string => (<Answers answers={answers} />).toString()
 
-export const After = ({ approval }: { approval: Approval }) => <>{afterwards(approval)}</>
+export const Consequence = ({ approval }: { approval: Approval }) => <>{afterwards(approval)}</>
 
-/** Whether an operator has answered this call itself; their standing answers to similar calls don't count. */
+/**
+ * Whether an operator has answered this call itself; their standing answers to similar calls don't
+ * count.
+ */
 export const hasAnswered = ({ answers }: Approval, name: string): boolean =>
   answers.some(({ by, standing }) => by === name && standing === undefined)
 
@@ -148,7 +151,7 @@ export function approvalPage({
 }: PageInput) {
   const { prompt, status, expires_at } = approval
   const open = status === 'pending' && nonce !== null && !hasAnswered(approval, approver)
-  const rest = <Wholes whole={whole} part={part} />
+  const rest = <FullTexts whole={whole} part={part} />
   if (!open) return <EndedPage approval={approval} events={events} files={files} rest={rest} />
   return (
     <Page title={prompt.title}>
@@ -157,7 +160,7 @@ export function approvalPage({
         <h1>{prompt.title}</h1>
         <p class="tags">
           <Risk {...prompt} />
-          <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
+          <span class="quiet">Answer within {remainingTime(expires_at - now)}; no answer is a denial.</span>
         </p>
         <div aria-live="polite" id="answers">
           <Answers answers={approval.answers} />
@@ -178,7 +181,11 @@ export function approvalPage({
             aria-describedby="reason-help"
           ></textarea>
         </div>
-        {prompt.standing === undefined ? '' : <Further {...prompt.standing} options={approval.options} />}
+        {prompt.standing === undefined ? (
+          ''
+        ) : (
+          <StandingAnswers {...prompt.standing} options={approval.options} />
+        )}
         <div class="answer">
           <p class="alert" role="alert" id="over" hidden>
             This page is out of date: the request was decided or withdrawn. <a href="?">See what happened</a>
@@ -201,8 +208,11 @@ export function approvalPage({
   )
 }
 
-/** Standing answers, with what they would cover. Folded, because the usual answer is to this call alone. */
-export function Further({
+/**
+ * Standing answers, with what they would cover. Folded, because the usual answer is to this call
+ * alone.
+ */
+export function StandingAnswers({
   covers,
   most_s,
   options,
@@ -234,7 +244,10 @@ export function Further({
   )
 }
 
-/** The page of an approval that this approver can't answer (any more): its outcome, or what it waits for. */
+/**
+ * The page of an approval that this approver can't answer (any more): its outcome, or what it waits
+ * for.
+ */
 type EndedInput = { approval: Approval; events?: string | null; files?: string | null; rest?: unknown }
 function EndedPage({ approval, events = null, files = null, rest = '' }: EndedInput) {
   const { prompt, status, answers } = approval
@@ -256,7 +269,7 @@ function EndedPage({ approval, events = null, files = null, rest = '' }: EndedIn
           </p>
         )}
         <p>
-          <After approval={approval} /> You can close this page{waits ? ', or ' : '.'}
+          <Consequence approval={approval} /> You can close this page{waits ? ', or ' : '.'}
           {waits ? <a href="?">look again</a> : ''}
           {waits ? '.' : ''}
         </p>
@@ -289,7 +302,7 @@ export function Facts({ approval, files = null }: { approval: Approval; files?: 
           {prompt.command === '' ? '' : <pre class="command">{prompt.command}</pre>}
           <Prose text={prompt.plan} />
         </dd>
-        <BroughtFiles files={prompt.files} at={files} />
+        <InputFiles files={prompt.files} at={files} />
         <dt>Arguments</dt>
         <dd>
           <pre>{prompt.arguments}</pre>
@@ -370,7 +383,7 @@ export function Changes({ changes, more }: Pick<Edit, 'changes' | 'more'>) {
 }
 
 /** A refusal: what was not done, why, and what to do next. */
-export function NotDone({
+export function Refusal({
   title,
   role,
   failure: { code, detail },
@@ -396,7 +409,7 @@ export function refusalPage(failure: Failure, approval?: Approval) {
   if (approval !== undefined && approval.status !== 'pending') return <EndedPage approval={approval} />
   return (
     <Page title="Not answered">
-      <NotDone title="This can’t be answered" role="status" failure={failure} />
+      <Refusal title="This can’t be answered" role="status" failure={failure} />
       {approval === undefined ? '' : <Facts approval={approval} />}
     </Page>
   )

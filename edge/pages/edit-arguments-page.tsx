@@ -12,8 +12,8 @@ import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Preview } from '../approvals/argument-edits.ts'
 import { unambiguous } from '../platform/visible-text.ts'
-import { Changes, Facts, type Node, Nonce, NotDone, Page, Risk } from './approval-page.tsx'
-import { Wholes } from './full-text.tsx'
+import { Changes, Facts, type Node, Nonce, Page, Refusal, Risk } from './approval-page.tsx'
+import { FullTexts } from './full-text.tsx'
 
 /** The arguments as text; `null` if they are too long to edit on a page (the command line can). */
 export function textToChange(editable: Result<{ arguments: Record<string, unknown> }>): string | null {
@@ -39,7 +39,7 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
       {refusal === undefined ? (
         ''
       ) : (
-        <NotDone title="This change can’t be made" role="alert" failure={refusal} />
+        <Refusal title="This change can’t be made" role="alert" failure={refusal} />
       )}
       {refusal?.errors?.map(({ at, message }) => (
         <p>
@@ -112,7 +112,7 @@ export function ChangeStep({ approval, approver, token, text, reason, preview, w
       )}
       <h2>The changed call</h2>
       <Facts approval={changed} />
-      <Wholes whole={ok(whole.texts)} part={0} />
+      <FullTexts whole={ok(whole.texts)} part={0} />
       <div class="field">
         <label for="reason">Reason</label>
         <span class="quiet" id="reason-help">

@@ -7,7 +7,7 @@ import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 
 /** `at`: the URL prefix of the files; `null` lists them without links. */
-export function BroughtFiles({ files = [], at }: { files: Approval['prompt']['files']; at: string | null }) {
+export function InputFiles({ files = [], at }: { files: Approval['prompt']['files']; at: string | null }) {
   if (files.length === 0) return null
   return (
     <>
@@ -40,7 +40,9 @@ type Run = {
   file: (agent: null, n: number, digest: string) => Promise<Result<InputFile>>
 }
 
-/** One input file, under the name that the card shows. Output files of the call are not served here. */
+/**
+ * One input file, under the name that the card shows. Output files of the call are not served here.
+ */
 export async function broughtFile(
   { run, n }: { run: Run; n: number },
   sha256: string,

@@ -19,7 +19,9 @@ type PageStream<T> = {
   approval: string | null
   /** The number of the last change that the browser has seen. */
   from: number
-  /** Called after each change: what is followed, or `null` if it ended or the reader lost access. */
+  /**
+   * Called after each change: what is followed, or `null` if it ended or the reader lost access.
+   */
   still: () => Promise<T | null>
   /** Renders an event, without its id. */
   tell: (now: T, number: number) => Promise<string>

@@ -8,29 +8,29 @@ import { Risk, type Tool } from '../../shared/wire/tools.ts'
 import { capabilitiesOf } from './capabilities.ts'
 
 /** The risk of a question to humans. `wanted`: each set of answers that would allow it, as `needed` finds them. */
-export function rated(
+export function riskWithReason(
   tool: Tool,
   plan: Plan | null,
   wanted: readonly (readonly Change[])[],
 ): { risk: Risk; ground: string } {
   const own = riskOf(tool, plan)
   const ground = groundOf(tool, plan, own)
-  if (!wantsMore(wanted)) return { risk: own, ground }
-  const byPolicy = `policy requires ${inWords(wanted)}`
+  if (!requiresMore(wanted)) return { risk: own, ground }
+  const byPolicy = `policy requires ${requirementInWords(wanted)}`
   return own === 'low'
     ? { risk: 'medium', ground: byPolicy }
     : { risk: own, ground: `${ground}, and ${byPolicy}` }
 }
 
 /** Whether policy wants more than one yes by any approver: several people, a role, an independent approver, a surer way. */
-export const wantsMore = (wanted: readonly (readonly Change[])[]): boolean =>
+export const requiresMore = (wanted: readonly (readonly Change[])[]): boolean =>
   wanted.length > 0 &&
   !wanted.some((together) =>
     together.every(({ fact, needs }) => fact === 'approval.count' && needs.value === 1),
   )
 
 /** The alternatives that would allow it, in words. */
-export const inWords = (wanted: readonly (readonly Change[])[]): string =>
+export const requirementInWords = (wanted: readonly (readonly Change[])[]): string =>
   wanted.map((together) => together.map(({ words }) => words).join(', and ')).join('; or ')
 
 function groundOf(tool: Tool, plan: Plan | null, risk: Risk): string {

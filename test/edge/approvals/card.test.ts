@@ -204,7 +204,7 @@ test('V02 what looks like the two ends of a secret hides nothing that is said be
       bytes: 3,
     }),
   )
-  expect(card({}, { plan: { files } }).prompt.plan).toMatch(/"run\.sh".*for 30 s/)
+  expect(card({}, { plan: { files } }).prompt.plan).toMatch(/"run\.sh".*for at most 30 s/)
 })
 
 test('G09 ordinary text of any language stays as it is', () => {

@@ -1,7 +1,7 @@
 // While somebody is away, whoever stands in for them is asked too, by their own right and under their own name; nobody else, and not after.
 
 import { expect, test } from 'vitest'
-import { withStandIns } from '../../../edge/channels/delegation.ts'
+import { withDelegates } from '../../../edge/channels/delegation.ts'
 import type { Delegation } from '../../../shared/wire/channels.ts'
 import { countersign } from '../../support/countersign.ts'
 import { Desk, granted, refusal } from '../../support/fixtures.ts'
@@ -15,7 +15,7 @@ const away = (operator: string, to: string, until_ms = 100): Delegation => ({
   put_at_ms: 0,
 })
 const asked = (names: string[], delegations: Delegation[], now = 0) =>
-  withStandIns(names, delegations, now).map(({ recipient, insteadOf }) =>
+  withDelegates(names, delegations, now).map(({ recipient, insteadOf }) =>
     insteadOf === null ? recipient : `${recipient} for ${insteadOf}`,
   )
 
@@ -80,7 +80,7 @@ test('away: the other gets a mail with their own link, which says for whom; back
     await eventually(
       'ann’s waits',
       async () =>
-        (await mails(first.approval.id)).includes(`${ann.name} for null: due, waits to be collected`),
+        (await mails(first.approval.id)).includes(`${ann.name} for null: due, waiting to be collected`),
       20_000,
     )
     const noAddress = `${bob.name} for ${ann.name}: dropped, the channel has no address for the recipient`
@@ -111,7 +111,7 @@ test('away: the other gets a mail with their own link, which says for whom; back
     }
     await eventually('two mails wait', async () => (await collected()).length === 2, 20_000)
     const toBob = (await collected()).find((message) => message.includes('To: bob@example.com')) ?? ''
-    expect(textOf(toBob)).toContain(`You are asked in ${ann.name}’s stead`)
+    expect(textOf(toBob)).toContain(`You are asked because ${ann.name} is away`)
     expect(textOf(toBob)).toContain(`Answer as ${bob.name}`)
     expect(textOf(toBob)).toContain(`.${bob.name}.`) // his own link
     granted(await ann.client('deleteDelegation', {}))
@@ -188,7 +188,7 @@ test('on the command line', async () => {
     'nobody else is asked from now on\n',
   )
   expect((await countersign(['channels', 'delegate'], { env })).err).toMatch(
-    /you have nobody asked in your stead; nothing; you were not away/,
+    /you have no delegate; nothing; you were not away/,
   )
   expect(await countersign(['channels', 'delegate', ann.name], { env })).toMatchObject({ code: 2 })
   expect((await countersign(['channels', 'delegations'], { env })).out).not.toContain(bob.name)

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { mailOf } from '../../../edge/channels/email/content.ts'
 import { email } from '../../../edge/channels/email/email.ts'
 import { rfc5322 } from '../../../edge/channels/email/mime.ts'
-import type { Message, Post, Posted } from '../../../edge/channels/medium.ts'
+import type { Message, Post, PostRequest } from '../../../edge/channels/medium.ts'
 import { sample } from '../../../edge/channels/test-approval.ts'
 import { ok } from '../../../shared/result.ts'
 import { ChannelSpec } from '../../../shared/wire/channels.ts'
@@ -29,7 +29,7 @@ const message = (change: Partial<typeof prompt> = {}, more: Partial<Message> = {
 })
 const HOSTILE = [
   'x\r\nBcc: mallory@example.com\r\n\r\n<script>alert(1)</script>',
-  '</pre><a href="https://evil.example/approve">Look and answer</a><img src=x onerror=alert(1)>',
+  '</pre><a href="https://evil.example/approve">Review and answer</a><img src=x onerror=alert(1)>',
   '\u202egpj.exe\u200b\u2066\u00ad\u0000\u001b[31m',
   '<!channel> <@U123> `code` ```',
   '\'"&quot;&#39;',
@@ -117,7 +117,7 @@ test('a test asks nothing and has nothing to open; whose link was taken back sig
   expect(without.html.match(/href="[^"]*"/g)).toEqual(['href="https://edge.example/console"'])
   expect(without.text).toContain('Sign in there to answer')
   expect(mailOf(message()).text).not.toContain('stead')
-  expect(mailOf(message({}, { insteadOf: 'bea' })).text).toContain('You are asked in bea’s stead')
+  expect(mailOf(message({}, { insteadOf: 'bea' })).text).toContain('You are asked because bea is away')
 })
 
 const via = { provider: 'resend', token: 're_TOKEN' } as const
@@ -136,7 +136,7 @@ const medium = (change: object = {}) => {
 }
 
 test('P06 a link goes to its recipient’s address; where that is gone it goes to nobody', async () => {
-  const posted: Posted[] = []
+  const posted: PostRequest[] = []
   const post: Post = async (one) => {
     posted.push(one)
     return ok({ status: 200, pause_ms: undefined, text: '{}' })

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { noticeMail } from '../../../edge/channels/email/content.ts'
 import { email } from '../../../edge/channels/email/email.ts'
 import { rfc5322 } from '../../../edge/channels/email/mime.ts'
-import type { Noted, Post, Posted } from '../../../edge/channels/medium.ts'
+import type { NoticeMessage, Post, PostRequest } from '../../../edge/channels/medium.ts'
 import { noticeCard } from '../../../edge/channels/slack/card.ts'
 import { slack, slackWebhook } from '../../../edge/channels/slack/slack.ts'
 import { signed, webhook } from '../../../edge/channels/webhook.ts'
@@ -18,7 +18,7 @@ const CALL = `call_${'0'.repeat(26)}_1`
 const KEY = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
 /** As the ChannelObject keeps it. */
-const noted = (text: string, recipient: string | null = null): Noted => ({
+const noted = (text: string, recipient: string | null = null): NoticeMessage => ({
   id: `msg_${'0'.repeat(32)}`,
   recipient,
   at_ms: 1_800_000_000_000,
@@ -39,7 +39,7 @@ const HOSTILE = [
   '<!channel> <!here> <!everyone> <@U0ANN> <#C0ROOM> <!subteam^S1>',
   '<https://evil.example|Approve> https://evil.example mailto:a@evil.example',
   '&lt;!channel&gt; &amp;',
-  '</pre><a href="https://evil.example/approve">Look and answer</a><img src=x onerror=alert(1)>',
+  '</pre><a href="https://evil.example/approve">Review and answer</a><img src=x onerror=alert(1)>',
   'x\r\nBcc: mallory@example.com\r\n\r\n<script>alert(1)</script>',
   '\u202egpj.exe \u2066x\u2069 \u200b\u200d\ufeff \u0007 \u001b[31m\u0000\u00ad',
   ':rotating_light: @channel @here #general',
@@ -60,8 +60,8 @@ const SLACK = {
 }
 
 /** What leaves, as it leaves. */
-function sending(): { out: Posted[]; post: Post } {
-  const out: Posted[] = []
+function sending(): { out: PostRequest[]; post: Post } {
+  const out: PostRequest[] = []
   const post: Post = async (posted) => {
     out.push(posted)
     return ok({ status: 200, pause_ms: undefined, text: '{"ok":true,"channel":"C0ROOM","ts":"1.2"}' })
@@ -109,8 +109,8 @@ test('G09 in a mail a notice adds no header, no markup, no link and nothing unse
     const ours = mail.text.split('\n').filter((line) => line !== '' && !line.startsWith('  | '))
     expect(ours).toEqual([
       'A notice from the skill weather',
-      expect.stringContaining('It asks nothing of you'),
-      'What it says:',
+      expect.stringContaining('You don’t have to answer it'),
+      'Text:',
       'Posted by:',
       'Called by the agent:',
       'Call:',
@@ -141,7 +141,7 @@ test('G09 to a webhook a notice is an event of its own, signed, with its origin 
       after_s: 0,
       notices: true,
     })
-    expect((await medium.tell(noted(text), post)).ok).toBe(true)
+    expect((await medium.notify(noted(text), post)).ok).toBe(true)
     const [{ to, headers, body } = { to: '', headers: {}, body: '' }] = out
     expect([to, headers['webhook-id']]).toEqual(['https://example.com/hook', noted('').id])
     const at_ms = Number(headers['webhook-timestamp']) * 1_000
@@ -162,9 +162,9 @@ test('each medium writes to whom it is for: the conversation, one person, or an 
     spec({ ...SLACK, recipients: { roles: ['approver'] } }),
   ]
   if (room.kind !== 'slack' || people.kind !== 'slack') throw new Error('both are Slack')
-  await slack(room).tell(noted('hello'), post)
-  await slack(people).tell(noted('hello', 'ann'), post)
-  await slackWebhook({ kind: 'slack-webhook', webhook_url: 'https://hooks.slack.com/x', after_s: 0 }).tell(
+  await slack(room).notify(noted('hello'), post)
+  await slack(people).notify(noted('hello', 'ann'), post)
+  await slackWebhook({ kind: 'slack-webhook', webhook_url: 'https://hooks.slack.com/x', after_s: 0 }).notify(
     noted('hello'),
     post,
   )
@@ -175,7 +175,7 @@ test('each medium writes to whom it is for: the conversation, one person, or an 
   ])
   for (const { body } of out)
     expect(JSON.parse(body)).toMatchObject({ parse: 'none', link_names: false, unfurl_links: false })
-  expect(await slack(people).tell(noted('hello', 'bob'), post)).toMatchObject({
+  expect(await slack(people).notify(noted('hello', 'bob'), post)).toMatchObject({
     ok: false,
     error: { again: false },
   })
@@ -186,11 +186,11 @@ test('each medium writes to whom it is for: the conversation, one person, or an 
   )
   if (sent?.kind !== 'email' || kept?.kind !== 'email') throw new Error('both are mail')
   out.length = 0
-  await email(sent).tell(noted('hello', 'ann'), post)
+  await email(sent).notify(noted('hello', 'ann'), post)
   expect(out.map(({ body }) => JSON.parse(body) as unknown)).toMatchObject([
     { to: ['ann@example.com'], subject: 'A notice from the skill weather' },
   ])
-  expect(await email(sent).tell(noted('hello', 'bob'), post)).toMatchObject({
+  expect(await email(sent).notify(noted('hello', 'bob'), post)).toMatchObject({
     ok: false,
     error: { again: false },
   })

@@ -333,9 +333,9 @@ test('V02 what is shown of a channel to Slack holds no secret', () => {
 test('a channel writes to a conversation or to recipients; its errors are told by Slack’s name for them, and tried again where time may mend them', async () => {
   const { channel: _, ...nowhere } = SPEC
   expect(slack(SPEC).fault(false)).toBeUndefined()
-  expect(slack(nowhere).fault(false)).toMatch(/one of them/)
+  expect(slack(nowhere).fault(false)).toMatch(/name either/)
   const recipients = { roles: [], operators: ['ann', 'bob'] }
-  expect(slack({ ...SPEC, recipients }).fault(false)).toMatch(/one of them/)
+  expect(slack({ ...SPEC, recipients }).fault(false)).toMatch(/name either/)
   expect(slack({ ...nowhere, recipients }).fault(false)).toBeUndefined()
   expect(
     slackWebhook({ kind: 'slack-webhook', webhook_url: 'http://127.0.0.1/', after_s: 0 }).fault(false),
@@ -351,13 +351,13 @@ test('a channel writes to a conversation or to recipients; its errors are told b
     value: { ref: 'C1 1.5' },
   })
   expect(await told(answering('{"ok":false,"error":"not_in_channel"}'))).toMatchObject({
-    error: { again: true, why: 'Slack says `not_in_channel`' },
+    error: { again: true, why: 'Slack refused it: `not_in_channel`' },
   })
   expect(await told(answering('{"ok":false,"error":"invalid_blocks"}'))).toMatchObject({
     error: { again: false },
   })
   expect(await told(answering(`{"ok":false,"error":"<b> ${TOKEN}"}`))).toMatchObject({
-    error: { again: true, why: 'what it answered is not what Slack answers' },
+    error: { again: true, why: 'the response is not one that Slack sends' },
   })
   expect(await told(answering('<html>', 200))).toMatchObject({ error: { again: true } })
   expect(await told(answering('', 429, 30_000))).toMatchObject({ error: { again: true, pause_ms: 30_000 } })

@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Webhook } from 'standardwebhooks'
 import { expect, onTestFinished, test } from 'vitest'
-import { after, begun, type Course } from '../../../edge/channels/delivery-state.ts'
+import { applyResult, beginAttempt, type DeliveryProgress } from '../../../edge/channels/delivery-state.ts'
 import type { Post } from '../../../edge/channels/medium.ts'
 import { postThrough } from '../../../edge/channels/post.ts'
 import { sample } from '../../../edge/channels/test-approval.ts'
@@ -211,12 +211,12 @@ test('attempts: each pause is longer than the last and none is the same for all;
     ok: false as const,
     error: { again: true, why: 'it answered 500', ...more },
   })
-  let course: Course = { state: 'due', tries: 0, nextAt: 0, why: null }
+  let course: DeliveryProgress = { state: 'due', tries: 0, nextAt: 0, why: null }
   const pauses: number[] = []
   for (let i = 0; i < LIMITS.delivery_tries; i++) {
-    course = begun(course, 0)
+    course = beginAttempt(course, 0)
     expect(course.nextAt).toBeGreaterThan(LIMITS.delivery_ms) // a crash in the middle: due again, later than the attempt may take
-    const [soon, late] = [after(course, no(), 0, 0), after(course, no(), 0, 0.999)]
+    const [soon, late] = [applyResult(course, no(), 0, 0), applyResult(course, no(), 0, 0.999)]
     if (soon.nextAt !== null && late.nextAt !== null) expect(soon.nextAt).toBeLessThan(late.nextAt)
     course = soon
     pauses.push(course.nextAt ?? -1)
@@ -229,18 +229,18 @@ test('attempts: each pause is longer than the last and none is the same for all;
     nextAt: null,
     why: 'it answered 500',
   })
-  const first = begun({ state: 'due', tries: 0, nextAt: 0, why: null }, 0)
-  expect(after(first, no({ again: false }), 0, 0).state).toBe('failed')
-  expect(after(first, no({ pause_ms: 60_000 }), 0, 0).nextAt).toBe(60_000)
-  expect(after(first, no({ pause_ms: 60_000 }), 0, 0).tries).toBe(0) // it was not taken, and is not held against the message
+  const first = beginAttempt({ state: 'due', tries: 0, nextAt: 0, why: null }, 0)
+  expect(applyResult(first, no({ again: false }), 0, 0).state).toBe('failed')
+  expect(applyResult(first, no({ pause_ms: 60_000 }), 0, 0).nextAt).toBe(60_000)
+  expect(applyResult(first, no({ pause_ms: 60_000 }), 0, 0).tries).toBe(0) // it was not taken, and is not held against the message
   for (const chance of [0.0001, 1 / 3, 0.7801, 0.9999])
-    expect(Number.isInteger(after(first, no(), 1_000, chance).nextAt)).toBe(true)
-  expect(after({ ...first, state: 'dropped', nextAt: null }, no(), 0, 0)).toMatchObject({
+    expect(Number.isInteger(applyResult(first, no(), 1_000, chance).nextAt)).toBe(true)
+  expect(applyResult({ ...first, state: 'dropped', nextAt: null }, no(), 0, 0)).toMatchObject({
     state: 'dropped',
     nextAt: null,
   })
   expect(
-    after({ ...first, state: 'dropped', nextAt: null }, { ok: true, value: { ref: null } }, 0, 0).state,
+    applyResult({ ...first, state: 'dropped', nextAt: null }, { ok: true, value: { ref: null } }, 0, 0).state,
   ).toBe('sent')
 })
 

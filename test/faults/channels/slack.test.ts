@@ -163,7 +163,7 @@ test('what Slack refuses is told by its name, tried again, and reaches people wh
     return method === 'chat.postMessage'
   }
   const call = await ask()
-  await delivery(call, 'asked', ({ state, why }) => state === 'due' && why === 'Slack says `not_in_channel`')
+  await delivery(call, 'asked', ({ state, why }) => state === 'due' && why === 'Slack refused it: `not_in_channel`')
   slack.instead = () => false
   await posted(call)
   // A message that somebody took away ends nothing but itself.
@@ -171,7 +171,7 @@ test('what Slack refuses is told by its name, tried again, and reaches people wh
   must(await answer(call))
   expect(await delivery(call, 'ended', ({ state }) => state === 'failed')).toMatchObject({
     tries: 1,
-    why: 'Slack says `message_not_found`',
+    why: 'Slack refused it: `message_not_found`',
   })
 })
 

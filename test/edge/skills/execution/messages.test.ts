@@ -175,7 +175,7 @@ test('P12 a call posts five times at the most, a skill sixty within an hour; wha
     const call = await posts(loud, `round ${n}`, 'ops-chan', 'postSix')
     expect([n, ended(call)]).toEqual([
       n,
-      `skill_error: the call has posted ${LIMITS.notices_per_call} notices already`,
+      `skill_error: the call has already posted ${LIMITS.notices_per_call} notices`,
     ])
     calls.push(call)
   }
@@ -280,7 +280,7 @@ test('a channel that is for skills no more tells what still waits to nobody, and
   await eventually('an attempt', () => receiver.noticesOf(call.id).length > 0)
   await put('ops-chan', {})
   expect(await shown()).toEqual([undefined])
-  expect((await delivery(call, 'dropped')).why).toBe('the channel takes no notices any more')
+  expect((await delivery(call, 'dropped')).why).toBe('the channel no longer accepts notices')
 })
 
 test('by mail it is one for each recipient; what waits to be collected is collected, with no link in it; and a week later it is forgotten', async () => {
