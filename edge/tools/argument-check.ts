@@ -1,4 +1,4 @@
-// Whether a call's arguments fit the tool's schema, which has passed schemas.ts.
+// Validates a call's arguments against the tool's schema, which has passed schema-rules.ts.
 
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
@@ -8,7 +8,10 @@ import type { Schema } from './schema-rules.ts'
 
 export type ArgumentCheck = (args: Record<string, unknown>) => Result<Record<string, unknown>>
 
-/** What stands where the schema lets nothing stand is said in the words of who calls, not of who wrote the schema. */
+/**
+ * What stands where the schema lets nothing stand is said in the words of who calls, not of who
+ * wrote the schema.
+ */
 const plain = (error: string): string =>
   error === 'False boolean schema.' ? 'is not an argument of the tool' : error
 

@@ -104,5 +104,5 @@ test('a tool of tier B alone can’t ask for the folder of its run, and is told 
   const body = toolSpec({ executor: { tiers: ['B'] }, egress: none, workspace: 'run' })
   const put = await desk.root('putTool', { params: { name: desk.name() }, body })
   expect(refusal(put)).toBe('400 invalid_request')
-  expect(put).toMatchObject({ error: { detail: expect.stringContaining('allow tier C, or say `call`') } })
+  expect(put).toMatchObject({ error: { detail: expect.stringContaining('allow tier C, or use `call`') } })
 })

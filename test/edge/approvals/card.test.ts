@@ -326,11 +326,11 @@ const TWO = [wanted('approval.count', 2, '2 different approvers')]
 const FINANCE = [wanted('approval.roles', 'finance', 'an approval by somebody in the role finance')]
 
 test.each<[string, Needs, string, RegExp]>([
-  ['one yes', [ONE], 'low', /contract gives it nothing/],
+  ['one yes', [ONE], 'low', /contract lets it neither change/],
   ['two people', [TWO], 'medium', /^policy requires 2 different approvers$/],
   ['a role', [FINANCE], 'medium', /^policy requires an approval by somebody in the role finance$/],
   ['a role, or two people', [FINANCE, TWO], 'medium', /role finance; or 2 different approvers$/],
-  ['a role, or one yes of anybody', [FINANCE, ONE], 'low', /contract gives it nothing/],
+  ['a role, or one yes of anybody', [FINANCE, ONE], 'low', /contract lets it neither change/],
 ])(
   'D17 where policy requires %s for a harmless tool, the card shows the risk and its ground',
   (_what, needs, risk, ground) => {
