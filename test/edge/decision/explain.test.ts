@@ -98,7 +98,7 @@ describe('each kind of condition has its smallest change', () => {
       '!context.approval.independent.quorum.contains("2 of finance")',
       ['approvals by `2 of finance`, without the agent’s owners'],
     ],
-    ['context.approval.independent.count < 1', ['an approval by others than the agent’s owners']],
+    ['context.approval.independent.count < 1', ['an approval by somebody other than the agent’s owners']],
     ['!context.approval.approvers.contains("ann")', ['an approval by `ann`']],
     [
       '!context.is_allowlisted_tool',
@@ -254,7 +254,7 @@ describe('nothing is offered', () => {
     expect(changes('context.args.n < 5 && context.approval.count == 2', { args: { n: 7 } })).toEqual([])
     expect(changes('context.approval.count == 3')).toEqual(['approval.count = 3: 3 different approvers'])
     expect(changes('context.approval.assurance == "link"')).toEqual([
-      'an approval given with more assurance: `link`',
+      'an approval with a stronger assurance: `link`',
     ])
   })
   test('that does not fit the tool', () => {
@@ -346,7 +346,7 @@ describe('an agent is told nothing of others', () => {
     ['!(context.args.url like "https://u:4711@*")', { args: { url: 'x' } }],
   ] as [string, Omit<Asked, 'text'>][])('nothing stands in for a secret: %s', (condition, asked) => {
     const { changes } = explained({ text: forbid(condition), ...asked }, AGENT)
-    expect(words(changes)).toEqual([expect.stringMatching(/^args\.\S+ otherwise; an operator sees how$/)])
+    expect(words(changes)).toEqual([expect.stringMatching(/^another value of args\.\S+; an operator can see which$/)])
     expect(JSON.stringify(changes)).not.toMatch(/4711|4710|mark|redacted/)
     const toOperators = JSON.stringify(explained({ text: forbid(condition), ...asked }).changes)
     expect(toOperators).toContain('«redacted»')

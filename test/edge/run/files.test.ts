@@ -210,7 +210,7 @@ test.concurrent('a tool keeps nothing unless it says so, in tier C alone', async
   const refused = await propose(run, inB, [])
   expect(refusal(refused)).toBe('422 invalid_arguments')
   expect(refused).toMatchObject({
-    error: { detail: expect.stringMatching(/contract is at fault, not the arguments.* tier C/) },
+    error: { detail: expect.stringMatching(/contract is wrong, not the arguments.* tier C/) },
   })
 })
 

@@ -71,7 +71,7 @@ test('P08 G08 an approval asked for under one version does not run under the nex
   expect(await stateOf(call)).toBe('denied')
   const read = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
   expect([read.decision.reason, processPlan(read.plan).executor.argv]).toEqual([
-    'the tool has changed since',
+    'the tool has changed since the call was proposed',
     ['echo', 'as approved'],
   ])
 })
