@@ -14,7 +14,7 @@ import type { Flip, Question } from './explain/facts.ts'
 import { applied, appliedTo, asksAsMuch, changedBy } from './explain/facts.ts'
 import { waysToAllow } from './explain/search-policies.ts'
 import type { Reader } from './explain/wording.ts'
-import { byWhom, tell } from './explain/wording.ts'
+import { byWhom, changeFor } from './explain/wording.ts'
 
 /**
  * The last question of a decision, with the given approvals, its verdict, and the refused plans.
@@ -117,7 +117,7 @@ function changesFor(
   for (const flips of alternatives) {
     if (changes.size === LIMITS.explanation_changes) break
     if (!fits(flips, subject) || (effect === 'deny' && !wouldBeAsked(grounds, flips, reader))) continue
-    const told = flips.map((flip) => tell(question, flip, reader))
+    const told = flips.map((flip) => changeFor(question, flip, reader))
     changes.set(told.map(({ words }) => words).join(), told) // changes with equal words count once
   }
   return { changes: [...changes.values()], fixed: [...fixed] }

@@ -26,7 +26,7 @@ import { snapshotOf } from './snapshot.ts'
 
 type Args = Record<string, unknown>
 /** The operator's arguments, with marks for hidden values, and the channel of the answer. */
-export type Meant = { args: Args; channel: string }
+export type EditedArguments = { args: Args; channel: string }
 
 export type Revision = Revised & { snapshot: Snapshot; changes: ArgumentChange[]; more: number }
 
@@ -35,7 +35,7 @@ export function revise(
   directory: Loaded,
   row: RunRow,
   { proposal: before, status }: CallRecord,
-  { args: given, channel }: Meant,
+  { args: given, channel }: EditedArguments,
   { used, now }: Knowing,
 ): Result<Revision> {
   const refuse = (code: Code, detail: string) => err(failure(code, detail))

@@ -9,13 +9,13 @@ import type { Reader } from './wording.ts'
 /**
  * All names of principals, groups and roles of a directory, in lower case; computed on first use.
  */
-const named = new WeakMap<Loaded, ReadonlySet<string>>()
+const namesOfDirectory = new WeakMap<Loaded, ReadonlySet<string>>()
 
 /** A shorter name occurs inside too many words, so it is only compared with whole words. */
 const SHORTEST_WITHIN = 3
 
 function namesIn(directory: Loaded): ReadonlySet<string> {
-  const known = named.get(directory)
+  const known = namesOfDirectory.get(directory)
   if (known !== undefined) return known
   const groups = [...directory.agents.values()].flatMap(({ spec }) => spec.groups ?? [])
   const roles = [...directory.operators.values()].flatMap(({ entities }) =>
@@ -23,7 +23,7 @@ function namesIn(directory: Loaded): ReadonlySet<string> {
   )
   const all = [...directory.agents.keys(), ...directory.operators.keys(), ...roles, ...groups]
   const names = new Set(all.map((name) => name.toLowerCase()))
-  named.set(directory, names)
+  namesOfDirectory.set(directory, names)
   return names
 }
 

@@ -29,11 +29,11 @@ export type Reader = {
   readonly reach: () => readonly [Reach, ...Reach[]]
 }
 
-export function tell(question: Question, flip: Flip, reader: Reader): Change {
+export function changeFor(question: Question, flip: Flip, reader: Reader): Change {
   const { fact, op } = flip
   const shown = (whole: CedarValueJson | undefined): { value?: Told } => {
     const value = whole === undefined ? undefined : shortened(whole)
-    const one = value === undefined ? undefined : told(fact, value, reader.redaction)
+    const one = value === undefined ? undefined : shownValue(fact, value, reader.redaction)
     const untold =
       reader.kind === 'agent' &&
       value !== undefined &&
@@ -95,7 +95,7 @@ function shortened(value: CedarValueJson): CedarValueJson {
   return chars > LIMITS.explanation_read_chars ? `«${chars} characters»` : value
 }
 
-function told(fact: Fact, value: CedarValueJson, redaction: Redaction): Told {
+function shownValue(fact: Fact, value: CedarValueJson, redaction: Redaction): Told {
   const plain = rank(value) === undefined || isTime(value) ? value : rank(value)
   const shown = secretNames(fact).reduce<unknown>(
     (rest, name) => (rest === plain ? redaction.of(plain, name) : rest),
