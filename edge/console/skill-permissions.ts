@@ -61,7 +61,7 @@ function runsOf(manifest: SkillManifest, tool: SkillTool): string[] {
   const contract = contractOf(manifest, tool)
   return [
     `Runs \`${name}\`, shown as ${riskOf(contract, null)} risk, ${isSensitive(contract) ? 'after a human has approved' : 'without approval'}`,
-    ...(idempotent === true ? [`Runs \`${name}\`again if the outcome of a call is unknown`] : []),
+    ...(idempotent === true ? [`Runs \`${name}\` again if the outcome of a call is unknown`] : []),
   ]
 }
 

@@ -177,7 +177,7 @@ export const PEOPLE: readonly Held[] = [
     area: 'console',
     file: 'edge/tenant/console-session-store.ts',
     tests: ['test/edge/console/session.test.ts'],
-    titled: 'K03|K05 who signs out',
+    titled: 'K03|K05 signing out',
     lines: [
       [
         'if (wrong >= LIMITS.sign_in_tries)',

@@ -21,7 +21,7 @@ async function press(link: string, decision: 'approve' | 'deny'): Promise<{ stat
   return { status: answer.status, page: await answer.text() }
 }
 
-test('where policy wants a key, a yes through a link is refused and the question stays; a no counts', async () => {
+test('where policy requires assurance `key`, an approval through a link is refused and the approval stays pending; a denial counts', async () => {
   const [agent, tool, surely] = [
     await desk.agent(),
     await desk.tool({ capabilities: ['network'] }),

@@ -65,7 +65,7 @@ test('P09 the yes of an agent’s owner counts, but not as an independent one', 
   })
 })
 
-test('an approval is as sure as the least sure yes in it', () => {
+test('an approval has the assurance of its weakest yes', () => {
   expect(given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'slack')])).toMatchObject({
     assurance: 'slack',
   })
@@ -77,7 +77,7 @@ test('an approval is as sure as the least sure yes in it', () => {
   ).toMatchObject({ assurance: 'link' })
 })
 
-test('no supposed further answer makes an approval surer than the yes that was already given', () => {
+test('no possible further answer raises the assurance above that of a yes already given', () => {
   const ways = supposed(APPROVERS, [], [said('ann', 'approve', 'link')]).map(
     (context) => context['assurance'],
   )

@@ -56,7 +56,7 @@ const SCANNERS = [
   '',
 ]
 
-test('P01 a hundred scanners follow the link: each sees the page, nothing is decided', async () => {
+test('P01 a hundred mail scanners that open the link get the page and decide nothing', async () => {
   const { approval } = await asked()
   const link = await desk.link(desk.root, approval.id)
   const pages = await Promise.all(
@@ -97,14 +97,14 @@ test('P02 HEAD, OPTIONS and every kind of prefetch change nothing', async () => 
   expect(await statusOf(approval.id)).toBe('pending')
 })
 
-test('P02 a HEAD is answered like a GET, without the page', async () => {
+test('P02 HEAD on an approval link answers like GET, without the page', async () => {
   const { approval } = await asked()
   const link = await desk.link(desk.root, approval.id)
   const head = await fetch(link, { method: 'HEAD' })
   expect([head.status, await head.text()]).toEqual([200, ''])
 })
 
-test('P03 the page can’t be framed, kept, or made to tell where it was', async () => {
+test('P03 the approval page can’t be framed or cached and sends no referrer', async () => {
   const { approval } = await asked()
   const page = await fetch(await desk.link(desk.root, approval.id))
   const csp = page.headers.get('content-security-policy') ?? ''
@@ -142,7 +142,7 @@ test('P03 the page can’t be framed, kept, or made to tell where it was', async
   )
 })
 
-test('P03 a form from elsewhere, or without the page’s nonce, decides nothing', async () => {
+test('P03 a form from another origin, or without the page’s nonce, decides nothing', async () => {
   const { approval } = await asked()
   const link = await desk.link(desk.root, approval.id)
   const nonce = await nonceOf(link)
@@ -186,7 +186,7 @@ test('P03 a form from elsewhere, or without the page’s nonce, decides nothing'
   expect(await post(link, { nonce, headers: { origin, 'sec-fetch-site': 'same-origin' } })).toBe(200)
 })
 
-test('P03 a browser that hides its origin, because we ask it to, is believed that it is on our page', async () => {
+test('P03 `Origin: null` is accepted, because our own referrer policy makes browsers send it', async () => {
   const { approval } = await asked()
   const link = await desk.link(desk.root, approval.id)
   expect(
@@ -197,7 +197,7 @@ test('P03 a browser that hides its origin, because we ask it to, is believed tha
   ).toBe(200)
 })
 
-test('P04 a thousand answers at once: one decides, all the others are told so, and the journal has one', {
+test('P04 of a thousand concurrent answers exactly one decides, and the others learn the outcome', {
   timeout: 120_000,
 }, async () => {
   const call = await asked()
@@ -219,7 +219,7 @@ test('P04 a thousand answers at once: one decides, all the others are told so, a
   )
 })
 
-test('P04 a used link is used up, for the same answer and for the other', async () => {
+test('P04 a used link refuses the same answer as well as the opposite one', async () => {
   for (const first of ['approve', 'deny']) {
     const { approval } = await asked()
     const link = await desk.link(desk.root, approval.id)
@@ -233,7 +233,7 @@ test('P04 a used link is used up, for the same answer and for the other', async 
   }
 })
 
-test('P05 an expired link is gone, by every way, and says so', { timeout: 30_000 }, async () => {
+test('P05 an expired link answers 410 for every method and says so', { timeout: 30_000 }, async () => {
   const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 2 })
   const call = await desk.asked(agent.client, urgent)
   const link = await desk.link(desk.root, call.approval.id)
@@ -264,7 +264,7 @@ test('P05 an expired link is gone, by every way, and says so', { timeout: 30_000
   expect(await statusOf(call.approval.id)).toBe('expired')
 })
 
-test('P06 a link with one character changed is none, and shows nothing of the call', async () => {
+test('P06 a link with one changed character is invalid and shows nothing of the call', async () => {
   const { approval } = await asked()
   const link = await desk.link(desk.root, approval.id)
   const start = link.lastIndexOf('/') + 1
@@ -287,7 +287,7 @@ test('P06 a link with one character changed is none, and shows nothing of the ca
     expect([401, 404]).toContain((await fetch(`${origin}/approve/${token}`)).status)
 })
 
-test('P07 the link of one call does not answer another, and an answer can’t be turned around', async () => {
+test('P07 the link of one call does not answer another call, and a denial can’t be turned into an approval', async () => {
   const [one, two] = [await asked(), await asked()]
   const [first, second] = [
     await desk.link(desk.root, one.approval.id),
@@ -307,7 +307,7 @@ test('P07 the link of one call does not answer another, and an answer can’t be
   expect(await statusOf(one.approval.id)).toBe('pending') // neither the first nor the last of two counts
 })
 
-test('P09 an answer counts for who was given the link, and only while they may answer', async () => {
+test('P09 an answer counts for the operator of the link, and only while they may answer', async () => {
   const [approver, leaving, demoted] = [
     await desk.operator(['approver']),
     await desk.operator(['approver']),
@@ -332,7 +332,7 @@ test('P09 an answer counts for who was given the link, and only while they may a
   ])
 })
 
-test('P09 who may not answer is given no link, and no way around it', async () => {
+test('P09 an operator who may not answer gets no link and can’t answer in another way', async () => {
   const auditor = await desk.operator(['auditor'])
   const { approval } = await asked()
   expect(granted(await auditor.client('readApproval', { params: { id: approval.id } }))).not.toHaveProperty(
@@ -359,7 +359,7 @@ test('P09 who may not answer is given no link, and no way around it', async () =
   expect(await statusOf(approval.id)).toBe('pending')
 })
 
-test('a link that was taken back shows nothing and decides nothing; the question waits, and others’ links go on', async () => {
+test('a revoked link shows and decides nothing; the approval stays pending and other links still work', async () => {
   const [holder, other] = [await desk.operator(['approver']), await desk.operator(['approver'])]
   const call = await asked()
   const params = { id: call.approval.id }
@@ -411,7 +411,7 @@ test('a link that was taken back shows nothing and decides nothing; the question
   ])
 })
 
-test('answers and a revocation at once: what comes after it through the link is refused, and says so', async () => {
+test('of concurrent answers and a revocation, answers after the revocation are refused with the reason', async () => {
   for (let round = 0; round < 10; round++) {
     const { approval } = await asked()
     const link = await desk.link(desk.root, approval.id)
@@ -426,7 +426,7 @@ test('answers and a revocation at once: what comes after it through the link is 
   }
 })
 
-test('an answer that is under way when its link is taken back is none', async () => {
+test('an answer that is being processed when its link is revoked does not count', async () => {
   const { approval } = await asked()
   const params = { id: approval.id }
   const link = await desk.link(desk.root, approval.id)

@@ -31,7 +31,7 @@ const kindsOf = async ({ run }: { run: string }) =>
 const answer = (id: string, decision: 'approve' | 'deny', by = approver, reason = '') =>
   by.client('answerApproval', { params: { id }, body: { decision, reason } })
 
-test('yes: the call is granted, run once, and the inbox says who said so', async () => {
+test('an approved call runs once, and the inbox names the approver', async () => {
   const call = await desk.asked(agent.client, sensitive)
   expect(granted(await answer(call.approval.id, 'approve', approver, 'looks right'))).toMatchObject({
     status: 'approved',
@@ -54,7 +54,7 @@ test('yes: the call is granted, run once, and the inbox says who said so', async
   expect(await kindsOf(call)).toEqual(['approval_requested', 'approved', 'claimed', 'succeeded'])
 })
 
-test('V02 G09 a reason is kept without secrets and in characters that show: the inbox, the journal and the agent get it so', async () => {
+test('V02 G09 a reason is stored without secrets and invisible characters; inbox, journal and agent get it like that', async () => {
   const call = await desk.asked(agent.client, sensitive)
   const token = `ghp_${'a'.repeat(36)}`
   const { answers } = granted(
@@ -71,13 +71,13 @@ test('V02 G09 a reason is kept without secrets and in characters that show: the 
     for (const raw of [token, '\u202e', '\u200b']) expect(text).not.toContain(raw)
 })
 
-test('what was kept before shows so on pages too', () => {
+test('pages escape the invisible characters of reasons stored by older versions', () => {
   const shown = answersOf({ answers: [{ ...SAID, reason: 'a \u202e b' }] } as Approval) // the rest is not shown here
   expect(shown).toContain('a \\u{202e} b')
   expect(shown).not.toContain('\u202e')
 })
 
-test('a yes that is not enough is no approval: cancelled or expired, the card says so; and it speaks of what a yes can do', async () => {
+test('an approval with too few answers ends cancelled or expired; its card says so, and what a yes can do', async () => {
   const name = await desk.tool({
     input_schema: { type: 'object', properties: { sum: { type: 'integer' } }, required: ['sum'] },
     approval_ttl_s: 3,
@@ -110,7 +110,7 @@ test('a yes that is not enough is no approval: cancelled or expired, the card sa
   })
 })
 
-test('the record says what it is about and what may be answered: no comes first, and is what silence comes to', async () => {
+test('an approval lists its possible answers, deny first, and nobody answering counts as a denial', async () => {
   const record = async (tool: string) => {
     const { approval } = await desk.asked(agent.client, tool)
     return granted(await approver.client('readApproval', { params: { id: approval.id } }))
@@ -132,7 +132,7 @@ test('the record says what it is about and what may be answered: no comes first,
   ])
 })
 
-test('no: the call is rejected with the reason, and nothing runs', async () => {
+test('a denied call is rejected with the reason and does not run', async () => {
   const call = await desk.asked(agent.client, sensitive)
   granted(await answer(call.approval.id, 'deny', approver, 'not today'))
   expect(await read(call)).toMatchObject({
@@ -143,12 +143,12 @@ test('no: the call is rejected with the reason, and nothing runs', async () => {
   expect(refusal(await peer.claim(call.id))).toMatch(/^409/)
 })
 
-test('nothing runs while nobody has answered', async () => {
+test('a call does not run while its approval is pending', async () => {
   const call = await desk.asked(agent.client, sensitive)
   expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
 })
 
-test('the inbox lists what waits, newest first, and what has ended; each with a link of the reader’s own while it waits', async () => {
+test('the inbox lists pending and ended approvals, newest first; pending ones with the reader’s personal link', async () => {
   const calls = [
     await desk.asked(agent.client, sensitive),
     await desk.asked(agent.client, sensitive),
@@ -171,7 +171,7 @@ test('the inbox lists what waits, newest first, and what has ended; each with a 
   expect([(await listed('pending')).length, (await listed('all')).length]).toEqual([2, 3])
 })
 
-test('the list and the approval itself say the same', async () => {
+test('the list of approvals and the single approval have equal contents', async () => {
   const call = await desk.asked(agent.client, sensitive, { text: 'hello' })
   const item = await eventually('it is listed', async () =>
     granted(await approver.client('listApprovals', { query: {} })).items.find(
@@ -183,7 +183,7 @@ test('the list and the approval itself say the same', async () => {
   expect(item.prompt.policies).toContain('sensitive-needs-approval')
 })
 
-test('two people: policy asks for a second, and gets nobody twice', async () => {
+test('policy can require two approvers, and one operator does not count twice', async () => {
   const tool = await desk.tool({ capabilities: ['network'] })
   const two = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
@@ -198,7 +198,7 @@ test('two people: policy asks for a second, and gets nobody twice', async () => 
   })
 })
 
-test('a role: policy asks for one, and the yes of another does not do', async () => {
+test('policy can require a role, and the approval of another role is not enough', async () => {
   const tool = await desk.tool({ capabilities: ['network'] })
   const role = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { context.approval.roles.contains("security") };`
   await desk.withPolicies({ role }, async () => {
@@ -209,7 +209,7 @@ test('a role: policy asks for one, and the yes of another does not do', async ()
   })
 })
 
-test('P09 who has left since does not count when the call is claimed', async () => {
+test('P09 the approval of an operator who was removed does not count when the call is claimed', async () => {
   const tool = await desk.tool({ capabilities: ['network'] })
   const two = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { context.approval.roles.contains("security") };`
   await desk.withPolicies({ two }, async () => {
@@ -221,7 +221,7 @@ test('P09 who has left since does not count when the call is claimed', async () 
   })
 })
 
-test('P11 yes, no, cancel and expiry at the same moment, eighty times: one wins, and everything that tells of it agrees', {
+test('P11 of approval, denial, cancellation and expiry at the same moment one wins, and all records agree', {
   timeout: 60_000,
 }, async () => {
   const others = [approver, await desk.operator(['approver']), await desk.operator(['approver'])]
@@ -269,7 +269,7 @@ test('P11 yes, no, cancel and expiry at the same moment, eighty times: one wins,
   expect(seen.size).toBeGreaterThan(1)
 })
 
-test('P12 forty questions of one agent in forty runs are each answered by itself', async () => {
+test('P12 forty approvals of one agent in forty runs are answered separately', async () => {
   const flood = await desk.agent()
   const calls = await Promise.all(Array.from({ length: 40 }, () => desk.asked(flood.client, sensitive)))
   const [first, ...rest] = calls
@@ -282,12 +282,12 @@ test('P12 forty questions of one agent in forty runs are each answered by itself
 })
 
 test.each([
-  ['a decision that is none', { decision: 'maybe' }],
+  ['an unknown decision', { decision: 'maybe' }],
   ['no decision', {}],
   ['a scope that there is not', { decision: 'approve', scope: 'forever' }],
   ['an approver named in the body', { decision: 'approve', by: 'root' }],
   ['a reason beyond the limit', { decision: 'approve', reason: 'x'.repeat(1_001) }],
-])('an answer that is none is refused: %s', async (_name, body) => {
+])('an invalid answer is refused: %s', async (_name, body) => {
   const call = await desk.asked(agent.client, sensitive)
   const answered = await approver.client('answerApproval', {
     params: { id: call.approval.id },

@@ -52,7 +52,7 @@ const read = async ({ run, id }: Call) =>
   granted(await agent.client('readCall', { params: { run, call: id } }))
 const approvalOf = async (call: Asked) => granted(await ann.client('readApproval', { params: idOf(call) }))
 
-test('a yes to fewer arguments: they run, they are attested, and their agent is told', async () => {
+test('a call approved with fewer arguments runs with these, its attestation has them, and its agent sees the change', async () => {
   const call = await ask()
   const narrowed = { ...(await startFrom(call)), words: ['rm', 'one'], amount: 5 }
   const preview = granted(
@@ -104,7 +104,7 @@ test('a yes to fewer arguments: they run, they are attested, and their agent is 
   expect(JSON.stringify([journal, approved])).not.toContain('hunter2')
 })
 
-test('the same proposal once more is still that call, by what its agent sent', async () => {
+test('a repeated proposal returns the changed call if it has the arguments that the agent sent first', async () => {
   const headers = { 'idempotency-key': desk.name() }
   const body = { tool, args: ARGS }
   const call = granted(await agent.client('proposeCallInNewRun', { body, headers })) as Asked // it asks
@@ -121,19 +121,19 @@ test('the same proposal once more is still that call, by what its agent sent', a
 })
 
 test.each([
-  ['what the schema does not take', { words: 'not a list' }, '422 invalid_arguments'],
-  ['what the tool does not know', { more: true }, '422 invalid_arguments'],
-  ['more spent', { amount: 11 }, '422 edit_too_wide'],
+  ['arguments of the wrong type', { words: 'not a list' }, '422 invalid_arguments'],
+  ['an argument that the tool lacks', { more: true }, '422 invalid_arguments'],
+  ['a higher amount', { amount: 11 }, '422 edit_too_wide'],
   ['more time', { timeout: 6_000 }, '422 edit_too_wide'],
   ['another host', { hosts: ['b.example.com:443'] }, '422 edit_too_wide'],
   ['a host that the tool does not list', { hosts: ['c.example.com:443'] }, '403 denied'],
   [
-    'a part of what is hidden',
+    'a mark of a hidden value inside another text',
     { note: 'password=«redacted, mark 0000000000000000»' },
     '422 invalid_arguments',
   ],
-  ['nothing changed', {}, '409 conflict'],
-])('%s is refused, and the question stays as it was', async (_what, change, code) => {
+  ['the same arguments', {}, '409 conflict'],
+])('an edit with %s is refused, and the approval stays unchanged', async (_what, change, code) => {
   const call = await ask()
   const before = await approvalOf(call)
   const changed = { ...(await startFrom(call)), ...change }
@@ -167,18 +167,18 @@ test.each([
     'it runs another program',
   ],
   [
-    'one of that name elsewhere',
+    'a program of the same name in another folder',
     { command: 'id', args: [] },
     { command: './id', args: [] },
     'it runs another program',
   ],
   [
-    'what no longer only reads',
+    'a command that no longer only reads',
     { command: 'find', args: ['.'] },
     { command: 'find', args: ['.', '-delete'] },
     'its risk is high',
   ],
-])('B1 %s is not less, whoever says yes to it', async (_what, args, change, why) => {
+])('B1 an edit to %s reaches further and is refused, whoever makes it', async (_what, args, change, why) => {
   const call = await ask(args, shell)
   const looked = await ann.client('previewAnswer', { params: idOf(call), body: { arguments: change } })
   expect([refusal(looked), JSON.stringify(looked)]).toEqual([
@@ -208,20 +208,20 @@ async function byLink(link: string, fields: Record<string, string>): Promise<[st
 test.each([
   ['another program', shell, { command: 'id', args: [] }, { command: 'sh', args: ['-c', 'id'] }],
   [
-    'other words for the same program',
+    'other arguments for the same interpreter',
     shell,
     { command: 'sh', args: ['-c', 'ls'] },
     { command: 'sh', args: ['-c', 'rm -r .'] },
   ],
   ['another path and text', write, { path: 'notes', text: 'hello' }, { path: '.profile', text: 'evil' }],
   [
-    'the same in another order',
+    'the same arguments in another order',
     shell,
     { command: 'cp', args: ['a', 'b'] },
     { command: 'cp', args: ['b', 'a'] },
   ],
-  ['a member more', write, { path: 'notes' }, { path: 'notes', mode: 'append' }],
-])('B1 whoever holds a link writes nothing: %s', async (_what, name, args, change) => {
+  ['an additional argument', write, { path: 'notes' }, { path: 'notes', mode: 'append' }],
+])('B1 an edit through a link can’t add anything: %s', async (_what, name, args, change) => {
   const call = await ask(args, name)
   const link = await desk.link(bob.client, call.approval.id)
   const fields = { arguments: JSON.stringify(change) }
@@ -236,7 +236,7 @@ test.each([
   expect(await approvalOf(call)).toMatchObject({ status: 'pending', digest: call.digest })
 })
 
-test('B1 over a link things are left out, and less is spent', async () => {
+test('B1 an edit through a link can remove arguments and lower the amount', async () => {
   const call = await ask({ path: 'notes', text: 'hello', tags: ['a', { b: 1, c: 2 }, 'd'], bytes: 10 }, write)
   const link = await desk.link(bob.client, call.approval.id)
   const text = JSON.stringify({ path: 'notes', tags: [{ c: 2 }], bytes: 5 })
@@ -258,7 +258,7 @@ test('B1 over a link things are left out, and less is spent', async () => {
   expect((await byLink(link, { nonce: [...nonce].reverse().join(''), decision: 'deny' }))[0]).toBe(403)
 })
 
-test('B5 the change and the call as it would be are there whole, on both pages', async () => {
+test('B5 the review of a change shows the change and the changed call in full, behind a link and in the console', async () => {
   const long = (middle: string) => `${'A'.repeat(1_500)}${middle}${'B'.repeat(1_500)}`
   const call = await ask({ path: 'notes', text: long('BEFORE'), tags: [long('KEPT')] }, write)
   const link = await desk.link(bob.client, call.approval.id)
@@ -285,7 +285,7 @@ test('B5 the change and the call as it would be are there whole, on both pages',
   expect(brief).not.toContain('The whole')
 })
 
-test('B10 a yes beside a text that was changed is no yes to what the agent asked: it shows the change', async () => {
+test('B10 approving beside an edited text does not approve the original call but leads to the review', async () => {
   const call = await ask({ command: 'echo', args: ['one', 'two'] }, shell)
   const link = await desk.link(bob.client, call.approval.id)
   const less = { arguments: '{"command":"echo","args":["one"]}' }
@@ -319,7 +319,7 @@ test('B10 a yes beside a text that was changed is no yes to what the agent asked
   expect((await approvalOf(other)).status).toBe('denied')
 })
 
-test('policy decides the changed call: what it denies is refused, what it wants two for asks another, who had said yes before has not', async () => {
+test('policy decides on the changed call: it can deny it or require a second approver, and earlier answers don’t count', async () => {
   const name = await desk.tool({
     input_schema: SCHEMA,
     spends: { arg: 'amount' },
@@ -375,7 +375,7 @@ test('policy decides the changed call: what it denies is refused, what it wants 
   })
 })
 
-test('of several that ask the same, the changed one asks something else: each is listed, and counted by what it asks', async () => {
+test('an edited call leaves its group of identical approvals, and both are listed with the right count', async () => {
   const name = await desk.tool({
     input_schema: SCHEMA,
     executor: { argv: ['echo', '{...words}'] },
@@ -402,7 +402,7 @@ test('of several that ask the same, the changed one asks something else: each is
   })
 })
 
-test('what was hidden can be kept, moved or replaced', async () => {
+test('an edit can keep, move or replace a hidden value', async () => {
   const secret = { words: ['a', '--token', 'abcdefghijklmnop'], password: 'hunter2-hunter2' }
   const kept = await ask(secret)
   const shown = await startFrom(kept)
@@ -427,7 +427,7 @@ test('what was hidden can be kept, moved or replaced', async () => {
   })
 })
 
-test('who may not answer may not change; and a change is a yes to one call', async () => {
+test('an operator who may not answer can’t edit; an edit goes only with an approval of this one call', async () => {
   const call = await ask()
   const auditor = await desk.operator(['auditor'])
   expect(refusal(await yes(call, { words: [] }, {}, auditor))).toBe('403 forbidden')
@@ -442,14 +442,14 @@ test('who may not answer may not change; and a change is a yes to one call', asy
   expect((await approvalOf(call)).edits).toBeUndefined()
 })
 
-test('P08 a tool that was changed since is not asked about with other arguments either', async () => {
+test('P08 the arguments of a call can’t be edited once its tool has changed', async () => {
   const name = await desk.tool({ capabilities: ['process_exec'], input_schema: SCHEMA })
   const call = await ask({ words: ['a'] }, name)
   await desk.tool({ capabilities: ['process_exec'], input_schema: SCHEMA, description: 'another' }, name)
   expect(refusal(await yes(call, { words: [] }))).toBe('409 conflict')
 })
 
-test('P11 a change, two answers, a cancel and the expiry at the same moment: one wins, and what runs is what won', {
+test('P11 of an edit, two answers, a cancellation and the expiry at the same moment one wins, and only its call runs', {
   timeout: 90_000,
 }, async () => {
   const urgent = await desk.tool({

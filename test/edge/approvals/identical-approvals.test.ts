@@ -39,7 +39,7 @@ const listing = (agent: Agent, expected: unknown) =>
 const opened = ({ name }: Agent, options = {}): Promise<Page> =>
   signedIn(browser, { url: desk.url, path: `/console?agent=${name}`, key: approver.key }, options)
 
-test('the same agent, tool, arguments and plan are one group; anything else is another', async () => {
+test('approvals are identical if agent, tool, arguments and plan are equal', async () => {
   const [agent, other] = [await desk.agent(), await desk.agent()]
   const [first, second] = [await ask(agent), await ask(agent)]
   const of = await desk.tool(spec)
@@ -51,7 +51,7 @@ test('the same agent, tool, arguments and plan are one group; anything else is a
   expect((await read(first)).digest).not.toBe((await read(second)).digest)
 })
 
-test('one line with a count; when the one that is listed has ended the next takes its place', async () => {
+test('identical approvals are listed once with their number, and the next one takes the place of an ended one', async () => {
   const agent = await desk.agent()
   const [a = '', b = '', c = ''] = [await ask(agent), await ask(agent), await ask(agent)]
   const different = await ask(agent, ['another'])
@@ -87,7 +87,7 @@ test('one line with a count; when the one that is listed has ended the next take
   }
 })
 
-test('one card, read in full, and a yes to all of them: each of its own digest; what is asked later is not answered with them', async () => {
+test('identical approvals can be approved together, each with its own digest, without those requested later', async () => {
   const agent = await desk.agent()
   const ids = [await ask(agent), await ask(agent), await ask(agent)]
   await listing(agent, [[ids[0], 3]])
@@ -113,7 +113,7 @@ test('one card, read in full, and a yes to all of them: each of its own digest; 
     ])
 })
 
-test('chosen in the inbox, all of a card are denied, and what was answered meanwhile is told apart', async () => {
+test('denying a card in the inbox denies all its approvals and reports those that were already answered', async () => {
   const agent = await desk.agent()
   const ids = [await ask(agent), await ask(agent)]
   const different = await ask(agent, ['another'])
@@ -131,7 +131,7 @@ test('chosen in the inbox, all of a card are denied, and what was answered meanw
   expect(await statusOf([...ids, different])).toEqual(['denied', 'denied', 'denied'])
 })
 
-test('a card of several shuts nobody out, and Enter in it denies', async () => {
+test('the form for identical approvals is accessible, and Enter in it denies', async () => {
   const agent = await desk.agent()
   const ids = [await ask(agent), await ask(agent)]
   await listing(agent, [[ids[0], 2]])
@@ -144,7 +144,7 @@ test('a card of several shuts nobody out, and Enter in it denies', async () => {
   )
 })
 
-test('L3 a yes to several needs them to ask the same, and names what was shown', async () => {
+test('L3 approving several at once requires identical approvals and names the newest one shown', async () => {
   const agent = await desk.agent()
   const [one, other] = [await ask(agent), await ask(agent, ['another'])]
   const session = await ConsoleSession.open(desk.url, approver.key)

@@ -27,7 +27,7 @@ const texts = (page: string): string =>
 const rule = (condition: string) =>
   `@id("wants") @reason("policy wants more") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { ${condition} };`
 
-test('D17 an operator outside the wanted role reads that their yes is not enough: link, console, API, command line', async () => {
+test('D17 an operator outside the required role reads everywhere that their approval is not enough', async () => {
   await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
     const { approval, run } = await desk.asked(agent.client, tool, {})
     for (const { client, key, name } of [finance, other]) {
@@ -68,7 +68,7 @@ test('D17 an operator outside the wanted role reads that their yes is not enough
   })
 })
 
-test('D17 where policy wants two people, the first reads that one yes is not enough, and the second that theirs is', async () => {
+test('D17 where policy requires two people, the first reads that one approval is not enough, the second that theirs is', async () => {
   await desk.withPolicies({ wants: rule('context.approval.count >= 2') }, async () => {
     const { approval, run } = await desk.asked(agent.client, tool, {})
     const onYes = async () =>
@@ -84,7 +84,7 @@ test('D17 where policy wants two people, the first reads that one yes is not eno
   })
 })
 
-test('D17 a message to several people names the approvers wanted and promises nobody that their yes counts: mail, Slack', async () => {
+test('D17 mails and Slack messages name the required approvers and promise nobody that their own approval is enough', async () => {
   await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
     const { approval: asked, run } = await desk.asked(agent.client, tool, {})
     const approval = await eventually('the approval is in the inbox', async () =>

@@ -19,7 +19,7 @@ const asked = (names: string[], delegations: Delegation[], now = 0) =>
     insteadOf === null ? recipient : `${recipient} for ${insteadOf}`,
   )
 
-test('who stands in is asked too, once, until the time is over; in rounds and rings as well', () => {
+test('a delegate is asked too, once, until the delegation ends, also through chains and cycles', () => {
   expect(asked(['ann'], [away('ann', 'bob')])).toEqual(['ann', 'bob for ann'])
   expect(asked(['ann'], [away('ann', 'bob')], 100)).toEqual(['ann'])
   expect(asked(['bob'], [away('ann', 'bob')])).toEqual(['bob'])
@@ -48,7 +48,7 @@ const [ann, bob, cid] = [
 const tool = await desk.tool({ sensitive: true })
 const channel = desk.name()
 
-test('away: the other gets a mail with their own link, which says for whom; back: nobody else does', async () => {
+test('a delegate gets a mail with their own link that names the absent operator, until the delegation ends', async () => {
   const addresses = {
     [ann.name]: 'ann@example.com',
     [bob.name]: 'bob@example.com',
@@ -125,7 +125,7 @@ test('away: the other gets a mail with their own link, which says for whom; back
 const textOf = (eml: string): string =>
   Buffer.from(/base64\r\n\r\n([A-Za-z0-9+/=\r\n]+)/.exec(eml)?.[1] ?? '', 'base64').toString()
 
-test('P09 it moves no right: nobody stands in who may not answer, or for somebody else, or for themselves', async () => {
+test('P09 a delegation transfers no right: the delegate has to be another operator who may answer', async () => {
   const put = (to: string) => ann.client('putDelegation', { body: { to, for_s: 3_600 } })
   for (const to of [cid.name, ann.name, 'nobody-of-that-name', agent.name])
     expect([to, refusal(await put(to))]).toEqual([to, '422 delegate_refused'])
@@ -138,7 +138,7 @@ test('P09 it moves no right: nobody stands in who may not answer, or for somebod
   expect(refusal(await bob.client('deleteDelegation', {}))).toBe('404 not_found')
 })
 
-test('whoever puts a channel is told what it names and nobody is', async () => {
+test('putting a channel warns about operators and roles that match nobody', async () => {
   const [name, role, nobody] = [desk.name(), desk.name(), desk.name()]
   const root = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey }
   const spec = {
@@ -156,7 +156,7 @@ test('whoever puts a channel is told what it names and nobody is', async () => {
   ])
 })
 
-test('on the command line', async () => {
+test('delegations can be listed, made and ended on the command line', async () => {
   const env = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: bob.key }
   const away = async () =>
     (await countersign(['channels', 'delegate', ann.name, '--for', '14d'], { env })).out

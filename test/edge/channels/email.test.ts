@@ -37,7 +37,7 @@ const HOSTILE = [
   '=?utf-8?B?QmNj?=',
 ] as const
 
-test('whatever is in it, a text from an agent adds no header, no markup and nothing unseen', () => {
+test('a text from an agent can’t add headers, markup or invisible characters to a mail', () => {
   for (const text of HOSTILE)
     for (const member of [
       'title',
@@ -75,14 +75,14 @@ test('whatever is in it, a text from an agent adds no header, no markup and noth
   expect(mailOf(message({ arguments: HOSTILE[2] })).text).toContain('\\u{202e}gpj.exe\\u{200b}')
 })
 
-test('a line of the agent’s stands behind a bar, so that none of them begins a part of ours', () => {
+test('each line of an agent’s text in a mail has a bar, so that none can look like ours', () => {
   const { text } = mailOf(message({ arguments: HOSTILE[5] }))
   expect(text.split('\n').filter((line) => line === 'If you approve:')).toHaveLength(1)
   expect(text).toContain('  | If you approve:')
   expect(text.indexOf(LINK)).toBeLessThan(text.indexOf('  | '))
 })
 
-test('what is long is shortened, and says so', () => {
+test('a mail shortens long texts and says so', () => {
   const { text, html } = mailOf(message({ arguments: 'x'.repeat(1_000_000) }))
   for (const part of [text, html]) {
     expect(part).toMatch(/996000 characters more, sha256 of all/)
@@ -90,7 +90,7 @@ test('what is long is shortened, and says so', () => {
   }
 })
 
-test('a .eml is ASCII in short lines; its parts and its subject are what was meant', () => {
+test('a collected mail is ASCII in short lines and decodes to its subject and parts', () => {
   const long = 'ä€𝄞 wants '.repeat(15)
   const mail = mailOf(message({ title: long, arguments: 'grüße €' }))
   const eml = rfc5322(mail, { from: 'approvals@example.com', to: 'ann@example.com' })
@@ -109,7 +109,7 @@ test('a .eml is ASCII in short lines; its parts and its subject are what was mea
   expect(eml).toContain('Date: Fri, 15 Jan 2027 08:00:00 +0000')
 })
 
-test('a test asks nothing and has nothing to open; whose link was taken back signs in; who stands in reads for whom', () => {
+test('a test mail has no link, a revoked link becomes a sign-in link, and a delegate reads who is away', () => {
   const tested = mailOf(message({}, { kind: 'test', recipient: null, link: null }))
   expect(tested.html).not.toContain('href')
   expect(tested.text).toContain('nothing to answer')
@@ -135,7 +135,7 @@ const medium = (change: object = {}) => {
   return email(read)
 }
 
-test('P06 a link goes to its recipient’s address; where that is gone it goes to nobody', async () => {
+test('P06 a link is mailed only to its recipient’s address, and to nobody without one', async () => {
   const posted: PostRequest[] = []
   const post: Post = async (one) => {
     posted.push(one)
@@ -154,7 +154,7 @@ test('P06 a link goes to its recipient’s address; where that is gone it goes t
   expect(posted[1]?.body).toContain('ann@example.com')
 })
 
-test('addresses and tokens hold nothing that a header could end with; what is shown holds no token', () => {
+test('mail addresses and tokens can’t contain line breaks, and a shown channel has no token', () => {
   for (const address of [
     'ann@example.com\r\nBcc: x@example.com',
     'Ann <ann@example.com>',
@@ -175,7 +175,7 @@ test('addresses and tokens hold nothing that a header could end with; what is sh
   expect(JSON.stringify(medium().shown)).not.toContain('re_TOKEN')
 })
 
-test('a refusal that no repetition mends is final, the provider’s code is told and its words are not', async () => {
+test('a permanent refusal of a mail provider is final, and shows its error code but not its message', async () => {
   const said =
     (status: number, text: string, pause_ms?: number): Post =>
     async () =>

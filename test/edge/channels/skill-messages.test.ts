@@ -79,7 +79,7 @@ function textsIn(node: unknown, type = ''): [type: string, text: string][] {
   )
 }
 
-test('G09 in Slack a notice is preformatted text of the skill’s, with nothing to press, and its notification is ours alone', () => {
+test('G09 a notice in Slack is preformatted text without buttons, and its notification has only our words', () => {
   for (const text of HOSTILE) {
     const { text: notification, blocks } = noticeCard(noted(text).notice)
     expect(faultIn(blocks, 50)).toBeUndefined()
@@ -97,7 +97,7 @@ test('G09 in Slack a notice is preformatted text of the skill’s, with nothing 
   }
 })
 
-test('G09 in a mail a notice adds no header, no markup, no link and nothing unseen, and each of its lines stands behind a bar', () => {
+test('G09 a notice can’t add headers, markup, links or invisible characters to a mail, and each line has a bar', () => {
   for (const text of HOSTILE) {
     const mail = noticeMail(noted(text))
     expect(mail.subject).toBe('A notice from the skill weather')
@@ -131,7 +131,7 @@ test('G09 in a mail a notice adds no header, no markup, no link and nothing unse
   expect(noticeMail(noted('\u202egpj.exe')).text).toContain('\\u{202e}gpj.exe') // shown, not dropped
 })
 
-test('G09 to a webhook a notice is an event of its own, signed, with its origin and nothing of an approval', async () => {
+test('G09 a webhook gets a notice as a signed event with its origin and no approval', async () => {
   for (const text of HOSTILE) {
     const { out, post } = sending()
     const medium = webhook({
@@ -155,7 +155,7 @@ test('G09 to a webhook a notice is an event of its own, signed, with its origin 
   }
 })
 
-test('each medium writes to whom it is for: the conversation, one person, or an address; and to nobody it does not know', async () => {
+test('each medium sends a notice only to the recipients that it knows', async () => {
   const { out, post } = sending()
   const [room, people] = [
     spec({ ...SLACK, channel: CHANNEL }),
@@ -200,7 +200,7 @@ test('each medium writes to whom it is for: the conversation, one person, or an 
   })
 })
 
-test('whether skills may post is shown with a channel, and absent is no', () => {
+test('a channel shows whether skills may post to it, and by default they may not', () => {
   const hook = { kind: 'webhook', url: 'https://example.com/', keys: [KEY] } as const
   const shown = (of: object) => {
     const read = spec(of)

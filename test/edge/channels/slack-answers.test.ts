@@ -90,7 +90,7 @@ const told = (sentence: string) =>
     20_000,
   )
 
-test('the whole way: asked in a room and in person, a form with scope and reason, and the outcome in the place of every message', async () => {
+test('a Slack question can be answered with a form, and the outcome replaces every message of it', async () => {
   await room()
   await room('people', {
     recipients: { roles: ['approver'], operators: [] },
@@ -150,7 +150,7 @@ test('the whole way: asked in a room and in person, a form with scope and reason
   ])
 })
 
-test('a press answers at once; pressed twice, or sent again, it is one answer, and whoever comes late is told', async () => {
+test('a Slack button answers once, also when pressed twice or replayed, and a late press shows the outcome', async () => {
   await room()
   const { call, first } = await asked()
   const deny = press(first, 'deny')
@@ -170,7 +170,7 @@ test('a press answers at once; pressed twice, or sent again, it is one answer, a
   await replaced(call, 'Denied by ann through slack')
 })
 
-test('P10 forged, altered, old, of another app or workspace: refused, whoever it names, and nothing changes', async () => {
+test('P10 a Slack request that is forged, altered, old or from another app or workspace is refused and changes nothing', async () => {
   await room()
   const { call, first } = await asked()
   const yes = press(first, 'approve')
@@ -200,7 +200,7 @@ test('P10 forged, altered, old, of another app or workspace: refused, whoever it
   await replaced(call, 'Approved by ann')
 })
 
-test('P10 what can’t be Slack’s is refused before its body is there', async () => {
+test('P10 a request without plausible Slack signature headers is refused before its body arrives', async () => {
   const now = String(Math.floor(Date.now() / 1000))
   const bodiless = async (timestamp: string, signature: string): Promise<number | undefined> => {
     const request = new RawRequest(hurt.stack.url)
@@ -232,7 +232,7 @@ test('P10 what can’t be Slack’s is refused before its body is there', async 
     expect([timestamp, await bodiless(timestamp, wellFormed)]).toEqual([timestamp, 401])
 })
 
-test('P07 a button is of its approval, its word and its channel: with any of them another it is refused', async () => {
+test('P07 a Slack button is refused for another approval, use or channel', async () => {
   await room()
   await room('second')
   const one = await asked(2)
@@ -268,7 +268,7 @@ test('P07 a button is of its approval, its word and its channel: with any of the
   for (const { call } of [one, other]) expect((await approvalOf(call)).answers).toEqual([])
 })
 
-test('P09 somebody whom the channel does not name, who is no operator any more, or whom policy does not let: told so, and nothing changes', async () => {
+test('P09 a Slack user who is unmapped, no longer an operator, or not allowed to answer is refused with the reason', async () => {
   await room()
   const { call, first } = await asked()
   for (const user of ['U0STRANGER', 'U0GONE', 'U0EVE', '__proto__', 'constructor']) {
@@ -291,7 +291,7 @@ test('P09 somebody whom the channel does not name, who is no operator any more, 
   await replaced(call, 'Denied by bob')
 })
 
-test('answered elsewhere: every message is replaced, in the room and in person', async () => {
+test('an answer given elsewhere replaces every Slack message of the approval', async () => {
   await room()
   await room('people', { recipients: { roles: [], operators: ['ann', 'bob'] } })
   const { call } = await asked(3)
@@ -304,7 +304,7 @@ test('answered elsewhere: every message is replaced, in the room and in person',
   await replaced(call, 'Denied by root through api')
 })
 
-test('the message of a recipient who is no operator any more can’t be pressed either', async () => {
+test('the Slack message of a former operator loses its buttons when the approval ends', async () => {
   await operator('cid', ['approver'])
   await room('people', { recipients: { roles: [], operators: ['cid'] }, users: { U0CID: 'cid' } })
   const { call } = await asked()
@@ -313,7 +313,7 @@ test('the message of a recipient who is no operator any more can’t be pressed 
   await replaced(call, 'Denied by root through api')
 })
 
-test('cancelled or expired, the message says so; a press that comes after is told, and changes nothing', async () => {
+test('the Slack message of a cancelled or expired approval says so, and a later press changes nothing', async () => {
   await room()
   const cancelled = await asked()
   const late = press(cancelled.first, 'approve')
@@ -331,7 +331,7 @@ test('cancelled or expired, the message says so; a press that comes after is tol
   expect((await approvalOf(expired.call)).answers).toEqual([])
 })
 
-test('where two have to say yes, the first is told that others are asked, and the message stays open for the second', async () => {
+test('where two approvers are required, the first reads that more answers are needed and the Slack message stays open', async () => {
   await room()
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
@@ -347,7 +347,7 @@ test('where two have to say yes, the first is told that others are asked, and th
   })
 })
 
-test('changed arguments are asked about in the place of the question, in the room and in person; at the end nothing can be pressed', async () => {
+test('changed arguments replace the question in every Slack message, and the outcome leaves no buttons', async () => {
   await room()
   await room('people', {
     recipients: { roles: ['approver'], operators: [] },
@@ -382,7 +382,7 @@ test('changed arguments are asked about in the place of the question, in the roo
   })
 })
 
-test('the message of the question was deleted: changed arguments are asked about in another', async () => {
+test('if the Slack message of a question was deleted, changed arguments are asked about in a new one', async () => {
   await room()
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
@@ -404,7 +404,7 @@ test('the message of the question was deleted: changed arguments are asked about
   })
 })
 
-test('a policy may want more than Slack’s word: who presses is told where to answer, and the question stays', async () => {
+test('where policy requires assurance `key`, a press in Slack leads to the console and the approval stays pending', async () => {
   await room()
   const surely = `@id("surely") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.granted && context.approval.assurance != "key" };`
   await desk.withPolicies({ surely }, async () => {
@@ -429,7 +429,7 @@ test('a policy may want more than Slack’s word: who presses is told where to a
   })
 })
 
-test('only a webhook of Slack: a message that leads to the console, where one signs in, and another that tells the end', async () => {
+test('a Slack webhook gets one message that leads to the console and another one with the outcome', async () => {
   must(
     await hurt.operator('putChannel', {
       params: { name: 'hook' },

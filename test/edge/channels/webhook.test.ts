@@ -23,7 +23,7 @@ const ED25519 =
 const V1 = 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
 const V1A = 'v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=='
 
-test('the published vectors, v1 and v1a; while keys change, both sign', () => {
+test('webhook signatures match the published vectors v1 and v1a, and every key signs', () => {
   expect(signed([HMAC], ID, AT, BODY)).toEqual({
     'webhook-id': ID,
     'webhook-timestamp': '1614265330',
@@ -34,7 +34,7 @@ test('the published vectors, v1 and v1a; while keys change, both sign', () => {
   expect(new Webhook(HMAC).sign(ID, new Date(AT), BODY)).toBe(V1) // as the published package signs it
 })
 
-test('the published package takes what is signed now, by either of two keys; not what was altered, is old, or is signed by another', () => {
+test('the published Standard Webhooks package verifies our signatures, and refuses altered, old and foreign messages', () => {
   const other = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
   const now = signed([other, ED25519, HMAC], ID, Date.now(), BODY)
   for (const key of [HMAC, other]) expect(signedBy(key, { headers: now, body: BODY })).toBe(true)
@@ -49,7 +49,7 @@ test('the published package takes what is signed now, by either of two keys; not
 const spec = (change: { url?: string; keys?: string[] }) =>
   webhook({ kind: 'webhook', url: 'https://example.com/', keys: [HMAC], after_s: 0, ...change })
 
-test('keys that are too short, too long or not a pair are refused; what is shown holds no secret', () => {
+test('webhook keys that are too short, too long or not a pair are refused, and a shown channel has no secret', () => {
   expect(spec({ keys: [`whsec_${Buffer.alloc(16).toString('base64')}`] }).fault(false)).toMatch(/24 to 64/)
   expect(spec({ keys: [`whsk_${Buffer.alloc(32).toString('base64')}`] }).fault(false)).toMatch(/64 bytes/)
   expect(spec({ keys: [`whsk_${Buffer.alloc(64, 7).toString('base64')}`] }).fault(false)).toMatch(
@@ -133,7 +133,7 @@ const INSIDE = [
   'https://127。0。0。1/',
 ] as const
 
-test('N14 no address inside of a network, in whatever notation; a public name, on any port, is let through', async () => {
+test('N14 webhook addresses inside a private network are refused in any notation; public names are accepted', async () => {
   const reached: string[] = []
   const fetch = async (to: string): Promise<Response> => {
     reached.push(to)
@@ -158,7 +158,7 @@ test('N14 no address inside of a network, in whatever notation; a public name, o
   expect(reached).toEqual(['https://example.com/'])
 })
 
-test('N14 without the refusal of loopback, which tests have off: 127.0.0.1 alone is let in, and an origin is stood in for', async () => {
+test('N14 the test setting for loopback accepts only 127.0.0.1 and can replace an origin', async () => {
   const reached: string[] = []
   const fetch = async (to: string): Promise<Response> => {
     reached.push(to)
@@ -186,7 +186,7 @@ test('N14 without the refusal of loopback, which tests have off: 127.0.0.1 alone
     expect([url, faultInAddress(url, true)]).toEqual([url, expect.any(String)])
 })
 
-test('a message is small, says what it leaves out, and has a link only where it was given one', async () => {
+test('a webhook message shortens long texts and has a link only for a recipient', async () => {
   const approval = { ...sample(0), prompt: { ...sample(0).prompt, arguments: 'x'.repeat(60_000) } }
   const bodies: string[] = []
   const post: Post = async ({ body }) => {
@@ -206,7 +206,7 @@ test('a message is small, says what it leaves out, and has a link only where it 
   expect(bodies[1]).not.toContain('/approve/')
 })
 
-test('attempts: each pause is longer than the last and none is the same for all; they end; gone is gone; a receiver may ask for patience', () => {
+test('deliveries back off with jitter, end after the last try or a 410, and follow Retry-After', () => {
   const no = (more: object = {}) => ({
     ok: false as const,
     error: { again: true, why: 'it answered 500', ...more },

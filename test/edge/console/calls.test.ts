@@ -35,7 +35,7 @@ const write = async (id: string, stream: 'stdout' | 'stderr', offset: number, te
 const visit = (path: string, key: string, javaScriptEnabled: boolean) =>
   signedIn(browser, { url: desk.url, path, key }, { viewport: DESK, javaScriptEnabled })
 
-test('a call goes on in the page: output and progress as they come, over a stream that breaks off; a cancel, and the end', async () => {
+test('the page of a running call shows output live across a broken stream, then the cancellation and the end', async () => {
   const { id, run, claim } = await running()
   const page = await visit('/console', admin.key, true)
   const [output, progress, state] = [page.locator('#stdout'), page.locator('#stderr'), page.locator('#state')]
@@ -71,7 +71,7 @@ test('a call goes on in the page: output and progress as they come, over a strea
   expect(await page.locator('main script').count()).toBe(0) // an ended call is followed by nobody
 })
 
-test('without JavaScript: what there is, what follows behind a link, and a button that asks for the end', async () => {
+test('without JavaScript the page of a call shows its output so far, a link to the rest, and a button to cancel', async () => {
   const { id, claim } = await running()
   const lines = Array.from({ length: 20_000 }, (_, i) => `line ${i}\n`).join('')
   for (let from = 0; from < lines.length; from += LIMITS.output_chunk_bytes)
@@ -93,7 +93,7 @@ test('without JavaScript: what there is, what follows behind a link, and a butto
   expect(await page.getByRole('button', { name: 'Cancel this call' }).count()).toBe(0)
 })
 
-test('who may read and not cancel has no button, and is refused; who may not read sees nothing, nor does anybody who is signed out', async () => {
+test('the page of a call needs permission to read, and cancelling needs permission to cancel', async () => {
   const { id, run } = await running()
   await write(id, 'stdout', 0, 'kept from strangers\n')
   const [reader, nobody] = [
@@ -117,7 +117,7 @@ test('who may read and not cancel has no button, and is refused; who may not rea
   expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe('running')
 })
 
-test('an open page whose session ends asks to sign in again', async () => {
+test('an open call page whose session ends asks to sign in again', async () => {
   const { id } = await running()
   const operator = await desk.operator(['admin'])
   const page = await visit(at(id), operator.key, true)

@@ -17,7 +17,7 @@ const tools = [
 ]
 const ALL = LIMITS.page + 12
 
-test('each is on one page, in either order and filtered; what the list of the API leaves out comes after its last', async () => {
+test('each pending approval is on exactly one page of the inbox, in either order and filtered', async () => {
   const ids: string[] = []
   for (let from = 0; from < ALL; from += 16) {
     const some = Array.from({ length: Math.min(16, ALL - from) }, (_, i) =>

@@ -29,7 +29,7 @@ describe.each([
   ['a desk', DESK, false],
   ['a desk', DESK, true],
 ] as const)('on %s', (_name, viewport, javaScriptEnabled) => {
-  test(`what waits, one of them, yes for an hour, what came of it, ${javaScriptEnabled ? 'with' : 'without'} JavaScript`, async () => {
+  test(`an operator opens a pending approval, approves for an hour and sees the outcome, ${javaScriptEnabled ? 'with' : 'without'} JavaScript`, async () => {
     const run = granted(await agent.client('createRun', { body: {} })).id
     const propose = async (word: string) =>
       granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: { words: [word] } } }))
@@ -68,7 +68,7 @@ test.each([
   ['a phone', PHONE],
   ['a desk', DESK],
 ])(
-  'on %s, without JavaScript: yes to less, which is shown before it is answered, and just that runs',
+  'on %s without JavaScript, approving with fewer arguments reviews the change and runs exactly that',
   async (_name, viewport) => {
     const { approval } = await desk.asked(agent.client, tool, { words: ['one', 'two'] })
     const page = await opened({ viewport, javaScriptEnabled: false })
@@ -109,7 +109,7 @@ async function elsewhere(body: string): Promise<string> {
   return `http://localhost:${(site.address() as AddressInfo).port}/` // it listens on a port
 }
 
-test('P03 K05 the console shows in no frame, not to whoever is signed in either; a page that may be framed does', async () => {
+test('P03 K05 the console can’t be framed, even for a signed-in operator', async () => {
   const { approval } = await desk.asked(agent.client, tool, { words: ['framed'] })
   const page = await opened({ viewport: DESK, javaScriptEnabled: true })
   const complaints: string[] = []

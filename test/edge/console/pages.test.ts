@@ -41,7 +41,7 @@ describe.each([
   ['a phone', PHONE, 'dark'],
   ['a desk', DESK, 'light'],
 ] as const)('on %s, without JavaScript', (_name, viewport, colorScheme) => {
-  test('sign in, what waits, one approval, yes, what happened, sign out', async () => {
+  test('an operator signs in, approves a pending call, sees it in the history and signs out', async () => {
     const id = await asked(['on', colorScheme])
     const page = await opened(mine, { viewport, colorScheme })
     await page.locator(`a[href="/console/approvals/${id}"]`).click()
@@ -63,7 +63,7 @@ describe.each([
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in') // nothing was kept to go back to
   })
 
-  test('every text can be read, nothing has to be scrolled sideways, everything touched is large enough', async () => {
+  test('console pages have enough contrast, don’t scroll sideways and have large enough controls', async () => {
     const id = await asked(['x'.repeat(600), 'lorem ipsum '.repeat(300)])
     const run = { session: desk.name() }
     const stands = granted(
@@ -104,7 +104,7 @@ describe.each([
   })
 })
 
-test('by keyboard alone: no comes before yes, and it is what Enter does where nothing is chosen', async () => {
+test('the console’s approval page works by keyboard, deny comes before approve, and Enter denies', async () => {
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`)
   const order: string[] = []
@@ -137,7 +137,7 @@ test('by keyboard alone: no comes before yes, and it is what Enter does where no
   expect((await approvalOf(id)).status).toBe('denied')
 })
 
-test('a page says where it is: one main, one navigation, one heading, a name for everything', async () => {
+test('a console page has one main, one navigation and one heading, and everything has a name', async () => {
   const id = await asked()
   const page = await opened(mine)
   expect(await page.locator('body').ariaSnapshot()).toMatch(
@@ -150,7 +150,7 @@ test('a page says where it is: one main, one navigation, one heading, a name for
   expect([await page.locator('h1').count(), await page.locator('main').count()]).toEqual([1, 1])
 })
 
-test('an inbox that is open shows what happens elsewhere: what was chosen stays chosen, and it is said once', async () => {
+test('an open inbox updates live, keeps the selection and announces a change once', async () => {
   const [first, second] = [await asked(['first']), await asked(['second'])]
   const page = await opened(mine, { javaScriptEnabled: true })
   const card = (id: string) => page.locator(`#${id}`)
@@ -166,7 +166,7 @@ test('an inbox that is open shows what happens elsewhere: what was chosen stays 
   expect(await page.locator('#words').textContent()).toBe(before) // one less, one more
 })
 
-test('an approval that is answered in another tab says so in this one', async () => {
+test('an approval that is answered in another tab shows its outcome in this one', async () => {
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`, { javaScriptEnabled: true })
   granted(
@@ -179,7 +179,7 @@ test('an approval that is answered in another tab says so in this one', async ()
   expect(await page.locator('button[name=decision]').count()).toBe(0)
 })
 
-test('what somebody writes is not taken from them when a colleague answers first, and nothing of it can be sent', async () => {
+test('the text being written stays when a colleague answers first, and the buttons are disabled', async () => {
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`, { javaScriptEnabled: true })
   await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
@@ -193,7 +193,7 @@ test('what somebody writes is not taken from them when a colleague answers first
   await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
 })
 
-test('a page whose answer is under way waits for what comes of it', async () => {
+test('a page that is sending its answer waits for the result instead of reloading', async () => {
   const id = await asked()
   const [page, other] = [
     await opened(`/console/approvals/${id}`, { javaScriptEnabled: true }),
@@ -217,7 +217,7 @@ test('a page whose answer is under way waits for what comes of it', async () => 
   await page.getByRole('heading', { name: 'Nothing was changed', level: 1 }).waitFor()
 })
 
-test('a page that is refused its stream, for there are too many, asks again', async () => {
+test('a page whose stream was refused with `too_many_streams` retries', async () => {
   const id = await asked()
   const page = await opened('/console', { javaScriptEnabled: true })
   const refused = Promise.withResolvers<void>()
@@ -245,14 +245,14 @@ test('a page that is refused its stream, for there are too many, asks again', as
   await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
 })
 
-test('an open page whose session ends asks to sign in again', async () => {
+test('an open inbox whose session ends asks to sign in again', async () => {
   const operator = await desk.operator(['approver'])
   const page = await opened(mine, { javaScriptEnabled: true }, operator.key)
   granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
   await page.getByLabel('Operator key').waitFor()
 })
 
-test('several are denied at once, with one reason, and those alone', async () => {
+test('selected approvals are denied together with one reason, and no others', async () => {
   const ids = [await asked(['a']), await asked(['b']), await asked(['c'])]
   const page = await opened(mine)
   for (const id of ids.slice(0, 2)) await page.locator(`#choose-${id}`).check()
@@ -269,7 +269,7 @@ test('several are denied at once, with one reason, and those alone', async () =>
   )
 })
 
-test('a yes for all calls of its kind, for a while: what it would cover is said before, and no further question is asked', async () => {
+test('a standing approval in the console says what it covers, and the next call does not ask', async () => {
   const run = granted(await agent.client('createRun', { body: {} })).id
   const call = granted(
     await agent.client('proposeCall', {
@@ -296,7 +296,7 @@ test('a yes for all calls of its kind, for a while: what it would cover is said 
   expect(again.state).toBe('granted')
 })
 
-test('what is offered is what the approval offers: where policy wants each call asked, a no for more; where it allows a minute, that', async () => {
+test('the console offers only the standing answers that policy allows', async () => {
   const each = await desk.tool({ capabilities: ['secrets_read'], input_schema: { type: 'object' } })
   const id = (await desk.asked(agent.client, each)).approval.id
   const page = await opened(`/console/approvals/${id}`)
@@ -317,7 +317,7 @@ test('what is offered is what the approval offers: where policy wants each call 
   })
 })
 
-test('an answer that comes second is told what is, and changes nothing', async () => {
+test('a second answer changes nothing and shows the outcome', async () => {
   const id = await asked()
   const page = await opened(`/console/approvals/${id}`)
   granted(
@@ -331,7 +331,7 @@ test('an answer that comes second is told what is, and changes nothing', async (
   expect((await approvalOf(id)).status).toBe('denied')
 })
 
-test('G09 hostile arguments are text in the inbox and in the detail', async () => {
+test('G09 hostile arguments are plain text in the inbox and on the approval’s page', async () => {
   const text = '</pre><script>document.title="pwned"</script><img src=x onerror=alert(1)>'
   const id = await asked([text])
   const page = await opened(mine, { javaScriptEnabled: true })
@@ -350,7 +350,7 @@ test('G09 hostile arguments are text in the inbox and in the detail', async () =
   ])
 })
 
-test('what the card shortens is unfolded whole, a part at a time, before the answer and after it', async () => {
+test('the console shows the full text of a shortened card in parts, before and after the answer', async () => {
   const middle = 'in the middle'
   const id = await asked([
     `${'A'.repeat(3_000)}${middle}${'B'.repeat(9_000)}`,

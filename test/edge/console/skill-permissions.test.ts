@@ -23,25 +23,25 @@ const credential = (format?: string, header = 'authorization'): Partial<Unbound>
 
 test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
   [
-    'a tool is sensitive no more',
+    'a version whose tool is no longer sensitive shows that it runs without approval',
     { tools: [{ ...RUN, sensitive: true }] },
     { tools: [RUN] },
     ['Runs `run`, shown as low risk, without approval'],
   ],
   [
-    'a tool is said to be of less risk',
+    'a version whose tool states a lower risk shows that risk',
     { tools: [{ ...RUN, sensitive: true, risk: 'critical' }] },
     { tools: [{ ...RUN, sensitive: true, risk: 'high' }] },
     ['Runs `run`, shown as high risk, after a human has approved'],
   ],
   [
-    'a tool may be repeated',
+    'a version whose tool becomes idempotent shows that it may run again',
     { tools: [RUN] },
     { tools: [{ ...RUN, idempotent: true }] },
-    ['Runs `run`again if the outcome of a call is unknown'],
+    ['Runs `run` again if the outcome of a call is unknown'],
   ],
   [
-    'there is one more tool',
+    'a version with one more tool shows that tool',
     { tools: [RUN] },
     { tools: [RUN, { ...RUN, name: 'two' }] },
     ['Runs `two`, shown as low risk, without approval'],
@@ -95,19 +95,19 @@ test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
 })
 
 test.each<[string, Partial<Unbound>, Partial<Unbound>]>([
-  ['a limit that is what is usual', {}, { limits: { timeout_ms: 5_000, fuel: 500_000_000 } }],
-  ['less than is usual', {}, { limits: { timeout_ms: 1_000, memory_bytes: 1_048_576 } }],
-  ['traffic of what reaches nobody', {}, { limits: { net_bytes: 8_388_608 } }],
+  ['a limit equal to the default', {}, { limits: { timeout_ms: 5_000, fuel: 500_000_000 } }],
+  ['a limit below the default', {}, { limits: { timeout_ms: 1_000, memory_bytes: 1_048_576 } }],
+  ['a traffic limit without hosts', {}, { limits: { net_bytes: 8_388_608 } }],
   [
-    'a risk that it is of anyway',
+    'a stated risk that it has anyway',
     { capabilities: HTTP, tools: [{ ...RUN, risk: 'medium' }] },
     { capabilities: HTTP, tools: [RUN] },
   ],
-  ['a format that is the usual one', credential(), credential('{}')],
-  ['one tool less', { tools: [RUN, { ...RUN, name: 'two' }] }, { tools: [RUN] }],
-])('%s is nothing new', (_, before, after) => expect(added(before, after)).toEqual([]))
+  ['the default format written out', credential(), credential('{}')],
+  ['one tool fewer', { tools: [RUN, { ...RUN, name: 'two' }] }, { tools: [RUN] }],
+])('a version with %s has no new permissions', (_, before, after) => expect(added(before, after)).toEqual([]))
 
-test('a mark that is taken away is named, with what comes of it', () => {
+test('a tool that is no longer marked as sensitive is named with the consequence', () => {
   const marked = { tools: [{ ...RUN, sensitive: true }] }
   const said = (before: Partial<Unbound>, after: Partial<Unbound>) =>
     unguarded(made({ version: '1.1.0', ...after }), made(before))

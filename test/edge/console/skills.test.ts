@@ -40,7 +40,7 @@ describe.each([
   ['a phone', PHONE, 'dark'],
   ['a desk', DESK, 'light'],
 ] as const)('on %s, without JavaScript', (_, viewport, colorScheme) => {
-  test('a version is read, enabled, gone back from, disabled and revoked, each time with a reason on record', async () => {
+  test('a skill version is enabled, rolled back, disabled and revoked in the console, each with a recorded reason', async () => {
     const id = desk.name()
     const path = await published(id, { description: 'asks <b>things</b>' })
     const page = await opened(LIST, reviewer.key, { viewport, colorScheme })
@@ -81,7 +81,7 @@ describe.each([
     expect(await page.goto(new URL(path, desk.url).href).then((answer) => answer?.status())).toBe(200)
   })
 
-  test('every text can be read, nothing has to be scrolled sideways, everything touched is large enough, and nobody is shut out', async () => {
+  test('the skill pages pass axe, have enough contrast, don’t scroll sideways and have large enough controls', async () => {
     const id = `${desk.name()}-${'x'.repeat(30)}`
     const many = Array.from({ length: 12 }, (_, i) => ({
       name: `tool-${i}`,
@@ -119,7 +119,7 @@ describe.each([
   })
 })
 
-test('a version that is less guarded says so, and what it takes away of the enabled one', async () => {
+test('a version that drops the mark sensitive says so, and lists what the enabled one has in addition', async () => {
   const id = desk.name()
   const run = { name: 'run', description: 'does it', input_schema: { type: 'object' } }
   await published(id, { tools: [{ ...run, sensitive: true }] })
@@ -139,7 +139,7 @@ test('a version that is less guarded says so, and what it takes away of the enab
   ])
 })
 
-test('by keyboard alone: what can’t be taken back comes last, and folded', async () => {
+test('on a skill’s page revoking comes last in keyboard order and is folded', async () => {
   const id = desk.name()
   const path = await published(id)
   granted(await reviewer.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
@@ -162,7 +162,7 @@ test('by keyboard alone: what can’t be taken back comes last, and folded', asy
   expect(await page.getByRole('link', { name: 'Skills', exact: true }).count()).toBe(1)
 })
 
-test('it says what was found, what it is made of, who signed and published it, and every digest', async () => {
+test('a skill’s page shows warnings, parts, signer, publisher and all digests', async () => {
   const id = desk.name()
   const HOSTILE = '<script>alert(1)</script> \u202e'
   const sbom = { components: [{ name: HOSTILE, version: '4.2.0' }] }
@@ -189,7 +189,7 @@ test('it says what was found, what it is made of, who signed and published it, a
   expect(text).toContain('You may read skills but not change them.')
 })
 
-test('who published a version is told that somebody else is to enable it', async () => {
+test('the publisher of a version reads that somebody else has to enable it', async () => {
   const path = await published(desk.name())
   const page = await opened(path, maker.key)
   expect(await page.getByText('You published this version, so somebody else has to enable it.').count()).toBe(
@@ -198,7 +198,7 @@ test('who published a version is told that somebody else is to enable it', async
   expect(await page.getByRole('button', { name: 'Enable' }).count()).toBe(0)
 })
 
-test('a part that is not wanted is told where the version is enabled, and keeps another from being', async () => {
+test('a denied part is shown on an enabled version and prevents enabling another one', async () => {
   const [running, waiting] = [desk.name(), desk.name()]
   const sbom = { components: [{ name: 'console-skills-part', version: '1.0.0\u202e' }] }
   for (const id of [running, waiting]) await published(id, {}, { sbom })
@@ -221,7 +221,7 @@ test('a part that is not wanted is told where the version is enabled, and keeps 
   }
 })
 
-test('K05 changing what runs needs form, origin and permission; looking changes nothing', async () => {
+test('K05 changing a skill needs form token, origin and permission; viewing changes nothing', async () => {
   const id = desk.name()
   const path = await published(id)
   const [session, own, reading, nobody] = await Promise.all(
@@ -257,7 +257,7 @@ test('K05 changing what runs needs form, origin and permission; looking changes 
   ).toBe(404)
 })
 
-test('a second click goes back no further', async () => {
+test('a second click on roll back does not roll back further', async () => {
   const id = desk.name()
   for (const version of ['1.0.0', '1.1.0', '1.2.0']) {
     await published(id, { version })
@@ -271,7 +271,7 @@ test('a second click goes back no further', async () => {
   expect([await stateOf(id), await stateOf(id, '1.1.0')]).toEqual(['disabled', 'enabled'])
 })
 
-test('whoever was signed out comes back to the version that they wanted to see', async () => {
+test('signing in returns to the skill version that was requested', async () => {
   const path = await published(desk.name())
   const page = await opened(path)
   expect(new URL(page.url()).pathname).toBe(path)

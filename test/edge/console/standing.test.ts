@@ -36,7 +36,7 @@ async function said(
   return { run, id: items.find(({ session }) => session === run.session)?.id ?? '' }
 }
 
-test('what stands is told in words, until when and by whom, and is taken back without JavaScript', async () => {
+test('the page of standing answers shows coverage, end and operator, and revokes without JavaScript', async () => {
   const { run, id } = await said('approve', 'for the <b>migration</b>')
   expect((await propose(run)).state).toBe('granted')
   const page = await opened()
@@ -54,7 +54,7 @@ test('what stands is told in words, until when and by whom, and is taken back wi
   expect(await page.locator(`#${id}`).count()).toBe(0)
 })
 
-test('a standing no is one too; what covers nothing any more says so', async () => {
+test('a standing denial is listed too, and an answer that covers nothing any more says so', async () => {
   const of = await desk.tool({ capabilities: ['network'] })
   const { run, id } = await said('deny', '', of)
   const page = await opened()
@@ -68,7 +68,7 @@ test('a standing no is one too; what covers nothing any more says so', async () 
   )
 })
 
-test('from the inbox one gets there, and from the list to the question that was answered', async () => {
+test('the standing answers are linked from the inbox, and each links to its approval', async () => {
   const { id } = await said('approve')
   const page = await signedIn(browser, { url: desk.url, path: '/console', key: approver.key })
   await page.getByRole('link', { name: 'Standing answers', exact: true }).click()
@@ -77,7 +77,7 @@ test('from the inbox one gets there, and from the list to the question that was 
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approved')
 })
 
-test('K05 taking one back needs form, origin and permission; who only reads is offered no button', async () => {
+test('K05 revoking a standing answer needs form token, origin and permission; readers get no button', async () => {
   const { run, id } = await said('approve')
   const session = await ConsoleSession.open(desk.url, approver.key)
   const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)

@@ -85,19 +85,19 @@ test.each(Object.entries(CASES))('%s', (_name, asked) => {
   expect((user + system) / 1_000).toBeLessThan(MOST_MS)
 })
 
-describe('what is long and simple is explained all the same', () => {
+describe('long but simple conditions are explained', () => {
   const words = (asked: Asked): string[] =>
     explained(asked).changes.map((together) => together.map((change) => change.words).join(' & '))
-  test('one address that is not on a long list', () => {
+  test('an explanation offers an address that is not on a long list', () => {
     const text = forbids(1, () => `${list(texts(5_000))}.containsAll(context.args.to)`, 'unless')
     expect(words({ text, args: { to: ['c7', 'z', 'c4999'] } })).toEqual(['args.to without `z`'])
   })
-  test('one item of a long argument', () => {
+  test('an explanation offers one item of a long argument', () => {
     expect(
       words({ text: forbids(1, () => 'context.args.to.contains("c7")'), args: { to: texts(20_000) } }),
     ).toEqual(['args.to without `c7`'])
   })
-  test('a text that is too long to be told is told by its length', () => {
+  test('a text that is too long for an explanation is shown by its length', () => {
     const asked = {
       text: forbids(1, () => 'context.args.to != context.args.cc'),
       args: { to: 'a', cc: `password=${'x'.repeat(9_991)}` },
@@ -105,7 +105,7 @@ describe('what is long and simple is explained all the same', () => {
     expect(words(asked)).toEqual(['args.to = `«10000 characters»`', 'args.cc = `a`'])
     expect(JSON.stringify(explained(asked))).not.toContain('password')
   })
-  test('of a long list its beginning is told, redacted as the whole', () => {
+  test('an explanation shows the beginning of a long list, redacted like the whole list', () => {
     const asked = {
       text: forbids(1, () => 'context.args.to.contains("c0")'),
       args: { to: ['c0', '--password', 'hunter2', ...texts(20, 'd')] },

@@ -79,7 +79,7 @@ function* neighbours({ args = {}, groups = [], ...asked }: Asked): Generator<Ask
     }
 }
 
-test('each alternative, made, is allowed by the engine; where one fact would do, one is offered', () => {
+test('the engine allows each proposed alternative, and a single-fact alternative is offered if there is one', () => {
   const next = seeded(20_261_118)
   const random = (n: number): number => Math.floor(next() * n)
   const pick = <T>(items: readonly T[]): T => items[random(items.length)] as T // never empty

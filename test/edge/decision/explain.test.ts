@@ -125,7 +125,7 @@ describe('each kind of condition has its smallest change', () => {
   )
 })
 
-describe('what must change together', () => {
+describe('changes that are only enough together', () => {
   const two = (first: string, second: string): string =>
     `${forbid(first)}\n@id("other") forbid (principal, action, resource) when { ${second} };`
   test.each<readonly [string, Asked, string[]]>([
@@ -201,7 +201,7 @@ describe('what must change together', () => {
     )
   })
 
-  test('no more alternatives than are told, the smallest first, and none that asks for all of another', () => {
+  test('an explanation has a limited number of alternatives, smallest first, and none that includes another', () => {
     const members = Array.from({ length: 9 }, (_, i) => `context.args.a${i}`)
     const args = Object.fromEntries(members.map((_, i) => [`a${i}`, true]))
     const { changes } = explained({ text: forbid(members.join(' && ')), args })
@@ -210,9 +210,9 @@ describe('what must change together', () => {
   })
 })
 
-describe('nothing is offered', () => {
+describe('an explanation offers no change', () => {
   const nothing = { changes: [] }
-  test('where a policy errs: an error is mended, not met', () => {
+  test('an explanation offers no change if a policy has an error', () => {
     const told = explained({
       text: `${forbid('context.args.amount > 100')} forbid (principal, action, resource) when { context.args.absent };`,
       args: { amount: 250 },
@@ -229,16 +229,16 @@ describe('nothing is offered', () => {
     ['what kind of principal it is', 'principal is Agent', 'principal'],
     ['what is said of the tool', 'resource.sensitive', 'resource'],
     ['what the tool is in', 'resource == Tool::"pay"', 'resource'],
-  ])('against %s, and the fact is named', (_name, condition, fact) => {
+  ])('an explanation offers no change of %s but names the fact', (_name, condition, fact) => {
     expect(explained({ text: forbid(condition) })).toMatchObject({ ...nothing, fixed: [fact] })
   })
-  test('against a forbid without conditions', () =>
+  test('an explanation offers no change against a forbid without conditions', () =>
     expect(explained({ text: `${PERMIT} forbid (principal, action, resource);` })).toMatchObject(nothing))
-  test('where nobody permits such a call at all', () =>
+  test('an explanation offers no change if no policy permits such a call', () =>
     expect(explained({ text: 'permit (principal, action == Action::"other", resource);' })).toMatchObject(
       nothing,
     ))
-  test('that humans would have to take back', () => {
+  test('an explanation never offers to withdraw an approval', () => {
     const given = { allow_sensitive_tools: true, approval: { ...NOBODY, granted: true, count: 1 } }
     for (const condition of [
       'context.allow_sensitive_tools',
@@ -247,7 +247,7 @@ describe('nothing is offered', () => {
     ])
       expect(explained({ text: forbid(condition), context: given }).changes, condition).toEqual([])
   })
-  test('that nobody would be asked for: there are three who can answer, and all of them are', () => {
+  test('an explanation offers only numbers of approvals that the present approvers can give', () => {
     const changes = (condition: string, asked = {}) =>
       words(explained({ text: forbid(condition, 'unless'), ...asked }).changes)
     expect(changes('context.approval.count == 2')).toEqual([])
@@ -257,7 +257,7 @@ describe('nothing is offered', () => {
       'an approval with a stronger assurance: `link`',
     ])
   })
-  test('that does not fit the tool', () => {
+  test('an explanation offers no arguments that the tool’s schema refuses', () => {
     const asked = {
       text: forbid('context.args.amount > 100 || context.args.amount < 0'),
       args: { amount: 250 },
@@ -266,14 +266,14 @@ describe('nothing is offered', () => {
     const fits = ({ amount }: Record<string, unknown>) => typeof amount === 'number' && amount >= 200
     expect(explained(asked, OPERATOR, fits)).toMatchObject(nothing)
   })
-  test('that would take more than the limit of facts', () => {
+  test('an explanation offers no change of more facts than the limit', () => {
     const members = Array.from({ length: LIMITS.explanation_facts + 1 }, (_, i) => `context.args.a${i}`)
     const args = Object.fromEntries(members.map((_, i) => [`a${i}`, true]))
     expect(explained({ text: forbid(members.join(' || ')), args })).toMatchObject(nothing)
   })
 })
 
-test('each change says who can bring it about', () => {
+test('each change says who can make it', () => {
   const by = (condition: string, asked: Omit<Asked, 'text'> = {}) =>
     explained({ text: forbid(condition), ...asked })
       .changes.flat()
@@ -292,7 +292,7 @@ test('each change says who can bring it about', () => {
   expect(by('context.weekday > 5')).toEqual(['time'])
 })
 
-test('as JSON: the fact, what it is, what it needs, by whom', () => {
+test('a change as JSON has the fact, its present value, the needed value and who can change it', () => {
   const told = explained({
     text: forbid('context.args.amount.greaterThan(decimal("100.5"))'),
     args: { amount: { __extn: { fn: 'decimal', arg: '250.25' } } },
@@ -310,7 +310,7 @@ test('as JSON: the fact, what it is, what it needs, by whom', () => {
   ])
 })
 
-describe('an agent is told nothing of others', () => {
+describe('an agent learns nothing about others', () => {
   const CANARIES = ['canary-operator', 'canary-group', 'canary-role', 'canary-agent', 'canary-text']
   const AGENT: Reader = {
     ...OPERATOR,

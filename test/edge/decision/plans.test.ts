@@ -62,7 +62,7 @@ const TABLE: readonly (readonly [Says, Says, string, object[]])[] = [
 const inWords = ({ decision, plan }: Pick<Answered<'decide'>, 'decision' | 'plan'>): string =>
   `${decision.effect} in ${plan?.tier}`
 
-test('the least isolated that needs nobody; else the least isolated that is asked about; an error denies', async () => {
+test('the least isolated plan that needs no approval wins, else the least isolated one to ask about; an error denies', async () => {
   await desk.withPolicies(set, async () => {
     for (const [b, c, expected, others] of TABLE) {
       const told = granted(
@@ -73,7 +73,7 @@ test('the least isolated that needs nobody; else the least isolated that is aske
   })
 })
 
-test('a call goes where it was decided to go, and is judged there when it is answered and claimed', async () => {
+test('a call keeps the plan of its decision, and policy judges that plan when it is answered and claimed', async () => {
   await desk.withPolicies(set, async () => {
     const propose = async (b: Says, c: Says) =>
       granted(await agent.client('proposeCallInNewRun', { body: { tool, args: { b, c, n: 2 } } }))
@@ -98,7 +98,7 @@ test('a call goes where it was decided to go, and is judged there when it is ans
   })
 })
 
-test('`policy explain` says which plan would have asked', async () => {
+test('`policy explain` shows which plan would have asked for an approval', async () => {
   await desk.withPolicies(set, async () => {
     const args = [
       'policy',

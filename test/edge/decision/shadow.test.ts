@@ -58,7 +58,7 @@ const DIFFERENT = [
   forbid('other-denying', 'denying', '!context.approval.granted'),
 ].join('\n')
 
-test('differences are counted exactly and nothing is enforced; the set in force decides as if it were alone', async () => {
+test('a shadow set counts its differences exactly and never affects a decision', async () => {
   const before = (await told()).version
   const version = await candidate(DIFFERENT, DEFAULTS)
   expect([before, await shadow(version)]).toMatchObject([
@@ -96,7 +96,7 @@ test('differences are counted exactly and nothing is enforced; the set in force 
   expect((await counted(6)).differ).toBe(5)
 })
 
-test('a call that is proposed twice under one key is counted once', async () => {
+test('a call that is proposed twice with one idempotency key counts once for the shadow set', async () => {
   await shadow(await candidate(DIFFERENT))
   const headers = { 'idempotency-key': desk.name() }
   for (let i = 0; i < 3; i++)
@@ -105,7 +105,7 @@ test('a call that is proposed twice under one key is counted once', async () => 
   expect((await counted(2)).calls).toBe(2)
 })
 
-test('the journal of the call tells operators; an agent sees a digest that says nothing, and either chain verifies', async () => {
+test('the journal shows the shadow decision to operators and only a salted digest to agents, and both verify', async () => {
   const version = await candidate(DIFFERENT)
   const { since_ms } = await shadow(version)
   const call = await propose('plain', { text: 'x' })
@@ -142,14 +142,14 @@ test('the journal of the call tells operators; an agent sees a digest that says 
   expect((await told()).version).toBe(version)
 })
 
-test('without a shadow nothing of one is journalled', async () => {
+test('without a shadow set the journal has no shadow decision', async () => {
   const call = await propose('plain', { text: 'x' })
   const [first] = await journal(root, call.run)
   expect([first?.shadow, first?.body['shadow_sha256']]).toEqual([undefined, undefined])
   await end(call)
 })
 
-test('a shadow that errs would have denied, and harms nobody', async () => {
+test('an error in a shadow set counts as its denial and does not affect the call', async () => {
   await shadow(await candidate(forbid('errs', 'plain', '9223372036854775807 + context.weekday > 0')))
   const call = await propose('plain')
   expect(call.state).toBe('granted')
@@ -162,7 +162,7 @@ test('a shadow that errs would have denied, and harms nobody', async () => {
   expect(inOrder((await counted(1)).counts)).toEqual(['allow deny 1'])
 })
 
-test('what a shadow alone reads of the session is counted for it, and a rehearsal knows it later', async () => {
+test('usage that only the shadow set reads is counted for it and known to later rehearsals', async () => {
   const capped = await candidate(forbid('cap', 'plain', 'context.budget.session.calls >= 2'))
   await shadow(capped)
   const session = desk.name()
@@ -183,7 +183,7 @@ test('what a shadow alone reads of the session is counted for it, and a rehearsa
   expect(flips.map(({ call, to }) => [call, to])).toEqual([[calls[2]?.id, 'deny']])
 })
 
-test('killed and started again, the edge goes on counting from where it was', async () => {
+test('the counters of a shadow set survive a crash of the edge', async () => {
   const version = await candidate(DIFFERENT)
   const { since_ms } = await shadow(version)
   const [one, two, three] = [
@@ -201,7 +201,7 @@ test('killed and started again, the edge goes on counting from where it was', as
   expect(await counted(4)).toMatchObject({ calls: 4, differ: 3 })
 })
 
-test('the same shadow again goes on counting, another begins anew, and what is put in force shadows nothing', async () => {
+test('setting the same shadow again keeps its counters, another one resets them, and activation ends it', async () => {
   const [first, second] = [await candidate(DIFFERENT), await candidate(forbid('other', 'plain', 'true'))]
   await shadow(first)
   await propose('denying')
@@ -218,7 +218,7 @@ test('the same shadow again goes on counting, another begins anew, and what is p
   granted(await root('putPolicies', { body: { policies: BASE } }))
 })
 
-test('what could not be put in force does not shadow', async () => {
+test('a set that could not be activated can’t be a shadow either', async () => {
   await desk.tool({}, 'passing')
   const version = await candidate(forbid('about-passing', 'passing', 'true'))
   await shadow(version)

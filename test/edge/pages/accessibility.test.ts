@@ -30,7 +30,7 @@ describe.each([
   const options: BrowserContextOptions = { viewport, colorScheme, javaScriptEnabled: true }
   const mine = `/console?agent=${agent.name}`
 
-  test(`the console shuts nobody out, in the ${colorScheme}`, async () => {
+  test(`the console passes axe in the ${colorScheme} scheme`, async () => {
     const outside = await (await browser.newContext(options)).newPage()
     await outside.goto(new URL('/console', desk.url).href)
     expect(await barriers(outside)).toEqual([])
@@ -81,7 +81,7 @@ describe.each([
     await visit('/console/approvals/apr_0')
   })
 
-  test(`a link’s page shuts nobody out, in the ${colorScheme}`, async () => {
+  test(`the approval page passes axe in the ${colorScheme} scheme`, async () => {
     const page = await (await browser.newContext(options)).newPage()
     const link = await desk.link(desk.root, await asked())
     await page.goto(link)
@@ -103,7 +103,7 @@ describe.each([
   })
 })
 
-test('control: what axe is to find, it finds', async () => {
+test('control: axe finds the defects of a broken page', async () => {
   const page = await (await browser.newContext()).newPage()
   await page.setContent(
     '<html lang=en><title>t</title><main><h1>h</h1><img src=x><input><p style="color:#ccc;background:#fff">faint</p></main>',

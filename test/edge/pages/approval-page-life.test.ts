@@ -22,7 +22,7 @@ async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool 
 }
 const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 
-test('approve less: the change is shown before it is answered, without JavaScript, and just that runs', async () => {
+test('approving with fewer arguments reviews the change first, without JavaScript, and runs exactly that', async () => {
   const { id, link } = await asked({
     words: ['one', 'two \u202e'],
     note: '</textarea><script>1</script>',
@@ -67,7 +67,7 @@ test('approve less: the change is shown before it is answered, without JavaScrip
   await inert(page)
 })
 
-test('B10 what was written there is not passed over: any yes shows the change, and the reason stays', async () => {
+test('B10 approving beside an edited text leads to the review and keeps the reason', async () => {
   const { id, link } = await asked({ words: ['one', 'two'] })
   const page = await opened(link)
   await page.getByText('Approve with changed arguments').click()
@@ -90,7 +90,7 @@ const yesBy = async (id: string, { client } = others[0]) =>
 const needsTwo = (name: string) =>
   `@id("two-${name}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.approval.count < 2 };`
 
-test('a page that is open follows: an answer of somebody else shows, and then what happened', async () => {
+test('an open approval page shows the answer of another approver and then the outcome', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
   await desk.withPolicies({ two: needsTwo(tool) }, async () => {
     const { id, link } = await asked({}, tool)
@@ -104,7 +104,7 @@ test('a page that is open follows: an answer of somebody else shows, and then wh
   })
 })
 
-test('what somebody writes is not taken from them: the page says that it was decided, and lets nothing be sent', async () => {
+test('a page keeps the text being written when others decide, and disables its buttons', async () => {
   const { id, link } = await asked()
   const page = await opened(link, { javaScriptEnabled: true })
   await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
@@ -118,7 +118,7 @@ test('what somebody writes is not taken from them: the page says that it was dec
   await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
 })
 
-test('who has answered and waits for others can look again, and with JavaScript need not', async () => {
+test('an approver who waits for others can reload the page, and with JavaScript sees the outcome automatically', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
   await desk.withPolicies({ two: needsTwo(tool) }, async () => {
     const { id, link } = await asked({}, tool)
@@ -137,7 +137,7 @@ test('who has answered and waits for others can look again, and with JavaScript 
 })
 
 test.each(['follows', 'has not begun to follow'])(
-  'a page that %s says that its link is taken back, and is over',
+  'a page that %s its stream says that its link was revoked, and can’t answer any more',
   async (when) => {
     const { id, link } = await asked()
     const page = await opened('about:blank', { javaScriptEnabled: true })

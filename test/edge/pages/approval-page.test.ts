@@ -33,7 +33,7 @@ async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool 
 const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 
 describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
-  test('approve on a phone, without JavaScript; the page is over then, and stays so', async () => {
+  test('an approval on a phone without JavaScript ends the page for good', async () => {
     const { id, link } = await asked()
     const page = await opened(link, { colorScheme, hasTouch: true, isMobile: true })
     expect(await page.title()).toBe(`${agent.name} wants to run ${sensitive} · Countersign`)
@@ -54,7 +54,7 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
     await inert(page)
   })
 
-  test('deny with a reason', async () => {
+  test('an approver can deny with a reason on a phone', async () => {
     const { id, link } = await asked()
     const page = await opened(link, { colorScheme })
     await page.getByRole('textbox', { name: 'Reason' }).fill('not <b>today</b>')
@@ -67,7 +67,7 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
     })
   })
 
-  test('every text can be read: a contrast of 4.5 to 1 against what is behind it', async () => {
+  test('every text of the approval page has a contrast of at least 4.5:1', async () => {
     const { link } = await asked({ words: ['a'], note: 'b' })
     const over = await asked()
     const pages = [link, `${link}x`, new URL('/docs', desk.url).href]
@@ -86,7 +86,7 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
   })
 })
 
-test('by keyboard alone: the order is the order of reading, no comes before yes, and Enter on yes approves', async () => {
+test('the approval page works by keyboard in reading order, deny before approve', async () => {
   const { id, link } = await asked()
   const page = await opened(link)
   const order: string[] = []
@@ -109,7 +109,7 @@ test('by keyboard alone: the order is the order of reading, no comes before yes,
   expect((await approvalOf(id)).status).toBe('approved')
 })
 
-test('what is focused is not hidden behind the answers', async () => {
+test('the focused element is not hidden behind the sticky buttons', async () => {
   const { link } = await asked({ words: Array.from({ length: 60 }, (_, i) => `word ${i}`) })
   const page = await opened(link, { javaScriptEnabled: true })
   for (const name of ['SUMMARY', 'SUMMARY', 'TEXTAREA']) {
@@ -118,7 +118,7 @@ test('what is focused is not hidden behind the answers', async () => {
   }
 })
 
-test('whatever is touched is at least 44 pixels high and wide, and everything has a name', async () => {
+test('every control of the approval page is at least 44 pixels high and wide and has a name', async () => {
   const { link } = await asked()
   for (const viewport of [PHONE, { width: 320, height: 568 }, { width: 1280, height: 900 }]) {
     const page = await opened(link, { viewport })
@@ -138,7 +138,7 @@ test('whatever is touched is at least 44 pixels high and wide, and everything ha
   expect(await page.locator('h1').count()).toBe(1)
 })
 
-test('nothing has to be scrolled sideways: on the smallest phone, with letters twice as large, with words without end', async () => {
+test('the approval page never scrolls sideways: on the smallest phone, with double text size, with unbroken words', async () => {
   const { link } = await asked({ words: ['x'.repeat(1_000)], [`key${'y'.repeat(300)}`]: 'z'.repeat(1_000) })
   for (const size of ['100%', '200%']) {
     const page = await opened(link, { viewport: { width: 320, height: 568 }, javaScriptEnabled: true })
@@ -159,7 +159,7 @@ const HOSTILE: Readonly<Record<string, string>> = {
   'line breaks': 'a\n\n\nApproved by root\n\n',
 }
 
-test('G09 hostile arguments are text, whatever they want to be', async () => {
+test('G09 hostile arguments are shown as plain text', async () => {
   const { link } = await asked({ words: Object.values(HOSTILE), ...HOSTILE })
   const context = await browser.newContext({ viewport: PHONE, javaScriptEnabled: true })
   const page = await context.newPage()
@@ -189,14 +189,14 @@ test('G09 hostile arguments are text, whatever they want to be', async () => {
   }
 })
 
-test('G09 text that turns around, hides or looks like a blank is written out', async () => {
+test('G09 bidirectional, invisible and blank-like characters are escaped', async () => {
   const { link } = await asked({ words: ['\u202egnp.exe', 'pay\u200bpal', 'a\u00a0b'] })
   const text = (await (await opened(link)).locator('pre').allTextContents()).join('\n')
   expect(text).not.toMatch(/[\u202e\u200b\u00a0]/)
   for (const written of ['\\u{202e}gnp.exe', 'pay\\u{200b}pal', 'a\\u{a0}b']) expect(text).toContain(written)
 })
 
-test('G10 an argument of a hundred kilobytes leaves a page that can be read and answered', async () => {
+test('G10 an approval with an argument of a hundred kilobytes can be read and answered', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
   const { id, link } = await asked({ text: `BEGIN ${'lorem ipsum '.repeat(9_000)} END` }, tool)
   const page = await opened(link)
@@ -211,7 +211,7 @@ test('G10 an argument of a hundred kilobytes leaves a page that can be read and 
   expect((await approvalOf(id)).status).toBe('denied')
 })
 
-test('G10 an argument of five thousand lines is there in parts, each a page that answers', async () => {
+test('G10 an argument of five thousand lines is shown in parts, and each page can answer', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
   const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i} ${'x'.repeat(60)}`)
   const { id, link } = await asked({ text: lines.join('\n'), token: 'hunter2-hunter2' }, tool)
@@ -234,7 +234,7 @@ test('G10 an argument of five thousand lines is there in parts, each a page that
   expect((await approvalOf(id)).status).toBe('approved')
 })
 
-test('P05 an expired link, a broken one, and one that was answered elsewhere say what they are and offer nothing', async () => {
+test('P05 an expired, a broken and an already answered link say so and offer no buttons', async () => {
   const { id, link } = await asked()
   const page = await opened(link)
   granted(
@@ -251,7 +251,7 @@ test('P05 an expired link, a broken one, and one that was answered elsewhere say
   await inert(broken)
 })
 
-test('an answer for more than this call: said before it is given, given without JavaScript, by a link of its own', async () => {
+test('a standing approval through a link says what it covers before it is given, without JavaScript', async () => {
   const { id, link } = await asked()
   const page = await opened(link)
   const more = page.locator('details', { hasText: 'Answer similar calls too' })
@@ -280,7 +280,7 @@ test('an answer for more than this call: said before it is given, given without 
   expect(items.find(({ approval }) => approval === id)).toMatchObject({ assurance: 'link', live: true })
 })
 
-test('what policy wants asked each time offers no yes for more', async () => {
+test('where policy requires an approval for each call, the page offers no standing approval', async () => {
   const { link } = await asked({}, await desk.tool({ capabilities: ['secrets_read'] }))
   const page = await opened(link)
   await page.getByText('Answer similar calls too').click()
@@ -302,7 +302,7 @@ afterAll(() => evil?.close())
 /** Another name for loopback: another site, for a browser. */
 const evilUrl = (): string => `http://localhost:${(evil.address() as AddressInfo).port}/` // it listens on a port
 
-test('P03 the page shows in no frame of another site', async () => {
+test('P03 another site can’t frame the approval page', async () => {
   const { link } = await asked()
   evilPage = `<iframe src="${link}" width=300 height=600></iframe>`
   const page = await opened(evilUrl(), { javaScriptEnabled: true })
@@ -321,7 +321,7 @@ test('P03 a form on another site decides nothing, even with the right nonce in i
   expect((await approvalOf(id)).status).toBe('pending')
 })
 
-test('P02 a browser that fetches ahead, or comes back to the page, decides nothing', async () => {
+test('P02 a browser that prefetches the page or goes back to it decides nothing', async () => {
   const { id, link } = await asked()
   evilPage = `<link rel=prefetch href="${link}"><a href="${link}">go</a>`
   const page = await opened(evilUrl(), { javaScriptEnabled: true })

@@ -45,7 +45,7 @@ const SAVED = {
   'cache-control': 'no-store',
 }
 
-test('in the console and through a link: the bytes, as what a browser saves; of this call alone', async () => {
+test('the input files of a call can be downloaded in the console and through its link, and no others', async () => {
   const { id, link } = await asked()
   const session = await ConsoleSession.open(desk.url, approver.key)
   const doors = {
@@ -75,7 +75,7 @@ test('in the console and through a link: the bytes, as what a browser saves; of 
   ])
 })
 
-test('nobody without session or link, nobody whose link was taken back, and nobody whom policy does not let read runs', async () => {
+test('input files need a session or a valid link, and permission to read runs', async () => {
   const { id, link } = await asked()
   const [console, linked] = [
     `${desk.url}/console/approvals/${id}/files/${sha256(SCRIPT)}`,
@@ -99,7 +99,7 @@ test('nobody without session or link, nobody whose link was taken back, and nobo
   expect([(await fetch(linked)).status, (await session.get(console)).status]).toEqual([410, 200])
 })
 
-test('a tap saves the file, on a phone and on a desk, and the page can be read', {
+test('a tap downloads an input file, on a phone and on a desktop', {
   timeout: 60_000,
 }, async () => {
   const { id, link } = await asked()

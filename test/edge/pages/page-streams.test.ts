@@ -25,7 +25,7 @@ async function fill(open: (signal: AbortSignal) => Promise<Response>) {
   }
 }
 
-test('of one link, and of one session, so many pages are told what happens; who closes one may open another', async () => {
+test('a link and a session have a limited number of live streams, and closing one frees its slot', async () => {
   const id = await asked(1)
   const link = await desk.link(desk.root, id)
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
@@ -48,7 +48,7 @@ test('of one link, and of one session, so many pages are told what happens; who 
   other.abort()
 })
 
-test('who follows one approval is not told of others', async () => {
+test('the stream of one approval sends no events of others', async () => {
   const id = await asked(2)
   const link = await desk.link(desk.root, id)
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
@@ -75,7 +75,7 @@ test('who follows one approval is not told of others', async () => {
   abort.abort()
 })
 
-test('a tenant has so many in all; those that are gone without a word are forgotten', () => {
+test('a tenant has a limited number of live streams, and the slots of vanished ones are freed', () => {
   const followers = new Followers()
   for (let i = 0; i < LIMITS.streams_tenant; i++)
     expect(followers.enter(`s${i}`, `link ${i}`, 0).ok).toBe(true)

@@ -120,7 +120,7 @@ const opened = (width: number, path: string): Promise<Page> =>
     { viewport: { width, height: 800 }, javaScriptEnabled: true },
   )
 
-test.each(WIDTHS)('D14 no page of the console reaches out of a window of %i pixels', async (width) => {
+test.each(WIDTHS)('D14 no page of the console overflows a window of %i pixels', async (width) => {
   const page = await opened(width, '/console')
   const seen: [string, number][] = []
   for (const path of paths) {
@@ -131,7 +131,7 @@ test.each(WIDTHS)('D14 no page of the console reaches out of a window of %i pixe
 })
 
 test.each(WIDTHS)(
-  'D14 no page that follows from a form of the console reaches out of a window of %i pixels',
+  'D14 no result page of a console form overflows a window of %i pixels',
   async (width) => {
     // Everything that a page lets the reader change.
     const shorter = await propose({ words: [long('W', 3_000)], [long('k', 2_000)]: long('v', 2_000), width })
@@ -164,7 +164,7 @@ test.each(WIDTHS)(
 )
 
 test.each(WIDTHS)(
-  'D14 no page behind a link, and no refusal page, reaches out of a window of %i pixels',
+  'D14 no page behind a link and no refusal page overflows a window of %i pixels',
   async (width) => {
     const context = await browser.newContext({ viewport: { width, height: 800 } })
     const page = await context.newPage()

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { argumentCheck } from '../../../edge/tools/argument-check.ts'
 
-test('arguments that do not fit the schema are named by place; the value is not repeated', () => {
+test('invalid arguments are reported by their place, without their value', () => {
   const check = argumentCheck({
     type: 'object',
     properties: { n: { type: 'integer' }, list: { type: 'array', items: { type: 'string', maxLength: 3 } } },

@@ -9,7 +9,7 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const desk = new Desk('capabilities', sharedStack())
 const HOSTS = { mode: 'strict' as const, hosts: ['example.com'] }
 
-test('what follows from the contract is said, once', () => {
+test('what follows from the contract is a capability, listed once', () => {
   const of = (change: Parameters<typeof toolSpec>[0]) => [
     capabilitiesOf(toolSpec(change)),
     isSensitive(toolSpec(change)),
@@ -25,7 +25,7 @@ test('what follows from the contract is said, once', () => {
   expect(of({ sensitive: true })).toEqual([[], true])
 })
 
-test('a tool with secrets and hosts asks, whatever it calls itself; policies see its secrets, humans its risk', async () => {
+test('a tool with secrets and hosts is sensitive whatever it declares; policies see its secrets, humans its risk', async () => {
   const agent = await desk.agent()
   const tool = await desk.tool({ secrets: ['db'], egress: HOSTS, capabilities: [] })
   granted(
