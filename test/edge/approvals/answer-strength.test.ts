@@ -1,5 +1,5 @@
-// Where policy wants a surer way than the one on which a yes came, that yes is refused and the question stays for whoever takes the surer
-// one.
+// If policy requires a stronger assurance than a yes has, the yes is refused and the approval stays
+// pending.
 
 import { expect, test } from 'vitest'
 import { Desk, granted } from '../../support/fixtures.ts'
@@ -7,7 +7,7 @@ import { sharedStack } from '../../support/stack/stack.ts'
 
 const desk = new Desk('assurance', sharedStack())
 
-/** What the link's page sends when its button is pressed. */
+/** Sends the form as the approval page does when its button is pressed. */
 async function press(link: string, decision: 'approve' | 'deny'): Promise<{ status: number; page: string }> {
   const nonce =
     /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ??

@@ -1,4 +1,5 @@
-// A yes counts only from operators who may answer now, and not from the agent's owners where policy asks for others (P09).
+// A yes counts only from operators who may answer now, and not from the agent's owners if policy
+// requires others (P09).
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -7,7 +8,7 @@ import { ROOT } from '../../../infra/state.ts'
 
 type Approvers = ReadonlyMap<string, readonly string[]>
 type Context = Record<string, unknown>
-/** By its path: its types lead to those of workerd, which tests are not checked with. */
+/** Imported by path, because its types need those of workerd, which tests are not checked with. */
 const { given, supposed } = (await import(
   /* @vite-ignore */ join(ROOT, 'edge/decision/approval-context.ts')
 )) as {

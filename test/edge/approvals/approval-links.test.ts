@@ -1,4 +1,5 @@
-// The link of an approval shows and never decides; the form on its page decides once, for the one who was given it, while they still may.
+// An approval link never decides when opened. The form on its page decides once, for the operator
+// of the link, while they may answer.
 
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
@@ -240,7 +241,7 @@ test('P05 an expired link answers 410 for every method and says so', { timeout: 
   const nonce = await nonceOf(link)
   expect(call.approval.expires_at - call.created_at_ms).toBe(2_000)
   await eventually('the clock is past the expiry', () => Date.now() > call.approval.expires_at)
-  expect(await post(link, { nonce })).toBe(410) // whether or not the alarm has gone off
+  expect(await post(link, { nonce })).toBe(410) // whether or not the alarm has fired
   expect(
     refusal(
       await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
@@ -304,7 +305,7 @@ test('P07 the link of one call does not answer another call, and a denial can’
       body: `nonce=${await nonceOf(first)}&decision=deny&decision=approve`,
     }),
   ).toBe(400)
-  expect(await statusOf(one.approval.id)).toBe('pending') // neither the first nor the last of two counts
+  expect(await statusOf(one.approval.id)).toBe('pending') // a form with two values counts as none
 })
 
 test('P09 an answer counts for the operator of the link, and only while they may answer', async () => {
@@ -392,7 +393,7 @@ test('a revoked link shows and decides nothing; the approval stays pending and o
   expect(refusal(await (await desk.operator(['auditor'])).client('revokeLinks', { params, query: {} }))).toBe(
     '403 forbidden',
   )
-  // Whose link it was may still answer otherwise; what was told of the rest stays untold.
+  // The operator of the link may still answer in another way, and other links still work.
   granted(await holder.client('answerApproval', { params, body: { decision: 'approve' } }))
   expect([(await fetch(link)).status, await statusOf(params.id)]).toEqual([410, 'approved'])
   const ended = await asked()
@@ -433,11 +434,11 @@ test('an answer that is being processed when its link is revoked does not count'
   const form = new URLSearchParams({ nonce: await nonceOf(link), decision: 'approve' }).toString()
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>()
   const headers = { origin, 'content-type': 'application/x-www-form-urlencoded' }
-  const sent = { method: 'POST', headers, body: readable, duplex: 'half' } as RequestInit // as Node takes a stream; its types do not know
+  const sent = { method: 'POST', headers, body: readable, duplex: 'half' } as RequestInit // Node accepts a stream here, but its types do not
   const answering = fetch(link, sent)
   const writer = writable.getWriter()
   await writer.write(Buffer.from(form.slice(0, 10)))
-  for (let i = 0; i < 20; i++) await (await fetch(link)).arrayBuffer() // meanwhile the edge has looked at the link, and waits for the form
+  for (let i = 0; i < 20; i++) await (await fetch(link)).arrayBuffer() // by now the edge has checked the link and waits for the form
   granted(await desk.root('revokeLinks', { params, query: {} }))
   await writer.write(Buffer.from(form.slice(10)))
   await writer.close()
@@ -454,7 +455,7 @@ test('an agent never sees a link that decides', async () => {
   ])
   expect(seen).not.toContain('/approve/')
   expect(seen).not.toContain(link.slice(link.lastIndexOf('.') + 1))
-  const page = await fetch(call.approval.page) // for people: it asks them to sign in, and leads to the question
+  const page = await fetch(call.approval.page) // the console's page: it asks to sign in
   expect([page.status, page.headers.get('content-type')]).toEqual([401, 'text/html; charset=utf-8'])
   expect(await page.text()).toContain(`name="back" value="/console/approvals/${call.approval.id}"`)
 })

@@ -1,4 +1,5 @@
-// An approval is one question with one answer, whoever asks, answers, cancels or comes too late, and the inbox tells what became of it.
+// An approval is one question with one outcome, whoever answers, cancels or comes late, and the
+// inbox shows the outcome.
 
 import { expect, test } from 'vitest'
 import { answersOf } from '../../../edge/pages/approval-page.tsx'
@@ -72,7 +73,7 @@ test('V02 G09 a reason is stored without secrets and invisible characters; inbox
 })
 
 test('pages escape the invisible characters of reasons stored by older versions', () => {
-  const shown = answersOf({ answers: [{ ...SAID, reason: 'a \u202e b' }] } as Approval) // the rest is not shown here
+  const shown = answersOf({ answers: [{ ...SAID, reason: 'a \u202e b' }] } as Approval) // only `answers` is rendered
   expect(shown).toContain('a \\u{202e} b')
   expect(shown).not.toContain('\u202e')
 })
@@ -125,7 +126,7 @@ test('an approval lists its possible answers, deny first, and nobody answering c
     { decision: 'approve', scope: 'timeboxed', ttl_s: 600 },
     { decision: 'approve', scope: 'session' },
   ])
-  // Where policy wants each call looked at, no further yes is offered.
+  // If policy requires an approval for each call, no standing approval is offered.
   const each = await record(await desk.tool({ capabilities: ['secrets_read'] }))
   expect(each.options.filter(({ decision }) => decision === 'approve')).toEqual([
     { decision: 'approve', scope: 'once' },
@@ -229,7 +230,7 @@ test('P11 of approval, denial, cancellation and expiry at the same moment one wi
   for (let round = 0; round < 4; round++) {
     const calls = await Promise.all(Array.from({ length: 20 }, () => desk.asked(agent.client, urgent)))
     const last = Math.max(...calls.map(({ approval }) => approval.expires_at))
-    // Three rounds race each other; in the last the clock takes part too.
+    // Three rounds race each other; in the last one the expiry takes part too.
     if (round === 3) await eventually('the expiry is near', () => Date.now() >= last - 15)
     await Promise.all(
       calls.map(async (call, i) => {
@@ -240,7 +241,8 @@ test('P11 of approval, denial, cancellation and expiry at the same moment one wi
         ]
         const [first = racers[0], ...rest] = [...racers.slice(i % 3), ...racers.slice(0, i % 3)]
         const running = first?.()
-        // In every fourth race the first has arrived before the others start: not always does the quickest verb win.
+        // In every fourth race the first request arrives before the others start, so that the
+        // fastest verb does not always win.
         if (i % 4 === 0) await running
         await Promise.all([running, ...rest.map((race) => race())])
       }),
@@ -292,7 +294,7 @@ test.each([
   const answered = await approver.client('answerApproval', {
     params: { id: call.approval.id },
     body: body as { decision: 'approve' },
-  }) // wrong on purpose
+  }) // invalid on purpose
   expect(refusal(answered)).toBe('400 invalid_request')
   expect((await read(call)).state).toBe('awaiting_approval')
 })

@@ -1,5 +1,6 @@
-// An operator may say yes to other arguments than the agent's: decided anew, under a digest of their own, reaching no further than what
-// was asked. What was asked about before never runs, and who said something to that has said nothing to this.
+// An operator may approve a call with other arguments than the agent's. They are decided again
+// under their own digest and may not reach further. The original call then never runs, and answers
+// to it don't count for the changed one.
 
 import { expect, test } from 'vitest'
 import { digestOf } from '../../../shared/bytes/json.ts'
@@ -64,7 +65,7 @@ test('a call approved with fewer arguments runs with these, its attestation has 
     { at: '/words/2', from: '"all"', to: null },
     { at: '/amount', from: '10', to: '5' },
   ])
-  expect((await approvalOf(call)).digest).toBe(call.digest) // nothing came of looking
+  expect((await approvalOf(call)).digest).toBe(call.digest) // the preview changed nothing
   const approved = granted(
     await yes(call, narrowed, { digest: call.digest, becomes: preview.becomes, reason: 'one is enough' }),
   )
@@ -76,7 +77,7 @@ test('a call approved with fewer arguments runs with these, its attestation has 
   expect(approved.edits).toMatchObject([
     { by: ann.name, channel: 'api', from: call.digest, changes: preview.changes },
   ])
-  // The worker gets what was said yes to, the hidden value among it, and signs for it.
+  // The worker gets the approved arguments, with the hidden value, and signs them.
   const claim = granted(await peer.claim(call.id))
   const meant = { ...ARGS, words: ['rm', 'one'], amount: 5 }
   expect([claim.args, claim.plan.executor.argv, claim.facts_digest]).toEqual([
@@ -107,7 +108,7 @@ test('a call approved with fewer arguments runs with these, its attestation has 
 test('a repeated proposal returns the changed call if it has the arguments that the agent sent first', async () => {
   const headers = { 'idempotency-key': desk.name() }
   const body = { tool, args: ARGS }
-  const call = granted(await agent.client('proposeCallInNewRun', { body, headers })) as Asked // it asks
+  const call = granted(await agent.client('proposeCallInNewRun', { body, headers })) as Asked // it asks for an approval
   granted(await yes(call, { ...(await startFrom(call)), amount: 1 }))
   expect(granted(await agent.client('proposeCallInNewRun', { body, headers }))).toMatchObject({
     id: call.id,
@@ -145,7 +146,7 @@ test.each([
   granted(await ann.client('answerApproval', { params: idOf(call), body: { decision: 'deny' } }))
 })
 
-// ── What reaches further though it costs no more ──
+// ── Edits that reach further at the same cost ──
 
 const shell = await desk.tool({
   capabilities: ['process_exec'],
@@ -193,7 +194,7 @@ const nonceOf = async (link: string): Promise<string> =>
   /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ??
   expect.fail('the page has no form')
 
-/** As the page behind a link would send it. */
+/** Sends an edit as the page behind a link does. */
 async function byLink(link: string, fields: Record<string, string>): Promise<[status: number, page: string]> {
   const nonce = fields['nonce'] ?? (await nonceOf(link))
   const headers = { origin: new URL(link).origin, 'content-type': 'application/x-www-form-urlencoded' }
@@ -229,7 +230,7 @@ test.each([
     422,
     expect.stringContaining('This change can’t be made'),
   ])
-  // Who knows what it would become does no better.
+  // Knowing the digest of the changed call does not help.
   const known = await ann.client('previewAnswer', { params: idOf(call), body: { arguments: change } })
   const becomes = known.ok ? known.value.becomes : 'f'.repeat(64)
   expect((await byLink(link, { ...fields, becomes, decision: 'approve' }))[0]).toBe(422)
@@ -251,7 +252,7 @@ test('B1 an edit through a link can remove arguments and lower the amount', asyn
     digest: becomes,
     edits: [{ by: bob.name, channel: 'link' }],
   })
-  // B12: afterwards the link says what became of it; what else is sent from a page of before changes nothing.
+  // B12: afterwards the link shows the outcome, and forms of earlier pages change nothing.
   const over = expect.stringMatching(/<h1>Approved<\/h1>[\s\S]*has changed the arguments/)
   expect([(await fetch(link)).status, await (await fetch(link)).text()]).toEqual([200, over])
   expect(await byLink(link, { nonce, decision: 'deny' })).toEqual([409, over])
@@ -305,7 +306,8 @@ test('B10 approving beside an edited text does not approve the original call but
   for (const by of [(fields: Record<string, string>) => byLink(link, fields), byConsole])
     expect((await by({ decision: 'approve', arguments: '{"command":"sh","args":[]}' }))[0]).toBe(422)
   expect(await approvalOf(call)).toMatchObject({ status: 'pending', digest: call.digest, answers: [] })
-  // As it was offered, however it is spaced, it is the agent's; and no is no.
+  // An unchanged text with other white space approves the agent's call, and a denial beside an edit
+  // is a denial.
   expect(
     (
       await byLink(link, { decision: 'approve', arguments: '{"args":["one","two"],\r\n"command":"echo"}' })
@@ -347,7 +349,8 @@ test('policy decides on the changed call: it can deny it or require a second app
       edits: [{ by: ann.name, from: call.digest }],
     })
     expect(edited.digest).not.toBe(call.digest)
-    // L3: who was shown the former can't say yes to this: neither by the link, nor by not saying to what.
+    // L3: an approver who saw the original call can't approve the changed one, neither by link nor
+    // without a digest.
     expect([(await fetch(link)).status, await fetch(link).then((page) => page.text())]).toEqual([
       410,
       expect.stringContaining('has changed the arguments'),
@@ -369,7 +372,7 @@ test('policy decides on the changed call: it can deny it or require a second app
       answers: [{ by: ann.name }, { by: bob.name }],
     })
     expect(granted(await peer.claim(call.id)).args).toEqual({ words: ['pay'], amount: 8 })
-    // Below what it wants two for, one is enough.
+    // Below the amount for which policy requires two approvers, one is enough.
     const small = await ask({ words: ['pay'], amount: 10 }, name)
     expect(granted(await yes(small, { words: ['pay'], amount: 5 })).status).toBe('approved')
   })
@@ -409,7 +412,7 @@ test('an edit can keep, move or replace a hidden value', async () => {
   expect(JSON.stringify(shown)).not.toMatch(/hunter2|abcdefghijklmnop/)
   granted(await yes(kept, { ...shown, note: 'kept' }))
   expect(granted(await peer.claim(kept.id)).args).toEqual({ ...secret, note: 'kept' })
-  // A text that looks like something hidden is what it is, where it stands.
+  // A literal text that looks like a mark stays a literal text.
   const marker = String(shown['password'])
   const literal = await ask({ words: [marker], note: marker, password: secret.password })
   granted(await yes(literal, { ...(await startFrom(literal)), words: [marker, 'more'] }))
@@ -478,7 +481,8 @@ test('P11 of an edit, two answers, a cancellation and the expiry at the same mom
         ]
         const [first, ...rest] = [...racers.slice(i % 4), ...racers.slice(0, i % 4)]
         const running = first?.()
-        // In every other race the first has arrived before the others start: not always does the quickest verb win.
+        // In every other race the first request arrives before the others start, so that the
+        // fastest verb does not always win.
         if (i % 8 < 4) await running
         await Promise.all([running, ...rest.map((race) => race())])
       }),

@@ -1,4 +1,4 @@
-// What a human is shown: all of the call, nothing that looks like something else, and nothing that they need not know.
+// A card shows the whole call, nothing that looks like something else, and no secrets.
 
 import { expect, test } from 'vitest'
 import { askRecord, needsUnfolding, unfolded } from '../../../edge/approvals/card.ts'
@@ -120,7 +120,7 @@ test.each([
     expect(
       card({}, { tool: { capabilities: ['process_exec'], secrets: ['a-key'] }, plan: change }).prompt.risk,
     ).toBe('critical')
-    // No contract makes tier B harmless: it runs on the worker's host.
+    // Tier B is never low risk: it runs on the worker's host.
     expect(card({}, { tool: { capabilities: [] }, plan: change }).prompt.risk).toBe(
       tier === 'B' ? 'high' : 'low',
     )

@@ -1,4 +1,5 @@
-// Questions that ask exactly the same are one card with a count, and answered together: each by itself, and none that was not shown.
+// Identical approvals are one card with a count and can be answered together: each is recorded
+// separately, and none that was not shown.
 
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
@@ -26,12 +27,12 @@ const ask = async ({ client }: Agent, words = ['same'], of = tool): Promise<stri
   (await desk.asked(client, of, { words })).approval.id
 const read = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 const statusOf = async (ids: readonly string[]) => Promise.all(ids.map(async (id) => (await read(id)).status))
-/** This agent's, as the inbox lists them once: newest first. */
+/** This agent's approvals as the inbox lists them, grouped, newest first. */
 async function listed({ name }: Agent) {
   const { items } = granted(await desk.root('listApprovals', { query: { status: 'pending', alike: 'once' } }))
   return items.filter(({ prompt }) => prompt.agent === name).map(({ id, alike }) => [id, alike])
 }
-/** The inbox is a mirror: what was asked shows there a moment later. */
+/** The inbox is a copy, so a new approval appears there a moment later. */
 const listing = (agent: Agent, expected: unknown) =>
   eventually('the inbox lists it so', async () =>
     JSON.stringify(await listed(agent)) === JSON.stringify(expected) ? true : undefined,

@@ -1,4 +1,5 @@
-// An approver reads the effect of their own yes: an operator outside the role that policy wants reads so, on every page and route.
+// Approvers read the effect of their own yes on every page and route, also when policy requires a
+// role that they lack.
 
 import { expect, test } from 'vitest'
 import { mailOf } from '../../../edge/channels/email/content.ts'
@@ -55,7 +56,7 @@ test('D17 an operator outside the required role reads everywhere that their appr
         'policy requires an approval by somebody in the role `finance`',
       ])
     }
-    // The text is true: the yes of an operator outside the role does not let it run.
+    // The text is true: the approval of an operator outside the role does not let the call run.
     granted(
       await other.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
     )

@@ -1,5 +1,5 @@
-// An answer may stand for further calls of its kind: of the same agent, session, device, channel, tool, policies and reach, and of nothing
-// else; as long as it was given for, its giver may give it, and nobody took it back.
+// A standing answer covers similar calls: same agent, session, device, channel, tool, policies and
+// reach. It applies for its time, while its operator may give it and nobody revokes it.
 
 import { expect, test } from 'vitest'
 import type { Call } from '../../../shared/wire/calls.ts'
@@ -31,7 +31,7 @@ const read = async (call: Call) =>
 const journalOf = async ({ run }: Call) =>
   granted(await agent.client('readJournal', { params: { run }, query: {} })).items
 
-/** A session in which somebody has said yes to one call, and more. */
+/** A session with a standing approval. */
 async function approved(given: Given = { scope: 'session' }, run = session()): Promise<RunSpec> {
   granted(await answer(await propose(run), 'approve', given))
   return run
@@ -213,7 +213,7 @@ test('after a standing approval is revoked, calls that it had allowed are no lon
   expect(refusal(await revoke())).toBe('404 not_found')
   expect(refusal(await peer.claim(waiting.id))).toBe('409 not_claimable')
   expect(await read(waiting)).toMatchObject({ state: 'cancelled', result: { error: { code: 'denied' } } })
-  granted(await peer.settle(claim)) // what has begun goes on
+  granted(await peer.settle(claim)) // a running call continues
   expect((await propose(run)).state).toBe('awaiting_approval')
 })
 
@@ -300,7 +300,7 @@ test('a standing approval counts as one of a quorum, and only the other approver
     const card = granted(await second.client('readApproval', { params: { id: next.approval?.id ?? '' } }))
     expect(card.answers).toMatchObject([{ by: approver.name, standing: expect.stringMatching(/^std_/) }])
     const theirs = await fetch(await desk.link(approver.client, next.approval?.id ?? ''))
-    expect(await theirs.text()).toContain('Approve once') // they may still say something else to this one
+    expect(await theirs.text()).toContain('Approve once') // they may still answer this call otherwise
     expect(granted(await answer(next, 'approve', { scope: 'session' }, second.client)).status).toBe(
       'approved',
     )
@@ -358,7 +358,7 @@ test('policy limits how long a standing approval applies, and can require asking
     expect((await propose(run, { of, args: { amount: 100 } })).state).toBe('granted')
     const more = await propose(run, { of, args: { amount: 101 } })
     expect(more.state).toBe('awaiting_approval')
-    expect(granted(await answer(more, 'approve')).status).toBe('approved') // the same operator, to this very call
+    expect(granted(await answer(more, 'approve')).status).toBe('approved') // the same operator may approve this very call
   })
 })
 

@@ -14,7 +14,7 @@ type RunFacts = {
   createdAt: number
 }
 type ToolFacts = { name: string; version: number; digest: string }
-/** By its path: its types lead to those of workerd, which tests are not checked with. */
+/** Imported by path, because its types need those of workerd, which tests are not checked with. */
 const { keyOf, mayStand } = (await import(/* @vite-ignore */ join(ROOT, 'edge/approvals/standing.ts'))) as {
   keyOf: (
     run: RunFacts,

@@ -1,5 +1,5 @@
-// Operators see a call in the console while it goes on: what it writes as it writes it, where it stands, its end; and may ask for that end.
-// What a tool writes is text and nothing else. Without JavaScript the page is a picture of the moment.
+// The console's page of a call: live output as plain text, state, end and cancelling; a snapshot
+// without JavaScript.
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -41,9 +41,10 @@ test('the page of a running call shows output live across a broken stream, then 
   const [output, progress, state] = [page.locator('#stdout'), page.locator('#stderr'), page.locator('#state')]
   const second = 'second <b>line</b>\n'
   const position = `1.${Buffer.byteLength(HOSTILE + second)}.0`
-  // A stream that breaks off behind an event: the browser comes again with its id, and is told that no more.
+  // The stream breaks after an event: the browser reconnects with its id, and the event is not
+  // repeated.
   const body = `retry: 10\n\nid: ${position}\nevent: stdout\ndata: ${JSON.stringify({ text: second })}\n\n`
-  let begun = 0 // a route that ends may take the next request with it
+  let begun = 0 // a closing route may abort the next request
   await page.route(/\/output\?after=/, (route) =>
     begun++ === 0 ? route.fulfill({ contentType: 'text/event-stream', body }) : route.continue(),
   )
@@ -68,7 +69,7 @@ test('the page of a running call shows output live across a broken stream, then 
   await page.getByRole('link', { name: 'See the result' }).click()
   await page.getByText('cancelled', { exact: true }).waitFor()
   expect(await output.textContent()).toBe(`${SHOWN}second <b>line</b>\n`)
-  expect(await page.locator('main script').count()).toBe(0) // an ended call is followed by nobody
+  expect(await page.locator('main script').count()).toBe(0) // the page of an ended call has no script
 })
 
 test('without JavaScript the page of a call shows its output so far, a link to the rest, and a button to cancel', async () => {

@@ -1,5 +1,4 @@
-// Promise: an inbox of more than a page is shown a page at a time, each approval once, whatever the order; and the API's list goes on as
-// well.
+// An inbox of several pages shows each approval once, in either order; and so does the API's list.
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'

@@ -1,5 +1,5 @@
-// The way of one answer through the console, on both sizes, with JavaScript and without; and that no other site can lay the console
-// beneath its own.
+// Answering one approval in the console, on both sizes, with and without JavaScript; and
+// clickjacking from another site.
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -36,7 +36,7 @@ describe.each([
     const page = await opened({ viewport, javaScriptEnabled })
     const { approval } = await propose('first')
     const card = page.locator(`.card a[href="/console/approvals/${approval?.id}"]`)
-    if (!javaScriptEnabled) await page.reload() // with it the card comes by itself
+    if (!javaScriptEnabled) await page.reload() // with JavaScript the card appears automatically
     await card.click()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(
       `${agent.name} wants to run ${tool}`,
@@ -87,7 +87,7 @@ test.each([
     await page.getByRole('link', { name: 'Back to the original request' }).click()
     await page.getByText('Approve with changed arguments').click()
     await page.locator('#change-text').fill('{"words":["one"]}')
-    await page.getByRole('button', { name: 'Approve', exact: true }).click() // B10: not what the agent asked
+    await page.getByRole('button', { name: 'Approve', exact: true }).click() // B10: not the agent's call
     expect(await page.locator('.changes').textContent()).toContain('/words/1')
     expect(granted(await desk.root('readApproval', { params: { id: approval.id } }))).toMatchObject({
       status: 'pending',
@@ -101,12 +101,12 @@ test.each([
   },
 )
 
-/** A page of another site: for a browser `localhost` is another one than 127.0.0.1. */
+/** A page of another site: browsers treat `localhost` and 127.0.0.1 as different sites. */
 async function elsewhere(body: string): Promise<string> {
   const site = createServer((_, answer) => answer.setHeader('content-type', 'text/html').end(body))
   await new Promise<void>((listening) => site.listen(0, '127.0.0.1', listening))
   onTestFinished(() => void site.close())
-  return `http://localhost:${(site.address() as AddressInfo).port}/` // it listens on a port
+  return `http://localhost:${(site.address() as AddressInfo).port}/` // it is listening
 }
 
 test('P03 K05 the console can’t be framed, even for a signed-in operator', async () => {

@@ -1,4 +1,5 @@
-// The console in a real browser: on a phone and on a desk, without JavaScript and with it, by keyboard, in the dark.
+// The console in a real browser: on a phone and on a desktop, with and without JavaScript, by
+// keyboard, in dark mode.
 
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
@@ -29,7 +30,7 @@ const mine = `/console?agent=${agent.name}`
 const opened = (path: string, options: BrowserContextOptions = {}, key = approver.key): Promise<Page> =>
   signedIn(browser, { url: desk.url, path, key }, options)
 
-/** Takes the cards of other files' calls off a page that lists everybody's, and answers with how many are left. */
+/** Removes the cards of other test files from a page that lists all; returns how many remain. */
 const ownCardsAlone = (page: Page): Promise<number> =>
   page.locator('.card').evaluateAll((cards, name) => {
     const own = cards.filter(({ textContent }) => textContent?.includes(name) === true)
@@ -60,7 +61,7 @@ describe.each([
     await page.getByRole('button', { name: 'Sign out' }).click()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in')
     await page.goBack()
-    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in') // nothing was kept to go back to
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in') // going back shows no cached page
   })
 
   test('console pages have enough contrast, don’t scroll sideways and have large enough controls', async () => {
@@ -118,7 +119,7 @@ test('the console’s approval page works by keyboard, deny comes before approve
     'A Skip to the content',
     'BUTTON Sign out',
     'A Inbox',
-    'A Standing',
+    'A Standing answers',
     'A History',
     'A Workers',
     'A Skills',
@@ -163,7 +164,7 @@ test('an open inbox updates live, keeps the selection and announces a change onc
   await card(third).waitFor()
   expect(await page.locator(`#choose-${second}`).isChecked()).toBe(true)
   expect(await page.locator(`#choose-${second}`).evaluate((box) => box.matches(':focus'))).toBe(true)
-  expect(await page.locator('#words').textContent()).toBe(before) // one less, one more
+  expect(await page.locator('#words').textContent()).toBe(before) // one fewer and one more
 })
 
 test('an approval that is answered in another tab shows its outcome in this one', async () => {
@@ -222,7 +223,7 @@ test('a page whose stream was refused with `too_many_streams` retries', async ()
   const page = await opened('/console', { javaScriptEnabled: true })
   const refused = Promise.withResolvers<void>()
   await page.clock.install()
-  let begun = 0 // a route that ends may take the next request with it
+  let begun = 0 // a closing route may abort the next request
   await page.route(at(`/console/events?approval=${id}`), async (route) => {
     if (begun++ > 0) return route.continue()
     await route.fulfill({ status: 429, body: '' })

@@ -1,4 +1,5 @@
-// The console's sessions and doors, by plain HTTP: who gets in, with what, for how long, and what a stolen or foreign request can do.
+// The console's sessions over plain HTTP: who can sign in, for how long, and what a stolen cookie
+// or foreign request can do.
 
 import { expect, test } from 'vitest'
 import { ConsoleSession, signIn } from '../../support/browser/console-session.ts'
@@ -64,7 +65,7 @@ test('K05 signing in always opens a new session and ends the one that the browse
   expect((await other.get('/console', { headers: { cookie: chosen } })).status).toBe(401)
   expect((await other.get('/console', { headers: { cookie: `${other.cookie}; ${chosen}` } })).status).toBe(
     401,
-  ) // which one is meant?
+  ) // ambiguous, so neither counts
 })
 
 test('K05 a stolen cookie is useless on the next request after its key was rotated or revoked', async () => {
@@ -197,7 +198,7 @@ test('the inbox stream starts with the present list, resumes after the last seen
   const id = await asked()
   for (const stream of [read, resumed]) {
     let text = ''
-    while (!text.includes(id)) text = await stream() // other files’ news may come first
+    while (!text.includes(id)) text = await stream() // changes of other test files may come first
   }
   granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
   for (const stream of [read, resumed]) {

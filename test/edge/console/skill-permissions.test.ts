@@ -1,5 +1,5 @@
-// Promise: a version of a skill that is less guarded than another, or takes more, says something that the other does not say; what makes no
-// difference to anybody says nothing.
+// A version of a skill with fewer guards or higher limits than another shows a sentence that the
+// other lacks; irrelevant differences show none.
 
 import { expect, test } from 'vitest'
 import { powersOf, unguarded } from '../../../edge/console/skill-permissions.ts'

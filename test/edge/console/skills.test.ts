@@ -1,5 +1,5 @@
-// Skills in the console: somebody who did not publish a version reads what it may do, what is new and what was found, and says whether it
-// runs. Who may not is offered no button, and a form that no page of the session showed does nothing.
+// Skills in the console: an operator other than the publisher reads a version's permissions and
+// warnings and enables it. Others get no buttons, and forged forms do nothing.
 
 import { describe, expect, test } from 'vitest'
 import { barriers } from '../../support/browser/axe.ts'

@@ -1,4 +1,4 @@
-// What stands, in the console: said in words, until when, and taken back by those who may, from this page alone.
+// Standing answers in the console: what they cover, until when, and revoking them.
 
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
@@ -22,7 +22,7 @@ const opened = (key = approver.key): Promise<Page> => signedIn(browser, { url: d
 const propose = async (run: RunSpec, of = tool): Promise<Call> =>
   granted(await agent.client('proposeCallInNewRun', { body: { tool: of, args: {}, run } }))
 
-/** A session in which the approver has said so to all of the tool’s calls, and the id of what stands. */
+/** A session with a standing answer to the tool's calls, and its id. */
 async function said(
   decision: 'approve' | 'deny',
   reason = '',

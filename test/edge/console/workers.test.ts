@@ -1,5 +1,5 @@
-// Operators see which tiers each worker has proven, when, on what, and why not: on the console’s page and on the command line, as the
-// worker signed it. What a worker says is text and nothing else.
+// Operators see which tiers each worker has proven, when, and why not, in the console and on the
+// command line. Text of workers is always plain text.
 
 import { expect, test } from 'vitest'
 import type { WorkerProof } from '../../../shared/evidence/worker-proof.ts'

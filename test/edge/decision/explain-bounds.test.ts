@@ -67,7 +67,7 @@ const CASES: Readonly<Record<string, Asked>> = {
 
 const MOST_MS = 500
 
-test.each(Object.entries(CASES))('%s', (_name, asked) => {
+test.each(Object.entries(CASES))('the search for changes stays within its budget: %s', (_name, asked) => {
   const grounds = groundsOf(asked)
   expect(grounds.verdict).toMatchObject({ allowed: false, errors: [] })
   const { policies } = grounds.verdict

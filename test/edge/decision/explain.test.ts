@@ -118,7 +118,7 @@ describe('each kind of condition has its smallest change', () => {
     ],
   ]
   test.each(CASES.map(([condition, expected, asked = {}]) => [condition, expected, asked] as const))(
-    '%s',
+    'the condition %s has its smallest change',
     (condition, expected, asked) => {
       expect(words(explained({ text: forbid(condition), ...asked }).changes)).toEqual(expected)
     },
@@ -195,7 +195,7 @@ describe('changes that are only enough together', () => {
       },
       ['args.amount ≤ 10', 'approval.count ≥ 2: 2 different approvers'],
     ],
-  ])('%s', (_name, asked, expected) => {
+  ])('changes are combined where only all together are enough: %s', (_name, asked, expected) => {
     expect(words(explained(asked).changes).map((line) => line.split(' & ').sort())).toEqual(
       expected.map((line) => line.split(' & ').sort()),
     )
@@ -331,7 +331,7 @@ describe('an agent learns nothing about others', () => {
     ['!context.args.to.contains("canary-operator")', { args: { to: [] } }],
     ['context.channel_id != "canary-text"', { context: { channel_id: 'x' } }],
     ['"canary-text" == "canary-text" && context.args.n > 1 // canary-text', { args: { n: 2 } }],
-  ] as [string, Omit<Asked, 'text'>][])('%s', (condition, asked) => {
+  ] as [string, Omit<Asked, 'text'>][])('an agent reads no foreign name in the explanation of %s', (condition, asked) => {
     const text = forbid(`${condition}\n`)
     const [agent, operator] = [explained({ text, ...asked }, AGENT), explained({ text, ...asked })]
     expect(operator.changes.length).toBeGreaterThan(0)

@@ -1,4 +1,5 @@
-// Every page that a human answers on, held against axe: on a phone and on a desk, in light and in dark.
+// Checks every page on which humans answer with axe: on a phone and on a desktop, in light and
+// dark.
 
 import type { BrowserContextOptions } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
@@ -89,7 +90,7 @@ describe.each([
     await page.goto(
       await desk.link(desk.root, (await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id),
     )
-    expect(await barriers(page)).toEqual([]) // with the arguments to change
+    expect(await barriers(page)).toEqual([]) // with the fields for changed arguments open
     await page.locator('#change-text').fill('{"words":["a"]}')
     await page.getByRole('button', { name: 'Review the change' }).click()
     await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()

@@ -1,5 +1,4 @@
-// The approval page while it is open: a change that is shown before it is answered, what others say meanwhile, and what is left of it
-// when it is over.
+// The approval page while it is open: reviewing a change, the answers of others, and its end.
 
 import { expect, test } from 'vitest'
 import { browsing, inert } from '../../support/browser/link-page.ts'
@@ -36,7 +35,7 @@ test('approving with fewer arguments reviews the change first, without JavaScrip
     await text.fill(to)
     await page.getByRole('button', { name: 'Review the change' }).click()
   }
-  const args = JSON.parse(await text.inputValue()) as Record<string, unknown> // as the card shows them
+  const args = JSON.parse(await text.inputValue()) as Record<string, unknown> // redacted, as on the card
   expect([args['words'], args['note'], await text.inputValue()]).toEqual([
     ['one', 'two \u202e'],
     '</textarea><script>1</script>',
@@ -63,7 +62,7 @@ test('approving with fewer arguments reviews the change first, without JavaScrip
     edits: [{ from: before.digest }],
   })
   await page.goto(link)
-  await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor() // B12: what became of it, and nothing to answer
+  await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor() // B12: the outcome, and nothing to answer
   await inert(page)
 })
 
@@ -82,7 +81,7 @@ test('B10 approving beside an edited text leads to the review and keeps the reas
   expect((await approvalOf(id)).prompt.command).toBe('["echo","one"]')
 })
 
-// ── While it is open ──
+// ── Live updates ──
 
 const others = [await desk.operator(['approver']), await desk.operator(['approver'])] as const
 const yesBy = async (id: string, { client } = others[0]) =>

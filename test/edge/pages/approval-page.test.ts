@@ -1,5 +1,5 @@
-// The approval page in a real browser: on a phone, by keyboard, in the dark, without JavaScript, and with arguments that want to be more
-// than text.
+// The approval page in a real browser: on a phone, by keyboard, in dark mode, without JavaScript,
+// and with hostile arguments.
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -202,7 +202,7 @@ test('G10 an approval with an argument of a hundred kilobytes can be read and an
   const page = await opened(link)
   const text = (await page.locator('pre').allTextContents()).join('\n')
   expect(text).toMatch(/BEGIN lorem[\s\S]*characters more, sha256 of all [0-9a-f]{16}[\s\S]*ipsum {2}END/)
-  // What is left out is on the page all the same, folded.
+  // The omitted part is on the page too, folded.
   const whole = page.locator('details', { hasText: 'The arguments in full' })
   expect(await whole.locator('pre').isVisible()).toBe(false)
   await whole.locator('summary').click()
@@ -299,8 +299,8 @@ beforeAll(async () => {
   await new Promise<void>((done) => evil.listen(0, '127.0.0.1', done))
 })
 afterAll(() => evil?.close())
-/** Another name for loopback: another site, for a browser. */
-const evilUrl = (): string => `http://localhost:${(evil.address() as AddressInfo).port}/` // it listens on a port
+/** Another name for loopback, which a browser treats as another site. */
+const evilUrl = (): string => `http://localhost:${(evil.address() as AddressInfo).port}/` // it is listening
 
 test('P03 another site can’t frame the approval page', async () => {
   const { link } = await asked()

@@ -1,5 +1,5 @@
-// Whoever is asked about a call reads the very bytes that it brings, on the page that asks: saved and never shown, by the policy of that
-// moment, and of this call alone.
+// Approvers download the exact input files of a call from its page, never shown inline, if policy
+// lets them, and only those of this call.
 
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'

@@ -1,4 +1,5 @@
-// Promise: pages that are open are told what happens to what they show and nothing else, and there are only so many of them.
+// Open pages receive the events of what they show and no others, and the number of streams is
+// limited.
 
 import { expect, test } from 'vitest'
 import { Followers } from '../../../edge/platform/stream-slots.ts'
@@ -13,7 +14,7 @@ const agent = await desk.agent()
 const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
 const asked = async (n: number) => (await desk.asked(agent.client, sensitive, { n })).approval.id
 
-/** One after the other until one is refused: how many there are, and what the last one is told. */
+/** Opens streams until one is refused; returns their number and the last response. */
 async function fill(open: (signal: AbortSignal) => Promise<Response>) {
   const streams: AbortController[] = []
   for (;;) {
@@ -87,7 +88,7 @@ test('a tenant has a limited number of live streams, and the slots of vanished o
   const later = LIMITS.console_wait_ms + 5_500
   for (let i = 1; i < LIMITS.streams_each; i++)
     expect(followers.enter(`t${i}`, 'link 1', later).ok).toBe(true)
-  expect(followers.enter('t', 'link 1', later).ok).toBe(false) // the one that stayed counts
+  expect(followers.enter('t', 'link 1', later).ok).toBe(false) // the stream that stayed open keeps its slot
   followers.leave('s1')
   expect(followers.enter('t', 'link 1', later).ok).toBe(true)
 })

@@ -1,5 +1,6 @@
-// Fills every field with the longest text that has no place to break, and checks that no page scrolls sideways, on a phone or on a desktop.
-// The texts come from a hostile agent, publisher, worker and operator.
+// Fills every field with the longest text that has no place to break, and checks that no page
+// scrolls sideways, on a phone or on a desktop. The texts come from a hostile agent, publisher,
+// worker and operator.
 
 import type { Page } from 'playwright-core'
 import { beforeAll, expect, test } from 'vitest'
@@ -17,7 +18,7 @@ const WIDTHS = [360, 1280]
 const long = (letter: string, length: number): string => letter.repeat(length)
 const REASON = long('R', LIMITS.reason_chars)
 
-/** Names are as long as names may be, but for the pool’s, which has the prefix and `-pool`. */
+/** Names have the maximal length, except the pool's, which has the prefix and `-pool`. */
 const desk = new Desk(`unbroken-${long('n', 48)}`, sharedStack())
 const agent = await desk.agent()
 const operator = await desk.operator(['approver', 'admin'])
@@ -28,7 +29,7 @@ const tool = await desk.tool({
   description: long('D', 500),
   executor: { argv: ['echo', '{...words}'] },
 })
-/** Each in its own session, so that no standing answer covers another. */
+/** Each in another session, so that no standing answer covers another. */
 const runSpec = () => ({
   session: `${long('S', 60)}${desk.name()}`,
   device: long('d', 128),
@@ -103,7 +104,7 @@ beforeAll(async () => {
     '/console/workers',
     '/console/skills',
     `/console/skills/${id}/1.0.0`,
-    `/console/approvals/${long('x', 60)}`, // no such one
+    `/console/approvals/${long('x', 60)}`, // does not exist
   ]
 })
 
@@ -133,7 +134,7 @@ test.each(WIDTHS)('D14 no page of the console overflows a window of %i pixels', 
 test.each(WIDTHS)(
   'D14 no result page of a console form overflows a window of %i pixels',
   async (width) => {
-    // Everything that a page lets the reader change.
+    // Every field that the reader can fill.
     const shorter = await propose({ words: [long('W', 3_000)], [long('k', 2_000)]: long('v', 2_000), width })
     const page = await opened(width, `/console/approvals/${shorter.approval?.id}`)
     await page.getByRole('textbox', { name: 'Reason' }).fill(REASON)
