@@ -1,4 +1,5 @@
-// While somebody is away, whoever stands in for them is asked too, by their own right and under their own name; nobody else, and not after.
+// While an operator is away, their delegate is asked too, under their own name and with their own
+// permissions; nobody else is, and not afterwards.
 
 import { expect, test } from 'vitest'
 import { withDelegates } from '../../../edge/channels/delegation.ts'
@@ -76,7 +77,7 @@ test('a delegate gets a mail with their own link that names the absent operator,
     granted(await ann.client('putDelegation', { body: { to: bob.name, for_s: 3_600 } }))
     const first = await desk.asked(agent.client, tool)
     await eventually('both are asked', async () => (await mails(first.approval.id)).length === 2, 20_000)
-    // The channel has no address for bob: that is to be seen.
+    // The channel has no address for bob, which shows as a dropped delivery.
     await eventually(
       'ann’s waits',
       async () =>
@@ -91,7 +92,7 @@ test('a delegate gets a mail with their own link that names the absent operator,
       20_000,
     )
 
-    // Bob is not one of those who are asked; his address is there for when he stands in.
+    // Bob is not a recipient; his address is used only while he is a delegate.
     granted(
       await desk.root('putChannel', {
         params: { name: channel },
@@ -113,7 +114,7 @@ test('a delegate gets a mail with their own link that names the absent operator,
     const toBob = (await collected()).find((message) => message.includes('To: bob@example.com')) ?? ''
     expect(textOf(toBob)).toContain(`You are asked because ${ann.name} is away`)
     expect(textOf(toBob)).toContain(`Answer as ${bob.name}`)
-    expect(textOf(toBob)).toContain(`.${bob.name}.`) // his own link
+    expect(textOf(toBob)).toContain(`.${bob.name}.`) // his personal link
     granted(await ann.client('deleteDelegation', {}))
     const third = await desk.asked(agent.client, tool)
     await eventually('ann is asked', async () => (await mails(third.approval.id)).length === 1, 20_000)
@@ -161,7 +162,8 @@ test('delegations can be listed, made and ended on the command line', async () =
   const away = async () =>
     (await countersign(['channels', 'delegate', ann.name, '--for', '14d'], { env })).out
   expect(await away()).toMatch(/^warning: .* no channel does/)
-  // Of these, one writes to bob and to ann by name; the others to whoever reads them, to bob alone, to ann alone.
+  // The first channel knows bob and ann by name; the others have unnamed readers, only bob, or only
+  // ann.
   const [both, readers, bobs, anns] = [desk.name(), desk.name(), desk.name(), desk.name()]
   const hook = {
     kind: 'webhook' as const,

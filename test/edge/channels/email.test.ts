@@ -1,5 +1,5 @@
-// A mail shows what an agent wrote and obeys none of it: no header, no markup, no hidden character; its link goes to its recipient alone
-// (P06).
+// A mail shows an agent's text literally, without headers, markup or hidden characters of it, and
+// its link goes only to its recipient (P06).
 
 import { expect, test } from 'vitest'
 import { mailOf } from '../../../edge/channels/email/content.ts'
@@ -53,7 +53,7 @@ test('a text from an agent can’t add headers, markup or invisible characters t
       expect(mail.subject).not.toMatch(/[\p{Cc}\p{Cf}]/u)
       expect(mail.text).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u)
       expect(mail.html).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u)
-      // One link, ours; and of elements those alone that we write.
+      // There is one link, ours, and only elements that our template writes.
       expect(mail.html.match(/href="[^"]*"/g)).toEqual([`href="${LINK}"`])
       expect(new Set([...mail.html.matchAll(/<([a-z!][a-z0-9]*)/gi)].map(([, name]) => name))).toEqual(
         new Set(['!doctype', 'html', 'head', 'meta', 'title', 'body', 'div', 'h1', 'p', 'a', 'pre']),
@@ -71,7 +71,7 @@ test('a text from an agent can’t add headers, markup or invisible characters t
         'Content-Type',
       ])
     }
-  // It is shown, not dropped.
+  // Invisible characters are escaped, not dropped.
   expect(mailOf(message({ arguments: HOSTILE[2] })).text).toContain('\\u{202e}gpj.exe\\u{200b}')
 })
 
@@ -149,7 +149,7 @@ test('P06 a link is mailed only to its recipient’s address, and to nobody with
       error: { again: false },
     })
   expect(posted).toHaveLength(1)
-  // A test holds no link: it goes to whoever asks for it, or to somebody.
+  // A test has no link, so it goes to the operator who asks for it or to any address.
   await medium().deliver(message({}, { kind: 'test', recipient: null, link: null }), post)
   expect(posted[1]?.body).toContain('ann@example.com')
 })

@@ -1,5 +1,5 @@
-// What a skill posts is shown as it is, in every medium, as the skill's words: no mark-up, mention, header, hidden character or link of ours
-// comes of it, and it can't pass for a question of Countersign's.
+// Every medium shows a notice literally as the skill's text: without markup, mentions, headers,
+// hidden characters or links of ours, and never as an approval.
 
 import { expect, test } from 'vitest'
 import { noticeMail } from '../../../edge/channels/email/content.ts'
@@ -17,7 +17,7 @@ import { APP, CHANNEL, faultIn, SECRET, TEAM, TOKEN } from '../../support/channe
 const CALL = `call_${'0'.repeat(26)}_1`
 const KEY = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
-/** As the ChannelObject keeps it. */
+/** A notice as the ChannelObject stores it. */
 const noted = (text: string, recipient: string | null = null): NoticeMessage => ({
   id: `msg_${'0'.repeat(32)}`,
   recipient,
@@ -59,7 +59,7 @@ const SLACK = {
   users: { U0ANN: 'ann' },
 }
 
-/** What leaves, as it leaves. */
+/** The requests that a medium sends. */
 function sending(): { out: PostRequest[]; post: Post } {
   const out: PostRequest[] = []
   const post: Post = async (posted) => {
@@ -69,7 +69,7 @@ function sending(): { out: PostRequest[]; post: Post } {
   return { out, post }
 }
 
-/** All text that a card shows, and where it stands. */
+/** All texts of a card, with their positions. */
 function textsIn(node: unknown, type = ''): [type: string, text: string][] {
   if (Array.isArray(node)) return node.flatMap((item) => textsIn(item, type))
   if (typeof node !== 'object' || node === null) return []
@@ -128,7 +128,7 @@ test('G09 a notice can’t add headers, markup, links or invisible characters to
     ]
     expect(head.split(/\r\n(?! )/).map((line) => line.split(':')[0])).toEqual(headers)
   }
-  expect(noticeMail(noted('\u202egpj.exe')).text).toContain('\\u{202e}gpj.exe') // shown, not dropped
+  expect(noticeMail(noted('\u202egpj.exe')).text).toContain('\\u{202e}gpj.exe') // escaped, not dropped
 })
 
 test('G09 a webhook gets a notice as a signed event with its origin and no approval', async () => {

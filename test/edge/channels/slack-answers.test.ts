@@ -1,5 +1,5 @@
-// Whoever answers in Slack answers as the operator that they are, about the approval that they were shown, and once. Every message of an
-// approval that has ended says so and can't be pressed, whoever ended it and wherever.
+// A Slack user answers as their operator, for the approval that they were shown, once. Every
+// message of an ended approval shows the outcome and has no buttons.
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -60,7 +60,7 @@ const idOf = ({ approval }: Call): string => approval?.id ?? ''
 const approvalOf = async (call: Call): Promise<Approval> =>
   must(await hurt.operator('readApproval', { params: { id: idOf(call) } }))
 
-/** An approval that is asked about, once that many messages tell of it. */
+/** A pending approval, once it has this many messages. */
 async function asked(
   messages = 1,
   ask: () => Promise<Call> = () => hurt.propose('mark.asking', { mark: 'asked\n' }),
@@ -77,7 +77,7 @@ const fail = (): never => {
   throw new Error('nothing was posted')
 }
 const headOf = ({ blocks }: Posted): string => JSON.stringify(blocks.slice(0, 2))
-/** Each of its messages says how it ended, and has nothing to press. */
+/** Checks that each message of an approval shows its outcome and has no buttons. */
 const replaced = (call: Call, outcome: string) => {
   const isOver = (one: Posted): boolean => headOf(one).includes(outcome) && buttonsOf(one).size === 0
   const look = () => slack.about(call.id).length > 0 && slack.about(call.id).every(isOver)
@@ -104,7 +104,8 @@ test('a Slack question can be answered with a form, and the outcome replaces eve
   const { call, posted } = await asked(3, async () => must(await propose()))
   expect(posted.map(({ channel }) => channel).sort()).toEqual([CHANNEL, 'D0ANN', 'D0BOB'])
   const inRoom = posted.find(({ channel }) => channel === CHANNEL) ?? fail()
-  // In a room a link that decides would be everybody's; in person it is theirs.
+  // In a shared conversation everybody could use a link that decides; a direct message has the
+  // personal one.
   const linkOf = (one: Posted) => String(buttonsOf(one).get('page')?.['url'])
   expect(linkOf(inRoom)).toBe(`${hurt.stack.url}/console/approvals/${idOf(call)}`)
   for (const one of posted.filter(({ channel }) => channel !== CHANNEL))
@@ -132,13 +133,14 @@ test('a Slack question can be answered with a form, and the outcome replaces eve
       },
     ],
   })
-  // It ran, its evidence names the way, and the same answer holds for the next of its kind.
+  // The call ran, its evidence names the channel, and the standing answer covers the next similar
+  // call.
   const { state } = await hurt.ended(call)
   expect(state).toBe('succeeded')
   const evidence = must(await hurt.operator('readAttestation', { params: { run: call.run, call: call.id } }))
   const statement = JSON.parse(Buffer.from(evidence.envelope.payload, 'base64').toString()) as {
     predicate: { facts: unknown }
-  } // the edge's
+  } // the edge's type
   expect(statement.predicate.facts).toMatchObject({
     approval: { answers: [{ by: 'ann', channel: 'slack' }] },
   })
@@ -218,7 +220,7 @@ test('P10 a request without plausible Slack signature headers is refused before 
     return status
   }
   const wellFormed = `v0=${'0'.repeat(64)}`
-  expect(await bodiless(now, wellFormed)).toBe(401) // the tenant has no channel to Slack
+  expect(await bodiless(now, wellFormed)).toBe(401) // the tenant has no Slack channel
   await room()
   for (const signature of [
     '',
@@ -255,12 +257,12 @@ test('P07 a Slack button is refused for another approval, use or channel', async
     `apr_${'0'.repeat(26)}_1.${word}.${seal}`,
   ])
     expect([changed, (await pressing(changed)).status]).toEqual([changed, 401])
-  // A form is sealed too: that of one approval says nothing of another.
+  // The seal of a form is bound to its approval too.
   expect(
     (await interact(hurt.stack.url, send({ private_metadata: `${id}.form.${seal}` }, 'approve', null)))
       .status,
   ).toBe(401)
-  // A channel that took the place of another, of the same app, did not make these.
+  // The buttons of a removed channel don't work for a new one of the same app.
   must(await hurt.operator('deleteChannel', { params: { name: 'room' } }))
   must(await hurt.operator('deleteChannel', { params: { name: 'second' } }))
   await room('third')
@@ -279,7 +281,7 @@ test('P09 a Slack user who is unmapped, no longer an operator, or not allowed to
   }
   await interact(hurt.stack.url, press(first, 'more', { user: 'U0BOB' }))
   const { view } = await eventually('a form', () => slack.views.at(-1))
-  await operator('bob', ['auditor']) // between the form and the answer
+  await operator('bob', ['auditor']) // between opening the form and answering
   const sent = await interact(hurt.stack.url, send(view, 'approve', null, { user: 'U0BOB' }))
   expect(sent).toMatchObject({
     status: 200,
@@ -319,7 +321,7 @@ test('the Slack message of a cancelled or expired approval says so, and a later 
   const late = press(cancelled.first, 'approve')
   must(await hurt.operator('cancelCall', { params: { run: cancelled.call.run, call: cancelled.call.id } }))
   await replaced(cancelled.call, 'Cancelled before it was decided')
-  slack.messages.push({ ...cancelled.first, ts: '1.9', blocks: (late['message'] as Posted).blocks }) // a copy that we know nothing of
+  slack.messages.push({ ...cancelled.first, ts: '1.9', blocks: (late['message'] as Posted).blocks }) // a copy that the outbox does not know
   await interact(hurt.stack.url, { ...late, response_url: 'https://hooks.slack.com/actions/1.9' })
   await told('the call has ended: cancelled')
   await replaced(cancelled.call, 'Cancelled before it was decided')
@@ -375,7 +377,7 @@ test('changed arguments replace the question in every Slack message, and the out
       3,
       true,
     ])
-    expect((await interact(hurt.stack.url, before)).status).toBe(401) // it was about something else
+    expect((await interact(hurt.stack.url, before)).status).toBe(401) // its seal has the old digest
     await interact(hurt.stack.url, press(first, 'approve'))
     await replaced(call, 'Approved by ann through slack')
     expect(slack.about(call.id).length).toBe(3)
@@ -424,7 +426,7 @@ test('where policy requires assurance `key`, a press in Slack leads to the conso
       )
     expect(await approvalOf(call)).toMatchObject({ status: 'pending', answers: [] })
     expect(buttonsOf(first).has('approve')).toBe(true)
-    must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'approve' } })) // with a key
+    must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'approve' } })) // with the operator's key
     await replaced(call, 'Approved by root through api')
   })
 })

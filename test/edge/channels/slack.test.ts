@@ -1,5 +1,5 @@
-// What an agent wrote is shown in Slack as it is, within Slack's limits; what Slack sends is believed where Slack signed it, and nowhere
-// else.
+// Slack shows an agent's text literally and within its limits, and its requests count only with a
+// valid signature.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -37,7 +37,7 @@ import {
   TOKEN,
 } from '../../support/channels/fake-slack.ts'
 
-/** As Slack's documents have it: an app's secret, a request of it, and its signature. */
+/** The example of Slack's documentation: an app's secret, a request and its signature. */
 const DOCUMENTED = {
   secret: '8f742231b10e8888abcd99yyyzzz85a5',
   timestamp: '1531420618',
@@ -95,7 +95,7 @@ test('P10 a Slack timestamp is accepted within five minutes, as a whole number o
     expect(fresh(timestamp, at)).toBe(false)
 })
 
-// ── What is shown ──
+// ── Cards ──
 
 const HOSTILE = [
   'plain',
@@ -136,7 +136,7 @@ const about = (approval: Approval): Message => ({
   at_ms: 0,
 })
 
-/** All text that a card shows, and where it stands. */
+/** All texts of a card, with their positions. */
 function textsIn(node: unknown, type = ''): [type: string, text: string][] {
   if (Array.isArray(node)) return node.flatMap((item) => textsIn(item, type))
   if (typeof node !== 'object' || node === null) return []
@@ -168,7 +168,7 @@ test('G09 a text of an agent stays literal in its Slack block: no mark-up, menti
     ]) {
       expect(faultIn(blocks, 50)).toBeUndefined()
       expect(text).not.toMatch(/[<>]/)
-      // Two kinds of text there are: an element of rich text, and plain text of ours. Neither is mrkdwn.
+      // There are two kinds of text: rich text elements, and our own plain text. Neither is mrkdwn.
       for (const [type, said] of textsIn(blocks)) {
         expect(['text', 'plain_text']).toContain(type)
         expect(said).not.toMatch(/[\u202a-\u202e\u2066-\u2069\u200b-\u200f\ufeff\u0000-\u0009\u000b-\u001f]/)
@@ -243,7 +243,7 @@ test('the Slack form offers the standing answers that policy allows and parses o
     expect([said, saidIn(said)]).toEqual([said, undefined])
 })
 
-// ── What is read ──
+// ── Payloads ──
 
 const bodyOf = (payload: unknown): string =>
   new URLSearchParams({ payload: JSON.stringify(payload) }).toString()
@@ -271,7 +271,7 @@ test('button presses and forms of Slack are parsed, opened links ignored, and ot
     ok: true,
     value: { kind: 'sent', answer: 'deny', reason: '' },
   })
-  // The seal of a button is none of a form.
+  // The seal of a button is not valid for a form.
   expect(
     readInteraction(bodyOf(send({ private_metadata: `${id}.approve.${seal()}` }, 'approve', null))).ok,
   ).toBe(false)
@@ -303,7 +303,7 @@ test('P10 a user from another workspace in a shared channel is not accepted', ()
   })
 })
 
-// ── The channel ──
+// ── Channels ──
 
 const SPEC = {
   kind: 'slack',
@@ -389,7 +389,7 @@ test('the Slack app manifest in infra requests the scopes and the route that the
   const manifest = JSON.parse(readFileSync(join(ROOT, 'infra/slack-manifest.json'), 'utf8')) as {
     oauth_config: { scopes: { bot: string[] } }
     settings: { interactivity: { is_enabled: boolean; request_url: string } }
-  } // ours
+  } // our own file
   const { is_enabled, request_url } = manifest.settings.interactivity
   expect([is_enabled, new URL(request_url).pathname]).toEqual([true, ROUTES.slackInteraction.path])
   expect(manifest.oauth_config.scopes.bot).toEqual(['chat:write'])

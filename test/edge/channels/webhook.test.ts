@@ -1,4 +1,5 @@
-// A webhook is signed as Standard Webhooks 1.0 says, and goes to nobody inside of our network (N14).
+// A webhook is signed according to Standard Webhooks 1.0 and never reaches an address inside our
+// network (N14).
 
 import { createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { createServer } from 'node:http'
@@ -15,7 +16,7 @@ import { LIMITS } from '../../../shared/limits.ts'
 import { ok } from '../../../shared/result.ts'
 import { signedBy } from '../../support/channels/webhook-receiver.ts'
 
-/** Published with the specification, and with its reference implementation. */
+/** The test vectors of the specification and of its reference implementation. */
 const [ID, AT, BODY] = ['msg_p5jXN8AQM9LWM0D4loKWxJek', 1_614_265_330_000, '{"test": 2432232314}'] as const
 const HMAC = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 const ED25519 =
@@ -142,7 +143,7 @@ test('N14 webhook addresses inside a private network are refused in any notation
   const post = postThrough({ outside: { fetch }, standIns: undefined })
   for (const url of INSIDE) {
     expect([url, faultInAddress(url, false)]).toEqual([url, expect.any(String)])
-    // At the attempt too: what was stored before the rule was is held to it.
+    // Each attempt checks the address again, also for channels stored before a rule existed.
     const sent = await post({ to: url, headers: {}, body: '' })
     expect([url, sent.ok]).toEqual([url, false])
   }
@@ -215,7 +216,7 @@ test('deliveries back off with jitter, end after the last try or a 410, and foll
   const pauses: number[] = []
   for (let i = 0; i < LIMITS.delivery_tries; i++) {
     course = beginAttempt(course, 0)
-    expect(course.nextAt).toBeGreaterThan(LIMITS.delivery_ms) // a crash in the middle: due again, later than the attempt may take
+    expect(course.nextAt).toBeGreaterThan(LIMITS.delivery_ms) // after a crash it is due again, later than an attempt may take
     const [soon, late] = [applyResult(course, no(), 0, 0), applyResult(course, no(), 0, 0.999)]
     if (soon.nextAt !== null && late.nextAt !== null) expect(soon.nextAt).toBeLessThan(late.nextAt)
     course = soon
@@ -232,7 +233,7 @@ test('deliveries back off with jitter, end after the last try or a 410, and foll
   const first = beginAttempt({ state: 'due', tries: 0, nextAt: 0, why: null }, 0)
   expect(applyResult(first, no({ again: false }), 0, 0).state).toBe('failed')
   expect(applyResult(first, no({ pause_ms: 60_000 }), 0, 0).nextAt).toBe(60_000)
-  expect(applyResult(first, no({ pause_ms: 60_000 }), 0, 0).tries).toBe(0) // it was not taken, and is not held against the message
+  expect(applyResult(first, no({ pause_ms: 60_000 }), 0, 0).tries).toBe(0) // Retry-After does not count as a try
   for (const chance of [0.0001, 1 / 3, 0.7801, 0.9999])
     expect(Number.isInteger(applyResult(first, no(), 1_000, chance).nextAt)).toBe(true)
   expect(applyResult({ ...first, state: 'dropped', nextAt: null }, no(), 0, 0)).toMatchObject({
@@ -252,7 +253,7 @@ test('N08 N14 the edge does not follow a redirect by a webhook’s receiver', as
   })
   onTestFinished(() => void receiver.close())
   await new Promise<void>((settle) => receiver.listen(0, '127.0.0.1', settle))
-  const to = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}` // it listens on a port
+  const to = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}` // it is listening
   const post = postThrough({
     outside: { fetch: (url, init) => fetch(url, init) },
     standIns: { 'https://hooks.example.com': to },

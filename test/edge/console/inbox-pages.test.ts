@@ -53,7 +53,7 @@ test('each pending approval is on exactly one page of the inbox, in either order
       true,
       undefined,
     ])
-    expect(one.words).toContain(`${LIMITS.page} of them on this page`)
+    expect(one.words).toContain(`${LIMITS.page} on this page`)
     const all = [...one.cards, ...two.cards]
     expect(all.map(({ id }) => id).sort()).toEqual([...ids].sort())
     if (order === 'riskiest')

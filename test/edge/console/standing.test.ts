@@ -50,7 +50,7 @@ test('the page of standing answers shows coverage, end and operator, and revokes
   await card.getByRole('button', { name: 'Revoke' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Revoked')
   expect((await propose(run)).state).toBe('awaiting_approval')
-  await page.getByRole('link', { name: 'Back to what stands' }).click()
+  await page.getByRole('link', { name: 'Back to the standing answers' }).click()
   expect(await page.locator(`#${id}`).count()).toBe(0)
 })
 
@@ -72,7 +72,7 @@ test('the standing answers are linked from the inbox, and each links to its appr
   const { id } = await said('approve')
   const page = await signedIn(browser, { url: desk.url, path: '/console', key: approver.key })
   await page.getByRole('link', { name: 'Standing answers', exact: true }).click()
-  expect(await page.locator('nav a[aria-current=page]').textContent()).toBe('Standing')
+  expect(await page.locator('nav a[aria-current=page]').textContent()).toBe('Standing answers')
   await page.locator(`#${id}`).getByRole('link', { name: 'this request' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approved')
 })

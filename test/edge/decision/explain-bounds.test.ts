@@ -1,5 +1,6 @@
-// What an explanation costs, whatever an agent sends and operators have written: each of these took a second and up to seventy, in which
-// the edge served nobody. Measured by the processor's time, so that others at work on the machine don't count.
+// The cost of an explanation is bounded for hostile arguments and policies. Each of these once
+// blocked the edge for one to seventy seconds. Measured in CPU time, so that other load on the
+// machine does not count.
 
 import { describe, expect, test } from 'vitest'
 import { explain } from '../../../edge/decision/explain.ts'

@@ -1,5 +1,5 @@
-// What would change a denial is what the engine says would change it: every kind of condition has its smallest change, what must go
-// together goes together, and nothing is offered that would not be allowed.
+// The engine confirms every offered change: each kind of condition has its smallest change, changes
+// are combined where needed, and none is offered that would not be allowed.
 
 import { describe, expect, test } from 'vitest'
 import type { Reader } from '../../../edge/decision/explain/wording.ts'
@@ -284,7 +284,7 @@ test('each change says who can make it', () => {
   expect(by('!context.allow_sensitive_tools')).toEqual(['human'])
   expect(by('context.approval.count < 3')).toEqual(['human'])
   expect(by('context.approval.count < 4')).toEqual(['operator']) // there are three approvers
-  expect(by('!context.approval.roles.contains("security")')).toEqual(['operator']) // nobody has it
+  expect(by('!context.approval.roles.contains("security")')).toEqual(['operator']) // nobody has that role
   expect(by('!context.approval.quorum.contains("3 of finance")')).toEqual(['operator'])
   expect(by('!context.is_allowlisted_tool', { context: { is_allowlisted_tool: false } })).toEqual([
     'operator',

@@ -1,5 +1,5 @@
-// Who is told what of a decision: the agent, what it can act on and nobody's name; an operator, all of it. What is told is kept with a call
-// only where it was not allowed, and never enters what is signed.
+// Who reads what of a decision: an agent what it can act on and no names of others, an operator
+// everything. Only calls that were not allowed store an explanation, and it is never signed.
 
 import { expect, test } from 'vitest'
 import { verifyBundle } from '../../../shared/evidence/bundle.ts'
@@ -91,7 +91,7 @@ test('an approval says how many must answer, and the call is granted when they h
     )
     const done = granted(await agent.client('readCall', { params: place }))
     expect(done.state).toBe('granted')
-    expect(done.decision).not.toHaveProperty('explanation') // what was answered is explained no more
+    expect(done.decision).not.toHaveProperty('explanation') // an answered call has no explanation
     granted(await desk.root('cancelRun', { params: { run: call.run } }))
   })
 })
@@ -129,7 +129,7 @@ test('the attestation of a denial has its policies but not the explanation’s c
   expect(JSON.stringify(verified)).not.toContain('explanation')
   const journal = granted(await agent.client('readJournal', { params: { run: call.run } }))
   expect(JSON.stringify(journal)).not.toContain('args.amount')
-  // What is told of it later is what would be decided later.
+  // A later explanation shows what would be decided then.
   expect(
     granted(await agent.client('explainCall', { params: { run: call.run, call: call.id } })).decision.effect,
   ).toBe('allow')

@@ -1,5 +1,6 @@
-// Policy picks the sandbox: of the plans that a tool allows, the least isolated that needs nobody runs; where each needs somebody or is
-// denied, the least isolated that a human may allow is asked about. Every pair of answers that policy can give of tier B and tier C.
+// Policy picks the sandbox: the least isolated plan that needs no approval runs; else humans are
+// asked about the least isolated one that they may allow. Covers every pair of verdicts for tier B
+// and tier C.
 
 import { expect, test } from 'vitest'
 import type { Output as Answered } from '../../../shared/routes/client.ts'
@@ -31,7 +32,7 @@ const says = (tier: 'b' | 'c'): string => {
     @id("plans-${tier}-denies") forbid (${on}) when { ${here('deny')} };
     @id("plans-${tier}-errs") forbid (${on}) when { ${here('err')} && context.args.n * 9223372036854775807 > 1 };`
 }
-/** Without the default that asks about every call of tier B: here each tier answers as the table says. */
+/** Without the default policy that asks about every tier B call, so that the table decides. */
 const set = { plans: `${says('b')}\n${says('c')}`, 'tier-b': null }
 
 const B = { tier: 'B', egress: 'none' }

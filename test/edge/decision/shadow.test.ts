@@ -1,5 +1,5 @@
-// A set that shadows the one in force is asked about each call, counted, and heeded never. Operators see where it differs, agents do not;
-// no error of its own and no restart of the edge makes it matter or lose count.
+// A shadow set is evaluated and counted for each call but never affects it. Operators see the
+// differences, agents do not. Neither its errors nor a restart of the edge changes that.
 
 import { afterAll, afterEach, expect, test } from 'vitest'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'
@@ -37,7 +37,7 @@ afterEach(() => shadow(null))
 
 const propose = async (tool: string, args = {}, run = {}) =>
   granted(await agent.client('proposeCallInNewRun', { body: { tool, args, run } }))
-/** Its end, which is when a call is counted. */
+/** The end of the call, at which it is counted. */
 const end = async ({ id, run, state }: Call) => {
   if (state === 'granted') await peer.run(id)
   if (state === 'awaiting_approval') granted(await agent.client('cancelCall', { params: { run, call: id } }))
@@ -52,7 +52,7 @@ const counted = (calls: number) =>
 const journal = async (by: typeof root, run: string) =>
   granted(await by('readJournal', { params: { run } })).items
 
-/** Differs on each tool: what runs is denied, what asks runs, what is denied asks. */
+/** Differs for each tool: it denies what runs, allows what asks, and asks about what is denied. */
 const DIFFERENT = [
   forbid('other-plain', 'plain', 'context.args has text'),
   forbid('other-denying', 'denying', '!context.approval.granted'),
@@ -194,8 +194,8 @@ test('the counters of a shadow set survive a crash of the edge', async () => {
   await end(one)
   await counted(1)
   await end(two)
-  expect(await stack.edge.restart()).toMatchObject({ ok: true }) // kill -9, and back
-  expect(await counted(2)).toMatchObject({ version, since_ms, calls: 2, differ: 2 }) // whatever the log had not heard of before
+  expect(await stack.edge.restart()).toMatchObject({ ok: true }) // kill -9 and restart
+  expect(await counted(2)).toMatchObject({ version, since_ms, calls: 2, differ: 2 }) // including what the log had not received before
   await end(three)
   await end(await propose('plain', { text: 'x' }))
   expect(await counted(4)).toMatchObject({ calls: 4, differ: 3 })

@@ -1,4 +1,4 @@
-// What was in force when a call was decided can be read later, and nothing else passes for it.
+// The snapshot of a decision can be read later, and no other one passes for it.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ test('the snapshot has the digest that decision and attestation name, for the ag
     egress: { mode: 'strict', hosts: ['example.com'] },
     limits: { timeout_ms: 900_000 },
   })
-  const call = await propose(await runOf(), tool) // asked about: it has hosts
+  const call = await propose(await runOf(), tool) // it asks, because the tool has hosts
   granted(
     await desk.root('answerApproval', {
       params: { id: call.approval?.id ?? '' },

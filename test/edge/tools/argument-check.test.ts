@@ -1,4 +1,4 @@
-// Arguments that do not fit the tool's schema are refused by place.
+// Arguments that do not fit the tool's schema are refused with their place.
 
 import { expect, test } from 'vitest'
 import { argumentCheck } from '../../../edge/tools/argument-check.ts'

@@ -1,5 +1,5 @@
-// A contract that says less than it gives is read by what it gives: who is handed secrets reads them, who is let through to hosts has a
-// network.
+// Capabilities follow from the contract: a tool with secrets has `secrets_read` and one with hosts
+// has `network`, whatever it declares.
 
 import { expect, test } from 'vitest'
 import { capabilitiesOf, isSensitive } from '../../../edge/tools/capabilities.ts'

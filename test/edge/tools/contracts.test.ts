@@ -1,5 +1,5 @@
-// A tool is a contract with a version and a digest: the same contract is the same version, any change a new one, and what was asked for
-// under the old one is not run under the new (P08, G08).
+// A tool is a contract with a version and a digest: an equal contract keeps its version, any change
+// makes a new one, and a call proposed under the old one does not run under the new one (P08, G08).
 
 import { expect, test } from 'vitest'
 import { digestOf } from '../../../shared/bytes/json.ts'
@@ -47,7 +47,7 @@ test('putting an equal contract keeps the version of a tool, and any change make
 test('another order of members in a contract makes no new version', async () => {
   const name = desk.name()
   const spec = toolSpec()
-  const reversed = Object.fromEntries(Object.entries(spec).reverse()) as typeof spec // the same members
+  const reversed = Object.fromEntries(Object.entries(spec).reverse()) as typeof spec // the same members in another order
   granted(await desk.root('putTool', { params: { name }, body: spec }))
   expect(granted(await desk.root('putTool', { params: { name }, body: reversed })).version).toBe(1)
 })

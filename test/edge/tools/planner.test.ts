@@ -1,4 +1,5 @@
-// The plan is what would run, to the letter: one argument fills one place, limits only shrink, hosts are judged by their labels.
+// The plan is exactly what would run: one argument fills one argv element, limits only shrink, and
+// hosts match by labels.
 
 import { expect, test } from 'vitest'
 import { covers, plansFor } from '../../../edge/tools/planner.ts'
@@ -168,7 +169,7 @@ test('a working directory outside the workspace is refused', () => {
     expect([cwd, refusal(change, { cwd })]).toEqual([cwd, 'workspace_scope_denied'])
   for (const cwd of [5, ['a'], {}, true])
     expect([cwd, refusal(change, { cwd })]).toEqual([cwd, 'invalid_arguments'])
-  // What no worker could enter is not planned; the bounds are bytes, and each name has one.
+  // A folder that no worker could enter is not planned; the limits count bytes, also for each name.
   const long = 'a/'.repeat(LIMITS.cwd_bytes / 2)
   for (const cwd of ['a'.repeat(255), long]) expect(plans(change, { cwd })[0]?.executor.cwd).toBe(cwd)
   for (const cwd of ['a'.repeat(256), `b/${'漢'.repeat(86)}/c`, `${long}a`, 'a/'.repeat(2_500), 'a\0b'])

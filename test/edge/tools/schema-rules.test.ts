@@ -1,4 +1,4 @@
-// A tool's schema can't stall the edge, can't break it, and bounds what it says it bounds.
+// A tool's schema can't stall or crash the edge, and every limit in it is effective.
 
 import { expect, test } from 'vitest'
 import { argumentCheck } from '../../../edge/tools/argument-check.ts'

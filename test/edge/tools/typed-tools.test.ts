@@ -1,5 +1,5 @@
-// Tools and policies hold together whoever changes which: what policies see of a tool is told, a set fits the tools that there are, and a
-// tool does not change under the set that is in force.
+// Tools and policies stay consistent whichever changes: a set has to fit the present tools, and a
+// tool can't change in a way that breaks the set in force.
 
 import { expect, test } from 'vitest'
 import { readTexts } from '../../../edge/policy/text-limits.ts'

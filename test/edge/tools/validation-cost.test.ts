@@ -1,5 +1,5 @@
-// Holding a value against a schema is bounded, whoever brings either: it takes no more than a moment of the edge's one thread and of the
-// worker's, it never throws, and what is told of it is short.
+// Validation is bounded for hostile schemas and values: it blocks neither the edge's only thread
+// nor the worker's for long, never throws, and reports errors briefly.
 
 import { describe, expect, test } from 'vitest'
 import { endedAnyway, promised } from '../../../edge/skills/execution/output-check.ts'
@@ -17,7 +17,10 @@ const named = (length: number, one: (index: number) => unknown = () => 0): Schem
   Object.fromEntries(times(length, (index) => [`field${index}`, one(index)]))
 const words = times(7_000, (index) => `a${index}`)
 
-/** What would take seconds, gigabytes, or more arguments than a function takes. */
+/**
+ * Schemas and values that would take seconds, gigabytes, or more arguments than a function can
+ * have.
+ */
 const BOMBS: Readonly<Record<string, readonly [schema: Schema, a: unknown]>> = {
   'a long list of words, held against many values': [
     over({ items: { enum: words } }),
@@ -73,7 +76,7 @@ describe.each(Object.entries(BOMBS))('G06 validation bomb: %s', (_name, [schema,
         errors: [{ at: '/', message: expect.stringContaining('too much') }],
       },
     })
-    const plan = { executor: { output: schema } } as unknown as SkillPlan // the one part that is read
+    const plan = { executor: { output: schema } } as unknown as SkillPlan // only this part is read
     expect(promised({ kind: 'returned' }, plan, Buffer.from(JSON.stringify({ a })))).toMatchObject({
       kind: 'invalid_output',
     })

@@ -1,4 +1,5 @@
-// A small approval product that is not ours, to try the conformance suite on: sound as it is, and wrong in as many ways as there are flaws.
+// A small approval product that is not ours, to test the conformance suite: sound by default, with
+// a switch for each flaw.
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -6,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { Seen, Target } from '../../conformance/approval-links/check.ts'
 
-/** Each is what some product does, or did. */
+/** Flaws that real products have or had. */
 export type Flaw =
   | 'decides on GET'
   | 'decides on HEAD'
@@ -59,7 +60,7 @@ export class ApprovalServer {
   }
 
   get #origin(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // it listens on a port
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // it is listening
   }
 
   readonly target: Target = {
@@ -154,7 +155,7 @@ export class ApprovalServer {
     const form = new URLSearchParams(body)
     if (!this.#has('asks for no nonce') && form.get('nonce') !== this.#nonceOf(record.id)) return 403
     if (this.#isOver(record) && !(this.#has('accepts replays') && record.status !== 'expired')) return 409
-    // Between looking and writing, others look too.
+    // Others can read between this check and the write.
     if (this.#has('counts answers that come at once')) await new Promise((done) => setTimeout(done, 20))
     this.#decide(record, form.get('decision') === 'approve' ? 'approved' : 'denied')
     return 200

@@ -1,5 +1,5 @@
-// Both mail providers over real HTTP, as far as their interfaces go: what they want, refuse and answer, and what they know again. It
-// keeps the mails that they would have sent.
+// Fakes of both mail providers over real HTTP: they validate requests as the providers do,
+// recognise idempotency keys, and keep the mails that they would have sent.
 
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -23,11 +23,11 @@ const ORIGINS = { resend: 'https://api.resend.com', postmark: 'https://api.postm
 
 export class FakeMail {
   readonly mails: Mailed[] = []
-  /** Every request, sent or refused. */
+  /** All requests, accepted or refused. */
   readonly tried: string[] = []
-  /** Instead of an answer: trouble at the provider's. */
+  /** A failure to answer with instead. */
   trouble: ((response: ServerResponse, body: Record<string, unknown>) => void) | undefined
-  /** It does what it is asked, and nobody hears of it. */
+  /** Accepts the mail but never answers. */
   silent = false
   readonly #seen = new Map<string, { content: string; said: Said }>()
   readonly #servers: Server[]
@@ -42,7 +42,7 @@ export class FakeMail {
           text += chunk
         })
         request.on('end', () => {
-          const body = JSON.parse(text) as Record<string, unknown> // whatever it is: what is missing shows as missing
+          const body = JSON.parse(text) as Record<string, unknown> // anything; missing fields show up as missing
           this.tried.push(`${provider} ${request.method} ${request.url} ${text}`)
           if (this.trouble !== undefined) return this.trouble(response, body)
           const {
@@ -66,7 +66,7 @@ export class FakeMail {
     return mail
   }
 
-  /** Each provider's origin, and the one here that stands in for it. */
+  /** The origin of each provider and of its fake. */
   get standIns(): Record<string, string> {
     const [resend, postmark] = this.#servers.map(
       (server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -74,7 +74,7 @@ export class FakeMail {
     return { [ORIGINS.resend]: resend ?? '', [ORIGINS.postmark]: postmark ?? '' }
   }
 
-  /** Mails about this call or approval. */
+  /** The mails about this call or approval. */
   about(id: string): Mailed[] {
     return this.mails.filter(({ text }) => text.includes(id))
   }
@@ -154,7 +154,7 @@ export class FakeMail {
     headers: IncomingHttpHeaders,
     body: Record<string, unknown>,
   ): void {
-    this.mails.push({ ...(posted as Posted), provider, headers, body }) // looked at before
+    this.mails.push({ ...(posted as Posted), provider, headers, body }) // validated above
   }
 }
 
