@@ -13,19 +13,19 @@ import type { Approval } from '../../shared/wire/approvals.ts'
 
 export type Link = { tenant: string; approval: string; approver: string; expiresAt: number; mac: string }
 /** What the MAC covers although the link does not show it. */
-type Unseen = { digest: string; approverKey: string }
-type Bound = Omit<Link, 'mac'> & Unseen
+type HiddenClaims = { digest: string; approverKey: string }
+type LinkClaims = Omit<Link, 'mac'> & HiddenClaims
 
 const macOf = (
   key: Buffer,
   use: string,
-  { tenant, approval, approver, approverKey, expiresAt, digest }: Bound,
+  { tenant, approval, approver, approverKey, expiresAt, digest }: LinkClaims,
 ): Buffer =>
   createHmac('sha256', key)
     .update(canonical({ use, tenant, approval, approver, approver_key: approverKey, expiresAt, digest }))
     .digest()
 
-export const linkFor = (key: Buffer, bound: Bound): string =>
+export const linkFor = (key: Buffer, bound: LinkClaims): string =>
   [
     bound.tenant,
     bound.approval,
@@ -35,7 +35,8 @@ export const linkFor = (key: Buffer, bound: Bound): string =>
   ].join('.')
 
 /** The nonce of the form: only somebody who was served the page has it. */
-export const nonceFor = (key: Buffer, bound: Bound): string => macOf(key, 'form', bound).toString('base64url')
+export const nonceFor = (key: Buffer, bound: LinkClaims): string =>
+  macOf(key, 'form', bound).toString('base64url')
 
 /**
  * The seal in the buttons of a channel's messages. It binds the channel, as a link binds its
@@ -44,7 +45,7 @@ export const nonceFor = (key: Buffer, bound: Bound): string => macOf(key, 'form'
 export const sealFor = (
   key: Buffer,
   use: string,
-  { channel, ...bound }: Omit<Bound, 'approver' | 'approverKey'> & { channel: string },
+  { channel, ...bound }: Omit<LinkClaims, 'approver' | 'approverKey'> & { channel: string },
 ): string =>
   macOf(key, `channel ${use}`, { ...bound, approver: channel, approverKey: '' }).toString('base64url')
 
@@ -71,7 +72,7 @@ export const macHolds = (
   key: Buffer,
   use: 'link' | 'form',
   link: Link,
-  unseen: Unseen,
+  unseen: HiddenClaims,
   mac: string,
 ): boolean => sameText(macOf(key, use, { ...link, ...unseen }).toString('base64url'), mac)
 

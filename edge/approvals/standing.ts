@@ -72,12 +72,12 @@ export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${na
 const isBoundToArguments = (plan: Plan): boolean =>
   plan.tier !== 'A' && interprets(plan.executor.argv) !== undefined
 
-type Proposed = { readonly tool: ToolRef; readonly argsSha256: string }
+type ProposedCall = { readonly tool: ToolRef; readonly argsSha256: string }
 
 /** The key of what an answer covers within one session of one agent. */
 export function keyOf(
   { agentSince, device, channel }: RunRecord,
-  { tool: { name, digest }, argsSha256 }: Proposed,
+  { tool: { name, digest }, argsSha256 }: ProposedCall,
   plan: Plan,
   policySet: string,
 ): string {

@@ -55,7 +55,7 @@ export class ChannelObject extends DurableObject<Env> {
     return this.#store
       .channels()
       .sort((a, b) => a.spec.after_s - b.spec.after_s)
-      .map(shown)
+      .map(channelOf)
   }
 
   async put(name: string, spec: ChannelSpec, by: string): Promise<Result<Channel>> {
@@ -68,7 +68,7 @@ export class ChannelObject extends DurableObject<Env> {
     this.#outbox.forgetPause(name)
     this.#store.wake(name, row.at) // the new medium may send what waited to be collected
     this.#outbox.pump()
-    return ok(shown(row))
+    return ok(channelOf(row))
   }
 
   async remove(name: string): Promise<Result<{ done: true }>> {
@@ -127,7 +127,11 @@ export class ChannelObject extends DurableObject<Env> {
    * Acknowledges collected messages and returns the next ones. Unacknowledged ones are returned
    * again.
    */
-  async collect(tenant: string, name: string, { done, failed }: Acknowledged): Promise<Result<Collected[]>> {
+  async collect(
+    tenant: string,
+    name: string,
+    { done, failed }: Acknowledgements,
+  ): Promise<Result<Collected[]>> {
     const channel = this.#store.channel(name)
     const medium = channel === undefined ? undefined : mediumOf(channel.spec)
     if (medium?.collected === undefined)
@@ -336,7 +340,7 @@ export class ChannelObject extends DurableObject<Env> {
   }
 }
 
-type Acknowledged = {
+type Acknowledgements = {
   readonly done: readonly string[]
   readonly failed: readonly { readonly id: string; readonly why: string }[]
 }
@@ -345,7 +349,7 @@ type Addressee = Pick<DeliveryRow, 'recipient' | 'insteadOf'>
 /** The unnamed readers of a channel without recipients. */
 const UNNAMED: Addressee = { recipient: null, insteadOf: null }
 
-const shown = ({ name, spec, by, at }: ChannelRow): Channel => ({
+const channelOf = ({ name, spec, by, at }: ChannelRow): Channel => ({
   name,
   put_by: by,
   put_at_ms: at,

@@ -10,7 +10,7 @@ import { follow } from '../pages/page-stream.ts'
 import type { InboxFragment } from './inbox-fragment.tsx'
 import type { Session } from './session.ts'
 
-type Watch = {
+type InboxStream = {
   env: Env
   tenant: string
   whose: string
@@ -32,7 +32,7 @@ export function liveInbox({
   from,
   session,
   tell,
-}: Watch): Promise<Result<Response>> {
+}: InboxStream): Promise<Result<Response>> {
   const still = async () => {
     const reader = await session()
     return reader !== null && (approval === null || (await isPending(env, tenant, approval))) ? reader : null

@@ -32,7 +32,10 @@ export type Subject = {
   readonly fits: (args: Record<string, unknown>) => boolean
 }
 
-type ProposedChanges = { readonly alternatives: readonly (readonly Flip[])[]; readonly fixed: readonly string[] }
+type ProposedChanges = {
+  readonly alternatives: readonly (readonly Flip[])[]
+  readonly fixed: readonly string[]
+}
 
 /** By verdict, so that the same question to the same set is not searched twice. */
 const cache = new WeakMap<Verdict, ProposedChanges>()

@@ -36,7 +36,8 @@ export function shadowOf(
     return { shadow: record('deny', decided.code, decided.policies), used: null }
   try {
     const used = usedBy(directory)
-    if (used === 'uncounted') return { shadow: record('deny', 'policy_error', ['session.budget']), used: null }
+    if (used === 'uncounted')
+      return { shadow: record('deny', 'policy_error', ['session.budget']), used: null }
     const would = decide(directory, { ...situation, used }, 'nobody')
     if (!would.ok) return { shadow: record('deny', would.error.code, []), used }
     const { effect, code, policies } = would.value.decision

@@ -29,9 +29,9 @@ const NO_CARD = err(failure('slack_refused', 'this button belongs to no pending 
 const BROKEN = 'an internal error occurred; the approval’s page shows whether your answer was recorded'
 
 /** A channel, and the approval of one of its cards. */
-type Card = { name: string; spec: SlackSpec; approval: Approval }
-type Pressed = Extract<Interaction, { kind: 'pressed' }>
-type Submitted = Extract<Interaction, { kind: 'sent' }>
+type CardContext = { name: string; spec: SlackSpec; approval: Approval }
+type ButtonPress = Extract<Interaction, { kind: 'pressed' }>
+type FormSubmission = Extract<Interaction, { kind: 'sent' }>
 
 export class SlackInteractions {
   readonly #env: Env
@@ -85,7 +85,7 @@ export class SlackInteractions {
     tenant: string,
     apps: { name: string; spec: SlackSpec }[],
     { approval: id, use, seal }: About,
-  ): Card | undefined {
+  ): CardContext | undefined {
     const approval = this.#store.approval(id)?.approval
     const app =
       approval === undefined
@@ -108,8 +108,8 @@ export class SlackInteractions {
 
   async #pressButton(
     tenant: string,
-    card: Card,
-    { about, user, trigger, reply: to }: Pressed,
+    card: CardContext,
+    { about, user, trigger, reply: to }: ButtonPress,
   ): Promise<string> {
     const operator = await this.#operatorOf(tenant, card.spec, user)
     if (!operator.ok) return this.#whisper(to, operator.error.detail)
@@ -127,7 +127,7 @@ export class SlackInteractions {
 
   async #openForm(
     tenant: string,
-    { name, spec, approval }: Card,
+    { name, spec, approval }: CardContext,
     trigger: string,
     to: string | null,
   ): Promise<string> {
@@ -158,8 +158,8 @@ export class SlackInteractions {
 
   async #submitForm(
     tenant: string,
-    { spec, approval }: Card,
-    { user, answer, reason }: Submitted,
+    { spec, approval }: CardContext,
+    { user, answer, reason }: FormSubmission,
   ): Promise<string> {
     const refused = (sentence: string): string =>
       JSON.stringify({ response_action: 'errors', errors: { [FIELDS.answer]: sentence } })

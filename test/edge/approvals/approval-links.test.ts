@@ -14,7 +14,7 @@ const sensitive = await desk.tool({ capabilities: ['network'] })
 const origin = new URL(desk.url).origin
 
 const statusOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } })).status
-const asked = (tool = sensitive) => desk.asked(agent.client, tool)
+const askApproval = (tool = sensitive) => desk.asked(agent.client, tool)
 
 /** The page's hidden nonce, as a browser would send it back. */
 async function nonceOf(link: string): Promise<string> {
@@ -58,7 +58,7 @@ const SCANNERS = [
 ]
 
 test('P01 a hundred mail scanners that open the link get the page and decide nothing', async () => {
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   const pages = await Promise.all(
     Array.from({ length: 100 }, (_, i) =>
@@ -75,7 +75,7 @@ test('P01 a hundred mail scanners that open the link get the page and decide not
 })
 
 test('P02 HEAD, OPTIONS and every kind of prefetch change nothing', async () => {
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   const requests: RequestInit[] = [
     { method: 'HEAD' },
@@ -99,14 +99,14 @@ test('P02 HEAD, OPTIONS and every kind of prefetch change nothing', async () => 
 })
 
 test('P02 HEAD on an approval link answers like GET, without the page', async () => {
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   const head = await fetch(link, { method: 'HEAD' })
   expect([head.status, await head.text()]).toEqual([200, ''])
 })
 
 test('P03 the approval page can’t be framed or cached and sends no referrer', async () => {
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   const page = await fetch(await desk.link(desk.root, approval.id))
   const csp = page.headers.get('content-security-policy') ?? ''
   for (const part of [
@@ -144,10 +144,10 @@ test('P03 the approval page can’t be framed or cached and sends no referrer', 
 })
 
 test('P03 a form from another origin, or without the page’s nonce, decides nothing', async () => {
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   const nonce = await nonceOf(link)
-  const other = await asked()
+  const other = await askApproval()
   const theirs = await nonceOf(await desk.link(desk.root, other.approval.id))
   for (const [why, sent] of [
     ['another origin', { nonce, headers: { origin: 'https://evil.example' } }],
@@ -188,7 +188,7 @@ test('P03 a form from another origin, or without the page’s nonce, decides not
 })
 
 test('P03 `Origin: null` is accepted, because our own referrer policy makes browsers send it', async () => {
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   expect(
     await post(link, {
@@ -201,7 +201,7 @@ test('P03 `Origin: null` is accepted, because our own referrer policy makes brow
 test('P04 of a thousand concurrent answers exactly one decides, and the others learn the outcome', {
   timeout: 120_000,
 }, async () => {
-  const call = await asked()
+  const call = await askApproval()
   const link = await desk.link(desk.root, call.approval.id)
   const nonce = await nonceOf(link)
   const statuses = await Promise.all(
@@ -222,7 +222,7 @@ test('P04 of a thousand concurrent answers exactly one decides, and the others l
 
 test('P04 a used link refuses the same answer as well as the opposite one', async () => {
   for (const first of ['approve', 'deny']) {
-    const { approval } = await asked()
+    const { approval } = await askApproval()
     const link = await desk.link(desk.root, approval.id)
     const nonce = await nonceOf(link)
     expect(await post(link, { nonce, decision: first })).toBe(200)
@@ -266,7 +266,7 @@ test('P05 an expired link answers 410 for every method and says so', { timeout: 
 })
 
 test('P06 a link with one changed character is invalid and shows nothing of the call', async () => {
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   const start = link.lastIndexOf('/') + 1
   for (let at = start; at < link.length; at++) {
@@ -289,7 +289,7 @@ test('P06 a link with one changed character is invalid and shows nothing of the 
 })
 
 test('P07 the link of one call does not answer another call, and a denial can’t be turned into an approval', async () => {
-  const [one, two] = [await asked(), await asked()]
+  const [one, two] = [await askApproval(), await askApproval()]
   const [first, second] = [
     await desk.link(desk.root, one.approval.id),
     await desk.link(desk.root, two.approval.id),
@@ -314,7 +314,7 @@ test('P09 an answer counts for the operator of the link, and only while they may
     await desk.operator(['approver']),
     await desk.operator(['approver']),
   ]
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   const links = {
     approver: await desk.link(approver.client, approval.id),
     leaving: await desk.link(leaving.client, approval.id),
@@ -335,7 +335,7 @@ test('P09 an answer counts for the operator of the link, and only while they may
 
 test('P09 an operator who may not answer gets no link and can’t answer in another way', async () => {
   const auditor = await desk.operator(['auditor'])
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   expect(granted(await auditor.client('readApproval', { params: { id: approval.id } }))).not.toHaveProperty(
     'url',
   )
@@ -362,7 +362,7 @@ test('P09 an operator who may not answer gets no link and can’t answer in anot
 
 test('a revoked link shows and decides nothing; the approval stays pending and other links still work', async () => {
   const [holder, other] = [await desk.operator(['approver']), await desk.operator(['approver'])]
-  const call = await asked()
+  const call = await askApproval()
   const params = { id: call.approval.id }
   const [link, theirs] = [await desk.link(holder.client, params.id), await desk.link(other.client, params.id)]
   const nonce = await nonceOf(link)
@@ -396,7 +396,7 @@ test('a revoked link shows and decides nothing; the approval stays pending and o
   // The operator of the link may still answer in another way, and other links still work.
   granted(await holder.client('answerApproval', { params, body: { decision: 'approve' } }))
   expect([(await fetch(link)).status, await statusOf(params.id)]).toEqual([410, 'approved'])
-  const ended = await asked()
+  const ended = await askApproval()
   granted(
     await desk.root('answerApproval', { params: { id: ended.approval.id }, body: { decision: 'deny' } }),
   )
@@ -414,7 +414,7 @@ test('a revoked link shows and decides nothing; the approval stays pending and o
 
 test('of concurrent answers and a revocation, answers after the revocation are refused with the reason', async () => {
   for (let round = 0; round < 10; round++) {
-    const { approval } = await asked()
+    const { approval } = await askApproval()
     const link = await desk.link(desk.root, approval.id)
     const nonce = await nonceOf(link)
     const [status, revoked] = await Promise.all([
@@ -428,7 +428,7 @@ test('of concurrent answers and a revocation, answers after the revocation are r
 })
 
 test('an answer that is being processed when its link is revoked does not count', async () => {
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   const params = { id: approval.id }
   const link = await desk.link(desk.root, approval.id)
   const form = new URLSearchParams({ nonce: await nonceOf(link), decision: 'approve' }).toString()
@@ -446,7 +446,7 @@ test('an answer that is being processed when its link is revoked does not count'
 })
 
 test('an agent never sees a link that decides', async () => {
-  const call = await asked()
+  const call = await askApproval()
   const link = await desk.link(desk.root, call.approval.id)
   const seen = JSON.stringify([
     call,

@@ -35,7 +35,7 @@ const tool = await desk.tool({
   egress: { mode: 'strict', hosts: ['a.example.com:443', 'b.example.com:443'], named_by: { arg: 'hosts' } },
 })
 
-type Asked = Awaited<ReturnType<typeof ask>>
+type PendingCall = Awaited<ReturnType<typeof ask>>
 const ARGS = {
   words: ['rm', '-r', 'all'],
   amount: 10,
@@ -44,14 +44,20 @@ const ARGS = {
   password: 'hunter2-hunter2',
 }
 const ask = (args: Record<string, unknown> = ARGS, name = tool) => desk.asked(agent.client, name, args)
-const idOf = ({ approval }: Asked) => ({ id: approval.id })
-const startFrom = async (call: Asked) =>
+const idOf = ({ approval }: PendingCall) => ({ id: approval.id })
+const startFrom = async (call: PendingCall) =>
   granted(await ann.client('readArguments', { params: idOf(call) })).arguments
-const yes = (call: Asked, args: Record<string, unknown>, more: Record<string, unknown> = {}, by = ann) =>
+const yes = (
+  call: PendingCall,
+  args: Record<string, unknown>,
+  more: Record<string, unknown> = {},
+  by = ann,
+) =>
   by.client('answerApproval', { params: idOf(call), body: { decision: 'approve', arguments: args, ...more } })
 const read = async ({ run, id }: Call) =>
   granted(await agent.client('readCall', { params: { run, call: id } }))
-const approvalOf = async (call: Asked) => granted(await ann.client('readApproval', { params: idOf(call) }))
+const approvalOf = async (call: PendingCall) =>
+  granted(await ann.client('readApproval', { params: idOf(call) }))
 
 test('a call approved with fewer arguments runs with these, its attestation has them, and its agent sees the change', async () => {
   const call = await ask()
@@ -108,7 +114,7 @@ test('a call approved with fewer arguments runs with these, its attestation has 
 test('a repeated proposal returns the changed call if it has the arguments that the agent sent first', async () => {
   const headers = { 'idempotency-key': desk.name() }
   const body = { tool, args: ARGS }
-  const call = granted(await agent.client('proposeCallInNewRun', { body, headers })) as Asked // it asks for an approval
+  const call = granted(await agent.client('proposeCallInNewRun', { body, headers })) as PendingCall // it asks for an approval
   granted(await yes(call, { ...(await startFrom(call)), amount: 1 }))
   expect(granted(await agent.client('proposeCallInNewRun', { body, headers }))).toMatchObject({
     id: call.id,

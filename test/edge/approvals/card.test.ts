@@ -181,9 +181,12 @@ test.each(Object.entries(DECEIVING))(
   },
 )
 
-test.each(Object.entries(DECEIVING))('G09 the path of an input file is shown without deceiving characters: %s', (_name, char) => {
-  expect(pathFault(`in/da${char}ta.csv`)).toBeDefined()
-})
+test.each(Object.entries(DECEIVING))(
+  'G09 the path of an input file is shown without deceiving characters: %s',
+  (_name, char) => {
+    expect(pathFault(`in/da${char}ta.csv`)).toBeDefined()
+  },
+)
 
 test('G09 the path of an input file is quoted, has no backtick, and can’t pass for our own words', () => {
   expect(pathFault('a` (1 bytes)')).toBeDefined()

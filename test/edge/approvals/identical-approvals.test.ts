@@ -3,7 +3,7 @@
 
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { barriers } from '../../support/browser/axe.ts'
+import { accessibilityDefects } from '../../support/browser/axe.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { signedIn } from '../../support/browser/console-page.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
@@ -37,7 +37,7 @@ const listing = (agent: Agent, expected: unknown) =>
   eventually('the inbox lists it so', async () =>
     JSON.stringify(await listed(agent)) === JSON.stringify(expected) ? true : undefined,
   )
-const opened = ({ name }: Agent, options = {}): Promise<Page> =>
+const openConsole = ({ name }: Agent, options = {}): Promise<Page> =>
   signedIn(browser, { url: desk.url, path: `/console?agent=${name}`, key: approver.key }, options)
 
 test('approvals are identical if agent, tool, arguments and plan are equal', async () => {
@@ -92,7 +92,7 @@ test('identical approvals can be approved together, each with its own digest, wi
   const agent = await desk.agent()
   const ids = [await ask(agent), await ask(agent), await ask(agent)]
   await listing(agent, [[ids[0], 3]])
-  const page = await opened(agent)
+  const page = await openConsole(agent)
   expect(await page.locator('.card').count()).toBe(1)
   expect(await page.locator('.card').textContent()).toContain('3 identical requests')
   expect(await page.locator('#words').textContent()).toMatch(
@@ -122,13 +122,13 @@ test('denying a card in the inbox denies all its approvals and reports those tha
     [different, 1],
     [ids[0], 2],
   ])
-  const page = await opened(agent, { javaScriptEnabled: true })
+  const page = await openConsole(agent, { javaScriptEnabled: true })
   await page.getByRole('checkbox', { name: 'Select all 2' }).check()
   await page.locator(`#choose-${different}`).check()
   await page.locator('#deny-chosen summary').click()
   await page.getByRole('button', { name: 'Deny selected' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('3 of 3 denied')
-  expect(await barriers(page)).toEqual([])
+  expect(await accessibilityDefects(page)).toEqual([])
   expect(await statusOf([...ids, different])).toEqual(['denied', 'denied', 'denied'])
 })
 
@@ -136,10 +136,10 @@ test('the form for identical approvals is accessible, and Enter in it denies', a
   const agent = await desk.agent()
   const ids = [await ask(agent), await ask(agent)]
   await listing(agent, [[ids[0], 2]])
-  const page = await opened(agent, { javaScriptEnabled: true })
-  expect(await barriers(page)).toEqual([])
+  const page = await openConsole(agent, { javaScriptEnabled: true })
+  expect(await accessibilityDefects(page)).toEqual([])
   await page.locator('.card h2 a').click()
-  expect(await barriers(page)).toEqual([])
+  expect(await accessibilityDefects(page)).toEqual([])
   expect(await page.locator('#alike form button').allTextContents()).toEqual(
     ['Deny all 2', 'Approve all 2'].map((t) => expect.stringContaining(t)),
   )

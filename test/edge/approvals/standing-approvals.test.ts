@@ -15,13 +15,13 @@ const approver = await desk.operator(['approver'])
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 const tool = await desk.tool({ capabilities: ['network'] })
 
-type Given = { scope?: 'once' | 'session' | 'timeboxed'; ttl_s?: number; reason?: string }
+type AnswerScope = { scope?: 'once' | 'session' | 'timeboxed'; ttl_s?: number; reason?: string }
 
 const propose = async (
   run: RunSpec,
   { by = agent.client, of = tool, args = {} as Record<string, unknown> } = {},
 ): Promise<Call> => granted(await by('proposeCallInNewRun', { body: { tool: of, args, run } }))
-const answer = (call: Call, decision: 'approve' | 'deny', given: Given = {}, by = approver.client) =>
+const answer = (call: Call, decision: 'approve' | 'deny', given: AnswerScope = {}, by = approver.client) =>
   by('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision, ...given } })
 const session = (): RunSpec => ({ session: desk.name() })
 const standingIn = async ({ session }: RunSpec) =>
@@ -32,7 +32,7 @@ const journalOf = async ({ run }: Call) =>
   granted(await agent.client('readJournal', { params: { run }, query: {} })).items
 
 /** A session with a standing approval. */
-async function approved(given: Given = { scope: 'session' }, run = session()): Promise<RunSpec> {
+async function approved(given: AnswerScope = { scope: 'session' }, run = session()): Promise<RunSpec> {
   granted(await answer(await propose(run), 'approve', given))
   return run
 }
@@ -380,7 +380,7 @@ test('a late or second answer changes nothing and creates no standing approval',
 test('P04 of thirty concurrent answers with different scopes one counts, and only its standing answer exists', async () => {
   const run = session()
   const call = await propose(run)
-  const givens: Given[] = [{ scope: 'once' }, { scope: 'session' }, { scope: 'timeboxed', ttl_s: 60 }]
+  const givens: AnswerScope[] = [{ scope: 'once' }, { scope: 'session' }, { scope: 'timeboxed', ttl_s: 60 }]
   const others = await Promise.all([
     approver,
     await desk.operator(['approver']),
@@ -448,6 +448,6 @@ test.each([
   ['a time of zero seconds', { scope: 'timeboxed', ttl_s: 0 }],
   ['a time above the limit', { scope: 'timeboxed', ttl_s: 43_201 }],
   ['a scope that there is not', { scope: 'forever' as 'session' }],
-] satisfies [string, Given][])('an invalid scope is refused: %s', async (_name, given) => {
+] satisfies [string, AnswerScope][])('an invalid scope is refused: %s', async (_name, given) => {
   expect(refusal(await answer(await propose(session()), 'approve', given))).toBe('400 invalid_request')
 })

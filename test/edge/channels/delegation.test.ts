@@ -15,28 +15,28 @@ const away = (operator: string, to: string, until_ms = 100): Delegation => ({
   until_ms,
   put_at_ms: 0,
 })
-const asked = (names: string[], delegations: Delegation[], now = 0) =>
+const addressees = (names: string[], delegations: Delegation[], now = 0) =>
   withDelegates(names, delegations, now).map(({ recipient, insteadOf }) =>
     insteadOf === null ? recipient : `${recipient} for ${insteadOf}`,
   )
 
 test('a delegate is asked too, once, until the delegation ends, also through chains and cycles', () => {
-  expect(asked(['ann'], [away('ann', 'bob')])).toEqual(['ann', 'bob for ann'])
-  expect(asked(['ann'], [away('ann', 'bob')], 100)).toEqual(['ann'])
-  expect(asked(['bob'], [away('ann', 'bob')])).toEqual(['bob'])
-  expect(asked(['ann', 'bob'], [away('ann', 'bob')])).toEqual(['ann', 'bob'])
-  expect(asked(['ann'], [away('bob', 'cid'), away('ann', 'bob')])).toEqual([
+  expect(addressees(['ann'], [away('ann', 'bob')])).toEqual(['ann', 'bob for ann'])
+  expect(addressees(['ann'], [away('ann', 'bob')], 100)).toEqual(['ann'])
+  expect(addressees(['bob'], [away('ann', 'bob')])).toEqual(['bob'])
+  expect(addressees(['ann', 'bob'], [away('ann', 'bob')])).toEqual(['ann', 'bob'])
+  expect(addressees(['ann'], [away('bob', 'cid'), away('ann', 'bob')])).toEqual([
     'ann',
     'bob for ann',
     'cid for ann',
   ])
-  expect(asked(['ann'], [away('ann', 'bob'), away('bob', 'ann')])).toEqual(['ann', 'bob for ann'])
-  expect(asked(['ann', 'bob'], [away('ann', 'cid'), away('bob', 'cid')])).toEqual([
+  expect(addressees(['ann'], [away('ann', 'bob'), away('bob', 'ann')])).toEqual(['ann', 'bob for ann'])
+  expect(addressees(['ann', 'bob'], [away('ann', 'cid'), away('bob', 'cid')])).toEqual([
     'ann',
     'bob',
     'cid for ann',
   ])
-  expect(asked([], [away('ann', 'bob')])).toEqual([])
+  expect(addressees([], [away('ann', 'bob')])).toEqual([])
 })
 
 const desk = new Desk('away', sharedStack())

@@ -18,7 +18,7 @@ const CALL = `call_${'0'.repeat(26)}_1`
 const KEY = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
 /** A notice as the ChannelObject stores it. */
-const noted = (text: string, recipient: string | null = null): NoticeMessage => ({
+const noticeMessage = (text: string, recipient: string | null = null): NoticeMessage => ({
   id: `msg_${'0'.repeat(32)}`,
   recipient,
   at_ms: 1_800_000_000_000,
@@ -81,7 +81,7 @@ function textsIn(node: unknown, type = ''): [type: string, text: string][] {
 
 test('G09 a notice in Slack is preformatted text without buttons, and its notification has only our words', () => {
   for (const text of HOSTILE) {
-    const { text: notification, blocks } = noticeCard(noted(text).notice)
+    const { text: notification, blocks } = noticeCard(noticeMessage(text).notice)
     expect(faultIn(blocks, 50)).toBeUndefined()
     expect(blocks.map(({ type }) => type)).toEqual(['header', 'rich_text', 'rich_text'])
     expect(notification).toBe('A notice from the skill weather')
@@ -99,7 +99,7 @@ test('G09 a notice in Slack is preformatted text without buttons, and its notifi
 
 test('G09 a notice can’t add headers, markup, links or invisible characters to a mail, and each line has a bar', () => {
   for (const text of HOSTILE) {
-    const mail = noticeMail(noted(text))
+    const mail = noticeMail(noticeMessage(text))
     expect(mail.subject).toBe('A notice from the skill weather')
     expect(mail.text).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u)
     expect(mail.html).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]|href="/u)
@@ -128,7 +128,7 @@ test('G09 a notice can’t add headers, markup, links or invisible characters to
     ]
     expect(head.split(/\r\n(?! )/).map((line) => line.split(':')[0])).toEqual(headers)
   }
-  expect(noticeMail(noted('\u202egpj.exe')).text).toContain('\\u{202e}gpj.exe') // escaped, not dropped
+  expect(noticeMail(noticeMessage('\u202egpj.exe')).text).toContain('\\u{202e}gpj.exe') // escaped, not dropped
 })
 
 test('G09 a webhook gets a notice as a signed event with its origin and no approval', async () => {
@@ -141,15 +141,17 @@ test('G09 a webhook gets a notice as a signed event with its origin and no appro
       after_s: 0,
       notices: true,
     })
-    expect((await medium.notify(noted(text), post)).ok).toBe(true)
+    expect((await medium.notify(noticeMessage(text), post)).ok).toBe(true)
     const [{ to, headers, body } = { to: '', headers: {}, body: '' }] = out
-    expect([to, headers['webhook-id']]).toEqual(['https://example.com/hook', noted('').id])
+    expect([to, headers['webhook-id']]).toEqual(['https://example.com/hook', noticeMessage('').id])
     const at_ms = Number(headers['webhook-timestamp']) * 1_000
-    expect(headers['webhook-signature']).toBe(signed([KEY], noted('').id, at_ms, body)['webhook-signature'])
+    expect(headers['webhook-signature']).toBe(
+      signed([KEY], noticeMessage('').id, at_ms, body)['webhook-signature'],
+    )
     expect(JSON.parse(body)).toEqual({
       type: 'notice',
       timestamp: '2027-01-15T08:00:00.000Z',
-      data: { notice: noted(text).notice },
+      data: { notice: noticeMessage(text).notice },
     })
     expect(body).not.toMatch(/[\p{Cc}\p{Cf}]|approv(?:al|e)"/u)
   }
@@ -162,10 +164,10 @@ test('each medium sends a notice only to the recipients that it knows', async ()
     spec({ ...SLACK, recipients: { roles: ['approver'] } }),
   ]
   if (room.kind !== 'slack' || people.kind !== 'slack') throw new Error('both are Slack')
-  await slack(room).notify(noted('hello'), post)
-  await slack(people).notify(noted('hello', 'ann'), post)
+  await slack(room).notify(noticeMessage('hello'), post)
+  await slack(people).notify(noticeMessage('hello', 'ann'), post)
   await slackWebhook({ kind: 'slack-webhook', webhook_url: 'https://hooks.slack.com/x', after_s: 0 }).notify(
-    noted('hello'),
+    noticeMessage('hello'),
     post,
   )
   expect(out.map(({ to, body }) => [to, (JSON.parse(body) as { channel?: string }).channel])).toEqual([
@@ -175,7 +177,7 @@ test('each medium sends a notice only to the recipients that it knows', async ()
   ])
   for (const { body } of out)
     expect(JSON.parse(body)).toMatchObject({ parse: 'none', link_names: false, unfurl_links: false })
-  expect(await slack(people).notify(noted('hello', 'bob'), post)).toMatchObject({
+  expect(await slack(people).notify(noticeMessage('hello', 'bob'), post)).toMatchObject({
     ok: false,
     error: { again: false },
   })
@@ -186,15 +188,15 @@ test('each medium sends a notice only to the recipients that it knows', async ()
   )
   if (sent?.kind !== 'email' || kept?.kind !== 'email') throw new Error('both are mail')
   out.length = 0
-  await email(sent).notify(noted('hello', 'ann'), post)
+  await email(sent).notify(noticeMessage('hello', 'ann'), post)
   expect(out.map(({ body }) => JSON.parse(body) as unknown)).toMatchObject([
     { to: ['ann@example.com'], subject: 'A notice from the skill weather' },
   ])
-  expect(await email(sent).notify(noted('hello', 'bob'), post)).toMatchObject({
+  expect(await email(sent).notify(noticeMessage('hello', 'bob'), post)).toMatchObject({
     ok: false,
     error: { again: false },
   })
-  expect(email(kept).collected?.(noted('hello', 'ann'))).toMatchObject({
+  expect(email(kept).collected?.(noticeMessage('hello', 'ann'))).toMatchObject({
     ok: true,
     value: expect.stringContaining('To: ann@example.com'),
   })

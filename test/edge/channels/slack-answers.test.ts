@@ -12,9 +12,9 @@ import {
   CHANNEL,
   FakeSlack,
   interact,
-  type Posted,
   press,
   SECRET,
+  type SlackMessage,
   send,
   TEAM,
   TOKEN,
@@ -61,7 +61,7 @@ const approvalOf = async (call: Call): Promise<Approval> =>
   must(await hurt.operator('readApproval', { params: { id: idOf(call) } }))
 
 /** A pending approval, once it has this many messages. */
-async function asked(
+async function askInSlack(
   messages = 1,
   ask: () => Promise<Call> = () => hurt.propose('mark.asking', { mark: 'asked\n' }),
 ) {
@@ -76,14 +76,14 @@ async function asked(
 const fail = (): never => {
   throw new Error('nothing was posted')
 }
-const headOf = ({ blocks }: Posted): string => JSON.stringify(blocks.slice(0, 2))
+const headOf = ({ blocks }: SlackMessage): string => JSON.stringify(blocks.slice(0, 2))
 /** Checks that each message of an approval shows its outcome and has no buttons. */
 const replaced = (call: Call, outcome: string) => {
-  const isOver = (one: Posted): boolean => headOf(one).includes(outcome) && buttonsOf(one).size === 0
+  const isOver = (one: SlackMessage): boolean => headOf(one).includes(outcome) && buttonsOf(one).size === 0
   const look = () => slack.about(call.id).length > 0 && slack.about(call.id).every(isOver)
   return eventually(`every message says: ${outcome}`, look, 30_000)
 }
-const told = (sentence: string) =>
+const waitForWhisper = (sentence: string) =>
   eventually(
     `somebody is told: ${sentence}`,
     () => slack.alone.some((text) => text.includes(sentence)),
@@ -101,12 +101,12 @@ test('a Slack question can be answered with a form, and the outcome replaces eve
     hurt.agent('proposeCallInNewRun', {
       body: { tool: 'mark.asking', args: { mark: 'asked\n' }, ...session },
     })
-  const { call, posted } = await asked(3, async () => must(await propose()))
+  const { call, posted } = await askInSlack(3, async () => must(await propose()))
   expect(posted.map(({ channel }) => channel).sort()).toEqual([CHANNEL, 'D0ANN', 'D0BOB'])
   const inRoom = posted.find(({ channel }) => channel === CHANNEL) ?? fail()
   // In a shared conversation everybody could use a link that decides; a direct message has the
   // personal one.
-  const linkOf = (one: Posted) => String(buttonsOf(one).get('page')?.['url'])
+  const linkOf = (one: SlackMessage) => String(buttonsOf(one).get('page')?.['url'])
   expect(linkOf(inRoom)).toBe(`${hurt.stack.url}/console/approvals/${idOf(call)}`)
   for (const one of posted.filter(({ channel }) => channel !== CHANNEL))
     expect(linkOf(one)).toContain('/approve/')
@@ -154,7 +154,7 @@ test('a Slack question can be answered with a form, and the outcome replaces eve
 
 test('a Slack button answers once, also when pressed twice or replayed, and a late press shows the outcome', async () => {
   await room()
-  const { call, first } = await asked()
+  const { call, first } = await askInSlack()
   const deny = press(first, 'deny')
   const at = Date.now()
   const both = await Promise.all([
@@ -163,7 +163,7 @@ test('a Slack button answers once, also when pressed twice or replayed, and a la
   ])
   for (const { status, body, took } of both) expect([status, body, took < 3_000]).toEqual([200, null, true])
   await replaced(call, 'Denied by ann through slack')
-  await told('the call has ended: rejected')
+  await waitForWhisper('the call has ended: rejected')
   expect((await interact(hurt.stack.url, deny, { at })).status).toBe(200)
   expect(await approvalOf(call)).toMatchObject({
     status: 'denied',
@@ -174,7 +174,7 @@ test('a Slack button answers once, also when pressed twice or replayed, and a la
 
 test('P10 a Slack request that is forged, altered, old or from another app or workspace is refused and changes nothing', async () => {
   await room()
-  const { call, first } = await asked()
+  const { call, first } = await askInSlack()
   const yes = press(first, 'approve')
   const minutes = (n: number) => Date.now() + n * 60_000
   const tried = [
@@ -237,8 +237,8 @@ test('P10 a request without plausible Slack signature headers is refused before 
 test('P07 a Slack button is refused for another approval, use or channel', async () => {
   await room()
   await room('second')
-  const one = await asked(2)
-  const other = await asked(2)
+  const one = await askInSlack(2)
+  const other = await askInSlack(2)
   const value = String(buttonsOf(one.first).get('approve')?.['value'])
   const [id = '', word = '', seal = ''] = value.split('.')
   const sealOf = (button: string) => String(buttonsOf(one.first).get(button)?.['value']).split('.')[2] ?? ''
@@ -272,7 +272,7 @@ test('P07 a Slack button is refused for another approval, use or channel', async
 
 test('P09 a Slack user who is unmapped, no longer an operator, or not allowed to answer is refused with the reason', async () => {
   await room()
-  const { call, first } = await asked()
+  const { call, first } = await askInSlack()
   for (const user of ['U0STRANGER', 'U0GONE', 'U0EVE', '__proto__', 'constructor']) {
     const before = slack.alone.length
     expect((await interact(hurt.stack.url, press(first, 'approve', { user }))).status).toBe(200)
@@ -296,7 +296,7 @@ test('P09 a Slack user who is unmapped, no longer an operator, or not allowed to
 test('an answer given elsewhere replaces every Slack message of the approval', async () => {
   await room()
   await room('people', { recipients: { roles: [], operators: ['ann', 'bob'] } })
-  const { call } = await asked(3)
+  const { call } = await askInSlack(3)
   must(
     await hurt.operator('answerApproval', {
       params: { id: idOf(call) },
@@ -309,7 +309,7 @@ test('an answer given elsewhere replaces every Slack message of the approval', a
 test('the Slack message of a former operator loses its buttons when the approval ends', async () => {
   await operator('cid', ['approver'])
   await room('people', { recipients: { roles: [], operators: ['cid'] }, users: { U0CID: 'cid' } })
-  const { call } = await asked()
+  const { call } = await askInSlack()
   must(await hurt.operator('deleteOperator', { params: { name: 'cid' } }))
   must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'deny' } }))
   await replaced(call, 'Denied by root through api')
@@ -317,16 +317,16 @@ test('the Slack message of a former operator loses its buttons when the approval
 
 test('the Slack message of a cancelled or expired approval says so, and a later press changes nothing', async () => {
   await room()
-  const cancelled = await asked()
+  const cancelled = await askInSlack()
   const late = press(cancelled.first, 'approve')
   must(await hurt.operator('cancelCall', { params: { run: cancelled.call.run, call: cancelled.call.id } }))
   await replaced(cancelled.call, 'Cancelled before it was decided')
-  slack.messages.push({ ...cancelled.first, ts: '1.9', blocks: (late['message'] as Posted).blocks }) // a copy that the outbox does not know
+  slack.messages.push({ ...cancelled.first, ts: '1.9', blocks: (late['message'] as SlackMessage).blocks }) // a copy that the outbox does not know
   await interact(hurt.stack.url, { ...late, response_url: 'https://hooks.slack.com/actions/1.9' })
-  await told('the call has ended: cancelled')
+  await waitForWhisper('the call has ended: cancelled')
   await replaced(cancelled.call, 'Cancelled before it was decided')
   const tool = await desk.tool({ sensitive: true, approval_ttl_s: 3 })
-  const expired = await asked(1, async () =>
+  const expired = await askInSlack(1, async () =>
     must(await hurt.agent('proposeCallInNewRun', { body: { tool, args: {} } })),
   )
   await replaced(expired.call, 'Expired: not enough people answered in time')
@@ -337,12 +337,12 @@ test('where two approvers are required, the first reads that more answers are ne
   await room()
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
-    const { call, first } = await asked()
+    const { call, first } = await askInSlack()
     await interact(hurt.stack.url, press(first, 'approve'))
-    await told('more answers are needed')
+    await waitForWhisper('more answers are needed')
     expect(buttonsOf(first).size).toBeGreaterThan(0)
     await interact(hurt.stack.url, press(first, 'approve'))
-    await told('you have answered before')
+    await waitForWhisper('you have answered before')
     await interact(hurt.stack.url, press(first, 'approve', { user: 'U0BOB' }))
     await replaced(call, 'Approved by bob')
     expect((await approvalOf(call)).answers).toMatchObject([{ by: 'ann' }, { by: 'bob' }])
@@ -357,7 +357,7 @@ test('changed arguments replace the question in every Slack message, and the out
   })
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
-    const { call, posted, first } = await asked(3)
+    const { call, posted, first } = await askInSlack(3)
     const before = press(first, 'approve')
     const change = {
       decision: 'approve' as const,
@@ -367,7 +367,7 @@ test('changed arguments replace the question in every Slack message, and the out
     const { digest } = must(
       await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: change }),
     )
-    const told = (one: Posted) => JSON.stringify(one.blocks)
+    const told = (one: SlackMessage) => JSON.stringify(one.blocks)
     await eventually(
       'each asks anew',
       () => posted.every((one) => told(one).includes(digest) && told(one).includes('Changed by root')),
@@ -388,7 +388,7 @@ test('if the Slack message of a question was deleted, changed arguments are aske
   await room()
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
-    const { call, first } = await asked()
+    const { call, first } = await askInSlack()
     slack.messages.splice(slack.messages.indexOf(first), 1)
     const change = {
       decision: 'approve' as const,
@@ -410,10 +410,10 @@ test('where policy requires assurance `key`, a press in Slack leads to the conso
   await room()
   const surely = `@id("surely") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.granted && context.approval.assurance != "key" };`
   await desk.withPolicies({ surely }, async () => {
-    const { call, first } = await asked()
+    const { call, first } = await askInSlack()
     const elsewhere = 'policy takes a yes to this call in the console or on the command line alone'
     await interact(hurt.stack.url, press(first, 'approve'))
-    await told(elsewhere)
+    await waitForWhisper(elsewhere)
     await interact(hurt.stack.url, press(first, 'more'))
     const { view } = await eventually(
       'a form',
@@ -438,7 +438,7 @@ test('a Slack webhook gets one message that leads to the console and another one
       body: { kind: 'slack-webhook', webhook_url: 'https://hooks.slack.com/services/T0/B0/CANARY' },
     }),
   )
-  const { call, first } = await asked()
+  const { call, first } = await askInSlack()
   expect([...buttonsOf(first).keys()]).toEqual(['page'])
   expect(JSON.stringify(first)).not.toContain('/approve/')
   must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'deny' } }))

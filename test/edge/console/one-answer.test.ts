@@ -20,7 +20,7 @@ const tool = await desk.tool({
 
 const browser = await browserForTests()
 
-const opened = (options: Parameters<typeof signedIn>[2]) =>
+const openConsole = (options: Parameters<typeof signedIn>[2]) =>
   signedIn(browser, { url: desk.url, path: `/console?agent=${agent.name}`, key: approver.key }, options)
 
 describe.each([
@@ -33,7 +33,7 @@ describe.each([
     const run = granted(await agent.client('createRun', { body: {} })).id
     const propose = async (word: string) =>
       granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: { words: [word] } } }))
-    const page = await opened({ viewport, javaScriptEnabled })
+    const page = await openConsole({ viewport, javaScriptEnabled })
     const { approval } = await propose('first')
     const card = page.locator(`.card a[href="/console/approvals/${approval?.id}"]`)
     if (!javaScriptEnabled) await page.reload() // with JavaScript the card appears automatically
@@ -71,7 +71,7 @@ test.each([
   'on %s without JavaScript, approving with fewer arguments reviews the change and runs exactly that',
   async (_name, viewport) => {
     const { approval } = await desk.asked(agent.client, tool, { words: ['one', 'two'] })
-    const page = await opened({ viewport, javaScriptEnabled: false })
+    const page = await openConsole({ viewport, javaScriptEnabled: false })
     await page.goto(`${desk.url}/console/approvals/${approval.id}`)
     const show = async (text: string) => {
       const fold = page.getByText('Approve with changed arguments')
@@ -111,7 +111,7 @@ async function elsewhere(body: string): Promise<string> {
 
 test('P03 K05 the console can’t be framed, even for a signed-in operator', async () => {
   const { approval } = await desk.asked(agent.client, tool, { words: ['framed'] })
-  const page = await opened({ viewport: DESK, javaScriptEnabled: true })
+  const page = await openConsole({ viewport: DESK, javaScriptEnabled: true })
   const complaints: string[] = []
   page.on('console', (message) => complaints.push(message.text()))
   const innocent = await elsewhere('<button>anything</button>')

@@ -22,12 +22,12 @@ const approver = await desk.operator(['approver'])
 const browser = await browserForTests()
 
 const at = (path: string): string => new URL(path, desk.url).href
-const asked = async (words: unknown = ['hello']) =>
+const askApproval = async (words: unknown = ['hello']) =>
   (await desk.asked(agent.client, sensitive, { words })).approval.id
 const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 const mine = `/console?agent=${agent.name}`
 
-const opened = (path: string, options: BrowserContextOptions = {}, key = approver.key): Promise<Page> =>
+const openConsole = (path: string, options: BrowserContextOptions = {}, key = approver.key): Promise<Page> =>
   signedIn(browser, { url: desk.url, path, key }, options)
 
 /** Removes the cards of other test files from a page that lists all; returns how many remain. */
@@ -43,8 +43,8 @@ describe.each([
   ['a desk', DESK, 'light'],
 ] as const)('on %s, without JavaScript', (_name, viewport, colorScheme) => {
   test('an operator signs in, approves a pending call, sees it in the history and signs out', async () => {
-    const id = await asked(['on', colorScheme])
-    const page = await opened(mine, { viewport, colorScheme })
+    const id = await askApproval(['on', colorScheme])
+    const page = await openConsole(mine, { viewport, colorScheme })
     await page.locator(`a[href="/console/approvals/${id}"]`).click()
     await page.getByRole('textbox', { name: 'Reason' }).fill('a <b>good</b> one')
     await page.getByRole('button', { name: 'Approve' }).click()
@@ -65,14 +65,18 @@ describe.each([
   })
 
   test('console pages have enough contrast, don’t scroll sideways and have large enough controls', async () => {
-    const id = await asked(['x'.repeat(600), 'lorem ipsum '.repeat(300)])
+    const id = await askApproval(['x'.repeat(600), 'lorem ipsum '.repeat(300)])
     const run = { session: desk.name() }
     const stands = granted(
       await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: { words: [] }, run } }),
     )
     const yes = { decision: 'approve', scope: 'session', reason: 'y'.repeat(600) } as const
     granted(await approver.client('answerApproval', { params: { id: stands.approval?.id ?? '' }, body: yes }))
-    const page = await opened(`/console/approvals/${id}`, { viewport, colorScheme, javaScriptEnabled: true })
+    const page = await openConsole(`/console/approvals/${id}`, {
+      viewport,
+      colorScheme,
+      javaScriptEnabled: true,
+    })
     const signIn = await (await browser.newContext({ viewport, colorScheme })).newPage()
     await signIn.goto(at('/console'))
     for (const [name, shown] of [
@@ -106,8 +110,8 @@ describe.each([
 })
 
 test('the console’s approval page works by keyboard, deny comes before approve, and Enter denies', async () => {
-  const id = await asked()
-  const page = await opened(`/console/approvals/${id}`)
+  const id = await askApproval()
+  const page = await openConsole(`/console/approvals/${id}`)
   const order: string[] = []
   for (let i = 0; i < 14; i++) {
     await page.keyboard.press('Tab')
@@ -139,8 +143,8 @@ test('the console’s approval page works by keyboard, deny comes before approve
 })
 
 test('a console page has one main, one navigation and one heading, and everything has a name', async () => {
-  const id = await asked()
-  const page = await opened(mine)
+  const id = await askApproval()
+  const page = await openConsole(mine)
   expect(await page.locator('body').ariaSnapshot()).toMatch(
     /banner[\s\S]*button "Sign out"[\s\S]*navigation "Console"[\s\S]*link "Inbox"[\s\S]*main[\s\S]*heading "Inbox" \[level=1\][\s\S]*region "Pending approvals"[\s\S]*status/,
   )
@@ -152,15 +156,15 @@ test('a console page has one main, one navigation and one heading, and everythin
 })
 
 test('an open inbox updates live, keeps the selection and announces a change once', async () => {
-  const [first, second] = [await asked(['first']), await asked(['second'])]
-  const page = await opened(mine, { javaScriptEnabled: true })
+  const [first, second] = [await askApproval(['first']), await askApproval(['second'])]
+  const page = await openConsole(mine, { javaScriptEnabled: true })
   const card = (id: string) => page.locator(`#${id}`)
   await page.locator(`#choose-${second}`).check()
   await page.locator(`#choose-${second}`).focus()
   const before = await page.locator('#words').textContent()
   granted(await desk.root('answerApproval', { params: { id: first }, body: { decision: 'deny' } }))
   await card(first).waitFor({ state: 'detached' })
-  const third = await asked(['third'])
+  const third = await askApproval(['third'])
   await card(third).waitFor()
   expect(await page.locator(`#choose-${second}`).isChecked()).toBe(true)
   expect(await page.locator(`#choose-${second}`).evaluate((box) => box.matches(':focus'))).toBe(true)
@@ -168,8 +172,8 @@ test('an open inbox updates live, keeps the selection and announces a change onc
 })
 
 test('an approval that is answered in another tab shows its outcome in this one', async () => {
-  const id = await asked()
-  const page = await opened(`/console/approvals/${id}`, { javaScriptEnabled: true })
+  const id = await askApproval()
+  const page = await openConsole(`/console/approvals/${id}`, { javaScriptEnabled: true })
   granted(
     await desk.root('answerApproval', {
       params: { id },
@@ -181,8 +185,8 @@ test('an approval that is answered in another tab shows its outcome in this one'
 })
 
 test('the text being written stays when a colleague answers first, and the buttons are disabled', async () => {
-  const id = await asked()
-  const page = await opened(`/console/approvals/${id}`, { javaScriptEnabled: true })
+  const id = await askApproval()
+  const page = await openConsole(`/console/approvals/${id}`, { javaScriptEnabled: true })
   await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
   granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
   await page.getByRole('alert').waitFor()
@@ -195,10 +199,10 @@ test('the text being written stays when a colleague answers first, and the butto
 })
 
 test('a page that is sending its answer waits for the result instead of reloading', async () => {
-  const id = await asked()
+  const id = await askApproval()
   const [page, other] = [
-    await opened(`/console/approvals/${id}`, { javaScriptEnabled: true }),
-    await opened(`/console/approvals/${id}`, { javaScriptEnabled: true }),
+    await openConsole(`/console/approvals/${id}`, { javaScriptEnabled: true }),
+    await openConsole(`/console/approvals/${id}`, { javaScriptEnabled: true }),
   ]
   const release = Promise.withResolvers<void>()
   const held = Promise.withResolvers<void>()
@@ -219,8 +223,8 @@ test('a page that is sending its answer waits for the result instead of reloadin
 })
 
 test('a page whose stream was refused with `too_many_streams` retries', async () => {
-  const id = await asked()
-  const page = await opened('/console', { javaScriptEnabled: true })
+  const id = await askApproval()
+  const page = await openConsole('/console', { javaScriptEnabled: true })
   const refused = Promise.withResolvers<void>()
   await page.clock.install()
   let begun = 0 // a closing route may abort the next request
@@ -248,14 +252,14 @@ test('a page whose stream was refused with `too_many_streams` retries', async ()
 
 test('an open inbox whose session ends asks to sign in again', async () => {
   const operator = await desk.operator(['approver'])
-  const page = await opened(mine, { javaScriptEnabled: true }, operator.key)
+  const page = await openConsole(mine, { javaScriptEnabled: true }, operator.key)
   granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
   await page.getByLabel('Operator key').waitFor()
 })
 
 test('selected approvals are denied together with one reason, and no others', async () => {
-  const ids = [await asked(['a']), await asked(['b']), await asked(['c'])]
-  const page = await opened(mine)
+  const ids = [await askApproval(['a']), await askApproval(['b']), await askApproval(['c'])]
+  const page = await openConsole(mine)
   for (const id of ids.slice(0, 2)) await page.locator(`#choose-${id}`).check()
   await page.locator('#deny-chosen summary').click()
   await page.getByRole('textbox', { name: 'Reason' }).fill('not now')
@@ -278,7 +282,7 @@ test('a standing approval in the console says what it covers, and the next call 
       body: { tool: sensitive, args: { words: ['one'] } },
     }),
   )
-  const page = await opened(`/console/approvals/${call.approval?.id}`)
+  const page = await openConsole(`/console/approvals/${call.approval?.id}`)
   const more = page.locator('details', { hasText: 'Answer similar calls too' })
   await more.locator('summary').click()
   expect(await more.textContent()).toContain(sensitive)
@@ -300,7 +304,7 @@ test('a standing approval in the console says what it covers, and the next call 
 test('the console offers only the standing answers that policy allows', async () => {
   const each = await desk.tool({ capabilities: ['secrets_read'], input_schema: { type: 'object' } })
   const id = (await desk.asked(agent.client, each)).approval.id
-  const page = await opened(`/console/approvals/${id}`)
+  const page = await openConsole(`/console/approvals/${id}`)
   const offered = () => page.locator('button[name=standing]').allTextContents()
   expect(await offered()).toEqual(['Deny for the session'])
   await page.getByText('Answer similar calls too').click()
@@ -319,8 +323,8 @@ test('the console offers only the standing answers that policy allows', async ()
 })
 
 test('a second answer changes nothing and shows the outcome', async () => {
-  const id = await asked()
-  const page = await opened(`/console/approvals/${id}`)
+  const id = await askApproval()
+  const page = await openConsole(`/console/approvals/${id}`)
   granted(
     await desk.root('answerApproval', {
       params: { id },
@@ -334,8 +338,8 @@ test('a second answer changes nothing and shows the outcome', async () => {
 
 test('G09 hostile arguments are plain text in the inbox and on the approval’s page', async () => {
   const text = '</pre><script>document.title="pwned"</script><img src=x onerror=alert(1)>'
-  const id = await asked([text])
-  const page = await opened(mine, { javaScriptEnabled: true })
+  const id = await askApproval([text])
+  const page = await openConsole(mine, { javaScriptEnabled: true })
   for (const path of [mine, `/console/approvals/${id}`]) {
     await page.goto(at(path))
     expect(await page.title()).not.toContain('pwned')
@@ -343,7 +347,7 @@ test('G09 hostile arguments are plain text in the inbox and on the approval’s 
     expect((await page.locator('pre').allTextContents()).join()).toContain('onerror=alert(1)')
   }
   await page.goto(at(mine))
-  const live = await asked([text, 'once more'])
+  const live = await askApproval([text, 'once more'])
   await page.locator(`#${live}`).waitFor()
   expect([await page.locator('#content img, #content script').count(), await page.title()]).toEqual([
     0,
@@ -353,11 +357,11 @@ test('G09 hostile arguments are plain text in the inbox and on the approval’s 
 
 test('the console shows the full text of a shortened card in parts, before and after the answer', async () => {
   const middle = 'in the middle'
-  const id = await asked([
+  const id = await askApproval([
     `${'A'.repeat(3_000)}${middle}${'B'.repeat(9_000)}`,
     'C'.repeat(LIMITS.page_chars - 1_000),
   ])
-  const page = await opened(`/console/approvals/${id}`)
+  const page = await openConsole(`/console/approvals/${id}`)
   const whole = page.locator('details', { hasText: 'The arguments in full' })
   expect(await page.locator('dl pre').allTextContents()).not.toContainEqual(expect.stringContaining(middle))
   expect(await whole.locator('pre').textContent()).toContain(middle)

@@ -9,14 +9,14 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const desk = new Desk('console', sharedStack())
 const agent = await desk.agent()
 const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
-const asked = async () => (await desk.asked(agent.client, sensitive, { text: desk.name() })).approval.id
+const askApproval = async () => (await desk.asked(agent.client, sensitive, { text: desk.name() })).approval.id
 const statusOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } })).status
 const page = (id: string) => `/console/approvals/${id}`
 const approver = await desk.operator(['approver'])
 
 test('an approval given in the console is recorded for the signed-in operator with channel console', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
-  const id = await asked()
+  const id = await askApproval()
   expect(await (await session.get(`/console?tool=${sensitive}`)).text()).toContain(page(id))
   const answered = await session.post(page(id), {
     ...(await session.fields(page(id))),
@@ -38,7 +38,7 @@ test('K05 the session cookie is HttpOnly, SameSite=Strict and host-only; no page
     /^countersign=default\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
   )
   const token = session.cookie.split('.')[1] ?? ''
-  const id = await asked()
+  const id = await askApproval()
   for (const path of ['/console', page(id)]) {
     const answer = await session.get(path)
     const text = await answer.text()
@@ -90,7 +90,7 @@ test('K05 signing out ends the session, also for a copy of the cookie', async ()
 test('a decision needs a session, its form token and our origin', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
   const other = await ConsoleSession.open(desk.url, desk.rootKey)
-  const id = await asked()
+  const id = await askApproval()
   const fields = { ...(await session.fields(page(id))), decision: 'approve' }
   const tried: Record<string, Promise<Response>> = {
     'no session': session.post(page(id), fields, { cookie: '' }),
@@ -143,7 +143,7 @@ test('a decision needs a session, its form token and our origin', async () => {
 })
 
 test('each page asks policy what the API asks: an auditor reads and answers nothing, an operator without a role reads nothing', async () => {
-  const id = await asked()
+  const id = await askApproval()
   const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
   expect((await auditor.get('/console')).status).toBe(200)
   expect(await (await auditor.get(page(id))).text()).not.toContain('name="decision"')
@@ -163,7 +163,7 @@ test('K05 the session cookie works only for the console, not for the API', async
 })
 
 test('K05 denying several at once needs form token, origin and permission too', async () => {
-  const id = await asked()
+  const id = await askApproval()
   const session = await ConsoleSession.open(desk.url, approver.key)
   const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
   const fields = { ...(await session.fields('/console')), id, decision: 'deny' }
@@ -195,7 +195,7 @@ test('the inbox stream starts with the present list, resumes after the last seen
   const first = await read()
   expect(first).toMatch(/^id: \d+\nevent: inbox\ndata: \{"words":/)
   const resumed = await next({ 'last-event-id': /^id: (\d+)/.exec(first)?.[1] ?? '' })
-  const id = await asked()
+  const id = await askApproval()
   for (const stream of [read, resumed]) {
     let text = ''
     while (!text.includes(id)) text = await stream() // changes of other test files may come first
@@ -212,7 +212,7 @@ test('the inbox stream starts with the present list, resumes after the last seen
 
 test('GET and HEAD on console routes change nothing, whatever they contain', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
-  const id = await asked()
+  const id = await askApproval()
   const fields = new URLSearchParams({ ...(await session.fields(page(id))), decision: 'approve' })
   for (const method of ['GET', 'HEAD'])
     for (const path of [`${page(id)}?${fields}`, `/console/sign-out?${fields}`])
@@ -251,7 +251,7 @@ test('a session above an operator’s limit ends the least recently used one', a
 })
 
 test('signing in returns to the requested page and never to another site', async () => {
-  const id = await asked()
+  const id = await askApproval()
   const shown = await fetch(new URL(page(id), desk.url))
   expect([shown.status, (await shown.text()).includes(`name="back" value="${page(id)}"`)]).toEqual([
     401,
@@ -275,7 +275,7 @@ test('the inbox filters by agent, tool, risk and literal text', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
   const harmless = await desk.tool({ sensitive: true, input_schema: { type: 'object' } })
   const [plain, odd] = [
-    await asked(),
+    await askApproval(),
     (await desk.asked(agent.client, harmless, { text: 'Odd % _ \' "<b>' })).approval.id,
   ]
   const found = async (query: Record<string, string>) => {

@@ -7,10 +7,10 @@ import type { SkillManifest } from '../../../shared/wire/skills.ts'
 import { Publisher, payloadOf, type Unbound } from '../../support/skills/skill.ts'
 
 const acme = new Publisher('acme')
-const made = (change: Partial<Unbound> = {}): SkillManifest =>
+const manifestWith = (change: Partial<Unbound> = {}): SkillManifest =>
   payloadOf(acme.manifest('one', change), new Uint8Array()).manifest
 const added = (before: Partial<Unbound>, after: Partial<Unbound>): string[] => {
-  const [was, is] = [made(before), made(after)]
+  const [was, is] = [manifestWith(before), manifestWith(after)]
   return powersOf(is, was).filter((one) => !powersOf(was).includes(one))
 }
 
@@ -110,7 +110,7 @@ test.each<[string, Partial<Unbound>, Partial<Unbound>]>([
 test('a tool that is no longer marked as sensitive is named with the consequence', () => {
   const marked = { tools: [{ ...RUN, sensitive: true }] }
   const said = (before: Partial<Unbound>, after: Partial<Unbound>) =>
-    unguarded(made({ version: '1.1.0', ...after }), made(before))
+    unguarded(manifestWith({ version: '1.1.0', ...after }), manifestWith(before))
   const taken = 'In 1.0.0 `run` is marked as sensitive, and here it is not: '
   expect(said(marked, { tools: [RUN] })).toEqual([
     `${taken}nobody is asked before it runs, unless policy requires it`,

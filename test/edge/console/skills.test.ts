@@ -2,7 +2,7 @@
 // warnings and enables it. Others get no buttons, and forged forms do nothing.
 
 import { describe, expect, test } from 'vitest'
-import { barriers } from '../../support/browser/axe.ts'
+import { accessibilityDefects } from '../../support/browser/axe.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
@@ -31,7 +31,7 @@ async function published(id: string, change: Partial<Unbound> = {}, told: Told =
   )
   return pathOf(id, version)
 }
-const opened = (path: string, key = reviewer.key, options: Parameters<typeof signedIn>[2] = {}) =>
+const openConsole = (path: string, key = reviewer.key, options: Parameters<typeof signedIn>[2] = {}) =>
   signedIn(browser, { url: desk.url, path, key }, options)
 const stateOf = async (id: string, version = '1.0.0') =>
   granted(await desk.root('readSkill', { params: { id, version } })).state
@@ -43,7 +43,7 @@ describe.each([
   test('a skill version is enabled, rolled back, disabled and revoked in the console, each with a recorded reason', async () => {
     const id = desk.name()
     const path = await published(id, { description: 'asks <b>things</b>' })
-    const page = await opened(LIST, reviewer.key, { viewport, colorScheme })
+    const page = await openConsole(LIST, reviewer.key, { viewport, colorScheme })
     await page.goto(new URL(`${LIST}?after=${id}@0`, desk.url).href)
     await page.locator(`#${id} h2 a`).click()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(`${id} 1.0.0`)
@@ -94,13 +94,13 @@ describe.each([
       secrets: ['token'],
     }
     const path = await published(id, { tools: many, capabilities, wildcards: ['http', 'kv'] })
-    const page = await opened(path, reviewer.key, { viewport, colorScheme, javaScriptEnabled: true })
+    const page = await openConsole(path, reviewer.key, { viewport, colorScheme, javaScriptEnabled: true })
     for (const [name, at] of [
       ['one', path],
       ['list', LIST],
     ] as const) {
       await page.goto(new URL(at, desk.url).href)
-      expect([name, await barriers(page)]).toEqual([name, []])
+      expect([name, await accessibilityDefects(page)]).toEqual([name, []])
       expect([name, await page.evaluate(faintTexts)]).toEqual([name, []])
       const touched = 'button, summary, textarea, nav a, .back, h2 a, ul.versions a'
       const small = await page
@@ -124,7 +124,7 @@ test('a version that drops the mark sensitive says so, and lists what the enable
   const run = { name: 'run', description: 'does it', input_schema: { type: 'object' } }
   await published(id, { tools: [{ ...run, sensitive: true }] })
   granted(await reviewer.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-  const page = await opened(
+  const page = await openConsole(
     await published(id, { version: '1.1.0', tools: [run], limits: { timeout_ms: 9_000 } }),
   )
   expect(await page.locator('#powers + ul li:has(.tag)').allTextContents()).toEqual([
@@ -143,7 +143,7 @@ test('on a skill’s page revoking comes last in keyboard order and is folded', 
   const id = desk.name()
   const path = await published(id)
   granted(await reviewer.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-  const page = await opened(path)
+  const page = await openConsole(path)
   const order: string[] = []
   for (let i = 0; i < 13; i++) {
     await page.keyboard.press('Tab')
@@ -168,7 +168,7 @@ test('a skill’s page shows warnings, parts, signer, publisher and all digests'
   const sbom = { components: [{ name: HOSTILE, version: '4.2.0' }] }
   const path = await published(id, { capabilities: { secrets: ['token'] }, description: HOSTILE }, { sbom })
   const skill = granted(await desk.root('readSkill', { params: { id, version: '1.0.0' } }))
-  const page = await opened(path, auditor.key)
+  const page = await openConsole(path, auditor.key)
   const text = (await page.locator('main').textContent()) ?? ''
   for (const said of [
     'Reads the secret token',
@@ -191,7 +191,7 @@ test('a skill’s page shows warnings, parts, signer, publisher and all digests'
 
 test('the publisher of a version reads that somebody else has to enable it', async () => {
   const path = await published(desk.name())
-  const page = await opened(path, maker.key)
+  const page = await openConsole(path, maker.key)
   expect(await page.getByText('You published this version, so somebody else has to enable it.').count()).toBe(
     1,
   )
@@ -209,7 +209,7 @@ test('a denied part is shown on an enabled version and prevents enabling another
     }),
   )
   try {
-    const page = await opened(`${LIST}?after=${running}@0`)
+    const page = await openConsole(`${LIST}?after=${running}@0`)
     expect(await page.locator(`#${running} .alert`).textContent()).toContain(
       'It contains console-skills-part@1.0.0\\u{202e}: it leaks',
     )
@@ -273,6 +273,6 @@ test('a second click on roll back does not roll back further', async () => {
 
 test('signing in returns to the skill version that was requested', async () => {
   const path = await published(desk.name())
-  const page = await opened(path)
+  const page = await openConsole(path)
   expect(new URL(page.url()).pathname).toBe(path)
 })

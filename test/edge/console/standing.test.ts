@@ -18,12 +18,13 @@ const tool = await desk.tool({ capabilities: ['network'] })
 const browser = await browserForTests()
 
 const PATH = '/console/standing'
-const opened = (key = approver.key): Promise<Page> => signedIn(browser, { url: desk.url, path: PATH, key })
+const openConsole = (key = approver.key): Promise<Page> =>
+  signedIn(browser, { url: desk.url, path: PATH, key })
 const propose = async (run: RunSpec, of = tool): Promise<Call> =>
   granted(await agent.client('proposeCallInNewRun', { body: { tool: of, args: {}, run } }))
 
 /** A session with a standing answer to the tool's calls, and its id. */
-async function said(
+async function standingAnswer(
   decision: 'approve' | 'deny',
   reason = '',
   of = tool,
@@ -37,9 +38,9 @@ async function said(
 }
 
 test('the page of standing answers shows coverage, end and operator, and revokes without JavaScript', async () => {
-  const { run, id } = await said('approve', 'for the <b>migration</b>')
+  const { run, id } = await standingAnswer('approve', 'for the <b>migration</b>')
   expect((await propose(run)).state).toBe('granted')
-  const page = await opened()
+  const page = await openConsole()
   const card = page.locator(`#${id}`)
   const text = (await card.textContent()) ?? ''
   expect(text).toContain(`Approval of ${tool} for ${agent.name}`)
@@ -56,8 +57,8 @@ test('the page of standing answers shows coverage, end and operator, and revokes
 
 test('a standing denial is listed too, and an answer that covers nothing any more says so', async () => {
   const of = await desk.tool({ capabilities: ['network'] })
-  const { run, id } = await said('deny', '', of)
-  const page = await opened()
+  const { run, id } = await standingAnswer('deny', '', of)
+  const page = await openConsole()
   expect(await page.locator(`#${id}`).textContent()).toMatch(new RegExp(`Denial of ${of}[\\s\\S]*denial`))
   expect(await page.locator(`#${id}`).textContent()).not.toContain('not in effect')
   await desk.tool({ capabilities: ['network'], description: 'another version' }, of)
@@ -69,7 +70,7 @@ test('a standing denial is listed too, and an answer that covers nothing any mor
 })
 
 test('the standing answers are linked from the inbox, and each links to its approval', async () => {
-  const { id } = await said('approve')
+  const { id } = await standingAnswer('approve')
   const page = await signedIn(browser, { url: desk.url, path: '/console', key: approver.key })
   await page.getByRole('link', { name: 'Standing answers', exact: true }).click()
   expect(await page.locator('nav a[aria-current=page]').textContent()).toBe('Standing answers')
@@ -78,7 +79,7 @@ test('the standing answers are linked from the inbox, and each links to its appr
 })
 
 test('K05 revoking a standing answer needs form token, origin and permission; readers get no button', async () => {
-  const { run, id } = await said('approve')
+  const { run, id } = await standingAnswer('approve')
   const session = await ConsoleSession.open(desk.url, approver.key)
   const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
   const nobody = await ConsoleSession.open(desk.url, (await desk.operator([])).key)

@@ -331,14 +331,17 @@ describe('an agent learns nothing about others', () => {
     ['!context.args.to.contains("canary-operator")', { args: { to: [] } }],
     ['context.channel_id != "canary-text"', { context: { channel_id: 'x' } }],
     ['"canary-text" == "canary-text" && context.args.n > 1 // canary-text', { args: { n: 2 } }],
-  ] as [string, Omit<Asked, 'text'>][])('an agent reads no foreign name in the explanation of %s', (condition, asked) => {
-    const text = forbid(`${condition}\n`)
-    const [agent, operator] = [explained({ text, ...asked }, AGENT), explained({ text, ...asked })]
-    expect(operator.changes.length).toBeGreaterThan(0)
-    expect(JSON.stringify(operator)).toContain('canary')
-    expect(agent.changes.length).toBe(operator.changes.length)
-    expect(JSON.stringify(agent)).not.toMatch(/canary|Group::|permit \(|forbid \(/)
-  })
+  ] as [string, Omit<Asked, 'text'>][])(
+    'an agent reads no foreign name in the explanation of %s',
+    (condition, asked) => {
+      const text = forbid(`${condition}\n`)
+      const [agent, operator] = [explained({ text, ...asked }, AGENT), explained({ text, ...asked })]
+      expect(operator.changes.length).toBeGreaterThan(0)
+      expect(JSON.stringify(operator)).toContain('canary')
+      expect(agent.changes.length).toBe(operator.changes.length)
+      expect(JSON.stringify(agent)).not.toMatch(/canary|Group::|permit \(|forbid \(/)
+    },
+  )
   test.each([
     ['context.args.pin != "4711"', { args: { pin: '0000' } }],
     ['context.args.pin > 4711', { args: { pin: 9_999 } }],
@@ -346,7 +349,9 @@ describe('an agent learns nothing about others', () => {
     ['!(context.args.url like "https://u:4711@*")', { args: { url: 'x' } }],
   ] as [string, Omit<Asked, 'text'>][])('nothing stands in for a secret: %s', (condition, asked) => {
     const { changes } = explained({ text: forbid(condition), ...asked }, AGENT)
-    expect(words(changes)).toEqual([expect.stringMatching(/^another value of args\.\S+; an operator can see which$/)])
+    expect(words(changes)).toEqual([
+      expect.stringMatching(/^another value of args\.\S+; an operator can see which$/),
+    ])
     expect(JSON.stringify(changes)).not.toMatch(/4711|4710|mark|redacted/)
     const toOperators = JSON.stringify(explained({ text: forbid(condition), ...asked }).changes)
     expect(toOperators).toContain('«redacted»')

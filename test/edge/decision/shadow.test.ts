@@ -32,7 +32,7 @@ const candidate = async (more: string, base: Record<string, string> = BASE) =>
   granted(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } }))
     .version
 const shadow = async (version: number | null) => granted(await root('putPolicyShadow', { body: { version } }))
-const told = async () => granted(await root('readPolicyShadow', {}))
+const readShadow = async () => granted(await root('readPolicyShadow', {}))
 afterEach(() => shadow(null))
 
 const propose = async (tool: string, args = {}, run = {}) =>
@@ -46,7 +46,7 @@ const inOrder = (counts: readonly ShadowCount[]) =>
   counts.map(({ from, to, count }) => `${from} ${to} ${count}`).sort()
 const counted = (calls: number) =>
   eventually(`${calls} calls are counted`, async () => {
-    const now = await told()
+    const now = await readShadow()
     return now.calls >= calls && now
   })
 const journal = async (by: typeof root, run: string) =>
@@ -59,7 +59,7 @@ const DIFFERENT = [
 ].join('\n')
 
 test('a shadow set counts its differences exactly and never affects a decision', async () => {
-  const before = (await told()).version
+  const before = (await readShadow()).version
   const version = await candidate(DIFFERENT, DEFAULTS)
   expect([before, await shadow(version)]).toMatchObject([
     null,
@@ -139,7 +139,7 @@ test('the journal shows the shadow decision to operators and only a salted diges
   expect(JSON.stringify(seen)).not.toMatch(/other-plain|since_ms/)
   expect(refusal(await agent.client('readPolicyShadow', {}))).toBe('403 forbidden')
   expect(refusal(await agent.client('putPolicyShadow', { body: { version: null } }))).toBe('403 forbidden')
-  expect((await told()).version).toBe(version)
+  expect((await readShadow()).version).toBe(version)
 })
 
 test('without a shadow set the journal has no shadow decision', async () => {
@@ -209,7 +209,7 @@ test('setting the same shadow again keeps its counters, another one resets them,
   expect(await shadow(first)).toMatchObject({ version: first, since_ms, calls: 1 })
   expect(await shadow(second)).toMatchObject({ version: second, calls: 0 })
   granted(await root('activatePolicyVersion', { params: { version: String(second) } }))
-  expect(await told()).toMatchObject({ version: null, calls: 0 })
+  expect(await readShadow()).toMatchObject({ version: null, calls: 0 })
   expect(refusal(await root('putPolicyShadow', { body: { version: second } }))).toBe('409 conflict')
   expect(refusal(await root('putPolicyShadow', { body: { version: 999_999 } }))).toBe('404 not_found')
   const auditor = await desk.operator(['auditor'])
@@ -225,5 +225,5 @@ test('a set that could not be activated can’t be a shadow either', async () =>
   await shadow(null)
   granted(await root('deleteTool', { params: { name: 'passing' } }))
   expect(refusal(await root('putPolicyShadow', { body: { version } }))).toBe('422 invalid_policy')
-  expect((await told()).version).toBeNull()
+  expect((await readShadow()).version).toBeNull()
 })

@@ -1,7 +1,7 @@
 // The approval page while it is open: reviewing a change, the answers of others, and its end.
 
 import { expect, test } from 'vitest'
-import { browsing, inert } from '../../support/browser/link-page.ts'
+import { expectNoControls, linkOpener } from '../../support/browser/link-page.ts'
 import { Desk, granted } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
@@ -14,21 +14,21 @@ const sensitive = await desk.tool({
   executor: { argv: ['echo', '{...words}'] },
 })
 
-const opened = await browsing()
-async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
+const openLink = await linkOpener()
+async function askApproval(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
   const { approval } = await desk.asked(agent.client, tool, args)
   return { id: approval.id, link: await desk.link(desk.root, approval.id) }
 }
 const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 
 test('approving with fewer arguments reviews the change first, without JavaScript, and runs exactly that', async () => {
-  const { id, link } = await asked({
+  const { id, link } = await askApproval({
     words: ['one', 'two \u202e'],
     note: '</textarea><script>1</script>',
     password: 'hunter2-hunter2',
   })
   const before = await approvalOf(id)
-  const page = await opened(link)
+  const page = await openLink(link)
   const text = page.locator('#change-text')
   const change = async (to: string) => {
     await page.getByText('Approve with changed arguments').click()
@@ -53,7 +53,7 @@ test('approving with fewer arguments reviews the change first, without JavaScrip
   await page.getByRole('textbox', { name: 'Reason' }).fill('one will do')
   await page.getByRole('button', { name: 'Approve with changes' }).click()
   await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
-  await inert(page)
+  await expectNoControls(page)
   expect(await page.locator('main').textContent()).toContain('has changed the arguments')
   const after = await approvalOf(id)
   expect(after).toMatchObject({
@@ -63,12 +63,12 @@ test('approving with fewer arguments reviews the change first, without JavaScrip
   })
   await page.goto(link)
   await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor() // B12: the outcome, and nothing to answer
-  await inert(page)
+  await expectNoControls(page)
 })
 
 test('B10 approving beside an edited text leads to the review and keeps the reason', async () => {
-  const { id, link } = await asked({ words: ['one', 'two'] })
-  const page = await opened(link)
+  const { id, link } = await askApproval({ words: ['one', 'two'] })
+  const page = await openLink(link)
   await page.getByText('Approve with changed arguments').click()
   await page.locator('#change-text').fill('{"words":["one"]}')
   await page.getByRole('textbox', { name: 'Reason' }).fill('one will do')
@@ -92,20 +92,20 @@ const needsTwo = (name: string) =>
 test('an open approval page shows the answer of another approver and then the outcome', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
   await desk.withPolicies({ two: needsTwo(tool) }, async () => {
-    const { id, link } = await asked({}, tool)
-    const page = await opened(link, { javaScriptEnabled: true })
+    const { id, link } = await askApproval({}, tool)
+    const page = await openLink(link, { javaScriptEnabled: true })
     await yesBy(id)
     await page.getByText(`Approved by ${others[0].name} (api)`).waitFor()
     expect(await page.getByRole('button', { name: 'Approve once' }).isEnabled()).toBe(true)
     await yesBy(id, others[1])
     await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
-    await inert(page)
+    await expectNoControls(page)
   })
 })
 
 test('a page keeps the text being written when others decide, and disables its buttons', async () => {
-  const { id, link } = await asked()
-  const page = await opened(link, { javaScriptEnabled: true })
+  const { id, link } = await askApproval()
+  const page = await openLink(link, { javaScriptEnabled: true })
   await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
   await yesBy(id)
   await page.getByRole('alert').waitFor()
@@ -120,26 +120,26 @@ test('a page keeps the text being written when others decide, and disables its b
 test('an approver who waits for others can reload the page, and with JavaScript sees the outcome automatically', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
   await desk.withPolicies({ two: needsTwo(tool) }, async () => {
-    const { id, link } = await asked({}, tool)
-    const plain = await opened(link)
+    const { id, link } = await askApproval({}, tool)
+    const plain = await openLink(link)
     await plain.getByRole('button', { name: 'Approve once' }).click()
     await plain.getByRole('heading', { name: 'Your answer is recorded; more answers are needed' }).waitFor()
     expect(await plain.locator('form, button, input, textarea').count()).toBe(0)
-    const following = await opened(link, { javaScriptEnabled: true })
+    const following = await openLink(link, { javaScriptEnabled: true })
     await following.getByText('Approved by root (link)').waitFor()
     await yesBy(id)
     await following.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
     await plain.getByRole('link', { name: 'look again' }).click()
     await plain.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
-    await inert(plain)
+    await expectNoControls(plain)
   })
 })
 
 test.each(['follows', 'has not begun to follow'])(
   'a page that %s its stream says that its link was revoked, and can’t answer any more',
   async (when) => {
-    const { id, link } = await asked()
-    const page = await opened('about:blank', { javaScriptEnabled: true })
+    const { id, link } = await askApproval()
+    const page = await openLink('about:blank', { javaScriptEnabled: true })
     const revoked = Promise.withResolvers<void>()
     if (when !== 'follows')
       await page.route('**/events', (route) => revoked.promise.then(() => route.continue()))
@@ -149,7 +149,7 @@ test.each(['follows', 'has not begun to follow'])(
     granted(await desk.root('revokeLinks', { params: { id }, query: {} }))
     revoked.resolve()
     await page.getByText('This link was taken back').waitFor()
-    await inert(page)
+    await expectNoControls(page)
     expect((await approvalOf(id)).status).toBe('pending')
   },
 )

@@ -9,7 +9,7 @@ import { PAGE_SCRIPT } from '../../../edge/pages/page-script.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { PHONE } from '../../support/browser/console-page.ts'
 import { aboveAnswers, faintTexts, focused, sideways } from '../../support/browser/in-page.ts'
-import { inert, openPage } from '../../support/browser/link-page.ts'
+import { expectNoControls, openPage } from '../../support/browser/link-page.ts'
 import { Desk, granted } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
@@ -24,9 +24,9 @@ const sensitive = await desk.tool({
 
 const browser = await browserForTests()
 
-const opened = (url: string, options: BrowserContextOptions = {}): Promise<Page> =>
+const openLink = (url: string, options: BrowserContextOptions = {}): Promise<Page> =>
   openPage(browser, url, options)
-async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
+async function askApproval(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
   const { approval } = await desk.asked(agent.client, tool, args)
   return { id: approval.id, link: await desk.link(desk.root, approval.id) }
 }
@@ -34,8 +34,8 @@ const approvalOf = async (id: string) => granted(await desk.root('readApproval',
 
 describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
   test('an approval on a phone without JavaScript ends the page for good', async () => {
-    const { id, link } = await asked()
-    const page = await opened(link, { colorScheme, hasTouch: true, isMobile: true })
+    const { id, link } = await askApproval()
+    const page = await openLink(link, { colorScheme, hasTouch: true, isMobile: true })
     expect(await page.title()).toBe(`${agent.name} wants to run ${sensitive} · Countersign`)
     const approve = page.getByRole('button', { name: 'Approve once' })
     expect(await approve.isVisible()).toBe(true)
@@ -44,23 +44,23 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
       /Approved[\s\S]*Exactly this call may run once\./,
     )
     expect(await page.title()).toBe('Approved · Countersign')
-    await inert(page)
+    await expectNoControls(page)
     expect(await approvalOf(id)).toMatchObject({
       status: 'approved',
       answers: [{ by: 'root', channel: 'link' }],
     })
     await page.goto(link)
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approved')
-    await inert(page)
+    await expectNoControls(page)
   })
 
   test('an approver can deny with a reason on a phone', async () => {
-    const { id, link } = await asked()
-    const page = await opened(link, { colorScheme })
+    const { id, link } = await askApproval()
+    const page = await openLink(link, { colorScheme })
     await page.getByRole('textbox', { name: 'Reason' }).fill('not <b>today</b>')
     await page.getByRole('button', { name: 'Deny' }).click()
     expect(await page.getByRole('status').textContent()).toMatch(/Denied.*by root.*not <b>today<\/b>/s)
-    await inert(page)
+    await expectNoControls(page)
     expect(await approvalOf(id)).toMatchObject({
       status: 'denied',
       answers: [{ reason: 'not <b>today</b>' }],
@@ -68,15 +68,15 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
   })
 
   test('every text of the approval page has a contrast of at least 4.5:1', async () => {
-    const { link } = await asked({ words: ['a'], note: 'b' })
-    const over = await asked()
+    const { link } = await askApproval({ words: ['a'], note: 'b' })
+    const over = await askApproval()
     const pages = [link, `${link}x`, new URL('/docs', desk.url).href]
     for (const url of pages) {
-      const page = await opened(url, { colorScheme, javaScriptEnabled: true })
+      const page = await openLink(url, { colorScheme, javaScriptEnabled: true })
       expect([url, await page.evaluate(faintTexts)]).toEqual([url, []])
     }
     for (const decision of ['Approve once', 'Deny']) {
-      const page = await opened((decision === 'Deny' ? await asked() : over).link, {
+      const page = await openLink((decision === 'Deny' ? await askApproval() : over).link, {
         colorScheme,
         javaScriptEnabled: true,
       })
@@ -87,8 +87,8 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
 })
 
 test('the approval page works by keyboard in reading order, deny before approve', async () => {
-  const { id, link } = await asked()
-  const page = await opened(link)
+  const { id, link } = await askApproval()
+  const page = await openLink(link)
   const order: string[] = []
   for (let i = 0; i < 6; i++) {
     await page.keyboard.press('Tab')
@@ -110,8 +110,8 @@ test('the approval page works by keyboard in reading order, deny before approve'
 })
 
 test('the focused element is not hidden behind the sticky buttons', async () => {
-  const { link } = await asked({ words: Array.from({ length: 60 }, (_, i) => `word ${i}`) })
-  const page = await opened(link, { javaScriptEnabled: true })
+  const { link } = await askApproval({ words: Array.from({ length: 60 }, (_, i) => `word ${i}`) })
+  const page = await openLink(link, { javaScriptEnabled: true })
   for (const name of ['SUMMARY', 'SUMMARY', 'TEXTAREA']) {
     await page.keyboard.press('Tab')
     expect([name, (await page.evaluate(aboveAnswers)) >= 0]).toEqual([name, true])
@@ -119,9 +119,9 @@ test('the focused element is not hidden behind the sticky buttons', async () => 
 })
 
 test('every control of the approval page is at least 44 pixels high and wide and has a name', async () => {
-  const { link } = await asked()
+  const { link } = await askApproval()
   for (const viewport of [PHONE, { width: 320, height: 568 }, { width: 1280, height: 900 }]) {
-    const page = await opened(link, { viewport })
+    const page = await openLink(link, { viewport })
     for (const control of await page.locator('button:visible, textarea, summary').all()) {
       const box = await control.boundingBox()
       expect([
@@ -130,7 +130,7 @@ test('every control of the approval page is at least 44 pixels high and wide and
       ]).toEqual([true, expect.any(String)])
     }
   }
-  const page = await opened(link)
+  const page = await openLink(link)
   expect(await page.locator('main').ariaSnapshot()).toMatch(
     /heading "\S+ wants to run \S+" \[level=1\][\s\S]*textbox "Reason"[\s\S]*button "Deny"[\s\S]*button "Approve once"/,
   )
@@ -139,9 +139,12 @@ test('every control of the approval page is at least 44 pixels high and wide and
 })
 
 test('the approval page never scrolls sideways: on the smallest phone, with double text size, with unbroken words', async () => {
-  const { link } = await asked({ words: ['x'.repeat(1_000)], [`key${'y'.repeat(300)}`]: 'z'.repeat(1_000) })
+  const { link } = await askApproval({
+    words: ['x'.repeat(1_000)],
+    [`key${'y'.repeat(300)}`]: 'z'.repeat(1_000),
+  })
   for (const size of ['100%', '200%']) {
-    const page = await opened(link, { viewport: { width: 320, height: 568 }, javaScriptEnabled: true })
+    const page = await openLink(link, { viewport: { width: 320, height: 568 }, javaScriptEnabled: true })
     expect([size, await page.evaluate(sideways, size)]).toEqual([size, 0])
   }
 })
@@ -160,7 +163,7 @@ const HOSTILE: Readonly<Record<string, string>> = {
 }
 
 test('G09 hostile arguments are shown as plain text', async () => {
-  const { link } = await asked({ words: Object.values(HOSTILE), ...HOSTILE })
+  const { link } = await askApproval({ words: Object.values(HOSTILE), ...HOSTILE })
   const context = await browser.newContext({ viewport: PHONE, javaScriptEnabled: true })
   const page = await context.newPage()
   const requested: string[] = []
@@ -190,16 +193,16 @@ test('G09 hostile arguments are shown as plain text', async () => {
 })
 
 test('G09 bidirectional, invisible and blank-like characters are escaped', async () => {
-  const { link } = await asked({ words: ['\u202egnp.exe', 'pay\u200bpal', 'a\u00a0b'] })
-  const text = (await (await opened(link)).locator('pre').allTextContents()).join('\n')
+  const { link } = await askApproval({ words: ['\u202egnp.exe', 'pay\u200bpal', 'a\u00a0b'] })
+  const text = (await (await openLink(link)).locator('pre').allTextContents()).join('\n')
   expect(text).not.toMatch(/[\u202e\u200b\u00a0]/)
   for (const written of ['\\u{202e}gnp.exe', 'pay\\u{200b}pal', 'a\\u{a0}b']) expect(text).toContain(written)
 })
 
 test('G10 an approval with an argument of a hundred kilobytes can be read and answered', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
-  const { id, link } = await asked({ text: `BEGIN ${'lorem ipsum '.repeat(9_000)} END` }, tool)
-  const page = await opened(link)
+  const { id, link } = await askApproval({ text: `BEGIN ${'lorem ipsum '.repeat(9_000)} END` }, tool)
+  const page = await openLink(link)
   const text = (await page.locator('pre').allTextContents()).join('\n')
   expect(text).toMatch(/BEGIN lorem[\s\S]*characters more, sha256 of all [0-9a-f]{16}[\s\S]*ipsum {2}END/)
   // The omitted part is on the page too, folded.
@@ -214,8 +217,8 @@ test('G10 an approval with an argument of a hundred kilobytes can be read and an
 test('G10 an argument of five thousand lines is shown in parts, and each page can answer', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
   const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i} ${'x'.repeat(60)}`)
-  const { id, link } = await asked({ text: lines.join('\n'), token: 'hunter2-hunter2' }, tool)
-  const page = await opened(link)
+  const { id, link } = await askApproval({ text: lines.join('\n'), token: 'hunter2-hunter2' }, tool)
+  const page = await openLink(link)
   const whole = page.locator('details', { hasText: 'The arguments in full' })
   const shown: string[] = []
   await whole.locator('summary').click()
@@ -235,8 +238,8 @@ test('G10 an argument of five thousand lines is shown in parts, and each page ca
 })
 
 test('P05 an expired, a broken and an already answered link say so and offer no buttons', async () => {
-  const { id, link } = await asked()
-  const page = await opened(link)
+  const { id, link } = await askApproval()
+  const page = await openLink(link)
   granted(
     await desk.root('answerApproval', {
       params: { id },
@@ -245,15 +248,15 @@ test('P05 an expired, a broken and an already answered link say so and offer no 
   )
   await page.getByRole('button', { name: 'Approve once' }).click()
   expect(await page.getByRole('status').textContent()).toMatch(/Denied.*by another way/s)
-  await inert(page)
-  const broken = await opened(`${link.slice(0, -1)}`)
+  await expectNoControls(page)
+  const broken = await openLink(`${link.slice(0, -1)}`)
   expect(await broken.getByRole('status').textContent()).toMatch(/can’t be answered.*What to do/s)
-  await inert(broken)
+  await expectNoControls(broken)
 })
 
 test('a standing approval through a link says what it covers before it is given, without JavaScript', async () => {
-  const { id, link } = await asked()
-  const page = await opened(link)
+  const { id, link } = await askApproval()
+  const page = await openLink(link)
   const more = page.locator('details', { hasText: 'Answer similar calls too' })
   expect(await page.getByRole('button').count()).toBe(2)
   await more.locator('summary').click()
@@ -272,7 +275,7 @@ test('a standing approval through a link says what it covers before it is given,
     /Approved[\s\S]*The same answer applies to every call of[\s\S]*Similar calls may run without asking/,
   )
   expect(outcome).not.toContain('Exactly this call')
-  await inert(page)
+  await expectNoControls(page)
   expect((await approvalOf(id)).answers).toMatchObject([
     { by: 'root', channel: 'link', scope: 'timeboxed', ttl_s: 600 },
   ])
@@ -281,8 +284,8 @@ test('a standing approval through a link says what it covers before it is given,
 })
 
 test('where policy requires an approval for each call, the page offers no standing approval', async () => {
-  const { link } = await asked({}, await desk.tool({ capabilities: ['secrets_read'] }))
-  const page = await opened(link)
+  const { link } = await askApproval({}, await desk.tool({ capabilities: ['secrets_read'] }))
+  const page = await openLink(link)
   await page.getByText('Answer similar calls too').click()
   expect(await page.getByText('Policy requires an approval for each call').isVisible()).toBe(true)
   expect(await page.getByRole('button').allTextContents()).toEqual(
@@ -303,28 +306,28 @@ afterAll(() => evil?.close())
 const evilUrl = (): string => `http://localhost:${(evil.address() as AddressInfo).port}/` // it is listening
 
 test('P03 another site can’t frame the approval page', async () => {
-  const { link } = await asked()
+  const { link } = await askApproval()
   evilPage = `<iframe src="${link}" width=300 height=600></iframe>`
-  const page = await opened(evilUrl(), { javaScriptEnabled: true })
+  const page = await openLink(evilUrl(), { javaScriptEnabled: true })
   const frame = page.frames().find((one) => one !== page.mainFrame())
   expect(frame).toBeDefined()
   expect(await frame?.locator('button, form').count()).toBe(0)
 })
 
 test('P03 a form on another site decides nothing, even with the right nonce in it', async () => {
-  const { id, link } = await asked()
-  const nonce = await (await opened(link)).locator('input[name=nonce]').first().getAttribute('value')
+  const { id, link } = await askApproval()
+  const nonce = await (await openLink(link)).locator('input[name=nonce]').first().getAttribute('value')
   evilPage = `<form method=post action="${link}"><input name=nonce value="${nonce}"><button name=decision value=approve>Win a prize</button></form>`
-  const page = await opened(evilUrl())
+  const page = await openLink(evilUrl())
   await page.getByRole('button').click()
   expect(await page.getByRole('status').textContent()).toContain('did not come from the page itself')
   expect((await approvalOf(id)).status).toBe('pending')
 })
 
 test('P02 a browser that prefetches the page or goes back to it decides nothing', async () => {
-  const { id, link } = await asked()
+  const { id, link } = await askApproval()
   evilPage = `<link rel=prefetch href="${link}"><a href="${link}">go</a>`
-  const page = await opened(evilUrl(), { javaScriptEnabled: true })
+  const page = await openLink(evilUrl(), { javaScriptEnabled: true })
   await page.goto(link)
   await page.goBack()
   await page.goForward()

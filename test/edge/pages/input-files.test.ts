@@ -22,7 +22,7 @@ const SCRIPT = '<script>alert(1)</script>\n'
 const NOTES = 'what it is for\n'
 const OTHER = 'of the same run, and not of the call'
 
-async function asked() {
+async function askApproval() {
   const run = granted(await agent.client('createRun', { body: {} })).id
   for (const text of [SCRIPT, NOTES, OTHER])
     granted(await agent.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) }))
@@ -46,7 +46,7 @@ const SAVED = {
 }
 
 test('the input files of a call can be downloaded in the console and through its link, and no others', async () => {
-  const { id, link } = await asked()
+  const { id, link } = await askApproval()
   const session = await ConsoleSession.open(desk.url, approver.key)
   const doors = {
     console: { page: `/console/approvals/${id}`, get: (path: string) => session.get(path) },
@@ -76,7 +76,7 @@ test('the input files of a call can be downloaded in the console and through its
 })
 
 test('input files need a session or a valid link, and permission to read runs', async () => {
-  const { id, link } = await asked()
+  const { id, link } = await askApproval()
   const [console, linked] = [
     `${desk.url}/console/approvals/${id}/files/${sha256(SCRIPT)}`,
     `${link}/files/${sha256(SCRIPT)}`,
@@ -102,7 +102,7 @@ test('input files need a session or a valid link, and permission to read runs', 
 test('a tap downloads an input file, on a phone and on a desktop', {
   timeout: 60_000,
 }, async () => {
-  const { id, link } = await asked()
+  const { id, link } = await askApproval()
   const options = { javaScriptEnabled: true, acceptDownloads: true }
   const pages = [
     await openPage(browser, link, { ...options, viewport: PHONE, colorScheme: 'dark' }),

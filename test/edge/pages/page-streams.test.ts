@@ -12,7 +12,7 @@ import { eventually } from '../../support/worker/lone-worker.ts'
 const desk = new Desk('streams', sharedStack())
 const agent = await desk.agent()
 const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
-const asked = async (n: number) => (await desk.asked(agent.client, sensitive, { n })).approval.id
+const askApproval = async (n: number) => (await desk.asked(agent.client, sensitive, { n })).approval.id
 
 /** Opens streams until one is refused; returns their number and the last response. */
 async function fill(open: (signal: AbortSignal) => Promise<Response>) {
@@ -27,7 +27,7 @@ async function fill(open: (signal: AbortSignal) => Promise<Response>) {
 }
 
 test('a link and a session have a limited number of live streams, and closing one frees its slot', async () => {
-  const id = await asked(1)
+  const id = await askApproval(1)
   const link = await desk.link(desk.root, id)
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
   const another = await ConsoleSession.open(desk.url, desk.rootKey)
@@ -50,7 +50,7 @@ test('a link and a session have a limited number of live streams, and closing on
 })
 
 test('the stream of one approval sends no events of others', async () => {
-  const id = await asked(2)
+  const id = await askApproval(2)
   const link = await desk.link(desk.root, id)
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
   const abort = new AbortController()
@@ -68,7 +68,7 @@ test('the stream of one approval sends no events of others', async () => {
   const inbox = await reading(await session.get(`/console/events?agent=${agent.name}`, { signal }))
   for (const read of followed) expect(await read()).toMatch(/^id: \d+\nevent: (answers|waits)\n/)
   for (let n = 3; n < 6; n++) {
-    const other = await asked(n)
+    const other = await askApproval(n)
     for (let text = ''; !text.includes(other); ) text = await inbox()
   }
   granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))

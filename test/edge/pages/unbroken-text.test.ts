@@ -114,7 +114,7 @@ async function reachesOut(page: Page): Promise<number> {
   return page.evaluate(sideways, '100%')
 }
 
-const opened = (width: number, path: string): Promise<Page> =>
+const openConsole = (width: number, path: string): Promise<Page> =>
   signedIn(
     browser,
     { url: desk.url, path, key: operator.key },
@@ -122,7 +122,7 @@ const opened = (width: number, path: string): Promise<Page> =>
   )
 
 test.each(WIDTHS)('D14 no page of the console overflows a window of %i pixels', async (width) => {
-  const page = await opened(width, '/console')
+  const page = await openConsole(width, '/console')
   const seen: [string, number][] = []
   for (const path of paths) {
     await page.goto(at(path))
@@ -131,38 +131,35 @@ test.each(WIDTHS)('D14 no page of the console overflows a window of %i pixels', 
   expect(seen).toEqual(paths.map((path) => [path, 0]))
 })
 
-test.each(WIDTHS)(
-  'D14 no result page of a console form overflows a window of %i pixels',
-  async (width) => {
-    // Every field that the reader can fill.
-    const shorter = await propose({ words: [long('W', 3_000)], [long('k', 2_000)]: long('v', 2_000), width })
-    const page = await opened(width, `/console/approvals/${shorter.approval?.id}`)
-    await page.getByRole('textbox', { name: 'Reason' }).fill(REASON)
-    await page.getByText('Approve with changed arguments').click()
-    await page
-      .locator('textarea[name=arguments]')
-      .fill(JSON.stringify({ words: [long('W', 2_000)], [long('k', 2_000)]: long('v', 1_000) }))
-    await page.locator('button[name=step]').click()
-    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approve with these changes?')
-    expect(await reachesOut(page)).toBe(0)
+test.each(WIDTHS)('D14 no result page of a console form overflows a window of %i pixels', async (width) => {
+  // Every field that the reader can fill.
+  const shorter = await propose({ words: [long('W', 3_000)], [long('k', 2_000)]: long('v', 2_000), width })
+  const page = await openConsole(width, `/console/approvals/${shorter.approval?.id}`)
+  await page.getByRole('textbox', { name: 'Reason' }).fill(REASON)
+  await page.getByText('Approve with changed arguments').click()
+  await page
+    .locator('textarea[name=arguments]')
+    .fill(JSON.stringify({ words: [long('W', 2_000)], [long('k', 2_000)]: long('v', 1_000) }))
+  await page.locator('button[name=step]').click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approve with these changes?')
+  expect(await reachesOut(page)).toBe(0)
 
-    const kept = await answered({ decision: 'approve', scope: 'session' })
-    const { items } = granted(await desk.root('listStanding', {}))
-    const standing = items.find(({ approval }) => approval === kept.approval?.id)
-    await page.goto(at('/console/standing'))
-    await page.locator(`#${standing?.id}`).getByRole('button', { name: 'Revoke' }).click()
-    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Revoked')
-    expect(await reachesOut(page)).toBe(0)
+  const kept = await answered({ decision: 'approve', scope: 'session' })
+  const { items } = granted(await desk.root('listStanding', {}))
+  const standing = items.find(({ approval }) => approval === kept.approval?.id)
+  await page.goto(at('/console/standing'))
+  await page.locator(`#${standing?.id}`).getByRole('button', { name: 'Revoke' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Revoked')
+  expect(await reachesOut(page)).toBe(0)
 
-    const another = await propose({ ...ARGS, width })
-    await page.goto(at(`/console?agent=${agent.name}`))
-    await page.locator(`#choose-${another.approval?.id}`).check()
-    await page.locator('#deny-chosen summary').click()
-    await page.getByRole('button', { name: 'Deny selected' }).click()
-    expect(await page.getByRole('heading', { level: 1 }).textContent()).toMatch(/denied/)
-    expect(await reachesOut(page)).toBe(0)
-  },
-)
+  const another = await propose({ ...ARGS, width })
+  await page.goto(at(`/console?agent=${agent.name}`))
+  await page.locator(`#choose-${another.approval?.id}`).check()
+  await page.locator('#deny-chosen summary').click()
+  await page.getByRole('button', { name: 'Deny selected' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toMatch(/denied/)
+  expect(await reachesOut(page)).toBe(0)
+})
 
 test.each(WIDTHS)(
   'D14 no page behind a link and no refusal page overflows a window of %i pixels',

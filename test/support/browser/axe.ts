@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core'
 import { unfold } from './in-page.ts'
 
 /** The part of `axe.run()`'s result that we read. */
-type Found = {
+type AxeResult = {
   passes: unknown[]
   violations: {
     id: string
@@ -19,10 +19,10 @@ type Found = {
  * All findings of any severity, each with its first element. Needs a page with JavaScript, because
  * axe is a script. Opens folded parts first.
  */
-export async function barriers(page: Page): Promise<string[]> {
+export async function accessibilityDefects(page: Page): Promise<string[]> {
   await page.evaluate(axe.source) // through the debugger, which bypasses the page's CSP
   await page.evaluate(unfold)
-  const { passes, violations } = await page.evaluate<Found>('axe.run({ resultTypes: ["violations"] })')
+  const { passes, violations } = await page.evaluate<AxeResult>('axe.run({ resultTypes: ["violations"] })')
   if (passes.length < 5) return [`only ${passes.length} rules found anything to look at`]
   return violations.map(
     ({ id, impact, help, nodes: [first] }) =>

@@ -5,7 +5,7 @@ import { browserForTests } from './browser.ts'
 import { PHONE } from './console-page.ts'
 
 /** Returns a function that opens a link in the browser of this test file. */
-export async function browsing(): Promise<(url: string, options?: BrowserContextOptions) => Promise<Page>> {
+export async function linkOpener(): Promise<(url: string, options?: BrowserContextOptions) => Promise<Page>> {
   const browser = await browserForTests()
   return (url, options) => openPage(browser, url, options)
 }
@@ -22,7 +22,7 @@ export async function openPage(
 }
 
 /** Throws if the page still has a control or a link. */
-export async function inert(page: Page): Promise<void> {
+export async function expectNoControls(page: Page): Promise<void> {
   const left = await page.locator('form, button, input, textarea, a').allTextContents()
   if (left.length > 0) throw new Error(`the page still offers ${JSON.stringify(left)}`)
 }

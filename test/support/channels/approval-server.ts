@@ -29,7 +29,12 @@ export type Flaw =
   | 'can be framed'
   | 'shows the form after the end'
 
-type Record = { readonly id: string; readonly expiresAt: number; status: Seen['status']; answers: number }
+type ApprovalRow = {
+  readonly id: string
+  readonly expiresAt: number
+  status: Seen['status']
+  answers: number
+}
 
 const STRICT = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
@@ -40,7 +45,7 @@ const STRICT = {
 
 export class ApprovalServer {
   readonly #key = randomBytes(32)
-  readonly #records = new Map<string, Record>()
+  readonly #records = new Map<string, ApprovalRow>()
   readonly #flaw: Flaw | undefined
   readonly #server: Server
 
@@ -65,7 +70,7 @@ export class ApprovalServer {
 
   readonly target: Target = {
     open: async (seconds = 600) => {
-      const record: Record = {
+      const record: ApprovalRow = {
         id: randomBytes(6).toString('hex'),
         expiresAt: Date.now() + seconds * 1000,
         status: 'pending',
@@ -76,14 +81,14 @@ export class ApprovalServer {
     },
   }
 
-  #look(record: Record): Seen {
+  #look(record: ApprovalRow): Seen {
     return {
       status: this.#isOver(record) && record.status === 'pending' ? 'expired' : record.status,
       answers: record.answers,
     }
   }
 
-  #isOver = ({ status, expiresAt }: Record): boolean =>
+  #isOver = ({ status, expiresAt }: ApprovalRow): boolean =>
     status !== 'pending' || (!this.#has('never expires') && Date.now() >= expiresAt)
 
   #has = (flaw: Flaw): boolean => this.#flaw === flaw
@@ -93,7 +98,7 @@ export class ApprovalServer {
   #nonceOf = (id: string): string =>
     this.#mac('form', this.#has('takes the nonce of another approval') ? '' : id)
 
-  #find(token: string): Record | undefined {
+  #find(token: string): ApprovalRow | undefined {
     const record = this.#records.get(token.slice(0, 12).toLowerCase())
     if (record === undefined) return undefined
     const [given, expected] = [token, this.#tokenOf(record.id)]
@@ -140,13 +145,13 @@ export class ApprovalServer {
     )
   }
 
-  #page({ id }: Record, token: string): string {
+  #page({ id }: ApprovalRow, token: string): string {
     const link = this.#has('decides on a link of its page') ? `<a href="/a/${token}/yes">Approve</a>` : ''
     return `<form method="post"><input type="hidden" name="nonce" value="${this.#nonceOf(id)}">${link}
       <button name="decision" value="approve">Approve</button><button name="decision" value="deny">Deny</button></form>`
   }
 
-  async #post(record: Record, { headers }: IncomingMessage, body: string): Promise<number> {
+  async #post(record: ApprovalRow, { headers }: IncomingMessage, body: string): Promise<number> {
     const plain = this.#has('reads plain text') && headers['content-type'] === 'text/plain'
     if (!plain && headers['content-type'] !== 'application/x-www-form-urlencoded') return 415
     if (!plain && !this.#has('believes every origin') && headers.origin !== this.#origin) return 403
@@ -161,7 +166,7 @@ export class ApprovalServer {
     return 200
   }
 
-  #decide(record: Record, status: Seen['status']): void {
+  #decide(record: ApprovalRow, status: Seen['status']): void {
     record.status = status
     record.answers += 1
   }

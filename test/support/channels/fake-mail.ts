@@ -4,32 +4,32 @@
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-export type Posted = {
+export type MailRequest = {
   readonly to: string
   readonly from: string
   readonly subject: string
   readonly text: string
   readonly html: string
 }
-export type Mailed = Posted & {
+export type SentMail = MailRequest & {
   readonly provider: Provider
   readonly headers: IncomingHttpHeaders
   readonly body: Record<string, unknown>
 }
 type Provider = 'resend' | 'postmark'
-type Said = { status: number; body: Record<string, unknown>; headers?: Record<string, string> }
+type FakeResponse = { status: number; body: Record<string, unknown>; headers?: Record<string, string> }
 
 const ORIGINS = { resend: 'https://api.resend.com', postmark: 'https://api.postmarkapp.com' } as const
 
 export class FakeMail {
-  readonly mails: Mailed[] = []
+  readonly mails: SentMail[] = []
   /** All requests, accepted or refused. */
   readonly tried: string[] = []
   /** A failure to answer with instead. */
   trouble: ((response: ServerResponse, body: Record<string, unknown>) => void) | undefined
   /** Accepts the mail but never answers. */
   silent = false
-  readonly #seen = new Map<string, { content: string; said: Said }>()
+  readonly #seen = new Map<string, { content: string; said: FakeResponse }>()
   readonly #servers: Server[]
   readonly #tokens: Readonly<Record<Provider, string>>
 
@@ -75,7 +75,7 @@ export class FakeMail {
   }
 
   /** The mails about this call or approval. */
-  about(id: string): Mailed[] {
+  about(id: string): SentMail[] {
     return this.mails.filter(({ text }) => text.includes(id))
   }
 
@@ -92,14 +92,19 @@ export class FakeMail {
     headers: IncomingHttpHeaders,
     text: string,
     body: Record<string, unknown>,
-  ): Said {
+  ): FakeResponse {
     return provider === 'resend'
       ? this.#resend(line, headers, text, body)
       : this.#postmark(line, headers, body)
   }
 
-  #resend(line: string, headers: IncomingHttpHeaders, text: string, body: Record<string, unknown>): Said {
-    const refused = (statusCode: number, name: string): Said => ({
+  #resend(
+    line: string,
+    headers: IncomingHttpHeaders,
+    text: string,
+    body: Record<string, unknown>,
+  ): FakeResponse {
+    const refused = (statusCode: number, name: string): FakeResponse => ({
       status: statusCode,
       body: { statusCode, name, message: 'in words' },
     })
@@ -120,8 +125,8 @@ export class FakeMail {
     return said
   }
 
-  #postmark(line: string, headers: IncomingHttpHeaders, body: Record<string, unknown>): Said {
-    const refused = (status: number, ErrorCode: number): Said => ({
+  #postmark(line: string, headers: IncomingHttpHeaders, body: Record<string, unknown>): FakeResponse {
+    const refused = (status: number, ErrorCode: number): FakeResponse => ({
       status,
       body: { ErrorCode, Message: 'in words' },
     })
@@ -150,11 +155,11 @@ export class FakeMail {
 
   #take(
     provider: Provider,
-    posted: Record<keyof Posted, unknown>,
+    posted: Record<keyof MailRequest, unknown>,
     headers: IncomingHttpHeaders,
     body: Record<string, unknown>,
   ): void {
-    this.mails.push({ ...(posted as Posted), provider, headers, body }) // validated above
+    this.mails.push({ ...(posted as MailRequest), provider, headers, body }) // validated above
   }
 }
 

@@ -13,7 +13,7 @@ const ORIGINS = ['https://slack.com', 'https://hooks.slack.com'] as const
 
 type Json = Record<string, unknown>
 export type Block = { type: string; elements?: Block[]; [field: string]: unknown }
-export type Posted = { channel: string; ts: string; text: string; blocks: Block[]; edits: number }
+export type SlackMessage = { channel: string; ts: string; text: string; blocks: Block[]; edits: number }
 type Reply = (response: ServerResponse, method: string, count: number) => boolean
 
 /** The violations of Slack's rules for blocks. */
@@ -54,7 +54,7 @@ export function faultIn(blocks: unknown, most: number): string | undefined {
 }
 
 export class FakeSlack {
-  readonly messages: Posted[] = []
+  readonly messages: SlackMessage[] = []
   readonly views: { view: Json; trigger: string }[] = []
   /** Ephemeral messages. */
   readonly alone: string[] = []
@@ -86,7 +86,7 @@ export class FakeSlack {
   }
 
   /** The present messages about a call; each names it. */
-  about(call: string): Posted[] {
+  about(call: string): SlackMessage[] {
     return this.messages.filter(({ blocks }) => JSON.stringify(blocks).includes(`"${call}"`))
   }
 
@@ -130,7 +130,7 @@ export class FakeSlack {
   }
 
   /** A person has a conversation of their own. */
-  #post(to: string, body: Json): Posted {
+  #post(to: string, body: Json): SlackMessage {
     this.#count++
     const channel = to.startsWith('U') ? `D${to.slice(1)}` : to
     const message = {
@@ -156,7 +156,7 @@ export class FakeSlack {
 // ── Interactions ──
 
 /** The buttons of a message by their use. */
-export const buttonsOf = ({ blocks }: Pick<Posted, 'blocks'>): Map<string, Json> =>
+export const buttonsOf = ({ blocks }: Pick<SlackMessage, 'blocks'>): Map<string, Json> =>
   new Map(
     blocks
       .flatMap(({ type, elements = [] }) => (type === 'actions' ? elements : []))
@@ -174,7 +174,7 @@ const from = ({ user = 'U0ANN', team = TEAM, home = team, app = APP }: Who): Jso
   trigger_id: '1.2.3',
 })
 
-export function press(message: Posted, button: string, who: Who = {}): Json {
+export function press(message: SlackMessage, button: string, who: Who = {}): Json {
   const action = buttonsOf(message).get(button)
   if (action === undefined) throw new Error(`the message has no button \`${button}\``)
   return {
@@ -211,7 +211,7 @@ export const send = (view: Json, answer: string, reason: string | null, who: Who
   response_urls: [],
 })
 
-type Sealed = {
+type InteractionInput = {
   secret?: string
   at?: number
   change?: (body: string) => string
@@ -223,7 +223,7 @@ type Sealed = {
 export async function interact(
   edge: string,
   payload: Json,
-  { secret = SECRET, at = Date.now(), change, signature, tenant }: Sealed = {},
+  { secret = SECRET, at = Date.now(), change, signature, tenant }: InteractionInput = {},
 ) {
   const body = new URLSearchParams({ payload: JSON.stringify(payload) }).toString()
   const timestamp = String(Math.floor(at / 1000))
