@@ -40,7 +40,7 @@ export function reasonToDrop(
   now: number,
 ): string | undefined {
   if (kind === 'asked' && now >= approval.expires_at) return 'the approval has expired'
-  // An existing message always gets its outcome, whoever it was for.
+  // An existing message always gets its outcome, regardless of its recipient.
   if (recipient === null || (kind === 'ended' && ref !== null)) return undefined
   // The channel may have changed: a link goes only to a present recipient.
   if (!isNamed(shown, directory.operators.get(insteadOf ?? recipient)))

@@ -73,7 +73,7 @@ function payload({ kind, approval, recipient, insteadOf, link, at_ms }: Message)
 const event = (type: string, at_ms: number, data: object): string =>
   JSON.stringify({ type, timestamp: new Date(at_ms).toISOString(), data })
 
-// ── Keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Keys ──
 //
 // `whsec_` and 24 to 64 bytes for HMAC; `whsk_` and 64 bytes for Ed25519: the seed, then the public
 // key.

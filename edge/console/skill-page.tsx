@@ -67,7 +67,7 @@ function Powers({ skill: { manifest }, beside }: Pick<SkillPageInput, 'skill' | 
       ) : (
         ''
       )}
-      <ul class="told">
+      <ul class="sentences">
         {powers.map((one) => (
           <li>
             <Prose text={one} />
@@ -106,7 +106,7 @@ function Beside({ powers, known, manifest, beside }: ComparisonInput) {
       {removed.length === 0 ? (
         ''
       ) : (
-        <ul class="told quiet">
+        <ul class="sentences quiet">
           {removed.map((one) => (
             <li>
               <Prose text={one} />
@@ -125,7 +125,7 @@ function Warnings({ skill: { warnings } }: Pick<SkillPageInput, 'skill'>) {
       {warnings.length === 0 ? (
         <p>None: it uses every permission that it asks for, and declares what it returns.</p>
       ) : (
-        <ul class="told">
+        <ul class="sentences">
           {warnings.map(({ code, detail }) => (
             <li>
               <Prose text={detail} /> <code>{code}</code>
@@ -244,7 +244,7 @@ function Changes({ skill: { changes } }: Pick<SkillPageInput, 'skill'>) {
     <section aria-labelledby="changes">
       <h2 id="changes">History</h2>
       {changes.length === 0 ? <p>Nobody has enabled, disabled or revoked it yet.</p> : ''}
-      <ul class="told">
+      <ul class="sentences">
         {changes.map(({ from, to, by, at_ms, reason }) => (
           <li>
             {to} by <strong>{by}</strong>, <Time ms={at_ms} />; before: {from}

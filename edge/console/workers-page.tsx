@@ -48,7 +48,9 @@ function Card({ worker }: { worker: ProvenWorker }) {
       <h2>{name}</h2>
       <p class="tags">
         <span class={`tag ${look}`}>
-          {tiers.length === 0 ? 'gets no calls' : `tier ${advertised.join(' and ')}`}
+          {tiers.length === 0
+            ? 'gets no calls'
+            : `tier${advertised.length === 1 ? '' : 's'} ${advertised.join(' and ')}`}
         </span>
         <span>pool {pool}</span>
         <span>{seen_at_ms === null ? 'not seen since the edge started' : <LastSeen at={seen_at_ms} />}</span>

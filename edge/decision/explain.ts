@@ -69,12 +69,12 @@ function searchChanges({ set, slice }: Matter, question: Question, verdict: Verd
   return { alternatives, fixed: alternatives.length === 0 ? [...at.fixed] : [] }
 }
 
-/** More than are told: not each may fit the tool. */
+/** More than are shown, because the tool's schema may refuse some. */
 const KEPT = 2 * LIMITS.explanation_changes
 
 /**
- * Of changes as small as each other, first what the agent can do by itself; to do without comes
- * after to do otherwise.
+ * Orders changes of equal size: first those that the agent can make alone; leaving a value out comes
+ * after changing it.
  */
 const EFFORT = { agent: 0, human: 1, time: 2, operator: 3 } as const
 const effort = (flips: readonly Flip[]): number =>
@@ -102,10 +102,10 @@ export function explain(
   const policies = (erring ? [] : decision.policies).map((id) =>
     noteOf(id, rules?.get(id), decision.reason, reader),
   )
-  const told =
+  const changes =
     grounds === null ? { changes: [], fixed: [] } : changesFor(grounds, subject, reader, decision.effect)
   const errors = reader.kind === 'operator' ? { errors: [...(grounds?.verdict.errors ?? [])] } : {}
-  return { policies, plans: [...(grounds?.refused ?? [])], ...told, ...errors }
+  return { policies, plans: [...(grounds?.refused ?? [])], ...changes, ...errors }
 }
 
 function changesFor(
@@ -120,8 +120,8 @@ function changesFor(
   for (const flips of alternatives) {
     if (changes.size === LIMITS.explanation_changes) break
     if (!fits(flips, subject) || (effect === 'deny' && !wouldBeAsked(grounds, flips, reader))) continue
-    const told = flips.map((flip) => changeFor(question, flip, reader))
-    changes.set(told.map(({ words }) => words).join(), told) // changes with equal words count once
+    const change = flips.map((flip) => changeFor(question, flip, reader))
+    changes.set(change.map(({ words }) => words).join(), change) // changes with equal words count once
   }
   return { changes: [...changes.values()], fixed: [...fixed] }
 }

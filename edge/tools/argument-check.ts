@@ -8,10 +8,7 @@ import type { Schema } from './schema-rules.ts'
 
 export type ArgumentCheck = (args: Record<string, unknown>) => Result<Record<string, unknown>>
 
-/**
- * What stands where the schema lets nothing stand is said in the words of who calls, not of who
- * wrote the schema.
- */
+/** Rephrases the validator's "False boolean schema." for the caller. */
 const plain = (error: string): string =>
   error === 'False boolean schema.' ? 'is not an argument of the tool' : error
 

@@ -48,7 +48,7 @@ export function slack(spec: SlackSpec): Medium {
     deliver,
     async update(message, ref, post) {
       const [channel, ts] = ref?.split(' ') ?? []
-      // Without the id of the question's message, the outcome is a message of its own.
+      // Without the id of the question's message, the outcome is a separate message.
       if (channel === undefined || ts === undefined) return deliver(message, post)
       const updated = resultOf(
         await call(spec, 'chat.update', { channel, ts, ...LITERAL, ...cardOf(message) }, post),

@@ -233,7 +233,7 @@ function approved(
   const all = yesOf(next, apart)
   const assurance =
     next['assurance'] === undefined || next['assurance'] === 'none' ? 'key' : next['assurance']
-  const told: Values = {
+  const complete: Values = {
     ...next,
     ...all,
     independent: apart,
@@ -243,7 +243,7 @@ function approved(
   }
   return {
     ...context,
-    ...('approval' in context ? { approval: asRead(told, before) } : {}),
+    ...('approval' in context ? { approval: asRead(complete, before) } : {}),
     ...('allow_sensitive_tools' in context ? { allow_sensitive_tools: true } : {}),
   }
 }
@@ -273,10 +273,11 @@ function yesOf(yes: Values, others: Values): Record<string, CedarValueJson> {
   }
 }
 
-const asRead = (told: Values, read: Values): Record<string, CedarValueJson> =>
+/** Only the attributes of `read`, with the values of `complete`. */
+const asRead = (complete: Values, read: Values): Record<string, CedarValueJson> =>
   Object.fromEntries(
     Object.entries(read).map(([name, value]) => {
-      const now = told[name] ?? value
+      const now = complete[name] ?? value
       return [name, isRecord(now) && isRecord(value) ? asRead(now, value) : now]
     }),
   )

@@ -96,10 +96,10 @@ const factOf = (expr: Expr): Fact | undefined => {
  * expressions, for missing attributes, and if the budget is spent.
  */
 function resolve(at: Search, expr: Expr): Value {
-  return at.steps < 0 ? undefined : paidFor(at, valueOf(at, expr))
+  return at.steps < 0 ? undefined : paidFor(at, evaluateExpr(at, expr))
 }
 
-function valueOf(at: Search, expr: Expr): Value {
+function evaluateExpr(at: Search, expr: Expr): Value {
   const { question } = at
   const [op, operands, listed] = read(expr)
   const number = (inner: Expr): number => {
