@@ -46,7 +46,7 @@ const OUTDATED = failure(
   'outdated',
   'an operator has changed the arguments, so this link asks about something that is not to run any more',
 )
-const REVOKED = failure('link_revoked', 'this link was taken back; the question may still wait for an answer')
+const REVOKED = failure('link_revoked', 'this link was revoked; the approval may still be pending')
 
 export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApproval' | 'readLinkedFile'> = {
   async showApproval({ env, request, params }) {

@@ -103,7 +103,7 @@ function OpenApproval({
       <h1>{prompt.title}</h1>
       <p class="tags">
         <Risk {...prompt} />
-        <span class="quiet">Answer within {remainingTime(expires_at - now)}; no answer is a denial.</span>
+        <span class="quiet">Answer within {remainingTime(expires_at - now)}; no answer counts as a denial.</span>
       </p>
       <Answers answers={answers} />
       {facts as string}

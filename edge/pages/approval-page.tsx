@@ -160,7 +160,7 @@ export function approvalPage({
         <h1>{prompt.title}</h1>
         <p class="tags">
           <Risk {...prompt} />
-          <span class="quiet">Answer within {remainingTime(expires_at - now)}; no answer is a denial.</span>
+          <span class="quiet">Answer within {remainingTime(expires_at - now)}; no answer counts as a denial.</span>
         </p>
         <div aria-live="polite" id="answers">
           <Answers answers={approval.answers} />

@@ -39,7 +39,7 @@ export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, a
   const instead = insteadOf == null ? '' : ` You are asked because ${insteadOf} is away.`
   const request = asks
     ? [
-        `Answer as ${recipient ?? 'yourself'} until ${until}. No answer is a denial.${instead}`,
+        `Answer as ${recipient ?? 'yourself'} until ${until}. No answer counts as a denial.${instead}`,
         'Opening the page decides nothing. Once the request has ended, the page shows its outcome.',
       ].join(' ')
     : 'There is nothing to answer.'

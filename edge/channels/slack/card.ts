@@ -37,7 +37,7 @@ function question({ approval, insteadOf }: Message, answer: Block[]): Card {
   const risk = text(`${prompt.risk} risk`, 'bold')
   const ground = prompt.risk_ground === undefined ? [] : [text(': '), ...prose(prompt.risk_ground)]
   const until = text(
-    ` · Answer by ${utc(expires_at)}; no answer is a denial.${insteadOf == null ? '' : ` You are asked because ${insteadOf} is away.`}`,
+    ` · Answer by ${utc(expires_at)}; no answer counts as a denial.${insteadOf == null ? '' : ` You are asked because ${insteadOf} is away.`}`,
   )
   const blocks = [header(prompt.title), words(risk, ...ground, until), ...facts(approval), ...answer]
   return { text: escaped(`${prompt.title} (${prompt.risk} risk)`), blocks }
