@@ -113,7 +113,7 @@ test.each([
   ['a search that runs a program first', ['rg', '--pre=sh', 'x'], 'C', 'high'],
   ['a program that writes', ['rm', 'notes.txt'], 'C', 'high'],
 ] as const)(
-  'what can only read is a medium risk in tier C, and there alone: %s',
+  'a command that can only read is medium risk in tier C, and only there: %s',
   (_what, argv, tier, risk) => {
     const change = { tier, executor: { ...plan().executor, argv: [...argv] } }
     expect(card({}, { tool: { capabilities: ['process_exec'] }, plan: change }).prompt.risk).toBe(risk)

@@ -23,52 +23,52 @@ const credential = (format?: string, header = 'authorization'): Partial<Unbound>
 
 test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
   [
-    'a version whose tool is no longer sensitive shows that it runs without approval',
+    'a tool that is no longer sensitive',
     { tools: [{ ...RUN, sensitive: true }] },
     { tools: [RUN] },
     ['Runs `run`, shown as low risk, without approval'],
   ],
   [
-    'a version whose tool states a lower risk shows that risk',
+    'a tool that states a lower risk',
     { tools: [{ ...RUN, sensitive: true, risk: 'critical' }] },
     { tools: [{ ...RUN, sensitive: true, risk: 'high' }] },
     ['Runs `run`, shown as high risk, after a human has approved'],
   ],
   [
-    'a version whose tool becomes idempotent shows that it may run again',
+    'a tool that becomes idempotent',
     { tools: [RUN] },
     { tools: [{ ...RUN, idempotent: true }] },
     ['Runs `run` again if the outcome of a call is unknown'],
   ],
   [
-    'a version with one more tool shows that tool',
+    'one more tool',
     { tools: [RUN] },
     { tools: [RUN, { ...RUN, name: 'two' }] },
     ['Runs `two`, shown as low risk, without approval'],
   ],
   [
-    'it takes longer, by less than a second',
+    'a time limit longer by a millisecond',
     { limits: { timeout_ms: 6_001 } },
     { limits: { timeout_ms: 6_002 } },
     ['Takes up to 6.002 s for a call'],
   ],
   [
-    'it takes no more than is usual, and took less',
+    'the default time limit instead of a shorter one',
     { limits: { timeout_ms: 1_000 } },
     {},
     ['Takes up to 5 s for a call'],
   ],
-  ['fuel', {}, { limits: { fuel: 500_000_001 } }, ['Uses up to 500,000,001 units of fuel in a call']],
-  ['memory', {}, { limits: { memory_bytes: 33_554_432 } }, ['Uses up to 32 MiB of memory']],
-  ['output', {}, { limits: { output_bytes: 65_537 } }, ['Returns up to 65,537 bytes']],
+  ['more fuel', {}, { limits: { fuel: 500_000_001 } }, ['Uses up to 500,000,001 units of fuel in a call']],
+  ['more memory', {}, { limits: { memory_bytes: 33_554_432 } }, ['Uses up to 32 MiB of memory']],
+  ['more output', {}, { limits: { output_bytes: 65_537 } }, ['Returns up to 65,537 bytes']],
   [
-    'what goes over the network',
+    'more traffic and requests',
     { capabilities: HTTP },
     { capabilities: HTTP, limits: { net_bytes: 2_097_152, net_connections: 9 } },
     ['Sends and receives up to 2 MiB in a call', 'Sends up to 9 requests to its hosts in a call'],
   ],
   [
-    'the format of a credential',
+    'another format of a credential',
     credential('Bearer {}'),
     credential('Basic {}'),
     [
@@ -76,20 +76,20 @@ test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
     ],
   ],
   [
-    'its header',
+    'another header of a credential',
     credential(),
     credential(undefined, 'x-key'),
     ['Has the secret `key` added to its requests to `api.example.com:443`, as `x-key`, and never sees it'],
   ],
   [
-    'a format that ends the code it stands in',
+    'a credential’s format with a backtick',
     credential(),
     credential('`, never: {}'),
     [
       'Has the secret `key` added to its requests to `api.example.com:443`, as `authorization: \\u{60}, never: {}`, and never sees it',
     ],
   ],
-])('%s', (_, before, after, says) => {
+])('a version shows what is new in it: %s', (_, before, after, says) => {
   expect(added(before, after)).toEqual(says)
   expect(added(after, after)).toEqual([])
 })

@@ -17,11 +17,11 @@ const forbids = (n: number, condition: (i: number) => string, kind?: string): st
 const list = (items: readonly string[]): string => JSON.stringify(items)
 
 const CASES: Readonly<Record<string, Asked>> = {
-  'two long lists, one item of each unlike': {
+  'two long lists that differ in one item': {
     text: forbids(1, () => 'context.args.to.containsAll(context.args.cc)', 'unless'),
     args: { to: [...texts(15_000), 'x'], cc: [...texts(15_000), 'y'] },
   },
-  'a long list of a policy and a long argument': {
+  'a long list in a policy and a long argument': {
     text: forbids(1, () => `${list(texts(5_000))}.containsAll(context.args.tags)`, 'unless'),
     args: { tags: texts(24_000, 'z') },
   },
@@ -29,11 +29,11 @@ const CASES: Readonly<Record<string, Asked>> = {
     text: forbids(30, () => 'context.args.to.containsAny(context.args.cc)'),
     args: { to: texts(15_000), cc: texts(15_000) },
   },
-  'a long text, looked for in a list': {
+  'a long text compared with a list': {
     text: forbids(1, () => `${list(texts(5_000))}.contains(context.args.to)`, 'unless'),
     args: { to: 'x'.repeat(500_000) },
   },
-  'long texts as what would do': {
+  'long texts as possible values': {
     text: forbids(100, (i) => `context.args.to != context.args.cc && context.args.n != ${i}`),
     args: { n: 1_000, to: 'x'.repeat(250_000), cc: 'y'.repeat(250_000) },
   },
@@ -45,7 +45,7 @@ const CASES: Readonly<Record<string, Asked>> = {
     text: forbids(1_000, (i) => `context.args.tags.contains("c${i}")`),
     args: { tags: texts(2_500) },
   },
-  'rules of many conditions': {
+  'rules with many conditions': {
     text: forbids(10, (k) => many(250, (i) => `context.args.tags.contains("c${k * 250 + i}")`).join(' || ')),
     args: { tags: texts(2_500) },
   },

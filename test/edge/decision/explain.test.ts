@@ -135,12 +135,12 @@ describe('changes that are only enough together', () => {
       ['args.amount ≤ 100 & args.to ≠ `x`'],
     ],
     [
-      'two thresholds of one fact: the tighter',
+      'two thresholds of one fact become the stricter one',
       { text: two('context.args.amount > 100', 'context.args.amount > 50'), args: { amount: 250 } },
       ['args.amount ≤ 50'],
     ],
     [
-      'a way out of both at once comes before two of one each',
+      'one change that lifts both forbids comes before two changes',
       {
         text: two(
           'context.args.amount > 100 && !context.args.dry',
@@ -151,17 +151,17 @@ describe('changes that are only enough together', () => {
       ['args.dry = true', 'args.amount ≤ 100 & args.to ≠ `x`'],
     ],
     [
-      'two people, one of them of a role',
+      'two approvers, one of them with a role',
       { text: two('context.approval.count < 2', '!context.approval.roles.contains("finance")') },
       ['approval.count ≥ 2: 2 different approvers & an approval by somebody in the role `finance`'],
     ],
     [
-      'one approval is not told beside one of a role',
+      'an approval by a role already includes one approval',
       { text: two('!context.allow_sensitive_tools', '!context.approval.roles.contains("finance")') },
       ['an approval by somebody in the role `finance`'],
     ],
     [
-      'a denial that a smaller amount would turn into a question',
+      'a smaller amount that would then ask for an approval',
       { text: two('context.args.amount > 100', '!context.allow_sensitive_tools'), args: { amount: 250 } },
       ['args.amount ≤ 100 & an approval'],
     ],
@@ -174,12 +174,12 @@ describe('changes that are only enough together', () => {
       ['args.a ≤ 1 & args.b ≤ 1 & args.c ≤ 1'],
     ],
     [
-      'what contradicts itself is not offered',
+      'no contradictory change',
       { text: two('context.args.n > 5', 'context.args.n < 7'), args: { n: 6 } },
       [],
     ],
     [
-      'no permit: what a permit would want',
+      'no permit applies: the change that one needs',
       {
         text: 'permit (principal in Group::"pay", action, resource) when { context.args.amount <= 10 };',
         args: { amount: 12 },
@@ -187,7 +187,7 @@ describe('changes that are only enough together', () => {
       ['args.amount ≤ 10 & the agent in the group `pay`'],
     ],
     [
-      'no permit: any of several would do',
+      'no permit applies: any of several would do',
       {
         text: `permit (principal, action, resource) when { context.args.amount <= 10 };
           permit (principal, action, resource) when { context.approval.count >= 2 };`,
@@ -221,14 +221,14 @@ describe('an explanation offers no change', () => {
     expect(told.errors?.[0]).toContain('absent')
   })
   test.each([
-    ['what the tool is', 'context.is_sensitive_action', 'is_sensitive_action'],
-    ['which tool it is', 'context.tool_name == "pay"', 'tool_name'],
-    ['what the tool can do', 'context.capabilities.contains("network")', 'capabilities'],
-    ['which run it is', 'context.run_id == "r"', 'run_id'],
-    ['who the agent is', 'principal == Agent::"me"', 'principal'],
-    ['what kind of principal it is', 'principal is Agent', 'principal'],
-    ['what is said of the tool', 'resource.sensitive', 'resource'],
-    ['what the tool is in', 'resource == Tool::"pay"', 'resource'],
+    ['the sensitivity of the tool', 'context.is_sensitive_action', 'is_sensitive_action'],
+    ['the tool’s name', 'context.tool_name == "pay"', 'tool_name'],
+    ['the tool’s capabilities', 'context.capabilities.contains("network")', 'capabilities'],
+    ['the run’s id', 'context.run_id == "r"', 'run_id'],
+    ['the agent’s identity', 'principal == Agent::"me"', 'principal'],
+    ['the type of the principal', 'principal is Agent', 'principal'],
+    ['an attribute of the tool', 'resource.sensitive', 'resource'],
+    ['the tool’s entity', 'resource == Tool::"pay"', 'resource'],
   ])('an explanation offers no change of %s but names the fact', (_name, condition, fact) => {
     expect(explained({ text: forbid(condition) })).toMatchObject({ ...nothing, fixed: [fact] })
   })

@@ -107,8 +107,8 @@ test.each([
   ['a text to spread', ['p', '{...items}'], { items: 'abc' }],
   ['a list in a list', ['p', '{...items}'], { items: [['a']] }],
   ['null in a list', ['p', '{...items}'], { items: [null] }],
-  ['what every object has', ['p', '{constructor}'], {}],
-  ['what every object has, spread', ['p', '{...toString}'], {}],
+  ['a property of Object.prototype', ['p', '{constructor}'], {}],
+  ['a spread property of Object.prototype', ['p', '{...toString}'], {}],
   ['an empty name of a program', ['{text}'], { text: '' }],
 ])('a value that can’t be an argument of a program is refused: %s', (_name, template, args) => {
   expect(refusal({ executor: { argv: template } }, args)).toBe('invalid_arguments')
