@@ -53,7 +53,7 @@ const standing = command({
     if (!page.ok) return page
     const rows = page.value.items.map(({ id, decision, by, until_ms, covers, live }) => [
       id,
-      live ? decision : `${decision}, inactive`,
+      live ? decision : `${decision}, not in effect`,
       by,
       time(until_ms),
       covers,

@@ -252,7 +252,7 @@ async function usedBefore(env: Env, directory: Loaded, run: RunRecord, tool: str
       agent: readsAgent(directory) ? await agentQuestions(env, run).asked() : null,
     })
   } catch {
-    return err(failure('unavailable', 'what this session or agent has used could not be counted; try again'))
+    return err(failure('unavailable', 'the usage of this session or agent could not be read; try again'))
   }
 }
 

@@ -39,7 +39,7 @@ const INVALID = failure(
   'link_invalid',
   'this link is not one of ours, is cut short, or was given under a key that its operator has no more',
 )
-const MAY_NOT = failure('forbidden', 'you may not answer approvals any more')
+const MAY_NOT = failure('forbidden', 'you may no longer answer approvals')
 
 const MAY_NOT_READ = failure('forbidden', 'policy lets you answer approvals, and not read what runs hold')
 const OUTDATED = failure(
@@ -54,7 +54,7 @@ const NO_ANSWER = failure(
   'invalid_request',
   'choose approve or deny, with a reason of at most 1000 characters',
 )
-const REVOKED = failure('link_revoked', 'this link was taken back; the question may still wait for an answer')
+const REVOKED = failure('link_revoked', 'this link was revoked; the approval may still be pending')
 
 export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApproval' | 'readLinkedFile'> = {
   async showApproval({ env, request, params }) {

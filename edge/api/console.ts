@@ -279,7 +279,7 @@ async function answerOne({ run, n, id }: Place, { principal }: Session, answer: 
       status === WANTED[answer.decision]
         ? null
         : status === 'pending'
-          ? 'others are still asked'
+          ? 'more answers are needed'
           : `it is ${status}`,
   }
 }

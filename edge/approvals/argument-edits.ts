@@ -1,5 +1,6 @@
-// Arguments as an operator may change them, and what a change says. What a card hides stands as the card shows it, and may be kept, moved
-// or replaced, but not edited: nobody edits what they do not see. Pure.
+// Editing a call's arguments before approval. An operator edits the redacted arguments. A mark in
+// place of a hidden value may be kept, moved or replaced, but not edited: nobody edits a value
+// that they cannot see. Pure.
 
 import { canonical } from '../../shared/bytes/json.ts'
 import { failure } from '../../shared/failures.ts'
@@ -11,46 +12,47 @@ import { cut, written } from '../platform/visible-text.ts'
 import { HIDDEN, type Redaction } from '../secrets/redaction.ts'
 import type { Unfolded } from './card.ts'
 
-/** The result that edited arguments would have, and in `whole` the full text of everything that it shortens. */
+/** The outcome that an edit would have. `whole` holds the full text of all that it shortens. */
 export type Preview = { preview: Revision; whole: { changes: ArgumentChange[] | null; texts: Unfolded[] } }
 
 type Args = Record<string, unknown>
 const isObject = (value: unknown): value is Args =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** What an operator starts from. */
-export const editable = (args: Args, redaction: Redaction): Args => redaction.of(args) as Args // an object stays one
+/** The redacted arguments that an operator edits. */
+export const editable = (args: Args, redaction: Redaction): Args => redaction.of(args) as Args // redaction maps an object to an object
 
-/** The arguments that are meant: with the hidden values in their places, and wherever else they were put. */
-export function withHidden(given: Args, stored: Args, redaction: Redaction): Result<Args> {
+/** Puts the stored values back in place of the marks that an operator kept or moved. */
+export function restoreHidden(given: Args, stored: Args, redaction: Redaction): Result<Args> {
   const [values, names] = [new Map<string, unknown>(), new Map<string, string>()]
   const shown = redaction.of(stored)
   gather(shown, stored, values, names)
-  const meant = restored(given, { shown, stored }, values, names)
-  return isObject(meant)
-    ? ok(meant)
+  const restored = restore(given, { shown, stored }, values, names)
+  return isObject(restored)
+    ? ok(restored)
     : err(
         failure(
           'invalid_arguments',
-          'what is hidden can be kept whole or replaced, but not be a part of another text',
+          'keep the mark of a hidden value exactly as it is, or replace it; it can’t be part of another text',
         ),
       )
 }
 
-/** Members of two objects side by side: redaction keeps their order. */
+/** Pairs the members of an object before and after redaction, which keeps their order. */
 const members = (
   shown: Args,
   stored: Args,
 ): { name: string; was: string; shown: unknown; stored: unknown }[] => {
-  const those = Object.entries(stored)
+  const entries = Object.entries(stored)
   return Object.entries(shown).map(([name, item], i) => ({
     name,
-    was: those[i]?.[0] ?? name,
+    was: entries[i]?.[0] ?? name,
     shown: item,
-    stored: those[i]?.[1],
+    stored: entries[i]?.[1],
   }))
 }
 
+/** Collects what each mark hides: values by their mark, and member names by theirs. */
 function gather(
   shown: unknown,
   stored: unknown,
@@ -69,37 +71,40 @@ function gather(
   }
 }
 
-type Place = { readonly shown: unknown; readonly stored: unknown }
+type Pair = { readonly shown: unknown; readonly stored: unknown }
 
-/** What stands as it stood is what was there. `undefined` where a part of it hides something that nobody can see. */
-function restored(
+/**
+ * An unchanged text becomes its stored value again. Returns `undefined` if any text contains a
+ * mark that is not in the redacted arguments.
+ */
+function restore(
   given: unknown,
-  place: Place | undefined,
+  pair: Pair | undefined,
   values: ReadonlyMap<string, unknown>,
   names: ReadonlyMap<string, string>,
 ): unknown {
   if (typeof given === 'string') {
-    if (given === place?.shown) return place.stored
+    if (given === pair?.shown) return pair.stored
     return values.has(given) ? values.get(given) : HIDDEN.test(given) ? undefined : given
   }
   if (Array.isArray(given)) {
-    const { shown, stored } = place ?? {}
+    const { shown, stored } = pair ?? {}
     const at = (i: number) =>
       Array.isArray(shown) && Array.isArray(stored) ? { shown: shown[i], stored: stored[i] } : undefined
-    const items = given.map((item, i) => restored(item, at(i), values, names))
+    const items = given.map((item, i) => restore(item, at(i), values, names))
     return items.includes(undefined) ? undefined : items
   }
   if (!isObject(given)) return given
   const before = new Map(
-    isObject(place?.shown) && isObject(place.stored)
-      ? members(place.shown, place.stored).map((one) => [one.name, one])
+    isObject(pair?.shown) && isObject(pair.stored)
+      ? members(pair.shown, pair.stored).map((member) => [member.name, member])
       : [],
   )
   const kept = Object.entries(given).map(([name, item]) => {
     const known = before.get(name)
     return [
       known?.was ?? names.get(name) ?? name,
-      restored(item, known, values, names),
+      restore(item, known, values, names),
       known !== undefined,
     ] as const
   })
@@ -108,23 +113,27 @@ function restored(
     : Object.fromEntries(kept)
 }
 
-/** Whether nothing is there that was not: members and items are left out, and what stays is in its order and says the same. */
-export function leavesOut(before: unknown, after: unknown): boolean {
+/**
+ * Whether `after` only removes members or items of `before`: the rest is unchanged and in order.
+ */
+export function onlyRemoves(before: unknown, after: unknown): boolean {
   if (Array.isArray(before) && Array.isArray(after)) {
     let at = 0
     return after.every((item) => {
-      while (at < before.length) if (leavesOut(before[at++], item)) return true
+      while (at < before.length) if (onlyRemoves(before[at++], item)) return true
       return false
     })
   }
   if (isObject(before) && isObject(after))
     return Object.entries(after).every(
-      ([name, item]) => Object.hasOwn(before, name) && leavesOut(before[name], item),
+      ([name, item]) => Object.hasOwn(before, name) && onlyRemoves(before[name], item),
     )
   return canonical(before) === canonical(after)
 }
 
-/** Where two sets of arguments differ, as cards show them; and how many more places there are than are told. */
+/**
+ * The differences of two sets of arguments, shortened as cards show them; `more` counts the rest.
+ */
 export function changesOf(
   before: Args,
   after: Args,
@@ -133,17 +142,17 @@ export function changesOf(
   const all = [...differences(redaction.of(before), redaction.of(after), '')]
   const changes = all
     .slice(0, LIMITS.edit_changes)
-    .map((one) => told(one, (text) => cut(text, LIMITS.edit_chars)))
+    .map((change) => printable(change, (text) => cut(text, LIMITS.edit_chars)))
   return { changes, more: all.length - changes.length }
 }
 
-/** The same with nothing left out but secrets; `null` where nothing was. */
+/** All differences in full, with secrets hidden; `null` if `changesOf` shortened nothing. */
 export function wholeChangesOf(before: Args, after: Args, redaction: Redaction): ArgumentChange[] | null {
   const whole = [...differences(redaction.of(before), redaction.of(after), '')]
   const isCut = ({ at, from, to }: ArgumentChange) =>
     [at, from ?? '', to ?? ''].some(({ length }) => length > LIMITS.edit_chars)
   return whole.length > LIMITS.edit_changes || whole.some(isCut)
-    ? whole.map((one) => told(one, (text) => text))
+    ? whole.map((change) => printable(change, (text) => text))
     : null
 }
 
@@ -162,7 +171,7 @@ function* differences(from: unknown, to: unknown, at: string): Generator<Argumen
     }
 }
 
-function told({ at, from, to }: ArgumentChange, length: (text: string) => string): ArgumentChange {
-  const shown = (text: string): string => written(length(text))
+function printable({ at, from, to }: ArgumentChange, shorten: (text: string) => string): ArgumentChange {
+  const shown = (text: string): string => written(shorten(text))
   return { at: shown(at), from: from === null ? null : shown(from), to: to === null ? null : shown(to) }
 }

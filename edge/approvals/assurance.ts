@@ -1,22 +1,23 @@
-// How surely it was they who answered: by the way on which they did. Pure.
+// The assurance of an answer: how strongly its channel authenticates the operator. Pure.
 
 import { Assurance } from '../../shared/wire/approvals.ts'
 
-/** A way that is not listed is as good as a link. */
-const OF_WAYS: ReadonlyMap<string, Assurance> = new Map([
+/** A channel that is not listed counts as a link. */
+const OF_CHANNELS: ReadonlyMap<string, Assurance> = new Map([
   ['api', 'key'],
   ['console', 'key'],
   ['slack', 'slack'],
 ])
-/** With an operator's own key. */
+/** A channel with the strongest assurance: operators answer with their own key. */
 export const SUREST_WAY = 'console'
 
-export const assuranceOf = (way: string): Assurance => OF_WAYS.get(way) ?? 'link'
+export const assuranceOf = (channel: string): Assurance => OF_CHANNELS.get(channel) ?? 'link'
 
-/** An approval is as sure as the least sure yes in it. */
-export const leastSure = (ways: readonly string[]): Assurance =>
-  Assurance.options.findLast((assurance) => ways.some((way) => assuranceOf(way) === assurance)) ?? 'key'
+/** An approval has the assurance of its weakest yes. */
+export const weakestAssurance = (channels: readonly string[]): Assurance =>
+  Assurance.options.findLast((assurance) => channels.some((channel) => assuranceOf(channel) === assurance)) ??
+  'key'
 
-/** What an approval with these answers in it may still come to. */
-export const noSurerThan = (assurance: Assurance): readonly Assurance[] =>
+/** The assurances that an approval can still end with once it has an answer of this one. */
+export const atMost = (assurance: Assurance): readonly Assurance[] =>
   Assurance.options.slice(Assurance.options.indexOf(assurance))

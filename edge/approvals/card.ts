@@ -1,5 +1,5 @@
-// The card of an approval: what people are shown before they answer, the answers they may give, and the full text of what the card shortens.
-// Pure. The RunObject takes the answer.
+// The card of an approval: what approvers see before they answer, the answers that they may give,
+// and the full text of what the card shortens. Pure; the RunObject takes the answer.
 
 import { LIMITS } from '../../shared/limits.ts'
 import { broughtBy, type Plan } from '../../shared/plan/plan.ts'
@@ -10,20 +10,23 @@ import type { Tool } from '../../shared/wire/tools.ts'
 import type { AskRecord } from '../call/lifecycle.ts'
 import { isShortened, readable, written } from '../platform/visible-text.ts'
 import type { Redaction } from '../secrets/redaction.ts'
-import { inWords, rated, wantsMore } from '../tools/risk.ts'
+import { requirementInWords, requiresMore, riskWithReason } from '../tools/risk.ts'
 import { planInWords, shownPlan } from './plan-words.ts'
 import { SPANS } from './standing.ts'
 
-type Asked = {
+type CardInput = {
   id: string
   agent: string
   tool: Tool
   args: Record<string, unknown>
   plan: Plan | null
   decision: Decision
-  /** The answers of humans that would allow the call, in the words an operator may read; each one is enough. */
+  /**
+   * The sets of answers that would allow the call, in words that an operator may read; one is
+   * enough.
+   */
   needs: readonly (readonly Change[])[]
-  /** What an answer that stands would cover, and for how long policy lets one stand. */
+  /** What a standing answer would cover, and the longest time that policy allows for one. */
   standing: NonNullable<Approval['prompt']['standing']> | null
   now: number
   redaction: Redaction
@@ -40,10 +43,10 @@ export function askRecord({
   standing,
   now,
   redaction,
-}: Asked): AskRecord {
+}: CardInput): AskRecord {
   const shown = plan === null ? null : shownPlan(plan, redaction)
-  const brought = broughtBy(shown)
-  const { risk, ground } = rated(tool, plan, needs)
+  const files = broughtBy(shown)
+  const { risk, ground } = riskWithReason(tool, plan, needs)
   return {
     id,
     requestedAt: now,
@@ -59,7 +62,7 @@ export function askRecord({
       command: plan === null || plan.tier === 'A' ? '' : readable(redaction.ofArgv(plan.executor.argv, args)),
       plan: shown === null ? 'nothing runs' : planInWords(shown),
       arguments: readable(redaction.of(args)),
-      ...(brought === undefined ? {} : { files: brought }),
+      ...(files === undefined ? {} : { files }),
       on_yes: onYes(needs),
       ...(standing === null ? {} : { standing }),
       policies: decision.policies,
@@ -70,32 +73,36 @@ export function askRecord({
 
 const OUTCOME = 'exactly this call runs once; any change needs a new approval'
 
-/** True for every reader: an approver who is asked may not be one whom policy wants. */
+/** Holds for every reader: not every approver who is asked has to be one whom policy requires. */
 function onYes(needs: readonly (readonly Change[])[]): string {
-  return wantsMore(needs)
-    ? `policy wants ${inWords(needs)}; with that, ${OUTCOME}, and any other yes does not let it run`
+  return requiresMore(needs)
+    ? `policy requires ${requirementInWords(needs)}; with that, ${OUTCOME}, and any other approval does not let it run`
     : OUTCOME
 }
 
-/** For one approver: the effect that their own yes would have now, and what policy would still want after it. */
+/**
+ * For one approver: the effect that their own yes would have now, and what policy would still
+ * require.
+ */
 export function onYesOf({ effect, reason }: Decision, needs: readonly (readonly Change[])[]): string {
   if (effect === 'allow') return OUTCOME
-  if (effect === 'deny') return `policy does not accept your yes given this way: ${reason}`
-  return `your yes alone does not let it run: policy still wants ${needs.length === 0 ? 'more than that' : inWords(needs)}; with that, ${OUTCOME}`
+  if (effect === 'deny') return `policy does not accept your approval through this channel: ${reason}`
+  const missing = needs.length === 0 ? 'more than that' : requirementInWords(needs)
+  return `your approval alone is not enough: policy still requires ${missing}; with that, ${OUTCOME}`
 }
 
-/** As many by the minute as there is room for, the longest that policy lets stand. */
-const offered = (most: number): number[] =>
+/** The time boxes that a card offers: the two longest that policy allows. */
+const offeredSpans = (most: number): number[] =>
   SPANS.filter((seconds) => seconds < LIMITS.standing_s && seconds <= most).slice(0, 2)
 
-/** What may be answered; no comes first, and is the default. */
+/** The answers that an approver may give. No comes first and is the default. */
 export function optionsFor({ standing }: Approval['prompt']): Approval['options'] {
   const most = standing?.most_s ?? 0
   return [
     { decision: 'deny', scope: 'once', default: true },
     { decision: 'approve', scope: 'once' },
     ...(standing === undefined ? [] : [{ decision: 'deny', scope: 'session' } as const]),
-    ...offered(most).map((ttl_s) => ({ decision: 'approve', scope: 'timeboxed', ttl_s }) as const),
+    ...offeredSpans(most).map((ttl_s) => ({ decision: 'approve', scope: 'timeboxed', ttl_s }) as const),
     ...(most < LIMITS.standing_s ? [] : [{ decision: 'approve', scope: 'session' } as const]),
   ]
 }
@@ -103,14 +110,14 @@ export function optionsFor({ standing }: Approval['prompt']): Approval['options'
 export const needsUnfolding = ({ command, arguments: args }: Approval['prompt']): boolean =>
   [command, args].some(isShortened)
 
-/** One of a card's texts with nothing left out but secrets, in parts that a page can hold. */
+/** The full text of a part of a card, with secrets hidden, in pieces that fit a page. */
 export type Unfolded = {
   readonly title: string
   readonly characters: number
   readonly parts: readonly string[]
 }
 
-/** What was shortened on the card, whole: made of the stored call, as the card was. */
+/** The full text of whatever the card shortens, made from the stored call as the card was. */
 export function unfolded(
   prompt: Approval['prompt'],
   args: Record<string, unknown>,
@@ -119,11 +126,11 @@ export function unfolded(
 ): Unfolded[] {
   const texts: (readonly [title: string, shown: string, value: unknown])[] = [
     [
-      'The whole command line',
+      'The command line in full',
       prompt.command,
       plan === null || plan.tier === 'A' ? [] : redaction.ofArgv(plan.executor.argv, args),
     ],
-    ['The whole arguments', prompt.arguments, redaction.of(args)],
+    ['The arguments in full', prompt.arguments, redaction.of(args)],
   ]
   return texts
     .filter(([, shown]) => isShortened(shown))

@@ -1,4 +1,4 @@
-// The link that an approval gives one operator, made wherever it is shown or sent. Whether they may answer is for who calls to ask.
+// The URL of one operator's link to one approval. The caller checks whether they may answer.
 
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Env } from '../bindings.ts'
@@ -6,7 +6,7 @@ import { identityOf } from '../bindings.ts'
 import type { Loaded } from '../directory/directory.ts'
 import { isRevoked, linkFor } from './link.ts'
 
-/** `null` where it was taken back, or there is no such operator. */
+/** `null` if the link was revoked or there is no such operator. */
 export function linkOf(
   env: Env,
   { tenant, operators }: Loaded,

@@ -1,8 +1,10 @@
-// The links that let one approver answer one approval, and the MACs of forms and of channels' buttons. Pure.
+// The links that let one approver answer one approval, and the MACs of forms and of channels'
+// buttons. Pure.
 //
-// A link is `<tenant>.<approval>.<approver>.<expiry>.<mac>`. It is useless for another approval, for another approver and after its expiry
-// (P06, P07). The MAC also covers the digest and the hash of the approver's key, so an operator with a new key, or a new operator with an
-// old name, can't use older links. An approval ends with its answer, which makes a link single-use.
+// A link is `<tenant>.<approval>.<approver>.<expiry>.<mac>`. It is useless for another approval,
+// for another approver and after its expiry (P06, P07). The MAC also covers the digest and the
+// hash of the approver's key, so an operator with a new key, or a new operator with an old name,
+// can't use older links. An approval ends with its answer, which makes a link single-use.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { canonical } from '../../shared/bytes/json.ts'
@@ -10,29 +12,40 @@ import { PATTERNS } from '../../shared/ids.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 
 export type Link = { tenant: string; approval: string; approver: string; expiresAt: number; mac: string }
-type Unseen = { digest: string; approverKey: string }
-type Bound = Omit<Link, 'mac'> & Unseen
+/** What the MAC covers although the link does not show it. */
+type HiddenClaims = { digest: string; approverKey: string }
+type LinkClaims = Omit<Link, 'mac'> & HiddenClaims
 
 const macOf = (
   key: Buffer,
   use: string,
-  { tenant, approval, approver, approverKey, expiresAt, digest }: Bound,
+  { tenant, approval, approver, approverKey, expiresAt, digest }: LinkClaims,
 ): Buffer =>
   createHmac('sha256', key)
     .update(canonical({ use, tenant, approval, approver, approver_key: approverKey, expiresAt, digest }))
     .digest()
 
-export const linkFor = (key: Buffer, bound: Bound): string =>
-  `${bound.tenant}.${bound.approval}.${bound.approver}.${bound.expiresAt.toString(36)}.${macOf(key, 'link', bound).toString('base64url')}`
+export const linkFor = (key: Buffer, bound: LinkClaims): string =>
+  [
+    bound.tenant,
+    bound.approval,
+    bound.approver,
+    bound.expiresAt.toString(36),
+    macOf(key, 'link', bound).toString('base64url'),
+  ].join('.')
 
-/** The nonce of the form: only a reader of the page has it. */
-export const nonceFor = (key: Buffer, bound: Bound): string => macOf(key, 'form', bound).toString('base64url')
+/** The nonce of the form: only somebody who was served the page has it. */
+export const nonceFor = (key: Buffer, bound: LinkClaims): string =>
+  macOf(key, 'form', bound).toString('base64url')
 
-/** The seal in a channel's own buttons. It is bound to the channel, as a link is bound to its approver. */
+/**
+ * The seal in the buttons of a channel's messages. It binds the channel, as a link binds its
+ * approver.
+ */
 export const sealFor = (
   key: Buffer,
   use: string,
-  { channel, ...bound }: Omit<Bound, 'approver' | 'approverKey'> & { channel: string },
+  { channel, ...bound }: Omit<LinkClaims, 'approver' | 'approverKey'> & { channel: string },
 ): string =>
   macOf(key, `channel ${use}`, { ...bound, approver: channel, approverKey: '' }).toString('base64url')
 
@@ -59,7 +72,7 @@ export const macHolds = (
   key: Buffer,
   use: 'link' | 'form',
   link: Link,
-  unseen: Unseen,
+  unseen: HiddenClaims,
   mac: string,
 ): boolean => sameText(macOf(key, use, { ...link, ...unseen }).toString('base64url'), mac)
 

@@ -1,29 +1,31 @@
-// The outcomes of approvals in the words that pages and channels show. Pure.
+// The outcome of an approval in the words of pages and channels. Pure.
 
 import type { Approval } from '../../shared/wire/approvals.ts'
 
 export const OUTCOME: Record<Approval['status'], string> = {
-  pending: 'Your answer is recorded; others are still asked',
+  pending: 'Your answer is recorded; more answers are needed',
   approved: 'Approved',
   denied: 'Denied',
   expired: 'Expired: not enough people answered in time',
   cancelled: 'Cancelled before it was decided',
 }
 
-/** The consequence of an outcome for the call. */
+/** What an outcome means for the call. */
 const AFTER: Record<Approval['status'], string> = {
   pending: 'The call waits until enough people have answered.',
-  approved: 'Exactly this call may run, once.',
+  approved: 'Exactly this call may run once.',
   denied: 'The call will not run.',
   expired: 'The call will not run. The agent can ask again.',
   cancelled: 'The call will not run.',
 }
 
-/** The consequence of an approval's outcome. A standing yes also lets further calls run. */
+/**
+ * What the outcome means for the call, and for similar calls if an answer is a standing approval.
+ */
 export function afterwards({ status, answers }: Approval): string {
   const wide =
     status === 'approved' && answers.some(({ decision, scope }) => decision === 'approve' && scope !== 'once')
   return wide
-    ? 'This call may run, once. Further ones of its kind may run without a question, while the answer stands.'
+    ? 'This call may run once. Similar calls may run without asking until the answer expires or is revoked.'
     : AFTER[status]
 }

@@ -1,5 +1,5 @@
-// Answers that stand for further calls: standing approvals and standing denials. What one covers, in words and as the key under which it
-// is found: anything of that other than it was, and humans are asked again (L3). Pure; it keeps nothing and decides nothing.
+// Standing approvals and standing denials: what one covers, in words and as the key that finds it.
+// If anything that the key covers has changed, humans are asked again (L3). Pure.
 
 import { digestOf } from '../../shared/bytes/json.ts'
 import type { ToolRef } from '../../shared/evidence/statement.ts'
@@ -16,17 +16,23 @@ import { interprets } from '../tools/interpreters.ts'
 import { assuranceOf } from './assurance.ts'
 import { reachInWords, shownPlan } from './plan-words.ts'
 
-/** One that is kept by its session: the key is what it covers. */
+/** A standing answer as its session stores it; `key` is what it covers. */
 export type Kept = { key: string; standing: Standing; answer: Answered }
 
-/** How long a yes may stand in seconds, longest first: the span of a session, then the spans of timeboxed answers. */
+/**
+ * The offered durations of a standing answer in seconds, longest first: the session, then time
+ * boxes.
+ */
 export const SPANS: readonly number[] = [LIMITS.standing_s, 3_600, 600, 60]
 
-/** For how long an answer stands; 0: for its call alone. */
+/** How long an answer covers further calls; 0: it covers only its own call. */
 export const secondsOf = ({ scope, ttl_s }: Pick<Answered, 'scope' | 'ttl_s'>): number =>
   scope === 'once' ? 0 : scope === 'session' ? LIMITS.standing_s : (ttl_s ?? 0)
 
-/** The program, and all that it can reach: the arguments may differ, this may not. */
+/**
+ * The program and all that it can reach. A standing answer covers other arguments, but no other
+ * reach.
+ */
 function reachOf(plan: Plan) {
   if (plan.tier === 'A')
     return {
@@ -43,14 +49,15 @@ function reachOf(plan: Plan) {
     egress,
     profile,
     secrets,
-    ...(credentials === undefined ? {} : { credentials }), // what stood before there were any has none
+    ...(credentials === undefined ? {} : { credentials }), // absent in keys older than credentials
     workspace,
   }
 }
 
 /**
- * A human looks at files one by one, and files are often the program: no standing answer covers a call that brings any. None covers an
- * interpreter in the folder of its run either, where another call can change the script that the same arguments name.
+ * Whether a standing answer may cover the plan. Not with input files: they are often the program,
+ * and a human has to look at each. And not an interpreter in the folder of its run, where another
+ * call can change the script that the same arguments name.
  */
 export const mayStand = (plan: Plan): boolean =>
   plan.tier === 'A' ||
@@ -58,16 +65,19 @@ export const mayStand = (plan: Plan): boolean =>
 
 export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`
 
-/** An interpreter does what its arguments say, so an answer to one call covers only calls with the same arguments. */
+/**
+ * The arguments of an interpreter are its program, so an answer covers only calls with the same
+ * ones.
+ */
 const isBoundToArguments = (plan: Plan): boolean =>
   plan.tier !== 'A' && interprets(plan.executor.argv) !== undefined
 
-type Proposed = { readonly tool: ToolRef; readonly argsSha256: string }
+type ProposedCall = { readonly tool: ToolRef; readonly argsSha256: string }
 
-/** What an answer covers, within one session of one agent. */
+/** The key of what an answer covers within one session of one agent. */
 export function keyOf(
   { agentSince, device, channel }: RunRecord,
-  { tool: { name, digest }, argsSha256 }: Proposed,
+  { tool: { name, digest }, argsSha256 }: ProposedCall,
   plan: Plan,
   policySet: string,
 ): string {
@@ -83,7 +93,7 @@ export function keyOf(
   })
 }
 
-/** As the card tells it, and with it whatever stands. */
+/** What a standing answer covers, in words. The card and the standing answer show the same text. */
 export function coverage(
   { agent, session, device, channel }: RunRecord,
   tool: Tool,
@@ -92,22 +102,23 @@ export function coverage(
 ): string {
   const { name, version, input_files } = tool
   const shown = shownPlan(plan, redaction)
-  const without = input_files === true ? ', as long as it brings no files' : ''
-  const told = (name: string): string => unticked(String(redaction.of(name)))
+  const without = input_files === true ? ', as long as it supplies no input files' : ''
+  const quotable = (name: string): string => unticked(String(redaction.of(name)))
   const from = [
-    ...(channel === null ? [] : [`channel \`${told(channel)}\``]),
-    ...(device === null ? [] : [`device \`${told(device)}\``]),
+    ...(channel === null ? [] : [`channel \`${quotable(channel)}\``]),
+    ...(device === null ? [] : [`device \`${quotable(device)}\``]),
   ]
   const where = from.length === 0 ? '' : `, from ${from.join(' and ')}`
   const runs =
     shown.tier === 'A'
       ? reachInWords(shown)
       : `${quoted(shown.executor.argv[0] ?? '')} ${reachInWords(shown)}`
-  const same = isBoundToArguments(plan) ? 'with exactly these arguments' : 'whatever its other arguments'
-  return `every call of \`${name}\` version ${version} by agent \`${agent}\` in session \`${told(session)}\`${where} that runs ${runs}, ${same}${without}`
+  const same = isBoundToArguments(plan) ? 'with exactly these arguments' : 'with any arguments'
+  const whose = `by agent \`${agent}\` in session \`${quotable(session)}\`${where}`
+  return `every call of \`${name}\` version ${version} ${whose} that runs ${runs}, ${same}${without}`
 }
 
-/** What stands from now on, because of this answer to this call; nothing, where it was given to the call alone. */
+/** The standing answer that this answer creates; `null` if it is for its own call only. */
 export function standingOf(
   run: RunRecord,
   { proposal, status }: CallRecord,

@@ -1,6 +1,6 @@
-// A tenant's channels, and what is to be told through them. Runs tell it of their approvals, at least once; its outbox writes to people, at
-// least once, until the approval has ended. It decides nothing: whoever answers does so at the run. Its secrets go in, and out to their
-// receivers alone.
+// The Durable Object with a tenant's channels, delegations and outbox. Runs report their approvals
+// to it, at least once; its outbox writes to people, at least once, until the approval has ended.
+// Answers go to the run, which decides. A channel's secrets leave only towards its receiver.
 
 import { DurableObject } from 'cloudflare:workers'
 import { digestOf } from '../../shared/bytes/json.ts'
@@ -24,14 +24,14 @@ import type { Loaded } from '../directory/directory.ts'
 import { directoryOf } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
 import { written } from '../platform/visible-text.ts'
-import { withStandIns } from './delegation.ts'
-import { after, begun, returned } from './delivery-state.ts'
+import { withDelegates } from './delegation.ts'
+import { applyResult, beginAttempt, returnUndelivered } from './delivery-state.ts'
 import { mediumOf } from './media.ts'
 import type { Message, Notice } from './medium.ts'
-import { ChannelOutbox, ENDED } from './outbox.ts'
+import { APPROVAL_ENDED, ChannelOutbox } from './outbox.ts'
 import { postThrough } from './post.ts'
 import { readersOf, recipientsOf } from './recipients.ts'
-import { SlackDesk } from './slack/interactions.ts'
+import { SlackInteractions } from './slack/interactions.ts'
 import type { Signed } from './slack/request.ts'
 import type { ChannelRow, DeliveryRow } from './store.ts'
 import { ChannelStore } from './store.ts'
@@ -44,7 +44,9 @@ export class ChannelObject extends DurableObject<Env> {
   readonly #store = new ChannelStore(this.ctx)
   readonly #loopback = this.env.LOOPBACK_CHANNELS !== undefined
   readonly #post = postThrough(outsideOf(this.env))
-  readonly #slack = new SlackDesk(this.env, this.#store, this.#post, (work) => this.ctx.waitUntil(work))
+  readonly #slack = new SlackInteractions(this.env, this.#store, this.#post, (work) =>
+    this.ctx.waitUntil(work),
+  )
   readonly #outbox = new ChannelOutbox(this.env, this.ctx, this.#store, this.#post)
 
   // ── Operators ──
@@ -53,7 +55,7 @@ export class ChannelObject extends DurableObject<Env> {
     return this.#store
       .channels()
       .sort((a, b) => a.spec.after_s - b.spec.after_s)
-      .map(shown)
+      .map(channelOf)
   }
 
   async put(name: string, spec: ChannelSpec, by: string): Promise<Result<Channel>> {
@@ -63,16 +65,16 @@ export class ChannelObject extends DurableObject<Env> {
       return err(failure('limit_reached', `there are ${LIMITS.channels} channels already`))
     const row = { name, spec, by, at: Date.now() }
     this.#store.putChannel(name, spec, by, row.at)
-    this.#outbox.anew(name)
-    this.#store.wake(name, row.at) // what waited to be collected may be sent from now on
+    this.#outbox.forgetPause(name)
+    this.#store.wake(name, row.at) // the new medium may send what waited to be collected
     this.#outbox.pump()
-    return ok(shown(row))
+    return ok(channelOf(row))
   }
 
   async remove(name: string): Promise<Result<{ done: true }>> {
     if (this.#store.channel(name) === undefined) return err(NO_CHANNEL)
     const due = (): DeliveryRow[] => this.#store.inState(name, ['due'])
-    this.#store.atOnce(() => {
+    this.#store.inTransaction(() => {
       this.#store.removeChannel(name)
       for (let rows = due(); rows.length > 0; rows = due())
         for (const row of rows) this.#outbox.drop(row, 'the channel was removed')
@@ -110,7 +112,7 @@ export class ChannelObject extends DurableObject<Env> {
     return ok(
       this.#store
         .inState(name, state === undefined ? ['due', 'sent', 'failed', 'dropped'] : [state], last)
-        .map(told),
+        .map(deliveryOf),
     )
   }
 
@@ -121,46 +123,62 @@ export class ChannelObject extends DurableObject<Env> {
     return ok({ due })
   }
 
-  /** Done with those; here are the next. What is never said to be done is handed out again. */
-  async collect(tenant: string, name: string, { done, failed }: Carried): Promise<Result<Collected[]>> {
+  /**
+   * Acknowledges collected messages and returns the next ones. Unacknowledged ones are returned
+   * again.
+   */
+  async collect(
+    tenant: string,
+    name: string,
+    { done, failed }: Acknowledgements,
+  ): Promise<Result<Collected[]>> {
     const channel = this.#store.channel(name)
     const medium = channel === undefined ? undefined : mediumOf(channel.spec)
     if (medium?.collected === undefined)
-      return err(failure('not_found', `no channel \`${name}\` whose messages are collected`))
+      return err(failure('not_found', `there is no channel \`${name}\` whose messages are collected`))
     const directory = await directoryOf(this.env, tenant)
     const now = Date.now()
-    const carried = [...done.map((id) => ({ id, why: null })), ...failed]
-    return this.#store.atOnce(() => {
-      for (const { id, why } of carried) {
+    const acknowledged = [...done.map((id) => ({ id, why: null })), ...failed]
+    return this.#store.inTransaction(() => {
+      for (const { id, why } of acknowledged) {
         const row = this.#store.delivery(id)
         if (row?.channel !== name || row.state !== 'due' || row.nextAt !== null) continue
-        this.#store.saveCourse(
+        this.#store.saveProgress(
           row,
-          why === null ? after(begun(row, now), ok({ ref: null }), now, 0) : returned(row, why),
+          why === null
+            ? applyResult(beginAttempt(row, now), ok({ ref: null }), now, 0)
+            : returnUndelivered(row, why),
           now,
         )
       }
       for (;;) {
         const waits = this.#store.waiting(name)
         const out = waits.flatMap((row) => this.#outbox.handOut(row, directory, medium, now))
-        if (out.length > 0 || waits.length === 0) return ok(out) // what was not handed out was dropped: others may wait behind it
+        // What was not handed out was dropped, so read on: others may wait behind it.
+        if (out.length > 0 || waits.length === 0) return ok(out)
       }
     })
   }
 
-  // ── Who is away ──
+  // ── Delegations of absent operators ──
 
   async delegations(): Promise<Delegation[]> {
     return this.#store.delegations(Date.now())
   }
 
-  /** For what is asked from now on. Whether they may answer is asked here, and again whenever something is sent to them. */
+  /**
+   * Applies to later approvals. Policy is asked here, and again before each message, whether the
+   * delegate may answer.
+   */
   async delegate(tenant: string, operator: string, to: string, for_s: number): Promise<Result<Delegation>> {
     const directory = await directoryOf(this.env, tenant)
     const other = directory.operators.get(to)
     if (other === undefined || to === operator || !authorize(directory, other, 'approval.decide').allowed)
       return err(
-        failure('delegate_refused', `\`${to}\` is no other operator whom policy lets answer approvals`),
+        failure(
+          'delegate_refused',
+          `\`${to}\` has to be another operator whom policy allows to answer approvals`,
+        ),
       )
     const now = Date.now()
     const delegation = { operator, to, until_ms: now + for_s * 1_000, put_at_ms: now }
@@ -171,7 +189,7 @@ export class ChannelObject extends DurableObject<Env> {
   async back(operator: string): Promise<Result<{ done: true }>> {
     return this.#store.removeDelegation(operator)
       ? ok({ done: true as const })
-      : err(failure('not_found', 'you have nobody asked in your stead'))
+      : err(failure('not_found', 'you have no delegate'))
   }
 
   // ── Slack ──
@@ -186,15 +204,15 @@ export class ChannelObject extends DurableObject<Env> {
 
   // ── Runs ──
 
-  /** What has become of these approvals. Told twice, or late, it changes nothing. */
+  /** Takes the present state of approvals. Idempotent, and reports may arrive out of order. */
   async mirror(tenant: string, approvals: readonly Approval[]): Promise<void> {
-    // Without a channel nobody is told of what is new; what is known has its end all the same.
+    // Without a channel, new approvals are ignored, but known ones still get their end.
     const ours = approvals.filter(
       ({ id }) => this.#store.channels().length > 0 || this.#store.approval(id) !== undefined,
     )
     if (ours.length === 0) return
     const directory = await directoryOf(this.env, tenant)
-    this.#store.atOnce(() => {
+    this.#store.inTransaction(() => {
       for (const approval of ours) this.#take(directory, approval, this.#store.channels())
     })
     this.#outbox.pump()
@@ -202,7 +220,7 @@ export class ChannelObject extends DurableObject<Env> {
 
   #take(directory: Loaded, approval: Approval, channels: readonly ChannelRow[]): void {
     const known = this.#store.approval(approval.id)
-    if (known?.endedAt != null) return // what has ended does not come back, in whatever order news arrive
+    if (known?.endedAt != null) return // an end is final, in whatever order reports arrive
     const now = Date.now()
     const pending = approval.status === 'pending'
     this.#store.saveApproval(directory.tenant, approval, pending ? null : now)
@@ -214,43 +232,52 @@ export class ChannelObject extends DurableObject<Env> {
       const at = approval.requested_at + spec.after_s * 1000
       if (at >= approval.expires_at) continue
       const asked = recipientsOf(directory, mediumOf(spec).shown)
-      const all = asked === null ? [NOBODY] : withStandIns(asked, this.#store.delegations(now), now)
+      const all = asked === null ? [UNNAMED] : withDelegates(asked, this.#store.delegations(now), now)
       for (const one of all) this.#add(approval.id, name, one, 'asked', at, now)
     }
   }
 
-  /** Somebody has changed what is asked: whoever may have been asked about something else is asked anew. */
+  /**
+   * An operator changed the call: everybody who may have been asked about the old one is asked
+   * again.
+   */
   #askAgain({ id, digest }: Approval, now: number): void {
     const asked = this.#store
       .ofApproval(id)
       .filter(({ kind, state, tries }) => kind === 'asked' && state !== 'dropped' && tries > 0)
-    const there = new Set(this.#store.channels().map(({ name }) => name))
-    for (const row of asked.filter(({ channel }) => there.has(channel)))
+    const existing = new Set(this.#store.channels().map(({ name }) => name))
+    for (const row of asked.filter(({ channel }) => existing.has(channel)))
       this.#add(id, row.channel, row, 'asked', now, now, digest)
   }
 
-  /** Nobody is asked any more, and whoever may have been is told. */
+  /**
+   * Drops the questions that have not left, and reports the end to everybody who may have been
+   * asked.
+   */
   #end({ id }: Approval, channels: readonly ChannelRow[], now: number): void {
     for (const row of this.#store.ofApproval(id).filter(({ kind }) => kind === 'asked')) {
-      if (row.state === 'due') this.#outbox.drop(row, ENDED)
+      if (row.state === 'due') this.#outbox.drop(row, APPROVAL_ENDED)
       const channel = channels.find(({ name }) => name === row.channel)
       if (row.tries > 0 && channel !== undefined && mediumOf(channel.spec).update !== null)
         this.#add(id, row.channel, row, 'ended', now, now)
     }
   }
 
-  /** `anew`: the digest that is asked about now, where another one was before. */
+  /**
+   * `newDigest`: set when the call was changed, so that the second question is a message of its
+   * own.
+   */
   #add(
     about: string,
     channel: string,
-    whom: Whom,
+    to: Addressee,
     kind: Delivery['kind'],
     nextAt: number,
     now: number,
-    ...anew: readonly string[]
+    ...newDigest: readonly string[]
   ): void {
-    const { recipient, insteadOf } = whom
-    const id = `msg_${digestOf([about, channel, recipient, kind, ...anew]).slice(0, 32)}`
+    const { recipient, insteadOf } = to
+    const id = `msg_${digestOf([about, channel, recipient, kind, ...newDigest]).slice(0, 32)}`
     const course = { state: 'due' as const, tries: 0, nextAt, why: null }
     this.#store.addDelivery({
       id,
@@ -267,7 +294,9 @@ export class ChannelObject extends DurableObject<Env> {
 
   // ── Skills ──
 
-  /** Told once, whoever posts it again under its number. The error is for the skill to read. */
+  /**
+   * Posts a skill's notice. The same `number` of a call posts only once. The skill reads the error.
+   */
   async notice(tenant: string, channel: string, number: number, notice: Notice): Promise<Result<true>> {
     const directory = await directoryOf(this.env, tenant)
     const { skill, call, text } = notice
@@ -279,17 +308,16 @@ export class ChannelObject extends DurableObject<Env> {
     if (text.trim() === '' || text.length > LIMITS.notice_chars)
       return err(failure('invalid_input', `a notice has from 1 to ${LIMITS.notice_chars} characters`))
     const readers = readersOf(directory, mediumOf(spec).shown)
-    const all = readers === null ? [NOBODY] : readers.map((recipient) => ({ recipient, insteadOf: null }))
-    if (all.length === 0)
-      return err(failure('not_found', `the channel \`${channel}\` has nobody to write to`))
+    const all = readers === null ? [UNNAMED] : readers.map((recipient) => ({ recipient, insteadOf: null }))
+    if (all.length === 0) return err(failure('not_found', `the channel \`${channel}\` has no recipients`))
     const now = Date.now()
     if (this.#store.noticesOf(call) >= LIMITS.notices_per_call)
-      return err(failure('limit_reached', `the call has posted ${LIMITS.notices_per_call} notices already`))
+      return err(failure('limit_reached', `the call has already posted ${LIMITS.notices_per_call} notices`))
     if (this.#store.noticesSince(skill, now - HOUR_MS) >= LIMITS.notices_per_hour)
       return err(
         failure('limit_reached', `the skill has posted ${LIMITS.notices_per_hour} notices within the hour`),
       )
-    this.#store.atOnce(() => {
+    this.#store.inTransaction(() => {
       this.#store.addNotice(
         id,
         tenant,
@@ -303,7 +331,7 @@ export class ChannelObject extends DurableObject<Env> {
   }
 
   override async alarm(): Promise<void> {
-    this.#outbox.rang()
+    this.#outbox.onAlarm()
   }
 
   /** Part of deleting the tenant. */
@@ -312,23 +340,23 @@ export class ChannelObject extends DurableObject<Env> {
   }
 }
 
-type Carried = {
+type Acknowledgements = {
   readonly done: readonly string[]
   readonly failed: readonly { readonly id: string; readonly why: string }[]
 }
 
-/** Whoever reads the channel. */
-const NOBODY: Whom = { recipient: null, insteadOf: null }
-type Whom = Pick<DeliveryRow, 'recipient' | 'insteadOf'>
+type Addressee = Pick<DeliveryRow, 'recipient' | 'insteadOf'>
+/** The unnamed readers of a channel without recipients. */
+const UNNAMED: Addressee = { recipient: null, insteadOf: null }
 
-const shown = ({ name, spec, by, at }: ChannelRow): Channel => ({
+const channelOf = ({ name, spec, by, at }: ChannelRow): Channel => ({
   name,
   put_by: by,
   put_at_ms: at,
   channel: mediumOf(spec).shown,
 })
 
-const told = ({
+const deliveryOf = ({
   id,
   about,
   kind,

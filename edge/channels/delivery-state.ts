@@ -1,37 +1,46 @@
-// One message's way: due, then sent, failed or dropped. Pure. An attempt is counted before it is made, so that one that a crash cuts off
-// is made again, and so that whoever may have been asked is told of the end.
+// The state of one delivery: due, then sent, failed or dropped. Pure. An attempt is counted before
+// it is made, so that one that a crash interrupts is repeated, and so that everybody who may have
+// been asked gets a message about the end.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { DeliveryState } from '../../shared/wire/channels.ts'
-import type { Sent, Undelivered } from './medium.ts'
+import type { DeliveryFailure, DeliveryResult } from './medium.ts'
 
-export type Course = { state: DeliveryState; tries: number; nextAt: number | null; why: string | null }
+export type DeliveryProgress = {
+  state: DeliveryState
+  tries: number
+  nextAt: number | null
+  why: string | null
+}
 
-/** Beyond the time that an attempt may take: whoever has not told its end by then is dead. */
+/** Longer than an attempt may take: one without a result by then is dead and can be repeated. */
 const LEASE_MS = LIMITS.delivery_ms + 2_000
 
-export const begun = (course: Course, now: number): Course => ({
+export const beginAttempt = (course: DeliveryProgress, now: number): DeliveryProgress => ({
   ...course,
   tries: course.tries + 1,
   nextAt: now + LEASE_MS,
 })
 
-/** Due until somebody collects it. */
-export const waiting = (course: Course): Course => ({
+/** Due, without an alarm, until somebody collects it. */
+export const awaitCollection = (course: DeliveryProgress): DeliveryProgress => ({
   ...course,
   nextAt: null,
-  why: course.why ?? 'waits to be collected',
+  why: course.why ?? 'waiting to be collected',
 })
 
-/** Whoever collects paces the tries: it is given up on when its approval ends, and not before. */
-export const returned = (course: Course, why: string): Course => ({
+/**
+ * The collector could not deliver it. It chooses when to retry; only the end of the approval drops
+ * it.
+ */
+export const returnUndelivered = (course: DeliveryProgress, why: string): DeliveryProgress => ({
   ...course,
   tries: course.tries + 1,
   nextAt: null,
   why,
 })
 
-export const dropped = (course: Course, why: string): Course => ({
+export const drop = (course: DeliveryProgress, why: string): DeliveryProgress => ({
   ...course,
   state: 'dropped',
   nextAt: null,
@@ -39,12 +48,17 @@ export const dropped = (course: Course, why: string): Course => ({
 })
 
 /** `chance`: from 0 up to 1. */
-export function after(course: Course, sent: Sent, now: number, chance: number): Course {
+export function applyResult(
+  course: DeliveryProgress,
+  sent: DeliveryResult,
+  now: number,
+  chance: number,
+): DeliveryProgress {
   if (sent.ok) return { ...course, state: 'sent', nextAt: null, why: null }
-  // Its approval ended, or its channel went, while it was under way.
+  // Its approval ended, or its channel was removed, during the attempt.
   if (course.state !== 'due') return course
   const { again, why, pause_ms = 0 } = sent.error
-  // Whoever names a time has taken nothing, and that costs nothing: many questions at once must not use up each other's tries.
+  // `Retry-After` counts as no attempt: many messages at once must not use up each other's tries.
   if (again && pause_ms > 0)
     return { ...course, tries: course.tries - 1, nextAt: now + pause(course.tries, sent.error, chance), why }
   if (!again || course.tries >= LIMITS.delivery_tries)
@@ -53,10 +67,10 @@ export function after(course: Course, sent: Sent, now: number, chance: number): 
 }
 
 /**
- * Twice as long each time, and never in step with others; at least as long as the receiver asks for. Whole: the clock that wakes us
- * knows no less.
+ * Exponential backoff with jitter, at least as long as the receiver asks for. In whole
+ * milliseconds, because the alarm knows no fractions.
  */
-function pause(tries: number, { pause_ms = 0 }: Undelivered, chance: number): number {
+function pause(tries: number, { pause_ms = 0 }: DeliveryFailure, chance: number): number {
   const longest = Math.min(LIMITS.delivery_pause_ms * 2 ** (tries - 1), LIMITS.delivery_pause_max_ms)
   return Math.ceil(Math.max(pause_ms, longest / 2 + (longest / 2) * chance))
 }

@@ -1,4 +1,4 @@
-// Which kinds of channels there are.
+// The adapter for each kind of channel.
 
 import type { ChannelSpec } from '../../shared/wire/channels.ts'
 import { email } from './email/email.ts'

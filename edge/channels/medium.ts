@@ -1,32 +1,36 @@
-// What a channel is to the outbox: the one way to write to people, whatever the medium. An adapter is pure but for the `post` that it is
-// handed: it keeps nothing, retries nothing and knows no clock. When, to whom and how often is the outbox's.
+// The interface between the outbox and the adapters for mail, Slack and webhooks. An adapter has no
+// state, clock or retries; its only effect is the `post` that it receives. The outbox decides when,
+// to whom and how often to send.
 
 import type { Result } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { ChannelShown } from '../../shared/wire/channels.ts'
 
 export type Message = {
-  /** The same at each attempt, so that a receiver can tell a repetition. */
+  /** The same at each attempt, so that a receiver can recognise a repetition. */
   readonly id: string
   /** `test` asks nothing; its approval is made up. */
   readonly kind: 'asked' | 'ended' | 'test'
-  /** As the inbox has it: redacted, and inert only as text. Markup is the adapter's to escape. */
+  /** As in the inbox: redacted, and safe only as text. The adapter escapes markup. */
   readonly approval: Approval
-  /** The operator it is for; `null` where it is for whoever reads the channel. */
+  /** The operator it is for; `null` if it is for the unnamed readers of the channel. */
   readonly recipient: string | null
-  /** Who is away, where the recipient is asked for that. */
+  /** The absent operator whose delegate the recipient is. */
   readonly insteadOf?: string | null
-  /** Lets its recipient, and nobody else, answer. Never without a recipient, and never when there is nothing to answer. */
+  /**
+   * The approval link of the recipient; `null` without a recipient or if there is nothing to
+   * answer.
+   */
   readonly link: string | null
-  /** Where it is shown to whoever signs in there. */
+  /** The approval's page in the console. */
   readonly page: string
-  /** Binds the approval as it is, this channel, and a use that the medium names: what comes back with it can mean nothing else (P07). */
+  /** The seal of a button: a MAC over the approval, this channel and the button's use (P07). */
   readonly seal: (use: string) => string
-  /** When what it tells of happened. */
+  /** When the event that it reports happened. */
   readonly at_ms: number
 }
 
-/** What a skill posts. It asks nothing, and says of itself where it comes from. */
+/** A text that a skill posts, with its origin. There is nothing to answer. */
 export type Notice = {
   readonly skill: string
   readonly version: string
@@ -34,57 +38,60 @@ export type Notice = {
   readonly agent: string
   readonly run: string
   readonly call: string
-  /** Redacted, and inert only as text, as what an approval shows is. */
+  /** Redacted, and safe only as text. */
   readonly text: string
 }
-/** A notice on its way. It has no link: there is nothing to answer. */
-export type Noted = { readonly notice: Notice } & Pick<Message, 'id' | 'recipient' | 'at_ms'>
+/** A notice that is being delivered. */
+export type NoticeMessage = { readonly notice: Notice } & Pick<Message, 'id' | 'recipient' | 'at_ms'>
 
-/** `ref`: what the medium calls the message, where it can be changed later. */
-export type Delivered = { readonly ref: string | null }
+/** `ref`: the medium's id of the message, if it can be changed later. */
+export type DeliverySuccess = { readonly ref: string | null }
 /**
- * `why` is shown to operators: no secret, and nothing of what the receiver said beyond its status. `pause_ms`: how long the receiver
- * wants nothing more of the channel; it has not taken this either.
+ * `why` is shown to operators: it has no secret, and of the response only the status or an error
+ * code. `pause_ms`: how long the receiver wants no message from the channel (`Retry-After`).
  */
-export type Undelivered = { readonly again: boolean; readonly why: string; readonly pause_ms?: number }
-export type Sent = Result<Delivered, Undelivered>
+export type DeliveryFailure = { readonly again: boolean; readonly why: string; readonly pause_ms?: number }
+export type DeliveryResult = Result<DeliverySuccess, DeliveryFailure>
 
-export type Posted = {
+export type PostRequest = {
   readonly to: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
-export type Answered = {
+export type PostResponse = {
   readonly status: number
   readonly pause_ms: number | undefined
   readonly text: string
 }
-/** Sends to the outside, follows no redirect, and reads an answer only where `read` says so, up to a bound. */
-export type Post = (posted: Posted, read?: 'read') => Promise<Result<Answered, Undelivered>>
+/** Sends a request; follows no redirect; reads the response, up to a limit, only with `read`. */
+export type Post = (posted: PostRequest, read?: 'read') => Promise<Result<PostResponse, DeliveryFailure>>
 
-/** A channel's settings put to use. */
+/** An adapter with a channel's settings. */
 export type Medium = {
   readonly shown: ChannelShown
-  /** Whether it can be used at all: asked before it is stored. The sentence says what is wrong, without a secret. */
+  /** Why the settings can't be used; checked before they are stored. It holds no secret. */
   readonly fault: (loopback: boolean) => string | undefined
-  readonly deliver: (message: Message, post: Post) => Promise<Sent>
+  readonly deliver: (message: Message, post: Post) => Promise<DeliveryResult>
   /**
-   * Tells of the end, or asks anew, where the question was told; `ref` is what `deliver` answered, if that is known. `null`: nobody is
-   * told of an end.
+   * Replaces a question by its outcome, or by the changed question. `ref` is what `deliver`
+   * returned, if known. `null`: the medium can't change messages and sends none about the end.
    */
-  readonly update: ((message: Message, ref: string | null, post: Post) => Promise<Sent>) | null
-  readonly tell: (noted: Noted, post: Post) => Promise<Sent>
-  /** Where nothing is sent, but waits until somebody collects it: the message as they get it. */
-  readonly collected?: (message: Message | Noted) => Result<string, Undelivered>
+  readonly update: ((message: Message, ref: string | null, post: Post) => Promise<DeliveryResult>) | null
+  readonly notify: (noted: NoticeMessage, post: Post) => Promise<DeliveryResult>
+  /** For a channel that sends nothing: the message as its collector gets it. */
+  readonly collected?: (message: Message | NoticeMessage) => Result<string, DeliveryFailure>
 }
 
-/** What most receivers mean by their status. Gone is gone; everything else may be mended while the approval waits. */
-export function taken({ status, pause_ms }: Answered): Result<true, Undelivered> {
+/**
+ * The usual meaning of a status. 410 is final; anything else may be fixed while the approval is
+ * pending.
+ */
+export function acceptance({ status, pause_ms }: PostResponse): Result<true, DeliveryFailure> {
   if (status >= 200 && status < 300) return { ok: true, value: true }
   const why =
     status >= 300 && status < 400
       ? `it answered ${status}; redirects are not followed`
       : `it answered ${status}`
-  const patience = pause_ms !== undefined && (status === 429 || status === 503) ? { pause_ms } : {}
-  return { ok: false, error: { again: status !== 410, why, ...patience } }
+  const pause = pause_ms !== undefined && (status === 429 || status === 503) ? { pause_ms } : {}
+  return { ok: false, error: { again: status !== 410, why, ...pause } }
 }

@@ -1,5 +1,6 @@
-// How a tenant's messages to people leave: what is due is begun where its channel has room, an attempt is counted before it is made, and an
-// alarm stands behind all that is due. What is to be said it reads from the store, each time anew; it decides nothing.
+// The outbox of a tenant's messages to people. It starts due deliveries while their channel has
+// free slots, counts each attempt before making it, and always has an alarm set for what is due. It
+// reads the content of a message from the store at each attempt.
 
 import { LIMITS } from '../../shared/limits.ts'
 import { err } from '../../shared/result.ts'
@@ -11,21 +12,21 @@ import { identityOf } from '../bindings.ts'
 import type { Loaded } from '../directory/directory.ts'
 import { directoryOf } from '../directory/directory.ts'
 import { logError } from '../platform/error-log.ts'
-import { after, begun, dropped, waiting } from './delivery-state.ts'
+import { applyResult, awaitCollection, beginAttempt, drop } from './delivery-state.ts'
 import { mediumOf } from './media.ts'
-import type { Medium, Message, Noted, Post, Sent } from './medium.ts'
-import { useless, uselessNotice } from './recipients.ts'
+import type { DeliveryResult, Medium, Message, NoticeMessage, Post } from './medium.ts'
+import { reasonToDrop, reasonToDropNotice } from './recipients.ts'
 import type { ApprovalRow, ChannelStore, DeliveryRow, NoticeRow } from './store.ts'
 
-export const ENDED = 'the approval had ended'
-/** When to look again after messages for which there was no room. */
+export const APPROVAL_ENDED = 'the approval has ended'
+/** When to retry deliveries for which there was no free slot. */
 const CROWDED_MS = 1_000
 /**
- * How far off an alarm is at the least. One that is put, by itself, at the time that it is ringing for never rings: the runtime takes
- * it for rung.
+ * The shortest delay of an alarm. An alarm that is set, from its own handler, to the time that it
+ * just fired for never fires again: the runtime takes it for handled.
  */
 const SOON_MS = 10
-/** For how long a receiver that wanted patience is sent one message at a time. */
+/** How long after a `Retry-After` a receiver gets only one message at a time. */
 const GENTLE_MS = 30_000
 const KEPT_MS = LIMITS.delivery_days * 24 * 3_600_000
 
@@ -34,10 +35,10 @@ export class ChannelOutbox {
   readonly #ctx: DurableObjectState
   readonly #store: ChannelStore
   readonly #post: Post
-  /** What is under way, by the question that it is about. */
+  /** The deliveries in progress, by their question. */
   readonly #busy = new Map<string, Omit<DeliveryRow, 'id'>>()
   #alarmAt: number | null = null
-  /** Until when a channel's receiver wants nothing. Whoever forgets it is told again. */
+  /** Until when a channel's receiver wants no messages. Kept in memory: the receiver repeats it. */
   readonly #pausedUntil = new Map<string, number>()
 
   constructor(env: Env, ctx: DurableObjectState, store: ChannelStore, post: Post) {
@@ -47,26 +48,29 @@ export class ChannelOutbox {
     this.#post = post
   }
 
-  rang(): void {
+  onAlarm(): void {
     this.#alarmAt = null
     this.#store.forgetEndedBefore(Date.now() - KEPT_MS)
     this.pump()
   }
 
-  /** The channel may be another receiver. */
-  anew(channel: string): void {
+  /** The channel was put again and may have another receiver. */
+  forgetPause(channel: string): void {
     this.#pausedUntil.delete(channel)
   }
 
   drop(row: DeliveryRow, why: string): void {
-    this.#store.saveCourse(row, dropped(row, why), Date.now())
+    this.#store.saveProgress(row, drop(row, why), Date.now())
   }
 
-  /** Begins what is due and finds room. A receiver that is slow takes the room of its own channel alone. */
+  /**
+   * Starts due deliveries while slots are free. A slow receiver occupies only its own channel's
+   * slots.
+   */
   pump(): void {
     const now = Date.now()
     for (const { name } of this.#store.channels()) {
-      // Of what is due, at most as many are under way, and as many wait for the question that they answer.
+      // Of the due ones, some are in progress and some wait for a delivery of the same question.
       for (const row of this.#store.due(name, now, 3 * LIMITS.deliveries_at_once)) {
         if (!this.#hasRoom(row, now)) break
         if (!this.#busy.has(questionOf(row))) this.#ctx.waitUntil(this.#attempt(row))
@@ -75,32 +79,34 @@ export class ChannelOutbox {
     this.#arm(now)
   }
 
-  /** Notices take half of it at the most: people wait for questions. */
+  /** Notices get at most half of the slots, because questions are urgent. */
   #hasRoom({ channel, kind }: DeliveryRow, now: number): boolean {
     const until = this.#pausedUntil.get(channel) ?? Number.NEGATIVE_INFINITY
-    const underWay = [...this.#busy.values()].filter((other) => other.channel === channel)
-    const notices = underWay.filter((other) => other.kind === 'notice').length
-    const room = now < until + GENTLE_MS ? 1 : LIMITS.deliveries_at_once
-    return now >= until && underWay.length < room && (kind !== 'notice' || notices < room / 2)
+    const inProgress = [...this.#busy.values()].filter((other) => other.channel === channel)
+    const notices = inProgress.filter((other) => other.kind === 'notice').length
+    const slots = now < until + GENTLE_MS ? 1 : LIMITS.deliveries_at_once
+    return now >= until && inProgress.length < slots && (kind !== 'notice' || notices < slots / 2)
   }
 
-  /** When there is something to do; `null`: never. What is left of a channel that is gone is nothing to do. */
+  /**
+   * The next time with something to do; `null`: none. Deliveries of removed channels don't count.
+   */
   #next(): number | null {
     const times = this.#store.channels().flatMap(({ name }) => {
       const due = this.#store.nextDue(name)
       return due === null ? [] : [Math.max(due, this.#pausedUntil.get(name) ?? due)]
     })
     const ended = this.#store.firstEnd()
-    if (ended !== null) times.push(ended + KEPT_MS + 1) // to be forgotten
+    if (ended !== null) times.push(ended + KEPT_MS + 1) // to be deleted
     return times.length === 0 ? null : Math.min(...times)
   }
 
-  /** The alarm stands before anything is sent, and behind everything that is due. */
+  /** Sets the alarm, before anything is sent and whenever something is due. */
   #arm(now: number): void {
     const next = this.#next()
     if (next === null) return
     const at = next > now ? Math.max(Math.ceil(next), now + SOON_MS) : now + CROWDED_MS
-    // One that should have rung may be lost: it is believed in as long as it lies ahead.
+    // An alarm whose time has passed may be lost, so only one in the future counts.
     if (this.#alarmAt !== null && this.#alarmAt > now && this.#alarmAt <= at) return
     this.#alarmAt = at
     void this.#ctx.storage.setAlarm(at)
@@ -110,18 +116,18 @@ export class ChannelOutbox {
     const question = questionOf(row)
     this.#busy.set(question, row)
     try {
-      const sent = await this.#send(id).catch((error: unknown): Sent => {
+      const sent = await this.#send(id).catch((error: unknown): DeliveryResult => {
         logError(crypto.randomUUID(), error)
-        return err({ again: true, why: 'something of ours broke' })
+        return err({ again: true, why: 'an internal error; see the edge’s log' })
       })
       const present = this.#store.delivery(id)
       const now = Date.now()
       if (sent?.ok === false && sent.error.pause_ms)
         this.#pausedUntil.set(row.channel, now + sent.error.pause_ms)
       if (sent !== null && present !== undefined)
-        this.#store.saveCourse(
+        this.#store.saveProgress(
           { ...present, ref: sent.ok ? sent.value.ref : present.ref },
-          after(present, sent, now, Math.random()),
+          applyResult(present, sent, now, Math.random()),
           now,
         )
     } finally {
@@ -130,8 +136,11 @@ export class ChannelOutbox {
     }
   }
 
-  /** `null` where it was dropped instead. What it was like before we waited for the directory is not to be believed. */
-  async #send(id: string): Promise<Sent | null> {
+  /**
+   * `null` if the delivery was dropped instead. Reads the row again after waiting for the
+   * directory.
+   */
+  async #send(id: string): Promise<DeliveryResult | null> {
     const before = this.#store.delivery(id)
     const tenant = before === undefined ? undefined : this.#store.subject(before)?.tenant
     const directory = tenant === undefined ? undefined : await directoryOf(this.#env, tenant)
@@ -147,51 +156,55 @@ export class ChannelOutbox {
       return null
     }
     if (medium.collected !== undefined) {
-      this.#store.saveCourse(row, waiting(row), now)
+      this.#store.saveProgress(row, awaitCollection(row), now)
       return null
     }
-    this.#store.saveCourse(row, begun(row, now), now) // on disk before the first byte leaves: the runtime holds requests back until it is
+    // On disk before the first byte leaves, because the runtime holds requests back until then.
+    this.#store.saveProgress(row, beginAttempt(row, now), now)
     this.#arm(now)
     return 'notice' in subject
-      ? medium.tell(noted(row, subject), this.#post)
+      ? medium.notify(noticeMessageOf(row, subject), this.#post)
       : this.#tell(row, subject, directory, medium)
   }
 
-  /** Of an approval: asks, asks anew, or tells of the end. */
+  /** Sends a question, a changed question or an outcome. */
   #tell(
     row: DeliveryRow,
     subject: ApprovalRow,
     directory: Loaded,
     { deliver, update }: Medium,
-  ): Promise<Sent> {
+  ): Promise<DeliveryResult> {
     const ref = this.#refOf(row)
     const message = this.#message(row, subject, directory)
     if (row.kind === 'ended' && update !== null) return update(message, ref, this.#post)
-    // Asked anew, the message that there is becomes the question: a second one would leave the first to be pressed.
+    // A changed question replaces the message: a second one would leave the first with live
+    // buttons.
     if (ref === null || update === null) return deliver(message, this.#post)
-    return update(message, ref, this.#post).then((anew) =>
-      anew.ok || anew.error.again ? anew : deliver(message, this.#post),
+    return update(message, ref, this.#post).then((updated) =>
+      updated.ok || updated.error.again ? updated : deliver(message, this.#post),
     )
   }
 
-  /** To whoever collects it; what is of no use is dropped instead. */
+  /** Renders a message for its collector, or drops it if it is no longer of use. */
   handOut(row: DeliveryRow, directory: Loaded, medium: Medium, now: number): Collected[] {
     const subject = this.#store.subject(row)
     const why =
-      subject === undefined ? 'it was forgotten' : this.#useless(row, subject, directory, medium, now)
+      subject === undefined
+        ? 'its approval or notice was deleted'
+        : this.#useless(row, subject, directory, medium, now)
     if (subject === undefined || why !== undefined || medium.collected === undefined) {
-      this.drop(row, why ?? 'the channel is not collected any more')
+      this.drop(row, why ?? 'messages of the channel are no longer collected')
       return []
     }
     const message = medium.collected(
-      'notice' in subject ? noted(row, subject) : this.#message(row, subject, directory),
+      'notice' in subject ? noticeMessageOf(row, subject) : this.#message(row, subject, directory),
     )
     if (message.ok) return [{ id: row.id, message: message.value }]
     this.drop(row, message.error.why)
     return []
   }
 
-  /** Why it is not to leave, or nothing. */
+  /** Why a message should not be sent any more, or `undefined`. */
   #useless(
     row: DeliveryRow,
     subject: ApprovalRow | NoticeRow,
@@ -199,12 +212,13 @@ export class ChannelOutbox {
     { shown, update }: Medium,
     now: number,
   ) {
-    if ('notice' in subject) return uselessNotice(row, directory, shown)
-    if (row.kind === 'ended' && update === null) return 'the channel tells of no end'
-    return useless(row, this.#refOf(row), subject.approval, directory, shown, now)
+    if ('notice' in subject) return reasonToDropNotice(row, directory, shown)
+    if (row.kind === 'ended' && update === null)
+      return 'the channel sends no message about the end of an approval'
+    return reasonToDrop(row, this.#refOf(row), subject.approval, directory, shown, now)
   }
 
-  /** What the medium calls the question that was asked last, where it can be changed. */
+  /** The medium's id of the latest message of this question, if it can be changed. */
   #refOf(row: DeliveryRow): string | null {
     const known = this.#store
       .ofApproval(row.about)
@@ -241,11 +255,11 @@ export class ChannelOutbox {
   }
 }
 
-/** A question and its end are told in order. */
+/** Deliveries with the same key are sent one after another, so that an end follows its question. */
 const questionOf = ({ about, channel, recipient }: Omit<DeliveryRow, 'id'>): string =>
   `${about} ${channel} ${recipient ?? ''}`
 
-const noted = ({ id, recipient }: DeliveryRow, { notice, at }: NoticeRow): Noted => ({
+const noticeMessageOf = ({ id, recipient }: DeliveryRow, { notice, at }: NoticeRow): NoticeMessage => ({
   id,
   recipient,
   notice,

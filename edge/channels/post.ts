@@ -1,12 +1,12 @@
-// The `post` that the outbox passes to an adapter: one POST to an address that may be requested (N14), without redirects, with a deadline
-// and with a limit on how much of the answer is read.
+// The `post` that the outbox passes to an adapter: one POST to an address that may be requested
+// (N14), without redirects, with a deadline and with a limit on how much of the response is read.
 
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
 import { faultInAddress, type Outside, type StandIns, stoodInFor } from '../platform/outbound-fetch.ts'
-import type { Answered, Post } from './medium.ts'
+import type { Post, PostResponse } from './medium.ts'
 
-/** Discards the body of the answer, unless the adapter asks to read it. */
+/** Discards the body of the response, unless the adapter asks to read it. */
 export function postThrough({
   outside,
   standIns,
@@ -31,12 +31,15 @@ export function postThrough({
         status: answer.status,
         pause_ms: pauseIn(answer.headers.get('retry-after')),
         text: text ?? '',
-      } satisfies Answered)
+      } satisfies PostResponse)
     } catch {
-      // The runtime's error would reveal what is behind a name, so the caller learns only that the request failed.
+      // The runtime's error would reveal what is behind a name, so the caller only learns of the
+      // failure.
       return err({
         again: true,
-        why: signal.aborted ? `no answer within ${LIMITS.delivery_ms} ms` : 'it could not be reached',
+        why: signal.aborted
+          ? `no answer within ${LIMITS.delivery_ms} ms`
+          : 'the receiver could not be reached',
       })
     }
   }
@@ -53,7 +56,7 @@ async function beginning(answer: Response): Promise<string> {
   return Buffer.concat(chunks).subarray(0, LIMITS.delivery_answer_bytes).toString('utf8')
 }
 
-/** The header in seconds. The form with a date is ignored. */
+/** `Retry-After` in seconds. The form with a date is ignored. */
 function pauseIn(header: string | null): number | undefined {
   return header !== null && /^[0-9]{1,6}$/.test(header)
     ? Math.min(Number(header) * 1_000, LIMITS.delivery_pause_max_ms)

@@ -1,6 +1,6 @@
-// Whom a channel asks, and whether a message is still of use: asked when it is made, and again whenever it is about to leave; and what of
-// its settings comes to nobody, told to whoever puts a channel or goes away. Pure. It refuses no channel: an operator may be made after
-// one that names them.
+// The recipients of a channel, and whether a message to one is still of use, which is checked when
+// it is made and before each attempt. Also the names in a channel's settings that match nobody:
+// they are warnings, because an operator may be added after the channel that names them. Pure.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
@@ -10,14 +10,14 @@ import { authorize } from '../decision/decide.ts'
 import type { Loaded, Principal } from '../directory/directory.ts'
 import type { DeliveryRow } from './store.ts'
 
-/** `null`: whoever reads it. */
+/** `null`: the unnamed readers of the channel. */
 export function recipientsOf({ operators }: Loaded, shown: ChannelShown): readonly string[] | null {
   if (shown.recipients === undefined) return null
   const named = [...operators.values()].filter((operator) => isNamed(shown, operator))
   return named.slice(0, LIMITS.channel_recipients).map(({ name }) => name)
 }
 
-/** Whom a notice is for; `null`: whoever reads it. It holds no link that is one person's, so a machine is told once. */
+/** The recipients of a notice. It has no personal link, so a webhook gets it once. */
 export const readersOf = (directory: Loaded, shown: ChannelShown): readonly string[] | null =>
   shown.kind === 'webhook' ? null : recipientsOf(directory, shown)
 
@@ -27,8 +27,11 @@ const isNamed = ({ recipients }: ChannelShown, operator: Principal | undefined):
   (recipients.operators.includes(operator.name) ||
     rolesOf(operator).some((role) => recipients.roles.includes(role)))
 
-/** Why it is not to be sent, or nothing. `ref`: the message that stands, where one does and can be changed. */
-export function useless(
+/**
+ * Why a message should not be sent, or `undefined`. `ref`: the earlier message that it would
+ * replace.
+ */
+export function reasonToDrop(
   { kind, recipient, insteadOf }: DeliveryRow,
   ref: string | null,
   approval: Approval,
@@ -36,40 +39,41 @@ export function useless(
   shown: ChannelShown,
   now: number,
 ): string | undefined {
-  if (kind === 'asked' && now >= approval.expires_at) return 'the approval had expired'
-  if (recipient === null || (kind === 'ended' && ref !== null)) return undefined // what stands is told of its end, whoever it was for
-  // The channel may have become another one since: a link goes to whom it is for now, or to nobody.
+  if (kind === 'asked' && now >= approval.expires_at) return 'the approval has expired'
+  // An existing message always gets its outcome, regardless of its recipient.
+  if (recipient === null || (kind === 'ended' && ref !== null)) return undefined
+  // The channel may have changed: a link goes only to a present recipient.
   if (!isNamed(shown, directory.operators.get(insteadOf ?? recipient)))
-    return 'the channel is not for the recipient any more'
+    return 'the recipient is no longer a recipient of the channel'
   const operator = directory.operators.get(recipient)
-  if (operator === undefined) return 'the recipient is no operator any more'
-  // A standing answer is one that was given to other calls: they may say more to this one.
+  if (operator === undefined) return 'the recipient is no longer an operator'
+  // A standing answer was given to another call, so its operator may still answer this one.
   if (
     kind === 'asked' &&
     ref === null &&
     approval.answers.some(({ by, standing }) => by === recipient && standing === undefined)
   )
-    return 'the recipient had answered'
+    return 'the recipient has already answered'
   return authorize(directory, operator, 'approval.decide').allowed
     ? undefined
     : 'policy does not let the recipient answer approvals'
 }
 
-/** The same of a notice: its channel may have become another one, or be for skills no more. */
-export function uselessNotice(
+/** The same for a notice: the channel may have changed, or no longer accept notices. */
+export function reasonToDropNotice(
   { recipient }: DeliveryRow,
   { operators }: Loaded,
   shown: ChannelShown,
 ): string | undefined {
-  if (shown.notices !== true) return 'the channel takes no notices any more'
+  if (shown.notices !== true) return 'the channel no longer accepts notices'
   return recipient === null || isNamed(shown, operators.get(recipient))
     ? undefined
-    : 'the channel is not for the recipient any more'
+    : 'the recipient is no longer a recipient of the channel'
 }
 
 /**
- * The channels through which somebody is asked in another's stead: those that write to the other by name, and know where to write to
- * them.
+ * The channels through which a delegate is asked: those that have the absent operator as a
+ * recipient and know an address of the delegate.
  */
 export function reachedThrough(
   { operators }: Loaded,
@@ -79,11 +83,11 @@ export function reachedThrough(
 ): string[] {
   const away = operators.get(operator)
   return channels
-    .filter(({ channel }) => isNamed(channel, away) && knows(channel, to))
+    .filter(({ channel }) => isNamed(channel, away) && knowsAddress(channel, to))
     .map(({ name }) => name)
 }
 
-function knows(channel: ChannelShown, operator: string): boolean {
+function knowsAddress(channel: ChannelShown, operator: string): boolean {
   switch (channel.kind) {
     case 'webhook':
       return true
@@ -96,7 +100,7 @@ function knows(channel: ChannelShown, operator: string): boolean {
   }
 }
 
-/** What a channel names and nobody is: most of it is mistyped. */
+/** Warnings about names in a channel that match nobody, most of them typing errors. */
 export function unknownIn({ operators }: Loaded, channel: ChannelShown): string[] {
   const roles = new Set([...operators.values()].flatMap(rolesOf))
   const named = [...(channel.recipients?.operators ?? []), ...peopleIn(channel)]

@@ -1,4 +1,4 @@
-// What a ChannelObject keeps, and how it is read and written. It decides nothing and sends nothing.
+// The database of a ChannelObject: queries and writes.
 
 import { and, asc, count, desc, eq, gt, inArray, isNotNull, isNull, lt, lte, min, ne, or } from 'drizzle-orm'
 import migrations from '../../migrations/channel/migrations.js'
@@ -6,7 +6,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { ChannelSpec, Delegation, DeliveryState } from '../../shared/wire/channels.ts'
 import { openDatabase } from '../platform/database.ts'
-import type { Course } from './delivery-state.ts'
+import type { DeliveryProgress } from './delivery-state.ts'
 import type { Notice } from './medium.ts'
 import { approvals, channels, delegations, deliveries, notices } from './tables.ts'
 
@@ -24,8 +24,8 @@ export class ChannelStore {
     this.#db = openDatabase(ctx, migrations)
   }
 
-  /** All of it, or nothing. */
-  atOnce<T>(work: () => T): T {
+  /** Runs `work` in one transaction. */
+  inTransaction<T>(work: () => T): T {
     return this.#ctx.storage.transactionSync(work)
   }
 
@@ -48,7 +48,7 @@ export class ChannelStore {
     this.#db.delete(channels).where(eq(channels.name, name)).run()
   }
 
-  // ── Who is away ──
+  // ── Delegations of absent operators ──
 
   delegations(now: number): Delegation[] {
     return this.#db
@@ -100,19 +100,19 @@ export class ChannelStore {
     this.#db.insert(notices).values({ id, tenant, skill, call, notice, at }).run()
   }
 
-  /** Of the skill, since then. */
+  /** How many notices the skill has posted since then. */
   noticesSince(skill: string, time: number): number {
-    const those = and(eq(notices.skill, skill), gt(notices.at, time))
-    return this.#db.select({ n: count() }).from(notices).where(those).get()?.n ?? 0
+    const recent = and(eq(notices.skill, skill), gt(notices.at, time))
+    return this.#db.select({ n: count() }).from(notices).where(recent).get()?.n ?? 0
   }
 
   noticesOf(call: string): number {
     return this.#db.select({ n: count() }).from(notices).where(eq(notices.call, call)).get()?.n ?? 0
   }
 
-  // ── What is over ──
+  // ── Expiry ──
 
-  /** When the first of them ended; a notice is over once it is posted. */
+  /** When the oldest ended approval ended or the oldest notice was posted. */
   firstEnd(): number | null {
     const ended = this.#db.select({ at: min(approvals.endedAt) }).from(approvals)
     const posted = this.#db
@@ -125,7 +125,7 @@ export class ChannelStore {
     return times.length === 0 ? null : Math.min(...times)
   }
 
-  /** With what was sent of them. */
+  /** Deletes old ended approvals and notices, with their deliveries. */
   forgetEndedBefore(time: number): void {
     const ended = this.#db
       .delete(approvals)
@@ -151,57 +151,61 @@ export class ChannelStore {
     return this.#db.select().from(deliveries).where(eq(deliveries.about, approval)).all()
   }
 
-  /** What a message is about, as it is now; nothing, where that is forgotten. */
+  /** The approval or notice of a delivery; `undefined` if it was deleted. */
   subject({ kind, about }: Pick<DeliveryRow, 'kind' | 'about'>): ApprovalRow | NoticeRow | undefined {
     return kind === 'notice' ? this.notice(about) : this.approval(about)
   }
 
-  /** The latest first; `after`: those that follow it. */
+  /** A page, the latest first. `after`: the last delivery of the previous page. */
   inState(channel: string, states: readonly DeliveryState[], after?: DeliveryRow): DeliveryRow[] {
     const { id, changedAt } = deliveries
     const further =
       after === undefined
         ? undefined
         : or(lt(changedAt, after.changedAt), and(eq(changedAt, after.changedAt), gt(id, after.id)))
-    const those = and(eq(deliveries.channel, channel), inArray(deliveries.state, [...states]), further)
+    const wanted = and(eq(deliveries.channel, channel), inArray(deliveries.state, [...states]), further)
     return this.#db
       .select()
       .from(deliveries)
-      .where(those)
+      .where(wanted)
       .orderBy(desc(changedAt), asc(id))
       .limit(LIMITS.page)
       .all()
   }
 
-  /** Those that wait to be collected, the longest first. */
+  /** The deliveries that wait to be collected, the oldest first. */
   waiting(channel: string): DeliveryRow[] {
-    const those = and(eq(deliveries.channel, channel), eq(deliveries.state, 'due'), isNull(deliveries.nextAt))
+    const uncollected = and(
+      eq(deliveries.channel, channel),
+      eq(deliveries.state, 'due'),
+      isNull(deliveries.nextAt),
+    )
     return this.#db
       .select()
       .from(deliveries)
-      .where(those)
+      .where(uncollected)
       .orderBy(asc(deliveries.changedAt))
       .limit(LIMITS.page)
       .all()
   }
 
-  /** What was given up and is of use still is due anew; how many. */
+  /** Makes failed deliveries due again if they are still of use, and returns how many. */
   reviveFailed(channel: string, now: number): number {
     const open = this.#db.select({ id: approvals.id }).from(approvals).where(isNull(approvals.endedAt))
     const useful = or(ne(deliveries.kind, 'asked'), inArray(deliveries.about, open))
-    const those = and(eq(deliveries.channel, channel), eq(deliveries.state, 'failed'), useful)
+    const failed = and(eq(deliveries.channel, channel), eq(deliveries.state, 'failed'), useful)
     const due = { state: 'due' as const, tries: 1, nextAt: now, changedAt: now } // it may have arrived once
-    return this.#db.update(deliveries).set(due).where(those).returning({ id: deliveries.id }).all().length
+    return this.#db.update(deliveries).set(due).where(failed).returning({ id: deliveries.id }).all().length
   }
 
-  /** Those whose time has come, the longest due first; notices behind all that is about approvals. */
+  /** The due deliveries, the longest due first; notices after everything about approvals. */
   due(channel: string, now: number, limit: number): DeliveryRow[] {
-    const those = and(eq(deliveries.channel, channel), lte(deliveries.nextAt, now))
+    const due = and(eq(deliveries.channel, channel), lte(deliveries.nextAt, now))
     return [ne(deliveries.kind, 'notice'), eq(deliveries.kind, 'notice')].flatMap((kind) =>
       this.#db
         .select()
         .from(deliveries)
-        .where(and(those, kind))
+        .where(and(due, kind))
         .orderBy(asc(deliveries.nextAt))
         .limit(limit)
         .all(),
@@ -209,23 +213,27 @@ export class ChannelStore {
   }
 
   nextDue(channel: string): number | null {
-    const those = and(eq(deliveries.channel, channel), isNotNull(deliveries.nextAt))
+    const scheduled = and(eq(deliveries.channel, channel), isNotNull(deliveries.nextAt))
     return (
       this.#db
         .select({ at: min(deliveries.nextAt) })
         .from(deliveries)
-        .where(those)
+        .where(scheduled)
         .get()?.at ?? null
     )
   }
 
-  /** What waits to be collected is due anew. */
+  /** Schedules the deliveries that wait to be collected. */
   wake(channel: string, now: number): void {
-    const those = and(eq(deliveries.channel, channel), eq(deliveries.state, 'due'), isNull(deliveries.nextAt))
-    this.#db.update(deliveries).set({ nextAt: now, why: null }).where(those).run()
+    const uncollected = and(
+      eq(deliveries.channel, channel),
+      eq(deliveries.state, 'due'),
+      isNull(deliveries.nextAt),
+    )
+    this.#db.update(deliveries).set({ nextAt: now, why: null }).where(uncollected).run()
   }
 
-  saveCourse({ id, ref }: DeliveryRow, course: Course, now: number): void {
+  saveProgress({ id, ref }: DeliveryRow, course: DeliveryProgress, now: number): void {
     const { state, tries, nextAt, why } = course
     this.#db
       .update(deliveries)

@@ -1,4 +1,5 @@
-// Tables of a ChannelObject: channels with their secrets, the approvals and notices that they tell of, and each message's way.
+// Tables of a ChannelObject: channels with their secrets, delegations, approvals, notices and
+// deliveries.
 
 import { isNotNull } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
@@ -13,7 +14,7 @@ export const channels = sqliteTable('channels', {
   at: integer().notNull(),
 })
 
-/** Who is away, and who is asked too. */
+/** Absent operators and their delegates. */
 export const delegations = sqliteTable('delegations', {
   operator: text().primaryKey(),
   to: text().notNull(),
@@ -21,7 +22,7 @@ export const delegations = sqliteTable('delegations', {
   put_at_ms: integer().notNull(),
 })
 
-/** As the run told last; the truth is there. */
+/** Copies of approvals as their runs last reported them. The run is authoritative. */
 export const approvals = sqliteTable(
   'approvals',
   {
@@ -33,11 +34,11 @@ export const approvals = sqliteTable(
   (table) => [index('approvals_ended').on(table.endedAt).where(isNotNull(table.endedAt))],
 )
 
-/** What skills have posted: how often within an hour, and in one call, is counted here. */
+/** Notices that skills posted; also counted per hour and per call. */
 export const notices = sqliteTable(
   'notices',
   {
-    /** Made of its call and which of the call's posts it is: posted again, it is one. */
+    /** The call and the number of the notice in it, so that posting it again adds none. */
     id: text().primaryKey(),
     tenant: text().notNull(),
     skill: text().notNull(),
@@ -55,22 +56,22 @@ export const notices = sqliteTable(
 export const deliveries = sqliteTable(
   'deliveries',
   {
-    /** Made of the four that follow: told twice, it is one message. */
+    /** A digest of the next columns, so that a report that arrives twice adds no message. */
     id: text().primaryKey(),
     /** An approval or a notice, as `kind` says. */
     about: text('approval').notNull(),
     channel: text().notNull(),
     recipient: text(),
-    /** Who is away, where the recipient is asked for that. */
+    /** The absent operator whose delegate the recipient is. */
     insteadOf: text('instead_of'),
     kind: text().$type<Delivery['kind']>().notNull(),
     state: text().$type<DeliveryState>().notNull(),
     tries: integer().notNull(),
-    /** When something is to be done about it, if it is due. */
+    /** The time of the next attempt, if one is scheduled. */
     nextAt: integer('next_at'),
     changedAt: integer('changed_at').notNull(),
     why: text(),
-    /** What the medium calls the message. */
+    /** The medium's id of the message. */
     ref: text(),
   },
   (table) => [

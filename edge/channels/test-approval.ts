@@ -1,4 +1,4 @@
-// The approval that a test message shows: made up, of no run, and over before it began.
+// The made-up approval that a test message shows. It belongs to no run and has already ended.
 
 import { sha256 } from '../../shared/bytes/json.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
@@ -11,7 +11,7 @@ export const sample = (now: number): Approval => ({
   group: sha256('a test of this channel'),
   call: `call_${'0'.repeat(26)}_1`,
   prompt: {
-    title: 'this is a test of the channel; it asks nothing',
+    title: 'this is a test message; there is nothing to answer',
     agent: 'nobody',
     tool: 'nothing',
     tool_version: 1,

@@ -1,5 +1,6 @@
-// The channel for machines: Standard Webhooks 1.0, signed by every key that the channel has. The receiver answers through the API, with a
-// key of its own, or hands the link to its recipient. Nothing that it answers is read.
+// The channel for machines: Standard Webhooks 1.0, signed with every key of the channel. The
+// receiver answers through the API with its own key, or passes the link on to its recipient. The
+// body of its response is not read.
 
 import { createHmac, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
 import { LIMITS } from '../../shared/limits.ts'
@@ -8,35 +9,36 @@ import type { Approval } from '../../shared/wire/approvals.ts'
 import type { ChannelSpec } from '../../shared/wire/channels.ts'
 import { faultInAddress } from '../platform/outbound-fetch.ts'
 import { cut } from '../platform/visible-text.ts'
-import type { Medium, Message, Post, Sent } from './medium.ts'
-import { taken } from './medium.ts'
+import type { DeliveryResult, Medium, Message, Post } from './medium.ts'
+import { acceptance } from './medium.ts'
 
 const TYPES = { asked: 'approval.requested', ended: 'approval.ended', test: 'channel.test' } as const
 
 export function webhook(spec: Extract<ChannelSpec, { kind: 'webhook' }>): Medium {
   const { keys, url, ...rest } = spec
-  const send = async (id: string, body: string, post: Post): Promise<Sent> => {
+  const send = async (id: string, body: string, post: Post): Promise<DeliveryResult> => {
     const headers = {
       'content-type': 'application/json',
       'user-agent': 'countersign',
       ...signed(keys, id, Date.now(), body),
     }
     const answer = await post({ to: url, headers, body })
-    const done = answer.ok ? taken(answer.value) : answer
+    const done = answer.ok ? acceptance(answer.value) : answer
     return done.ok ? ok({ ref: null }) : err(done.error)
   }
-  const deliver = (message: Message, post: Post): Promise<Sent> => send(message.id, payload(message), post)
+  const deliver = (message: Message, post: Post): Promise<DeliveryResult> =>
+    send(message.id, payload(message), post)
   return {
     shown: { ...rest, to: URL.canParse(url) ? new URL(url).origin : '', keys: keys.map(shownKey) },
     fault: (loopback) =>
       faultInAddress(url, loopback) ?? keys.map(faultInKey).find((fault) => fault !== undefined),
     deliver,
     update: (message, _ref, post) => deliver(message, post),
-    tell: ({ id, notice, at_ms }, post) => send(id, event('notice', at_ms, { notice }), post),
+    notify: ({ id, notice, at_ms }, post) => send(id, event('notice', at_ms, { notice }), post),
   }
 }
 
-/** The headers of one attempt: its id stays, its time is its own. */
+/** The headers of one attempt. The id is the same for each attempt, the timestamp is not. */
 export function signed(keys: readonly string[], id: string, now: number, body: string) {
   const timestamp = String(Math.floor(now / 1000))
   const content = Buffer.from(`${id}.${timestamp}.${body}`)
@@ -52,16 +54,16 @@ const signatureBy = (key: string, content: Buffer): string =>
     ? `v1,${createHmac('sha256', bytesOf(key)).update(content).digest('base64')}`
     : `v1a,${sign(null, content, privateKey(key)).toString('base64')}`
 
-/** A message is small; what is long in it says how much is left out, and what the whole digests to. */
+/** Long texts are cut; each says how much is missing and the digest of the whole. */
 function payload({ kind, approval, recipient, insteadOf, link, at_ms }: Message): string {
   const { prompt } = approval
   const short = (text: string): string => cut(text, LIMITS.message_chars)
-  const told: Approval = {
+  const shortened: Approval = {
     ...approval,
     prompt: { ...prompt, command: short(prompt.command), arguments: short(prompt.arguments) },
   }
   const data = {
-    approval: link === null ? told : { ...told, url: link },
+    approval: link === null ? shortened : { ...shortened, url: link },
     recipient,
     ...(insteadOf == null ? {} : { instead_of: insteadOf }),
   }
@@ -71,9 +73,10 @@ function payload({ kind, approval, recipient, insteadOf, link, at_ms }: Message)
 const event = (type: string, at_ms: number, data: object): string =>
   JSON.stringify({ type, timestamp: new Date(at_ms).toISOString(), data })
 
-// ── Keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Keys ──
 //
-// `whsec_` and 24 to 64 bytes for HMAC; `whsk_` and 64 bytes for Ed25519: the seed, then the public key.
+// `whsec_` and 24 to 64 bytes for HMAC; `whsk_` and 64 bytes for Ed25519: the seed, then the public
+// key.
 
 const isHmac = (key: string): boolean => key.startsWith('whsec_')
 const bytesOf = (key: string): Buffer => Buffer.from(key.slice(key.indexOf('_') + 1), 'base64')
@@ -98,7 +101,10 @@ function faultInKey(key: string): string | undefined {
     : 'the two halves of a `whsk_` key do not belong together'
 }
 
-/** Shown too where the key is not sound: it was refused before it was stored. */
+/**
+ * The public part of a key. It need not be sound here: `fault` refuses unsound ones before they are
+ * stored.
+ */
 const shownKey = (key: string) =>
   isHmac(key)
     ? { scheme: 'v1' as const }

@@ -1,4 +1,5 @@
-// One approval with the form to answer it. Deny comes first: it is what Enter in a field does.
+// One approval in the console, with the form to answer it. "Deny" is the form's first button,
+// because Enter in a field presses that one.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
@@ -6,24 +7,32 @@ import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Preview } from '../approvals/argument-edits.ts'
 import type { Unfolded } from '../approvals/card.ts'
 import { OUTCOME } from '../approvals/outcome-words.ts'
-import { After, Answers, Facts, Further, hasAnswered, left, Risk } from '../pages/approval-page.tsx'
+import {
+  Answers,
+  Consequence,
+  Facts,
+  hasAnswered,
+  Risk,
+  remainingTime,
+  StandingAnswers,
+} from '../pages/approval-page.tsx'
 import { ChangeFields, ChangeStep, type Draft } from '../pages/edit-arguments-page.tsx'
-import { Wholes } from '../pages/full-text.tsx'
-import { Alike } from './bulk-deny-page.tsx'
-import { ConsolePage, FormToken, IsOver } from './frame.tsx'
+import { FullTexts } from '../pages/full-text.tsx'
+import { IdenticalApprovals } from './bulk-deny-page.tsx'
+import { ConsolePage, FormToken, OutOfDate } from './frame.tsx'
 import { SCRIPT } from './inbox-stream.ts'
 import type { Session } from './session.ts'
 
-type Detail = {
+type DetailInput = {
   session: Session
   approval: Approval
   alike: readonly Approval[]
   mayAnswer: boolean
-  /** The files that the call brings. */
+  /** Whether this operator may read the call's input files. */
   mayRead: boolean
-  /** The arguments as text, where they can be changed here. */
+  /** The arguments as text; `null` if they can't be changed here. */
   draft: Draft | null
-  /** What the card left out, and which part of it is asked for. */
+  /** The texts that the card shortens, and the part of them to show. */
   whole: Result<readonly Unfolded[]>
   part: number
   now: number
@@ -39,14 +48,14 @@ export function detailPage({
   whole,
   part,
   now,
-}: Detail) {
+}: DetailInput) {
   const { prompt, expires_at } = approval
   const status = approval.status === 'pending' && now >= expires_at ? 'expired' : approval.status
   const open = status === 'pending' && !hasAnswered(approval, session.principal.name)
   const facts = (
     <>
       <Facts approval={approval} files={mayRead ? `/console/approvals/${approval.id}/files` : null} />
-      <Wholes whole={whole} part={part} />
+      <FullTexts whole={whole} part={part} />
     </>
   )
   return (
@@ -59,7 +68,7 @@ export function detailPage({
         Back to the inbox
       </a>
       {open ? (
-        <Open
+        <OpenApproval
           session={session}
           approval={approval}
           mayAnswer={mayAnswer}
@@ -68,10 +77,10 @@ export function detailPage({
           now={now}
         />
       ) : (
-        <Over approval={{ ...approval, status }} facts={facts} />
+        <EndedApproval approval={{ ...approval, status }} facts={facts} />
       )}
       {open && mayAnswer && alike.length > 1 ? (
-        <Alike session={session} approval={approval} alike={alike} />
+        <IdenticalApprovals session={session} approval={approval} alike={alike} />
       ) : (
         ''
       )}
@@ -79,35 +88,35 @@ export function detailPage({
   )
 }
 
-/** The form holds all that is answered, so that the buttons stay in sight however long that is. */
-function Open({
+/** The form encloses the whole approval, so that its buttons stay in view however long that is. */
+function OpenApproval({
   session,
   approval,
   mayAnswer,
   draft,
   facts,
   now,
-}: Omit<Detail, 'alike' | 'whole' | 'part' | 'mayRead'> & { facts: unknown }) {
+}: Omit<DetailInput, 'alike' | 'whole' | 'part' | 'mayRead'> & { facts: unknown }) {
   const { id, prompt, answers, expires_at } = approval
   return (
     <form method="post" action={`/console/approvals/${id}`} data-live={`/console/events?approval=${id}`}>
       <h1>{prompt.title}</h1>
       <p class="tags">
         <Risk {...prompt} />
-        <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
+        <span class="quiet">Answer within {remainingTime(expires_at - now)}; no answer counts as a denial.</span>
       </p>
       <Answers answers={answers} />
       {facts as string}
       {mayAnswer ? (
-        <Answering session={session} approval={approval} draft={draft} />
+        <AnswerFields session={session} approval={approval} draft={draft} />
       ) : (
-        <p class="alert">You may read approvals, and not answer them.</p>
+        <p class="alert">You may read approvals but not answer them.</p>
       )}
     </form>
   )
 }
 
-function Over({ approval, facts }: { approval: Approval; facts: unknown }) {
+function EndedApproval({ approval, facts }: { approval: Approval; facts: unknown }) {
   const { status, prompt, answers } = approval
   return (
     <>
@@ -115,11 +124,11 @@ function Over({ approval, facts }: { approval: Approval; facts: unknown }) {
         <h1>{OUTCOME[status]}</h1>
         <Answers answers={answers} />
         <p>
-          <After approval={approval} />
+          <Consequence approval={approval} />
         </p>
         {status === 'approved' ? (
           <a class="back" href={`/console/calls/${approval.call}`}>
-            Look at what it does
+            Watch the call
           </a>
         ) : (
           ''
@@ -131,10 +140,10 @@ function Over({ approval, facts }: { approval: Approval; facts: unknown }) {
   )
 }
 
-type Answered = { session: Session; approval: Approval }
+type FormInput = { session: Session; approval: Approval }
 
-/** What a form here carries: whose session showed it, and what call. */
-function Token({ session, approval: { digest } }: Answered) {
+/** Proves that the form was shown to this session, and for which digest. */
+function Token({ session, approval: { digest } }: FormInput) {
   return (
     <>
       <FormToken session={session} />
@@ -143,18 +152,18 @@ function Token({ session, approval: { digest } }: Answered) {
   )
 }
 
-type Changed = Answered & { text: string; reason: string } & Preview
+type ChangeInput = FormInput & { text: string; reason: string } & Preview
 
-export function changePage({ session, approval, ...shown }: Changed) {
+export function changePage({ session, approval, ...change }: ChangeInput) {
   const token = <Token session={session} approval={approval} />
   return (
     <ConsolePage title="Approve with changes" session={session}>
-      <ChangeStep approval={approval} approver={session.principal.name} token={token} {...shown} />
+      <ChangeStep approval={approval} approver={session.principal.name} token={token} {...change} />
     </ConsolePage>
   )
 }
 
-function Answering({ session, approval, draft }: Answered & Pick<Detail, 'draft'>) {
+function AnswerFields({ session, approval, draft }: FormInput & Pick<DetailInput, 'draft'>) {
   const { prompt } = approval
   return (
     <>
@@ -169,13 +178,17 @@ function Answering({ session, approval, draft }: Answered & Pick<Detail, 'draft'
           aria-describedby="why-help"
         ></textarea>
         <span class="quiet" id="why-help">
-          Optional. It is kept on record, and a denial’s is told to the agent.
+          Optional. It is kept on record. The agent is shown the reason for a denial.
         </span>
       </div>
       {draft === null ? '' : <ChangeFields {...draft} over="console" />}
-      {prompt.standing === undefined ? '' : <Further {...prompt.standing} options={approval.options} />}
+      {prompt.standing === undefined ? (
+        ''
+      ) : (
+        <StandingAnswers {...prompt.standing} options={approval.options} />
+      )}
       <div class="answer">
-        <IsOver here={`/console/approvals/${approval.id}`} />
+        <OutOfDate here={`/console/approvals/${approval.id}`} />
         <div class="buttons">
           <button type="submit" class="deny" name="decision" value="deny">
             Deny

@@ -1,39 +1,43 @@
-// Several answers at once: those that ask exactly the same, each answered by itself, and what came of each.
+// Answering several approvals at once: the form for identical ones, and the page with the result of
+// each.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Answer, Approval } from '../../shared/wire/approvals.ts'
 import { Prose, Time } from '../pages/approval-page.tsx'
 import { ConsolePage, FormToken } from './frame.tsx'
-import { allOf } from './inbox-page.tsx'
+import { groupUpTo } from './inbox-page.tsx'
 import type { Session } from './session.ts'
 
-type Same = { session: Session; approval: Approval; alike: readonly Approval[] }
+type AlikeInput = { session: Session; approval: Approval; alike: readonly Approval[] }
 
-/** `alike`: those that wait and ask exactly what this one asks, newest first, as many as a list holds. */
-export function Alike({ session, approval: { id, group }, alike }: Same) {
+/**
+ * `alike`: the pending approvals that are identical to this one, newest first, at most one page.
+ */
+export function IdenticalApprovals({ session, approval: { id, group }, alike }: AlikeInput) {
   const others = alike.filter((other) => other.id !== id)
   const all = alike.length < LIMITS.page ? `all ${alike.length}` : 'all of them'
   return (
     <details class="fold" id="alike">
       <summary>
-        {alike.length < LIMITS.page ? alike.length : `${LIMITS.page} or more`} ask exactly this: answer {all}
+        {alike.length < LIMITS.page ? alike.length : `${LIMITS.page} or more`} identical requests: answer{' '}
+        {all}
       </summary>
       <p class="quiet">
-        The same agent asks for the same tool with the same arguments and plan. Each is answered by itself,
-        for its call alone; what is asked from now on is not.
+        The same agent asks for the same tool with the same arguments and plan. Your answer is recorded for
+        each of these calls. It does not cover later requests.
       </p>
       <ul>
         {others.map((other) => (
           <li>
             <a href={`/console/approvals/${other.id}`}>
-              asked <Time ms={other.requested_at} />
+              requested <Time ms={other.requested_at} />
             </a>
           </li>
         ))}
       </ul>
       <form method="post" action="/console/approvals">
         <FormToken session={session} />
-        <input type="hidden" name="id" value={allOf(group, alike[0]?.id ?? id)} />
+        <input type="hidden" name="id" value={groupUpTo(group, alike[0]?.id ?? id)} />
         <div class="field">
           <label for="why-all">Reason for {all}</label>
           <textarea id="why-all" name="reason" rows={2} maxlength={LIMITS.reason_chars}></textarea>
@@ -51,7 +55,7 @@ export function Alike({ session, approval: { id, group }, alike }: Same) {
   )
 }
 
-/** `note`: why it is not as it was wanted, where it is not. */
+/** One result. `note`: why the answer was not recorded or did not decide; `null` if it did. */
 export type Answered = { id: string; title: string; what: string; note: string | null }
 
 const DONE = { approve: 'approved', deny: 'denied' } as const
@@ -64,7 +68,7 @@ export function answeredPage(session: Session, decision: Answer['decision'], ans
         <h1>
           {done} of {answered.length} {DONE[decision]}
         </h1>
-        {answered.length === 0 ? <p>Nothing was chosen, or it waits no more.</p> : ''}
+        {answered.length === 0 ? <p>Nothing was chosen, or it is no longer pending.</p> : ''}
         <ul>
           {answered.map(({ id, title, what, note }) => (
             <li>
@@ -77,7 +81,7 @@ export function answeredPage(session: Session, decision: Answer['decision'], ans
         {answered.length < LIMITS.answers_at_once ? (
           ''
         ) : (
-          <p>These are as many as are answered at once; look at the inbox for the rest.</p>
+          <p>At most {LIMITS.answers_at_once} are answered at once. The rest is still in the inbox.</p>
         )}
       </section>
       <a class="back" href="/console">

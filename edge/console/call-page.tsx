@@ -1,5 +1,5 @@
-// One call: where it stands, what was decided of it, and what it has written so far, told apart from its progress. Without a script it is a
-// picture of the moment; with one it goes on. What a tool writes is text and nothing else.
+// One call: its state, its decision, and its output so far, stdout and stderr apart. Without its
+// script the page is a snapshot; with it, the page follows the call. Output is always plain text.
 
 import type { CallState } from '../../shared/evidence/statement.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -14,35 +14,39 @@ import type { Session } from './session.ts'
 const WORDS: Record<CallState, string> = {
   proposed: 'proposed',
   denied: 'denied by policy',
-  awaiting_approval: 'waits for an answer',
-  rejected: 'denied by an operator',
+  awaiting_approval: 'waiting for approval',
+  rejected: 'rejected by an operator',
   expired: 'expired: nobody answered in time',
   cancelled: 'cancelled',
-  granted: 'waits for a worker',
-  lapsed: 'lapsed: no worker took it',
+  granted: 'waiting for a worker',
+  lapsed: 'lapsed: no worker claimed it in time',
   running: 'running',
   succeeded: 'succeeded',
   failed: 'failed',
   timed_out: 'timed out',
-  indeterminate: 'unknown: its worker was lost',
+  indeterminate: 'unknown: the worker was lost',
 }
 
 export const inWords = ({ state, cancel_requested }: LiveState): string =>
   state === 'running' && cancel_requested ? 'cancelling: it runs until its worker stops it' : WORDS[state]
 
-/** Nobody needs to cancel it any more. */
+/**
+ * Whether the call has ended or its cancellation was requested, so that nobody needs to cancel it.
+ */
 export const isLeaving = ({ state, cancel_requested }: LiveState): boolean =>
   cancel_requested || !OPEN.has(state)
 const OPEN: ReadonlySet<CallState> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
 
-/** Tabs are what programs align with; all else that would not show as what it is stands as its number. */
+/**
+ * Output as visible text. Tabs stay, because programs align with them; see `written` for the rest.
+ */
 export const shownText = (bytes: Uint8Array): string =>
   Buffer.from(bytes).toString('utf8').split('\t').map(written).join('\t')
 
-/** `isRest`: what it wrote before stands on another page. */
-type Shown = { session: Session; call: Call; news: News; isRest: boolean; mayCancel: boolean }
+/** `isRest`: the page starts after output that an earlier page showed. */
+type CallPageInput = { session: Session; call: Call; news: News; isRest: boolean; mayCancel: boolean }
 
-export function callPage({ session, call, news, isRest, mayCancel }: Shown) {
+export function callPage({ session, call, news, isRest, mayCancel }: CallPageInput) {
   const { heard, pieces } = news
   const { id, tool, state, ended_at_ms } = call
   const look = state === 'succeeded' ? 'low' : ended_at_ms === undefined ? 'medium' : 'high'
@@ -61,11 +65,11 @@ export function callPage({ session, call, news, isRest, mayCancel }: Shown) {
         {ended_at_ms === undefined ? (
           ''
         ) : (
-          <span class="quiet">took {ended_at_ms - call.created_at_ms} ms, waits included</span>
+          <span class="quiet">took {ended_at_ms - call.created_at_ms} ms, waiting included</span>
         )}
       </p>
       <p class="alert changed" id="ended" hidden>
-        It has ended. <a href={`/console/calls/${id}`}>Look at how</a>
+        The call has ended. <a href={`/console/calls/${id}`}>See the result</a>
       </p>
       <Ending call={call} />
       {isRest ? (
@@ -76,24 +80,24 @@ export function callPage({ session, call, news, isRest, mayCancel }: Shown) {
         ''
       )}
       <div {...(isOpen ? { 'data-live': `/console/calls/${id}/output`, 'data-after': position } : {})}>
-        <Written name="stdout" title="Output" news={news} />
-        <Written name="stderr" title="Progress and complaints" news={news} />
+        <Output name="stdout" title="Output" news={news} />
+        <Output name="stderr" title="Progress and errors (stderr)" news={news} />
       </div>
       {isOpen || pieces.some(({ stream }) => isFull(news, stream)) ? (
         <p id="further">
           <a class="back" href={`/console/calls/${id}?after=${position}`}>
-            What follows
+            Continue
           </a>
         </p>
       ) : (
         ''
       )}
       {mayCancel && heard.state !== null && !isLeaving(heard.state) ? (
-        <Cancel session={session} id={id} />
+        <CancelForm session={session} id={id} />
       ) : (
         ''
       )}
-      <Known call={call} />
+      <Details call={call} />
     </ConsolePage>
   )
 }
@@ -101,8 +105,8 @@ export function callPage({ session, call, news, isRest, mayCancel }: Shown) {
 const isFull = ({ pieces }: News, name: Stream): boolean =>
   pieces.some(({ stream, bytes }) => stream === name && bytes.byteLength > LIMITS.output_piece_bytes - 4)
 
-/** Hidden while there is nothing of it, and there for what comes. */
-function Written({ name, title, news }: { name: Stream; title: string; news: News }) {
+/** One output stream. It is hidden while empty; the script shows it when the first text arrives. */
+function Output({ name, title, news }: { name: Stream; title: string; news: News }) {
   const piece = news.pieces.find(({ stream }) => stream === name)
   return (
     <div id={`${name}-part`} hidden={piece === undefined}>
@@ -131,7 +135,7 @@ function Ending({ call: { state, result } }: { call: Call }) {
       {exit_code === null ? '' : <p class="quiet">Exit code {exit_code}.</p>}
       {truncated ? (
         <p class="alert changed">
-          It wrote more than is kept: beginning and end are here, what was between is not.
+          The output is longer than the limit. Its beginning and end were kept; the middle is missing.
         </p>
       ) : (
         ''
@@ -139,13 +143,15 @@ function Ending({ call: { state, result } }: { call: Call }) {
       {files === undefined ? (
         ''
       ) : (
-        <p class="quiet">It left {files.files.length} files; the command line saves them.</p>
+        <p class="quiet">
+          {files.files.length} output files. The <code>countersign</code> command line can save them.
+        </p>
       )}
     </>
   )
 }
 
-function Cancel({ session, id }: { session: Session; id: string }) {
+function CancelForm({ session, id }: { session: Session; id: string }) {
   return (
     <form method="post" action={`/console/calls/${id}`} id="cancel">
       <FormToken session={session} />
@@ -158,7 +164,7 @@ function Cancel({ session, id }: { session: Session; id: string }) {
   )
 }
 
-function Known({ call: { id, run, digest, decision, approval, attestation } }: { call: Call }) {
+function Details({ call: { id, run, digest, decision, approval, attestation } }: { call: Call }) {
   return (
     <details>
       <summary>Details</summary>
@@ -201,13 +207,16 @@ function Known({ call: { id, run, digest, decision, approval, attestation } }: {
   )
 }
 
-/** Adds what comes, from where it was, and keeps the end in sight for who looks at it. Another attempt begins anew. */
+/**
+ * Appends new output where the page left off, and keeps scrolling if the end was in view. Another
+ * attempt of the call clears the output.
+ */
 export const SCRIPT = `{
 const watched = document.querySelector('[data-live]')
 const named = (id) => document.getElementById(id)
 const streams = ['stdout', 'stderr']
-let heard = watched.dataset.after
-let attempt = Number(heard.split('.')[0])
+let position = watched.dataset.after
+let attempt = Number(position.split('.')[0])
 const add = (name, text) => {
   named(name + '-part').hidden = false
   const frame = named(name).parentElement
@@ -216,23 +225,23 @@ const add = (name, text) => {
   if (atEnd) frame.scrollTop = frame.scrollHeight
 }
 const follow = () => {
-  const source = new EventSource(watched.dataset.live + '?after=' + heard)
-  const hear = (name, tell) => source.addEventListener(name, ({ data, lastEventId }) => {
-    tell(JSON.parse(data))
-    if (lastEventId !== '') heard = lastEventId
+  const source = new EventSource(watched.dataset.live + '?after=' + position)
+  const on = (name, handle) => source.addEventListener(name, ({ data, lastEventId }) => {
+    handle(JSON.parse(data))
+    if (lastEventId !== '') position = lastEventId
   })
-  hear('state', (now) => {
+  on('state', (now) => {
     if (now.attempt > attempt) for (const name of streams) named(name).textContent = ''
     attempt = now.attempt
     if (named('state').textContent.trim() !== now.words) named('state').textContent = now.words
     if (now.leaving) named('cancel')?.remove()
   })
-  for (const name of streams) hear(name, ({ text }) => add(name, text))
-  hear('end', () => {
+  for (const name of streams) on(name, ({ text }) => add(name, text))
+  on('end', () => {
     source.close()
     named('ended').hidden = false
   })
-  hear('over', () => {
+  on('over', () => {
     source.close()
     location.reload()
   })

@@ -1,22 +1,23 @@
-// What every page of the console stands in: where one is, who one is, the way out. And the pages for who is not let in.
+// The frame of every console page (navigation, operator, sign-out), the sign-in page and the
+// refusal page.
 
 import { raw } from 'hono/html'
 import type { Failure } from '../../shared/failures.ts'
 import { adviceOf } from '../../shared/failures.ts'
-import { NotDone, Page, Prose } from '../pages/approval-page.tsx'
+import { Page, Prose, Refusal } from '../pages/approval-page.tsx'
 import type { Session } from './session.ts'
 import { consoleStyle } from './style.ts'
 
-const PLACES = {
+const SECTIONS = {
   '/console': 'Inbox',
-  '/console/standing': 'Standing',
+  '/console/standing': 'Standing answers',
   '/console/history': 'History',
   '/console/workers': 'Workers',
   '/console/skills': 'Skills',
 } as const
-export type Place = keyof typeof PLACES
+export type Place = keyof typeof SECTIONS
 
-/** `script`: the one that the page's rules let in (edge/pages/page-stream.ts). */
+/** `script`: the one script that the page's CSP allows (edge/pages/page-stream.ts). */
 type Frame = { title: string; session: Session; place?: Place; script?: string; children?: unknown }
 
 export function ConsolePage({ title, session, place, script, children }: Frame) {
@@ -33,7 +34,7 @@ export function ConsolePage({ title, session, place, script, children }: Frame) 
         </button>
       </form>
       <nav aria-label="Console">
-        {Object.entries(PLACES).map(([path, name]) => (
+        {Object.entries(SECTIONS).map(([path, name]) => (
           <a href={path} aria-current={path === place ? 'page' : undefined}>
             {name}
           </a>
@@ -51,28 +52,30 @@ export function ConsolePage({ title, session, place, script, children }: Frame) 
   )
 }
 
-/** Hidden until the page follows nothing more while somebody writes there: what they have written stays (edge/pages/page-script.ts). */
-export function IsOver({ here }: { here: string }) {
+/**
+ * Hidden until the page's stream ends while somebody is writing: the script then shows this instead
+ * of reloading, so that their text stays (edge/pages/page-script.ts).
+ */
+export function OutOfDate({ here }: { here: string }) {
   return (
     <p class="alert" role="alert" id="over" hidden>
-      Nothing can be answered from this page any more: it was decided meanwhile, or your session has ended.{' '}
-      <a href={here}>Look again</a>
+      This page is out of date: the request was decided, or your session has ended. <a href={here}>Reload</a>
     </p>
   )
 }
 
-/** What proves that a form was shown to this session. */
+/** Proves that the form was shown to this session. */
 export function FormToken({ session }: { session: Session }) {
   return <input type="hidden" name="form" value={session.form} />
 }
 
-/** `back`: what was asked for before anybody was signed in. */
+/** `back`: the path to return to after signing in. */
 export function signInPage(back: string, refused?: Failure) {
   return (
     <Page title="Sign in" sheet={consoleStyle}>
       <form method="post" action="/console/sign-in" class="narrow">
         <h1>Sign in</h1>
-        {refused === undefined ? '' : <Refusal failure={refused} />}
+        {refused === undefined ? '' : <SignInRefusal failure={refused} />}
         <input type="hidden" name="back" value={back} />
         <label for="key">Operator key</label>
         <input
@@ -87,8 +90,7 @@ export function signInPage(back: string, refused?: Failure) {
           aria-describedby="key-help"
         />
         <p class="quiet" id="key-help">
-          The key you were given as an operator; it begins with <code>cs_operator_</code>. It goes to this
-          server alone.
+          Your operator key. It begins with <code>cs_operator_</code> and is sent to this server only.
         </p>
         <button type="submit" class="main">
           Sign in
@@ -98,7 +100,7 @@ export function signInPage(back: string, refused?: Failure) {
   )
 }
 
-function Refusal({ failure }: { failure: Failure }) {
+function SignInRefusal({ failure }: { failure: Failure }) {
   const { code, detail } = failure
   const todo =
     code === 'unauthenticated' ? 'check the key; it may have been replaced or revoked' : adviceOf(failure)
@@ -111,8 +113,8 @@ function Refusal({ failure }: { failure: Failure }) {
 
 export function refusedPage(session: Session, failure: Failure) {
   return (
-    <ConsolePage title="Not done" session={session}>
-      <NotDone title="That was not done" role="alert" failure={failure} />
+    <ConsolePage title="Nothing was changed" session={session}>
+      <Refusal title="Nothing was changed" role="alert" failure={failure} />
       <a class="back" href="/console">
         Back to the inbox
       </a>

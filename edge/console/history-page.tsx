@@ -1,4 +1,4 @@
-// What was asked and how it ended, newest first.
+// The latest approvals and their outcomes, newest first.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
@@ -24,7 +24,7 @@ export function historyPage(session: Session, approvals: readonly Approval[]) {
       {approvals.length < LIMITS.page ? (
         ''
       ) : (
-        <p class="quiet">The last {LIMITS.page}; the journal of each run holds all of its own.</p>
+        <p class="quiet">The last {LIMITS.page} approvals. The journal of each run has all of that run.</p>
       )}
     </ConsolePage>
   )
@@ -49,7 +49,7 @@ function Entry({ approval: { id, status, prompt, requested_at, answers } }: { ap
       <p class="tags">
         <span class={`tag ${LOOK[status]}`}>{status}</span>
         <span class="quiet">
-          asked <Time ms={requested_at} />
+          requested <Time ms={requested_at} />
         </span>
         {last === undefined ? (
           ''

@@ -1,15 +1,19 @@
-// What the open consoles of a tenant are told of its inbox: made once for all that ask the same, however many there are.
+// The inbox as the live streams of a tenant's open consoles send it, rendered once per query and
+// change, however many consoles are open.
 
 import type { Env } from '../bindings.ts'
 import { tenantObject } from '../bindings.ts'
 import type { InboxQuery } from '../tenant/inbox-store.ts'
 import { InboxList, inWords } from './inbox-page.tsx'
 
-export type Told = { words: string; list: string }
+export type InboxFragment = { words: string; list: string }
 
-/** By what was asked, of which news. A result is kept, never a promise: no request waits for another's work, which may be broken off. */
-const kept = new Map<string, { number: number; told: Told }>()
-const KEPT = 50
+/**
+ * By query, with the number of the change that it shows. It holds results, never promises: a
+ * request must not wait for the work of another request, which may be aborted.
+ */
+const cache = new Map<string, { number: number; fragment: InboxFragment }>()
+const CACHE_ENTRIES = 50
 
 export async function told(
   env: Env,
@@ -17,22 +21,22 @@ export async function told(
   number: number,
   asked: InboxQuery,
   mayAnswer: boolean,
-): Promise<Told> {
+): Promise<InboxFragment> {
   const name = JSON.stringify([tenant, asked, mayAnswer])
-  const known = () => {
-    const last = kept.get(name)
-    return last?.number === number ? last.told : undefined
+  const cached = () => {
+    const entry = cache.get(name)
+    return entry?.number === number ? entry.fragment : undefined
   }
-  const before = known()
+  const before = cached()
   if (before !== undefined) return before
   const page = await tenantObject(env, tenant).pending(asked)
-  const meanwhile = known()
-  if (meanwhile !== undefined) return meanwhile
-  const made = {
+  const concurrent = cached()
+  if (concurrent !== undefined) return concurrent
+  const fragment = {
     words: inWords(page),
     list: (<InboxList asked={asked} page={page} mayAnswer={mayAnswer} now={Date.now()} />).toString(),
   }
-  if (kept.size >= KEPT) kept.clear()
-  kept.set(name, { number, told: made })
-  return made
+  if (cache.size >= CACHE_ENTRIES) cache.clear()
+  cache.set(name, { number, fragment })
+  return fragment
 }

@@ -1,16 +1,16 @@
-// The inbox: what waits, those that ask exactly the same on one card, filtered, a page at a time. Chosen ones are denied; a yes is given
-// where all of it is shown.
+// The inbox: pending approvals, filtered, one page at a time, identical ones on one card. Several
+// can be denied here at once; approving needs the approval's page, which shows all of it.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
-import { left } from '../pages/approval-page.tsx'
+import { remainingTime } from '../pages/approval-page.tsx'
 import type { InboxPage, InboxQuery, Waiting } from '../tenant/inbox-store.ts'
-import { ConsolePage, FormToken, IsOver } from './frame.tsx'
+import { ConsolePage, FormToken, OutOfDate } from './frame.tsx'
 import { SCRIPT } from './inbox-stream.ts'
 import type { Session } from './session.ts'
 
-/** How a form names all that ask exactly the same, up to the newest that was shown. */
-export const allOf = (group: string, newest: string): string => `${group}~${newest}`
+/** How a form names all identical approvals, up to the newest one that the operator was shown. */
+export const groupUpTo = (group: string, newest: string): string => `${group}~${newest}`
 
 type Inbox = { session: Session; asked: InboxQuery; page: InboxPage; mayAnswer: boolean; now: number }
 
@@ -22,7 +22,7 @@ export function inboxPage({ session, asked, page, mayAnswer, now }: Inbox) {
     <ConsolePage title="Inbox" session={session} place="/console" script={SCRIPT}>
       <h1>Inbox</h1>
       <Filter asked={asked} />
-      <section aria-label="Approvals that wait">
+      <section aria-label="Pending approvals">
         <p class="quiet" role="status" id="words" tabindex={-1}>
           {inWords(page)}
         </p>
@@ -31,15 +31,15 @@ export function inboxPage({ session, asked, page, mayAnswer, now }: Inbox) {
           <div data-live={`/console/events?${new URLSearchParams({ ...asked, after: String(page.number) })}`}>
             <InboxList asked={asked} page={page} mayAnswer={mayAnswer} now={now} />
           </div>
-          <IsOver here={`/console?${new URLSearchParams(asked)}`} />
-          {mayAnswer ? <DenyChosen /> : ''}
+          <OutOfDate here={`/console?${new URLSearchParams(asked)}`} />
+          {mayAnswer ? <DenySelected /> : ''}
         </form>
       </section>
     </ConsolePage>
   )
 }
 
-function DenyChosen() {
+function DenySelected() {
   return (
     <details class="fold" id="deny-chosen">
       <summary>Deny several at once</summary>
@@ -53,12 +53,12 @@ function DenyChosen() {
           aria-describedby="why-help"
         ></textarea>
         <span class="quiet" id="why-help">
-          Optional. Choose above what is to be denied; each agent is told the reason.
+          Optional. Select the approvals above first. Each agent is shown the reason.
         </span>
       </div>
       <div class="buttons one">
         <button type="submit" class="deny" name="decision" value="deny">
-          Deny those chosen
+          Deny selected
         </button>
       </div>
     </details>
@@ -110,27 +110,29 @@ function Filter({ asked }: { asked: InboxQuery }) {
           </button>
         </form>
       </search>
-      {filtered ? <a href="/console">Show all that wait</a> : ''}
+      {filtered ? <a href="/console">Clear the filter</a> : ''}
     </details>
   )
 }
 
-/** How many wait, in words: what a screen reader is told when it changes. */
+/** The number of pending approvals in words, which a screen reader announces when it changes. */
 export function inWords({ items, waiting, matching }: InboxPage): string {
-  if (waiting === 0) return 'Nothing waits for an answer.'
-  const all = plural(waiting, 'approval waits', 'approvals wait')
-  const fit = matching === waiting ? all : `${matching} of ${all}`
+  if (waiting === 0) return 'No pending approvals.'
+  const all = plural(waiting, 'pending approval', 'pending approvals')
+  const found = matching === waiting ? all : `${matching} of ${all}`
   const here = items.reduce((sum, { alike }) => sum + alike, 0)
-  return here < matching ? `${fit}; ${here} of them on this page.` : `${fit}.`
+  return here < matching ? `${found}, ${here} on this page.` : `${found}.`
 }
 
-type Listed = { asked: InboxQuery; page: InboxPage; mayAnswer: boolean; now: number }
+type ListInput = { asked: InboxQuery; page: InboxPage; mayAnswer: boolean; now: number }
 
-/** The same for everybody who asks the same: it holds nothing of a session. */
-export function InboxList({ asked, page, mayAnswer, now }: Listed) {
+/** Depends on nothing of a session, so it is shared by all sessions with the same query. */
+export function InboxList({ asked, page, mayAnswer, now }: ListInput) {
   const last = page.items.at(-1)
   if (last === undefined)
-    return <p class="empty">{page.waiting === 0 ? 'All answered.' : 'None of those that wait is here.'}</p>
+    return (
+      <p class="empty">{page.waiting === 0 ? 'Everything is answered.' : 'No pending approval matches.'}</p>
+    )
   return (
     <>
       <ul class="cards">
@@ -142,10 +144,10 @@ export function InboxList({ asked, page, mayAnswer, now }: Listed) {
         {asked.past === '' ? (
           ''
         ) : (
-          <a href={`/console?${new URLSearchParams({ ...asked, past: '' })}`}>From the first</a>
+          <a href={`/console?${new URLSearchParams({ ...asked, past: '' })}`}>First page</a>
         )}{' '}
         {page.more ? (
-          <a href={`/console?${new URLSearchParams({ ...asked, past: last.approval.id })}`}>The next ones</a>
+          <a href={`/console?${new URLSearchParams({ ...asked, past: last.approval.id })}`}>Next page</a>
         ) : (
           ''
         )}
@@ -154,7 +156,7 @@ export function InboxList({ asked, page, mayAnswer, now }: Listed) {
   )
 }
 
-type Shown = Waiting & { mayAnswer: boolean; now: number }
+type CardInput = Waiting & { mayAnswer: boolean; now: number }
 
 function Card({
   approval: { id, group, prompt, expires_at, answers },
@@ -162,7 +164,7 @@ function Card({
   newest,
   mayAnswer,
   now,
-}: Shown) {
+}: CardInput) {
   return (
     <li class={`card ${prompt.risk}`}>
       <div class="head">
@@ -176,9 +178,9 @@ function Card({
             <input
               type="checkbox"
               name="id"
-              value={alike === 1 ? id : allOf(group, newest)}
+              value={alike === 1 ? id : groupUpTo(group, newest)}
               id={`choose-${id}`}
-              aria-label={`Choose${alike === 1 ? '' : ` all ${alike}`}: ${prompt.title}, ${glimpse(prompt)}`}
+              aria-label={`Select${alike === 1 ? '' : ` all ${alike}`}: ${prompt.title}, ${glimpse(prompt)}`}
             />
           </label>
         ) : (
@@ -188,8 +190,8 @@ function Card({
       <pre>{glimpse(prompt)}</pre>
       <p class="tags">
         <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
-        {alike === 1 ? '' : <span class="tag many">{alike} ask exactly this</span>}
-        <span class="quiet">{now < expires_at ? `${left(expires_at - now)} left` : 'time is up'}</span>
+        {alike === 1 ? '' : <span class="tag many">{alike} identical requests</span>}
+        <span class="quiet">{now < expires_at ? `${remainingTime(expires_at - now)} left` : 'expired'}</span>
         {answers.length === 0 ? (
           ''
         ) : (
@@ -200,16 +202,16 @@ function Card({
   )
 }
 
-const GLIMPSE = 120
+const LINE_CHARS = 120
 
-/** What would run, and on what, in a few lines; what does not fit says so. */
+/** The command and the arguments in two lines at most; a shortened line says so. */
 export function glimpse({ command, arguments: args }: Approval['prompt']): string {
   const lines = [command, args.replace(/\n */g, ' ')].filter((line) => line !== '' && line !== '{}')
   return lines
     .map((line) =>
-      line.length <= GLIMPSE
+      line.length <= LINE_CHARS
         ? line
-        : `${line.slice(0, GLIMPSE)} … and ${line.length - GLIMPSE} characters more`,
+        : `${line.slice(0, LINE_CHARS)} … and ${line.length - LINE_CHARS} more characters`,
     )
     .join('\n')
 }

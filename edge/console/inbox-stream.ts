@@ -1,5 +1,5 @@
-// The list that follows what happens, and the little script that shows it. Without the script the page is the same, and is looked at
-// again by hand. What the stream tells is what the page would show to the same session now; it ends with the session.
+// The live stream of the console's inbox and approval pages, and the script that shows it. Each
+// event holds what a reload of the page would show to the same session. It ends with the session.
 
 import { split } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
@@ -7,23 +7,23 @@ import type { Env } from '../bindings.ts'
 import { runObject } from '../bindings.ts'
 import { FOLLOW } from '../pages/page-script.ts'
 import { follow } from '../pages/page-stream.ts'
-import type { Told } from './inbox-fragment.tsx'
+import type { InboxFragment } from './inbox-fragment.tsx'
 import type { Session } from './session.ts'
 
-type Watch = {
+type InboxStream = {
   env: Env
   tenant: string
   whose: string
-  /** The approval that is looked at, if one is: the stream ends with it. */
+  /** The approval that the page shows, if it shows one: the stream ends with it. */
   approval: string | null
-  /** What the browser has seen already. */
+  /** The number of the last change that the browser has seen. */
   from: number
-  /** Asked each time: who watches, if they still may. */
+  /** Called after each change: the session, or `null` if it ended or lost its permission. */
   session: () => Promise<Session | null>
-  tell: (session: Session, number: number) => Promise<Told>
+  tell: (session: Session, number: number) => Promise<InboxFragment>
 }
 
-/** `inbox` as often as anything changed, then `over`. */
+/** Sends `inbox` after each change (on an approval's page `waits`), and `over` at the end. */
 export function liveInbox({
   env,
   tenant,
@@ -32,18 +32,16 @@ export function liveInbox({
   from,
   session,
   tell,
-}: Watch): Promise<Result<Response>> {
+}: InboxStream): Promise<Result<Response>> {
   const still = async () => {
-    const watching = await session()
-    return watching !== null && (approval === null || (await isPending(env, tenant, approval)))
-      ? watching
-      : null
+    const reader = await session()
+    return reader !== null && (approval === null || (await isPending(env, tenant, approval))) ? reader : null
   }
-  const said = async (watching: Session, number: number) =>
+  const event = async (reader: Session, number: number) =>
     approval === null
-      ? `event: inbox\ndata: ${JSON.stringify(await tell(watching, number))}`
+      ? `event: inbox\ndata: ${JSON.stringify(await tell(reader, number))}`
       : 'event: waits\ndata: {}'
-  return follow({ env, tenant, whose, approval, from, still, tell: said })
+  return follow({ env, tenant, whose, approval, from, still, tell: event })
 }
 
 async function isPending(env: Env, tenant: string, id: string): Promise<boolean> {
@@ -52,17 +50,20 @@ async function isPending(env: Env, tenant: string, id: string): Promise<boolean>
   return approval.ok && approval.value.status === 'pending' && Date.now() < approval.value.expires_at
 }
 
-/** What was chosen stays chosen, what had the focus keeps it, and what is said is said once. */
+/**
+ * Keeps the selection and the focus, and changes the status text only if it differs (screen
+ * readers).
+ */
 export const SCRIPT = `{${FOLLOW}
 follow({
-  inbox: ({ words, list }) => {
-    const said = document.getElementById('words')
-    const chosen = new Set([...watched.querySelectorAll('input:checked')].map((box) => box.id))
+  inbox: ({ words: text, list }) => {
+    const words = document.getElementById('words')
+    const selected = new Set([...watched.querySelectorAll('input:checked')].map((box) => box.id))
     const focus = watched.contains(document.activeElement) ? document.activeElement.id : ''
     watched.innerHTML = list
-    for (const box of watched.querySelectorAll('input')) box.checked = chosen.has(box.id)
-    if (focus !== '') (document.getElementById(focus) ?? said).focus()
-    if (said.textContent !== words) said.textContent = words
+    for (const box of watched.querySelectorAll('input')) box.checked = selected.has(box.id)
+    if (focus !== '') (document.getElementById(focus) ?? words).focus()
+    if (words.textContent !== text) words.textContent = text
   },
 })
 }`

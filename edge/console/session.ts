@@ -1,5 +1,6 @@
-// The session of an operator's browser: a cookie whose token nobody stores, and a form token made of it. It proves who asks; whether they
-// may is policy's to say, by the same question as the API's.
+// The session of an operator's browser: a cookie with a token of which only a hash is stored, and a
+// form token derived from it. It authenticates the operator; policy authorizes each request, with
+// the same question as for the API.
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { failure } from '../../shared/failures.ts'
@@ -13,14 +14,19 @@ import { directoryOf, SUSPENDED } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
 import { isTenant } from '../http/known-tenants.ts'
 
-/** `token` is the cookie's secret, `form` what each form of this session carries: a hash of the token that is not the one stored. */
+/**
+ * `token` is the cookie's secret. `form` is the token of its forms: a hash other than the stored
+ * one.
+ */
 export type Session = Identified & { token: string; form: string }
 
 const hashed = (use: 'session' | 'form', token: string): string =>
   createHash('sha256').update(`console ${use} ${token}`).digest('base64url')
 
 const isHttps = (env: Env): boolean => identityOf(env).publicUrl.startsWith('https:')
-/** `__Host-`: a browser takes it from this very host over https alone, so no neighbour can put one in its place. */
+/**
+ * `__Host-`: browsers accept it only from this host over https, so no sibling domain can set one.
+ */
 const cookieName = (env: Env): string => (isHttps(env) ? '__Host-countersign' : 'countersign')
 
 function cookie(env: Env, value: string, maxAgeS: number): string {
@@ -32,7 +38,7 @@ export const noCookie = (env: Env): string => cookie(env, '', 0)
 
 const TOKEN = /^([a-z][a-z0-9-]{0,31})\.([A-Za-z0-9_-]{43})$/
 
-/** Two cookies of the name are none: one of them is somebody else's doing. */
+/** Two cookies of the name count as none: an attacker may have set one of them. */
 async function tokenOf(request: Request, env: Env): Promise<{ tenant: string; token: string } | undefined> {
   const name = `${cookieName(env)}=`
   const values = (request.headers.get('cookie') ?? '').split(/; */).filter((pair) => pair.startsWith(name))
@@ -42,9 +48,9 @@ async function tokenOf(request: Request, env: Env): Promise<{ tenant: string; to
     : { tenant, token }
 }
 
-const SIGNED_OUT = failure('signed_out', 'you are not signed in, or not any more')
+const SIGNED_OUT = failure('signed_out', 'you are not signed in, or your session has ended')
 
-/** Asked on every request: a key that was rotated or revoked ends its sessions on the very next one. */
+/** Checked on every request: a key that was rotated or revoked ends its sessions at once. */
 export async function sessionOf(
   request: Request,
   env: Env,
@@ -63,11 +69,14 @@ export async function sessionOf(
   return ok({ directory, principal: owner.principal, worker: null, token, form: hashed('form', token) })
 }
 
-/** A new session, always of a new token: what the browser brought along is never made one (fixation). Its cookie is the answer. */
+/**
+ * Opens a session with a new token and returns its cookie. A token that the browser sent never
+ * becomes a session (session fixation).
+ */
 export async function signIn(request: Request, env: Env, key: string): Promise<Result<string>> {
   const parsed = parseKey(key)
   if (parsed === undefined || parsed.kind !== 'operator' || !(await isTenant(env, parsed.tenant)))
-    return err(failure('unauthenticated', 'this is no operator’s key'))
+    return err(failure('unauthenticated', 'this is not an operator’s key'))
   const token = randomBytes(32).toString('base64url')
   const tenant = tenantObject(env, parsed.tenant)
   const opened = await tenant.signIn(parsed.id, keyHash(key), hashed('session', token))
@@ -82,8 +91,8 @@ export async function signOut(env: Env, { directory, token }: Session): Promise<
   await tenantObject(env, directory.tenant).signOut(hashed('session', token))
 }
 
-/** Whether a form is one that this session was shown. */
-export function isFormOf({ form }: Session, given: string | null): boolean {
-  const [expected, said] = [Buffer.from(form), Buffer.from(given ?? '')]
-  return expected.byteLength === said.byteLength && timingSafeEqual(expected, said)
+/** Whether a form's token shows that it was served to this session. */
+export function isFormOf({ form }: Session, token: string | null): boolean {
+  const [expected, given] = [Buffer.from(form), Buffer.from(token ?? '')]
+  return expected.byteLength === given.byteLength && timingSafeEqual(expected, given)
 }

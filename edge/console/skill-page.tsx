@@ -1,5 +1,6 @@
-// One version of a skill, for whoever is to say whether it may run: what it does and may do, what is new beside the version that is enabled,
-// what was found, who signed and published it, and what became of it. Each thing that can be done is a form of its own.
+// One version of a skill, for the operator who decides whether it may run: its permissions, what is
+// new compared with the enabled version, warnings, its origin and its history, and the forms to
+// enable, disable, roll back or revoke it.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { RollBack, Skill } from '../../shared/wire/skills.ts'
@@ -10,19 +11,22 @@ import type { Session } from './session.ts'
 import { limitsOf, powersOf, reachOf, unguarded } from './skill-permissions.ts'
 import { Denied, LOOK, pathOf } from './skills-page.tsx'
 
-/** What this operator may do with it now; `own`: they published it, and policy wants somebody else. */
+/**
+ * What this operator may do with it now. `own`: they published it, and policy requires somebody
+ * else.
+ */
 export type May = { readonly enable: boolean; readonly disable: boolean; readonly own: boolean }
-type Shown = {
+type SkillPageInput = {
   readonly session: Session
   readonly skill: Skill
-  /** The version that is enabled, where it is another one. */
+  /** The enabled version, if it is another one. */
   readonly beside: Skill | null
-  /** What a rollback would do. */
+  /** What a rollback would change. */
   readonly before: RollBack | null
   readonly may: May
 }
 
-export function skillPage({ session, skill, beside, before, may }: Shown) {
+export function skillPage({ session, skill, beside, before, may }: SkillPageInput) {
   const { id, version, state, manifest, published_by, published_at_ms, denied } = skill
   return (
     <ConsolePage title={`${id} ${version}`} session={session}>
@@ -47,23 +51,23 @@ export function skillPage({ session, skill, beside, before, may }: Shown) {
       <Tools skill={skill} />
       <Origin skill={skill} />
       <Changes skill={skill} />
-      <Doing session={session} skill={skill} before={before} may={may} />
+      <Actions session={session} skill={skill} before={before} may={may} />
     </ConsolePage>
   )
 }
 
-function Powers({ skill: { manifest }, beside }: Pick<Shown, 'skill' | 'beside'>) {
+function Powers({ skill: { manifest }, beside }: Pick<SkillPageInput, 'skill' | 'beside'>) {
   const powers = powersOf(manifest, beside?.manifest)
   const known = beside === null ? powers : powersOf(beside.manifest)
   return (
     <section aria-labelledby="powers">
       <h2 id="powers">What it may do</h2>
       {reachOf(manifest).length === 0 ? (
-        <p>Nothing but compute: it reaches nobody, keeps nothing and reads no secret.</p>
+        <p>It can only compute: it reaches no host, stores nothing and reads no secret.</p>
       ) : (
         ''
       )}
-      <ul class="told">
+      <ul class="sentences">
         {powers.map((one) => (
           <li>
             <Prose text={one} />
@@ -72,21 +76,19 @@ function Powers({ skill: { manifest }, beside }: Pick<Shown, 'skill' | 'beside'>
         ))}
       </ul>
       {beside === null ? '' : <Beside powers={powers} known={known} manifest={manifest} beside={beside} />}
-      <p class="quiet">
-        Each call takes {limitsOf(manifest)} at the most. Policy decides each call on top of that.
-      </p>
+      <p class="quiet">Each call uses at most {limitsOf(manifest)}. Policy also decides on each call.</p>
     </section>
   )
 }
 
-type Compared = {
+type ComparisonInput = {
   readonly powers: string[]
   readonly known: string[]
   readonly manifest: Skill['manifest']
   readonly beside: Skill
 }
-function Beside({ powers, known, manifest, beside }: Compared) {
-  const gone = known.filter((one) => !powers.includes(one))
+function Beside({ powers, known, manifest, beside }: ComparisonInput) {
+  const removed = known.filter((one) => !powers.includes(one))
   return (
     <>
       {unguarded(manifest, beside.manifest).map((one) => (
@@ -95,17 +97,17 @@ function Beside({ powers, known, manifest, beside }: Compared) {
         </p>
       ))}
       <p class="quiet">
-        Beside <a href={pathOf(beside)}>{beside.version}</a>, which is enabled,{' '}
+        Compared with <a href={pathOf(beside)}>{beside.version}</a>, which is enabled,{' '}
         {powers.every((one) => known.includes(one))
           ? 'it asks for nothing new'
-          : 'it asks for what is marked as new'}
-        {gone.length === 0 ? '.' : ', and this is gone:'}
+          : 'it asks for the permissions marked as new'}
+        {removed.length === 0 ? '.' : ', and no longer for:'}
       </p>
-      {gone.length === 0 ? (
+      {removed.length === 0 ? (
         ''
       ) : (
-        <ul class="told quiet">
-          {gone.map((one) => (
+        <ul class="sentences quiet">
+          {removed.map((one) => (
             <li>
               <Prose text={one} />
             </li>
@@ -116,14 +118,14 @@ function Beside({ powers, known, manifest, beside }: Compared) {
   )
 }
 
-function Warnings({ skill: { warnings } }: Pick<Shown, 'skill'>) {
+function Warnings({ skill: { warnings } }: Pick<SkillPageInput, 'skill'>) {
   return (
     <section aria-labelledby="warnings">
-      <h2 id="warnings">What to look at</h2>
+      <h2 id="warnings">Warnings</h2>
       {warnings.length === 0 ? (
-        <p>Nothing was found: it uses what it asks for, and says what it returns.</p>
+        <p>None: it uses every permission that it asks for, and declares what it returns.</p>
       ) : (
-        <ul class="told">
+        <ul class="sentences">
           {warnings.map(({ code, detail }) => (
             <li>
               <Prose text={detail} /> <code>{code}</code>
@@ -135,10 +137,10 @@ function Warnings({ skill: { warnings } }: Pick<Shown, 'skill'>) {
   )
 }
 
-function Tools({ skill: { id, manifest } }: Pick<Shown, 'skill'>) {
+function Tools({ skill: { id, manifest } }: Pick<SkillPageInput, 'skill'>) {
   return (
     <section aria-labelledby="tools">
-      <h2 id="tools">Its tools</h2>
+      <h2 id="tools">Tools</h2>
       <dl>
         {manifest.tools.map(
           ({ name, description, sensitive, risk, idempotent, input_schema, output_schema }) => (
@@ -146,8 +148,8 @@ function Tools({ skill: { id, manifest } }: Pick<Shown, 'skill'>) {
               <dt>
                 <code>{`${id}.${name}`}</code>
                 {sensitive === true ? ' · sensitive' : ''}
-                {risk === undefined ? '' : ` · ${risk} risk at least, its publisher says`}
-                {idempotent === true ? ' · can be repeated' : ''}
+                {risk === undefined ? '' : ` · at least ${risk} risk, as stated by its publisher`}
+                {idempotent === true ? ' · idempotent' : ''}
               </dt>
               <dd>
                 {written(description)}
@@ -169,25 +171,25 @@ function Tools({ skill: { id, manifest } }: Pick<Shown, 'skill'>) {
   )
 }
 
-function Origin({ skill }: Pick<Shown, 'skill'>) {
+function Origin({ skill }: Pick<SkillPageInput, 'skill'>) {
   const { digest, manifest, component, modules, contents, signed_by, pinned_by, imports } = skill
   const { provenance, sbom, parts } = contents
   return (
     <section aria-labelledby="origin">
-      <h2 id="origin">Where it comes from</h2>
+      <h2 id="origin">Origin</h2>
       <dl>
         <dt>Signed by</dt>
         <dd>
           {manifest.publisher}, with the key <code>{signed_by}</code>
           {pinned_by === undefined
             ? ''
-            : `, which nobody had vouched for: ${pinned_by} had it pinned with this package`}
+            : `, which was not known before: ${pinned_by} pinned it when publishing this package`}
         </dd>
-        <dt>Built by, as its publisher says</dt>
+        <dt>Built by, as stated by its publisher</dt>
         <dd>
           <code>{written(provenance.builder)}</code>, <code>{written(provenance.build_type)}</code>
         </dd>
-        <dt>Made of, as its publisher says</dt>
+        <dt>Made of, as stated by its publisher</dt>
         <dd>
           {parts.length === 0
             ? 'nothing is listed'
@@ -202,7 +204,7 @@ function Origin({ skill }: Pick<Shown, 'skill'>) {
       <details>
         <summary>Digests</summary>
         <dl>
-          <dt>Package, as it was signed</dt>
+          <dt>Signed package</dt>
           <dd>
             <code>{digest}</code>
           </dd>
@@ -221,7 +223,7 @@ function Origin({ skill }: Pick<Shown, 'skill'>) {
           {modules.map(({ name, sha256, bytes }) => (
             <>
               <dt>
-                What runs: {name}, {bytes.toLocaleString('en')} bytes
+                Module that runs: {name}, {bytes.toLocaleString('en')} bytes
               </dt>
               <dd>
                 <code>{sha256}</code>
@@ -237,15 +239,15 @@ function Origin({ skill }: Pick<Shown, 'skill'>) {
 }
 const SHOWN_PARTS = 40
 
-function Changes({ skill: { changes } }: Pick<Shown, 'skill'>) {
+function Changes({ skill: { changes } }: Pick<SkillPageInput, 'skill'>) {
   return (
     <section aria-labelledby="changes">
-      <h2 id="changes">What became of it</h2>
-      {changes.length === 0 ? <p>Nobody has decided on it yet.</p> : ''}
-      <ul class="told">
+      <h2 id="changes">History</h2>
+      {changes.length === 0 ? <p>Nobody has enabled, disabled or revoked it yet.</p> : ''}
+      <ul class="sentences">
         {changes.map(({ from, to, by, at_ms, reason }) => (
           <li>
-            {to} by <strong>{by}</strong>, <Time ms={at_ms} />; it was {from}
+            {to} by <strong>{by}</strong>, <Time ms={at_ms} />; before: {from}
             {reason === '' ? '' : `: ${written(reason)}`}
           </li>
         ))}
@@ -254,21 +256,20 @@ function Changes({ skill: { changes } }: Pick<Shown, 'skill'>) {
   )
 }
 
-/** No comes before yes, and what can’t be taken back is folded. */
-function Doing({ session, skill, before, may }: Omit<Shown, 'beside'>) {
+/** "Disable" comes before "Enable", and revoking, which is final, is folded. */
+function Actions({ session, skill, before, may }: Omit<SkillPageInput, 'beside'>) {
   const { state, denied } = skill
   const path = pathOf(skill)
   if (state === 'revoked')
-    return <p class="alert">It is revoked, for good. Another version can be published.</p>
-  if (!may.enable && !may.disable)
-    return <p class="quiet">You may look at skills, and not change what runs.</p>
+    return <p class="alert">This version is revoked for good. Publish another version to replace it.</p>
+  if (!may.enable && !may.disable) return <p class="quiet">You may read skills but not change them.</p>
   const enables = may.enable && state !== 'enabled' && denied.length === 0
   return (
     <form method="post" action={`${path}/disable`}>
       <FormToken session={session} />
-      <h2>What to do</h2>
+      <h2>Actions</h2>
       {state !== 'enabled' && may.own ? (
-        <p class="alert changed">You published it: somebody else is to enable it.</p>
+        <p class="alert changed">You published this version, so somebody else has to enable it.</p>
       ) : (
         ''
       )}
@@ -282,7 +283,7 @@ function Doing({ session, skill, before, may }: Omit<Shown, 'beside'>) {
           aria-describedby="why-help"
         ></textarea>
         <span class="quiet" id="why-help">
-          It is kept on record, with your name.
+          Optional. It is kept on record with your name.
         </span>
       </div>
       <div class="buttons doing">
@@ -298,7 +299,7 @@ function Doing({ session, skill, before, may }: Omit<Shown, 'beside'>) {
             <input type="hidden" name="from" value={before.from ?? ''} />
             <input type="hidden" name="to" value={before.to} />
             <button type="submit" class="show" formaction={`/console/skills/${skill.id}/rollback`}>
-              Go back to {before.to}
+              Roll back to {before.to}
             </button>
           </>
         ) : (
@@ -314,8 +315,8 @@ function Doing({ session, skill, before, may }: Omit<Shown, 'beside'>) {
       </div>
       {may.disable ? (
         <details>
-          <summary>Revoke it for good</summary>
-          <p>Nobody can enable a version that is revoked, ever again. Its calls are denied from then on.</p>
+          <summary>Revoke for good</summary>
+          <p>A revoked version can never be enabled again. Its calls are denied from then on.</p>
           <div class="buttons">
             <button type="submit" class="deny" formaction={`${path}/revoke`}>
               Revoke

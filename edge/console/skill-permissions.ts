@@ -1,5 +1,6 @@
-// What a skill may do, in sentences that somebody can read before they enable it: each names one thing, so that two versions can be held
-// against each other sentence by sentence. What guards a tool is read off the contract that it is called by, as policies and cards read it.
+// A skill's permissions in sentences, for operators who decide whether to enable it. Each sentence
+// names one permission, so that two versions can be compared sentence by sentence. Risk and
+// sensitivity of a tool come from its contract, as they do for policies and cards.
 
 import { DEFAULT_SKILL_LIMITS } from '../../shared/limits.ts'
 import type { SkillManifest } from '../../shared/wire/skills.ts'
@@ -10,37 +11,40 @@ import { riskOf } from '../tools/risk.ts'
 type SkillTool = SkillManifest['tools'][number]
 
 const KINDS = {
-  log: 'Writes lines into the log of its call',
-  clock: 'Is told the time',
-  random: 'Is given random bytes',
+  log: 'Writes to the log of its call',
+  clock: 'Reads the clock',
+  random: 'Gets random bytes',
 } as const
 
-/** Code stands between backticks. `beside`: a version that takes less than is usual makes more of what is usual. */
+/**
+ * Backticks mark code. `beside`: the version to compare with; a limit is listed if it is above the
+ * default, or above that version's.
+ */
 export const powersOf = (manifest: SkillManifest, beside = manifest): string[] => [
   ...reachOf(manifest),
   ...manifest.tools.flatMap((tool) => runsOf(manifest, tool)),
   ...takesOf(manifest, beside),
 ]
 
-/** What it has of the world beyond its own call. */
+/** The permissions that reach beyond its own call. */
 export function reachOf({ capabilities }: SkillManifest): string[] {
   const { http, secrets = [], credentials = [], kv = [], channels = [] } = capabilities
-  const ways = (http?.methods ?? []).join(', ')
+  const methods = (http?.methods ?? []).join(', ')
   return [
     ...(http?.hosts ?? []).map((host) =>
       host.startsWith('.')
-        ? `Asks every host below \`${host.slice(1)}\` (${ways})`
-        : `Asks \`${host}\` (${ways})`,
+        ? `Sends requests to every host below \`${host.slice(1)}\` (${methods})`
+        : `Sends requests to \`${host}\` (${methods})`,
     ),
     ...credentials.map(
       ({ secret, host, header, format = '{}' }) =>
-        `Has the secret \`${secret}\` added to what it asks of \`${host}\`, as \`${header}${format === '{}' ? '' : `: ${unticked(format)}`}\`, and never holds it`,
+        `Has the secret \`${secret}\` added to its requests to \`${host}\`, as \`${header}${format === '{}' ? '' : `: ${unticked(format)}`}\`, and never sees it`,
     ),
     ...secrets.map((name) => `Reads the secret \`${name}\``),
     ...kv.map((prefix) =>
       prefix === ''
-        ? 'Keeps whatever it likes from call to call'
-        : `Keeps what begins with \`${prefix}\` from call to call`,
+        ? 'Stores data between calls under any key'
+        : `Stores data between calls under keys that begin with \`${prefix}\``,
     ),
     ...channels.map((name) => `Posts to the channel \`${name}\``),
     ...(['log', 'clock', 'random'] as const)
@@ -49,15 +53,15 @@ export function reachOf({ capabilities }: SkillManifest): string[] {
   ]
 }
 
-/** A format is its publisher's: it does not end the code that it is shown as. */
+/** The publisher wrote the format: a backtick in it must not end the code that shows it. */
 const unticked = (format: string) => format.replaceAll('`', '\\u{60}')
 
 function runsOf(manifest: SkillManifest, tool: SkillTool): string[] {
   const { name, idempotent } = tool
   const contract = contractOf(manifest, tool)
   return [
-    `Runs \`${name}\`, shown as ${riskOf(contract, null)} risk, ${isSensitive(contract) ? 'once a human has said yes' : 'without asking anybody'}`,
-    ...(idempotent === true ? [`Runs \`${name}\` again where it is not known how a call of it ended`] : []),
+    `Runs \`${name}\`, shown as ${riskOf(contract, null)} risk, ${isSensitive(contract) ? 'after a human has approved' : 'without approval'}`,
+    ...(idempotent === true ? [`Runs \`${name}\` again if the outcome of a call is unknown`] : []),
   ]
 }
 
@@ -68,7 +72,7 @@ function contractOf(manifest: SkillManifest, tool: SkillTool) {
 
 const MiB = 1024 ** 2
 
-/** To the byte, for what differs is to read differently. */
+/** Exact to the byte, so that two limits that differ never read the same. */
 const size = (bytes: number): string => {
   if (bytes % 1024 !== 0) return `${bytes.toLocaleString('en')} bytes`
   return bytes % MiB === 0 ? `${bytes / MiB} MiB` : `${(bytes / 1024).toLocaleString('en')} KiB`
@@ -76,17 +80,17 @@ const size = (bytes: number): string => {
 
 const TAKES = {
   timeout_ms: (ms: number) => `Takes up to ${ms / 1000} s for a call`,
-  fuel: (units: number) => `Burns up to ${units.toLocaleString('en')} units of fuel in a call`,
-  memory_bytes: (bytes: number) => `Holds up to ${size(bytes)} of memory`,
+  fuel: (units: number) => `Uses up to ${units.toLocaleString('en')} units of fuel in a call`,
+  memory_bytes: (bytes: number) => `Uses up to ${size(bytes)} of memory`,
   output_bytes: (bytes: number) => `Returns up to ${size(bytes)}`,
-  net_bytes: (bytes: number) => `Sends and is sent up to ${size(bytes)} in a call`,
-  net_connections: (requests: number) => `Asks its hosts up to ${requests} times in a call`,
+  net_bytes: (bytes: number) => `Sends and receives up to ${size(bytes)} in a call`,
+  net_connections: (requests: number) => `Sends up to ${requests} requests to its hosts in a call`,
 } as const
 type Limit = keyof typeof TAKES
 
 const limitOf = ({ limits }: SkillManifest, name: Limit): number => limits[name] ?? DEFAULT_SKILL_LIMITS[name]
 
-/** What is more than usual, or than the other version takes. */
+/** The limits above the default, or above those of the other version. */
 function takesOf(manifest: SkillManifest, beside: SkillManifest): string[] {
   const names = Object.keys(TAKES) as Limit[] // the keys of the table above
   return names
@@ -95,13 +99,15 @@ function takesOf(manifest: SkillManifest, beside: SkillManifest): string[] {
     .map((name) => TAKES[name](limitOf(manifest, name)))
 }
 
-/** What a call of it takes at the most. */
+/** The limits of a call. */
 export function limitsOf(manifest: SkillManifest): string {
   const of = (name: Limit) => limitOf(manifest, name)
   return `${of('timeout_ms') / 1000} s, ${of('fuel').toLocaleString('en')} units of fuel, ${size(of('memory_bytes'))} of memory, ${size(of('output_bytes'))} of output`
 }
 
-/** The tools that the other version calls sensitive and this one does not, and what comes of it. */
+/**
+ * The tools that the other version marks as sensitive and this one does not, with the consequence.
+ */
 export const unguarded = (manifest: SkillManifest, before: SkillManifest): string[] =>
   manifest.tools
     .filter(
@@ -113,7 +119,7 @@ export const unguarded = (manifest: SkillManifest, before: SkillManifest): strin
       (tool) =>
         `In ${before.version} \`${tool.name}\` is marked as sensitive, and here it is not: ${
           isSensitive(contractOf(manifest, tool))
-            ? 'a human is asked all the same, because of what it reaches or reads'
-            : 'nobody is asked before it runs, unless policy wants it'
+            ? 'a human is still asked, because of what it reaches or reads'
+            : 'nobody is asked before it runs, unless policy requires it'
         }`,
     )

@@ -1,4 +1,5 @@
-// The skills of a tenant: which versions there are, which of them is enabled, and what somebody should look at. It only shows.
+// The skills of a tenant: their versions, which of them is enabled, and which ones wait for a
+// decision.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Skill, SkillState } from '../../shared/wire/skills.ts'
@@ -8,7 +9,7 @@ import type { ListedSkill } from '../tenant/skills/version-store.ts'
 import { ConsolePage } from './frame.tsx'
 import type { Session } from './session.ts'
 
-/** Waiting for somebody comes before what is settled. */
+/** The colour of each state. A quarantined version waits for somebody. */
 export const LOOK: Record<SkillState, string> = {
   quarantined: 'medium',
   enabled: 'low',
@@ -22,12 +23,12 @@ export function skillsPage(session: Session, skills: readonly ListedSkill[]) {
     <ConsolePage title="Skills" session={session} place="/console/skills">
       <h1>Skills</h1>
       <p class="quiet">
-        A version that is published waits in quarantine until somebody other than who published it enables it.
-        One version of a skill is enabled at a time.
+        A published version stays in quarantine until somebody other than its publisher enables it. Only one
+        version of a skill is enabled at a time.
       </p>
       {skills.length === 0 ? (
         <p class="empty">
-          There are none. <code>countersign skill publish</code> brings one.
+          There are no skills yet. Publish one with <code>countersign skill publish</code>.
         </p>
       ) : (
         <ul class="cards">
@@ -38,7 +39,7 @@ export function skillsPage(session: Session, skills: readonly ListedSkill[]) {
         ''
       ) : (
         <a class="back" href={`/console/skills?after=${last.id}@${last.version}`}>
-          Further skills
+          Next page
         </a>
       )}
     </ConsolePage>

@@ -1,4 +1,4 @@
-// The answers that stand for further calls: what each covers in words, until when, and the way to take it back.
+// The standing approvals and denials: what each covers, when it ends, and the button to revoke it.
 
 import type { Standing } from '../../shared/wire/approvals.ts'
 import { Prose, Time } from '../pages/approval-page.tsx'
@@ -6,20 +6,20 @@ import { written } from '../platform/visible-text.ts'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 
-type Listed = Standing & { live: boolean }
+type ListedStanding = Standing & { live: boolean }
 
-const SAYS = { approve: 'Yes', deny: 'No' } as const
+const NAMES = { approve: 'Approval', deny: 'Denial' } as const
 
-export function standingPage(session: Session, standing: readonly Listed[], mayRevoke: boolean) {
+export function standingPage(session: Session, standing: readonly ListedStanding[], mayRevoke: boolean) {
   return (
     <ConsolePage title="Standing answers" session={session} place="/console/standing">
       <h1>Standing answers</h1>
       <p class="quiet">
-        Given once, they hold for further calls of their kind. Nothing begins under one that is taken back;
-        what runs already goes on.
+        Each of these answers also applies to similar calls. Once you revoke one, no further call starts
+        because of it. A call that is already running continues.
       </p>
       {standing.length === 0 ? (
-        <p class="empty">Nothing stands. Each call that needs a human is asked about.</p>
+        <p class="empty">No standing answers. Each call that needs a human asks for its own approval.</p>
       ) : (
         <form method="post" action="/console/standing">
           <FormToken session={session} />
@@ -34,17 +34,17 @@ export function standingPage(session: Session, standing: readonly Listed[], mayR
   )
 }
 
-function Card({ standing, mayRevoke }: { standing: Listed; mayRevoke: boolean }) {
+function Card({ standing, mayRevoke }: { standing: ListedStanding; mayRevoke: boolean }) {
   const { id, decision, tool, agent, covers, until_ms, live, by, channel, at_ms, reason, approval } = standing
   const look = decision === 'approve' ? 'low' : 'high'
   return (
     <li class={`card ${live ? look : 'medium'}`} id={id}>
       <h2 id={`of-${id}`}>
-        {SAYS[decision]} to <code>{tool.name}</code> for {agent}
+        {NAMES[decision]} of <code>{tool.name}</code> for {agent}
       </h2>
       <p class="tags">
         <span class={`tag ${look}`}>{decision === 'approve' ? 'approval' : 'denial'}</span>
-        {live ? '' : <span class="tag medium">dormant</span>}
+        {live ? '' : <span class="tag medium">not in effect</span>}
         <span>
           until <Time ms={until_ms} />
         </span>
@@ -53,8 +53,8 @@ function Card({ standing, mayRevoke }: { standing: Listed; mayRevoke: boolean })
         ''
       ) : (
         <p>
-          As things are it covers nothing: the tool, the policies, the agent or who may answer have changed
-          since it was given.
+          This answer currently covers nothing, because the tool, the policies, the agent or the operator’s
+          permission to answer has changed since it was given.
         </p>
       )}
       <p>
@@ -62,12 +62,12 @@ function Card({ standing, mayRevoke }: { standing: Listed; mayRevoke: boolean })
       </p>
       <p class="quiet">
         Given by {by} ({channel}), <Time ms={at_ms} />, to{' '}
-        <a href={`/console/approvals/${approval}`}>this question</a>
+        <a href={`/console/approvals/${approval}`}>this request</a>
         {reason === '' ? '.' : `: ${written(reason)}`}
       </p>
       {mayRevoke ? (
         <button type="submit" class="plain" name="id" value={id} aria-describedby={`of-${id}`}>
-          Take it back
+          Revoke
         </button>
       ) : (
         ''
@@ -78,19 +78,19 @@ function Card({ standing, mayRevoke }: { standing: Listed; mayRevoke: boolean })
 
 export function takenBackPage(session: Session, { decision, tool, agent, covers }: Standing) {
   return (
-    <ConsolePage title="Taken back" session={session}>
+    <ConsolePage title="Revoked" session={session}>
       <section class="outcome approved" role="status">
-        <h1>Taken back</h1>
+        <h1>Revoked</h1>
         <p>
-          The {SAYS[decision].toLowerCase()} to <code>{tool.name}</code> for {agent} stands no more: nothing
-          begins under it.
+          The standing {NAMES[decision].toLowerCase()} of <code>{tool.name}</code> for {agent} no longer
+          applies. No further call starts because of it.
         </p>
         <p>
           It covered <Prose text={covers} inside />.
         </p>
       </section>
       <a class="back" href="/console/standing">
-        Back to what stands
+        Back to the standing answers
       </a>
     </ConsolePage>
   )

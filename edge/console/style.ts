@@ -1,5 +1,5 @@
-// What the console adds to the look of our pages: a wider frame on wide screens, cards, a filter. Contrast and sizes are as edge/pages/style.ts
-// says.
+// The console's additions to the style of our pages: a wider frame on wide screens, cards, a
+// filter. The rules for contrast and sizes in edge/pages/style.ts apply here too.
 
 export const consoleStyle = `
 header:has(nav){display:flex;flex-wrap:wrap;align-items:center;gap:.25rem 1rem;border-bottom:1px solid var(--line);padding-bottom:.5rem;max-width:60rem}
@@ -42,9 +42,9 @@ input[type=checkbox]{width:1.375rem;height:1.375rem;accent-color:var(--no)}
 ul.versions{list-style:none;margin:.5rem 0 0;padding:0}
 ul.versions li{display:flex;flex-wrap:wrap;align-items:center;gap:.125rem .75rem}
 ul.versions a{display:flex;align-items:center;min-height:2.75rem;min-width:3.5rem}
-ul.told{margin:.25rem 0;padding-left:1.125rem}
-ul.told li{margin:.25rem 0;overflow-wrap:anywhere}
-ul.told .tag{margin-left:.5rem}
+ul.sentences{margin:.25rem 0;padding-left:1.125rem}
+ul.sentences li{margin:.25rem 0;overflow-wrap:anywhere}
+ul.sentences .tag{margin-left:.5rem}
 .doing{margin:1rem 0}
 .alert p{margin:.25rem 0}
 .empty{padding:2.5rem 1rem;text-align:center;color:var(--soft);background:var(--wash);border-radius:.75rem}

@@ -1,4 +1,5 @@
-// The workers of a tenant: what each has proven of its sandboxes, when it said so, and why a tier gets no calls. It only shows.
+// The workers of a tenant: what each has proven about its sandboxes and when, and why a tier gets
+// no calls.
 
 import type { Means, Part, WorkerProof } from '../../shared/evidence/worker-proof.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
@@ -9,19 +10,19 @@ import type { Session } from './session.ts'
 
 export function workersPage(session: Session, workers: readonly ProvenWorker[]) {
   const active = workers.filter(({ status }) => status === 'active')
-  const gone = workers.length - active.length
+  const revoked = workers.length - active.length
   return (
     <ConsolePage title="Workers" session={session} place="/console/workers">
       <h1>Workers</h1>
       <p class="quiet">
-        Each worker attacks its own sandboxes when it starts and every ten minutes, and signs what it saw. A
+        Each worker attacks its own sandboxes when it starts and every ten minutes, and signs the results. A
         tier that it has not proven gets no calls.
-        {gone === 0 ? '' : ` ${gone} ${gone === 1 ? 'was' : 'were'} revoked.`}
+        {revoked === 0 ? '' : ` ${revoked} ${revoked === 1 ? 'worker was' : 'workers were'} revoked.`}
       </p>
       {active.length === 0 ? (
         <p class="empty">
-          No worker is enrolled, so nothing runs. <code>countersign workers enrol</code> makes a token for
-          one.
+          No worker is enrolled, so no process can run. Make a token for one with{' '}
+          <code>countersign workers enrol</code>.
         </p>
       ) : (
         <ul class="cards">
@@ -47,10 +48,12 @@ function Card({ worker }: { worker: ProvenWorker }) {
       <h2>{name}</h2>
       <p class="tags">
         <span class={`tag ${look}`}>
-          {tiers.length === 0 ? 'gets no calls' : `tier ${advertised.join(' and ')}`}
+          {tiers.length === 0
+            ? 'gets no calls'
+            : `tier${advertised.length === 1 ? '' : 's'} ${advertised.join(' and ')}`}
         </span>
         <span>pool {pool}</span>
-        <span>{seen_at_ms === null ? 'not heard of since the edge started' : <Heard at={seen_at_ms} />}</span>
+        <span>{seen_at_ms === null ? 'not seen since the edge started' : <LastSeen at={seen_at_ms} />}</span>
       </p>
       {doubled_at_ms === null ? (
         ''
@@ -62,9 +65,9 @@ function Card({ worker }: { worker: ProvenWorker }) {
         </p>
       )}
       {proof === null ? (
-        <p>It has not said what it can prove: it has not been started since it was enrolled.</p>
+        <p>It has not proven anything yet: it has not been started since it was enrolled.</p>
       ) : (
-        <Proven proof={proof} means={means} />
+        <Proof proof={proof} means={means} />
       )}
       <p class="quiet">
         <code>{id}</code>
@@ -73,55 +76,49 @@ function Card({ worker }: { worker: ProvenWorker }) {
   )
 }
 
-function Heard({ at }: { at: number }) {
+function LastSeen({ at }: { at: number }) {
   return (
     <>
-      heard of <Time ms={at} />
+      last seen <Time ms={at} />
     </>
   )
 }
 
-function Proven({
-  proof,
-  means: { tiers, egress, cgroups, profiles },
-}: {
-  proof: WorkerProof
-  means: Means
-}) {
+function Proof({ proof, means: { tiers, egress, cgroups, profiles } }: { proof: WorkerProof; means: Means }) {
   const { at_ms, took_ms } = proof
   const { kernel, bubblewrap, util_linux, node } = proof.versions
   const on = `Linux ${kernel}, bubblewrap ${bubblewrap || '(none)'}, util-linux ${util_linux}, Node ${node}`
   return (
     <>
-      <Told name="Tier B" part={proof.tiers.B} counts={tiers.includes('B')} />
-      <Told name="Tier C" part={proof.tiers.C} counts={tiers.includes('C')} />
-      <Told name="Egress of tier C" part={proof.egress} counts={egress && tiers.includes('C')} />
-      <Told name="Cgroups" part={proof.cgroups} counts={cgroups} />
+      <ProofPart name="Tier B" part={proof.tiers.B} counts={tiers.includes('B')} />
+      <ProofPart name="Tier C" part={proof.tiers.C} counts={tiers.includes('C')} />
+      <ProofPart name="Egress of tier C" part={proof.egress} counts={egress && tiers.includes('C')} />
+      <ProofPart name="Cgroups" part={proof.cgroups} counts={cgroups} />
       {proof.cgroups.ok ? (
         ''
       ) : (
-        <p class="quiet">Tier C is C-nocgroup here: limits hold for each process alone.</p>
+        <p class="quiet">Tier C is C-nocgroup here: limits apply to each process separately.</p>
       )}
       {proof.prepared === undefined ? (
         ''
       ) : (
-        <Told name="Sandboxes set up in advance" part={proof.prepared} counts={tiers.includes('C')} />
+        <ProofPart name="Sandboxes set up in advance" part={proof.prepared} counts={tiers.includes('C')} />
       )}
       {proof.profiles?.map(({ name, proof: part }) => (
-        <Told
+        <ProofPart
           name={`Profile ${written(name)}`}
           part={part}
           counts={profiles.some((own) => own.name === name)}
         />
       ))}
       <p class="quiet">
-        Tried <Time ms={at_ms} />, in {took_ms} ms, on {written(on)}.
+        Tested <Time ms={at_ms} />, in {took_ms} ms, on {written(on)}.
       </p>
     </>
   )
 }
 
-function Told({ name, part, counts }: { name: string; part: Part; counts: boolean }) {
+function ProofPart({ name, part, counts }: { name: string; part: Part; counts: boolean }) {
   const failed = part.checks.filter(({ ok }) => !ok)
   return (
     <details class="fold" open={!part.ok && part.lack !== 'disabled'}>
@@ -144,7 +141,7 @@ function Told({ name, part, counts }: { name: string; part: Part; counts: boolea
 const LACKS = {
   disabled: 'switched off',
   unsupported_platform: 'not possible on this host',
-  sandbox_unavailable: 'not proven, something is missing',
+  sandbox_unavailable: 'not proven: something is missing on the host',
 }
 
 function verdictOf({ ok, lack, checks }: Part, counts: boolean): string {
@@ -153,5 +150,5 @@ function verdictOf({ ok, lack, checks }: Part, counts: boolean): string {
   if (!ok) return `not proven, ${failed} of ${checks.length} checks failed`
   return counts
     ? `proven, ${checks.length} ${checks.length === 1 ? 'check' : 'checks'}`
-    : 'proven once; the worker has not said so of late'
+    : 'proven earlier, but the worker has not confirmed it recently'
 }

@@ -1,33 +1,33 @@
-// What humans have said of a call, and what they could say at the most, as policies see it. Pure over a loaded directory. It decides
-// nothing: whether a yes suffices is policy's to say.
+// The `approval` attributes of the Cedar context: those of the answers given, and those of the most
+// that humans could still answer. Pure over a loaded directory. Policy decides what is enough.
 
 import type { Assurance } from '../../shared/wire/approvals.ts'
-import { leastSure, noSurerThan } from '../approvals/assurance.ts'
+import { atMost, weakestAssurance } from '../approvals/assurance.ts'
 import { secondsOf } from '../approvals/standing.ts'
 import type { Answered } from '../call/lifecycle.ts'
 import type { Loaded, Principal } from '../directory/directory.ts'
 import { idOf } from '../policy/slices.ts'
 
-/** `quorum` holds `2 of finance` where two of those who said yes have the role: Cedar can't count the members of a set. */
+/** `quorum` has `2 of finance` if two approvers have that role, because Cedar can't count a set. */
 type Yes = { count: number; roles: string[]; quorum: string[] }
 export type ApprovalContext = Yes & {
   granted: boolean
   approvers: string[]
-  /** How surely it was they: an `Assurance`, or `none` where nobody has said yes. */
+  /** The weakest `Assurance` of the approvals; `none` without an approval. */
   assurance: string
-  /** For how long the longest-lived yes was given; 0 where each was given to this call alone. */
+  /** The longest duration of a standing approval in seconds; 0 if each is for this call only. */
   standing_s: number
-  /** The same without those who own the agent: separation of duties. */
+  /** The same without the agent's owners: separation of duties. */
   independent: Yes
 }
 
-/** Roles by name, of those whose word counts. */
+/** The roles of the operators who may answer, by name. */
 export type Approvers = ReadonlyMap<string, readonly string[]>
 
-/** As many answers as a statement holds. */
+/** The most answers that a statement can hold. */
 const MOST = 32
 
-/** Those who may answer approvals, by the policy of now (P09). `may` asks it. */
+/** The operators who may answer approvals by the present policy, which `may` asks (P09). */
 export const approversOf = ({ operators }: Loaded, may: (operator: Principal) => boolean): Approvers =>
   new Map(
     [...operators]
@@ -46,7 +46,7 @@ export function given(
   const yes = yesAmong(approvers, answers)
   const names = yes.map(({ by }) => by)
   return consent(approvers, names, owners, {
-    assurance: leastSure(yes.map(({ channel }) => channel)),
+    assurance: weakestAssurance(yes.map(({ channel }) => channel)),
     standing_s: longest(yes),
   })
 }
@@ -57,9 +57,10 @@ const yesAmong = (approvers: Approvers, answers: readonly Answered[]): Answered[
 const longest = (yes: readonly Answered[]): number => Math.max(0, ...yes.map(secondsOf))
 
 /**
- * The most that humans could still say: everybody yes, or everybody but the agent's owners, for a rule may want more voices or none of
- * theirs; in each way that they may still answer in, for a rule may want any. What was said stays said, as it was said, and stands for as
- * long as it does. If none of it allows it, nobody can.
+ * The most that humans could still answer. Everybody approves, or everybody but the agent's owners,
+ * because a rule may require more people or exclude the owners; and with each assurance that is
+ * still possible, because a rule may require any. Given answers keep their assurance and duration.
+ * If none of these contexts is allowed, no answer can allow the call.
  */
 export function supposed(
   approvers: Approvers,
@@ -69,7 +70,7 @@ export function supposed(
   const said = new Set(answers.map(({ by }) => by))
   const all = [...approvers.keys()]
   const others = all.filter((name) => said.has(name) || !owners.includes(name))
-  const ways = noSurerThan(leastSure(yesAmong(approvers, answers).map(({ channel }) => channel)))
+  const ways = atMost(weakestAssurance(yesAmong(approvers, answers).map(({ channel }) => channel)))
   const standing_s = longest(answers.filter(({ decision }) => decision === 'approve'))
   const of = (names: readonly string[], assurance: Assurance) =>
     consent(approvers, names, owners, { assurance, standing_s })

@@ -1,5 +1,6 @@
-// The decision on a proposed call: two evaluations and a climb (design: policy picks the sandbox). Pure over a loaded
-// directory; the API's dry run and the real thing both come through here, so they can't differ.
+// The decision on a call. It tries each plan from least to most isolated and evaluates it twice:
+// with the approvals given, and with those that could still be given. So policy picks the sandbox.
+// Pure over a loaded directory. Dry runs and proposals share this code, so they can't differ.
 
 import type { Failure } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
@@ -35,20 +36,20 @@ export type Situation = {
   files: readonly InputFile[]
   run: { id: string; session: string; channel: string | null; device: string | null; budget: Budget }
   answers: readonly Answered[]
-  /** A secret may lie in the folder that calls of the run share. */
+  /** Whether the folder that the calls of the run share may contain a secret. */
   folderMetSecret: boolean
-  /** What run and session have used; `null` where the active set reads nothing of it. */
+  /** The usage of run, session and agent; `null` if the active set reads none of it. */
   used: Used | null
   now: number
 }
 export type Decided = { decision: Decision; plan: Plan | null }
 
-/** Who is told why: an agent of its own call, as every call's record is, or an operator. Nobody, where only the answer counts. */
+/** The reader of the explanation: the agent (also the call's record), an operator, or nobody. */
 export type Told = Reader['kind'] | 'nobody'
 
 /**
- * What policy says of a call, and then the vault: whoever policy turns away learns no secret's name. A refusal means that there is nothing
- * to decide: the arguments make no plan.
+ * Asks policy first and the vault second, so that a denied agent learns no secret's name. An error
+ * means that there is nothing to decide, because the arguments make no plan.
  */
 export function decide(directory: Loaded, situation: Situation, told: Told = 'agent'): Result<Decided> {
   const decided = decideByPolicy(directory, situation, told)
@@ -69,7 +70,8 @@ function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Re
   if (!seen.ok) return seen
   const matter = matterOf(directory, situation)
   const context = readable(matter, contextOf(matter, situation, seen.value))
-  const isTold = isListed(situation.agent, tool.tool.name) // of a tool that is none of the agent's: what would run is not told either
+  // The plan of a tool that is not the agent's stays secret too.
+  const isTold = isListed(situation.agent, tool.tool.name)
   const refused: Explanation['plans'] = []
   let asking: (() => Decided) | undefined
   let last: (() => Decided) | undefined
@@ -86,8 +88,8 @@ function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Re
       }
     }
     if (real.allowed) return ok(decided('allow', real))
-    if (real.errors.length > 0) return ok(decided('deny', real)) // L6: no yes mends an error, and no other plan
-    if (asking !== undefined) continue // a human would be asked about a less isolated plan, unless one runs unasked
+    if (real.errors.length > 0) return ok(decided('deny', real)) // L6: neither an approval nor another plan fixes an error
+    if (asking !== undefined) continue // humans are asked about the less isolated plan, unless another one needs no approval
     const question = (approval: ApprovalContext) => ask(matter, asked(approval))
     const utmost = standsRegardless(matter, real)
       ? final(directory, real)
@@ -107,15 +109,20 @@ function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Re
 }
 
 const NO_PLAN =
-  'the tool’s contract is at fault, not the arguments: it allows tier B alone and asks for what only tier C keeps, such as strict egress; an operator has to put the tool again, with tier C'
+  'the tool’s contract is wrong, not the arguments: it allows only tier B but uses features of tier C, such as strict egress; an operator has to put the tool again with tier C'
 
-/** Each plan once more, bound to workers with cgroups, where a rule asks whether it is. */
+/**
+ * The plans in order; if a rule reads `plan.cgroup`, also each plan limited to workers with
+ * cgroups.
+ */
 const climbing = (plans: readonly Plan[], { slice: { reads } }: Matter): readonly Plan[] =>
   isRead(reads.context, ['plan', 'cgroup'])
     ? plans.flatMap((plan): Plan[] => (plan.tier === 'A' ? [plan] : [plan, { ...plan, cgroup: true }]))
     : plans
 
-/** An allow needs no more for an agent than its policies and their reasons, and costs no more. */
+/**
+ * Adds the explanation. An allow has none for agents, to whom its policies and reasons are enough.
+ */
 function explained(
   directory: Loaded,
   situation: Situation,
@@ -133,13 +140,13 @@ function explained(
   }
 }
 
-/** Why the skill of a tool may not run now, if it is one of a skill. */
+/** Why the tool's skill may not run now; `undefined` if it may, or the tool is not a skill's. */
 export function notEnabled({ skills }: Loaded, { executor }: Tool): string | undefined {
   if (executor.kind !== 'skill' || skills.get(executor.skill)?.digest === executor.digest) return undefined
   return `version ${executor.version} of the skill \`${executor.skill}\` is not enabled`
 }
 
-/** Whether a plan that was approved or granted is still allowed by the policy of now, as it stands. */
+/** Decides by the present policy on a plan that was approved or granted before. */
 export function decideAgain(
   directory: Loaded,
   situation: Situation,
@@ -174,7 +181,10 @@ export function decideAgain(
   return utmost.allowed ? decided('ask', real) : decided('deny', utmost)
 }
 
-/** The longest time, of those that are offered, for which policy would let everybody's yes stand; 0: it wants one for each call. */
+/**
+ * The longest offered duration that policy allows for a standing approval; 0: each call needs its
+ * own.
+ */
 export function longestStanding(directory: Loaded, situation: Situation, plan: Plan): number {
   const seen = situation.tool.types.convert(situation.args)
   if (!seen.ok) return 0
@@ -187,7 +197,10 @@ export function longestStanding(directory: Loaded, situation: Situation, plan: P
   return SPANS.find(stands) ?? 0
 }
 
-/** Whether an answer counts: its giver may still give one, by the policy of now, and is who gave it (P09). */
+/**
+ * Whether an answer still counts: its operator still exists and may still answer, by the present
+ * policy (P09).
+ */
 export const stillCounts = (directory: Loaded, answer: Given): boolean =>
   isOf(directory, answer) && approversIn(directory).has(answer.by)
 type Given = Pick<Answered, 'by' | 'since_ms'>
@@ -205,7 +218,7 @@ export function authorize(directory: Loaded, principal: Principal, action: strin
   return ask(about(directory.policies, subject), {})
 }
 
-/** The same, as an answer to whoever may not: a reason that policy gives is told. */
+/** The same as a result whose error contains policy's reason. */
 export function permitted(directory: Loaded, principal: Principal, action: string): Result<true> {
   const verdict = authorize(directory, principal, action)
   if (verdict.allowed) return ok(true)
@@ -216,12 +229,12 @@ export function permitted(directory: Loaded, principal: Principal, action: strin
   return err(failure('forbidden', `policy does not permit \`${action}\`${why}`))
 }
 
-/** The policies that a yes would not move: of a denial that stands, they are the reason. */
+/** Reduces a denial that no approval can change to the policies that cause it. */
 function final({ policies: { rules } }: Loaded, verdict: Verdict): Verdict {
   return { ...verdict, policies: verdict.policies.filter((id) => rules.get(id)?.byApproval === false) }
 }
 
-/** Of the active set, what can matter to this agent and this tool. */
+/** The slice of the active set that can concern this agent and this tool. */
 const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
   about(policies, {
     principal: { type: 'Agent', id: agent.name },
@@ -230,7 +243,7 @@ const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
     entities: [...agent.entities, tool.action, tool.entity],
   })
 
-/** The context of a question about one plan and the approvals that there are, or might be. */
+/** The Cedar context for one plan and the given or possible approvals. */
 function whole(
   matter: Matter,
   context: Record<string, CedarValueJson>,
@@ -252,7 +265,7 @@ function planContext(plan: Plan): CedarValueJson {
     timeout_ms: limits.timeout_ms,
     memory_bytes: limits.memory_bytes,
   }
-  // An isolate has no program, no folder that lasts, and no process that could get away.
+  // An isolate has no program, no lasting folder, and no process that could outlive the call.
   if (plan.tier === 'A')
     return {
       ...shared,
@@ -309,7 +322,10 @@ const filesContext = (files: readonly InputFile[]): CedarValueJson => ({
 export const isListed = ({ spec: { tools } }: AgentPrincipal, name: string): boolean =>
   tools.includes('*') || tools.includes(name)
 
-/** In whole seconds, so that a second's questions are one. Cedar can't tell a weekday: ISO, Monday is 1, in UTC. */
+/**
+ * In whole seconds, so that equal questions within a second share one evaluation. The weekday (ISO,
+ * Monday is 1, UTC) is an attribute because Cedar can't compute it.
+ */
 const clockOf = (now: number): Record<string, CedarValueJson> => {
   const second = new Date(now - (now % 1_000))
   return { now: { __extn: { fn: 'datetime', arg: second.toISOString() } }, weekday: second.getUTCDay() || 7 }
@@ -318,12 +334,14 @@ const clockOf = (now: number): Record<string, CedarValueJson> => {
 const budgetOf = (budget: Budget, { run, session, agent }: Used): CedarValueJson => ({
   run: { max_calls: budget.max_calls_per_run, ...run },
   ...(session === null ? {} : { session }),
-  ...(agent == null ? {} : { agent }), // what was recorded before there was one has none
+  ...(agent == null ? {} : { agent }), // absent in old records
 })
 
 const approvers = new WeakMap<Loaded, Approvers>()
 
-/** Once per version of the directory: who may answer, by the policy of now. */
+/**
+ * The operators who may answer by the present policy; computed once per version of the directory.
+ */
 function approversIn(directory: Loaded): Approvers {
   const known =
     approvers.get(directory) ??
@@ -341,11 +359,14 @@ const said = (directory: Loaded, situation: Situation): ApprovalContext =>
     heard(directory, situation),
   )
 const NOBODY: Approvers = new Map()
-/** Not what somebody said who had an operator's name before them. */
+/** The answers of present operators, without those of earlier operators with the same names. */
 const heard = (directory: Loaded, { answers }: Situation): readonly Answered[] =>
   answers.filter((answer) => isOf(directory, answer))
 
-/** The first verdict that allows it, of what humans could say at the most; else what the most of them would come to. */
+/**
+ * The verdict with the most approvals that humans could still give; an allow, if any of these
+ * allows.
+ */
 function atTheMost(
   directory: Loaded,
   situation: Situation,
@@ -375,7 +396,7 @@ function decisionOf(
 
 function reasonOf(directory: Loaded, effect: Decision['effect'], verdict: Verdict): string {
   if (verdict.errors.length > 0)
-    return 'a policy could not be evaluated, so nothing is allowed; an operator sees which in `countersign policy explain`'
+    return 'a policy could not be evaluated, so nothing is allowed; `countersign policy explain` shows an operator which one'
   const reasons = verdict.policies.map((id) => {
     const rule = directory.policies.rules.get(id)
     return [
@@ -386,7 +407,10 @@ function reasonOf(directory: Loaded, effect: Decision['effect'], verdict: Verdic
   return reasons.length > 0 ? reasons.join('. ') : 'no policy permits it'
 }
 
-/** What the tool's own contract forbids is a denial like any other: attested, journalled, counted. Each by the name of what forbids it. */
+/**
+ * What the tool's contract forbids is an ordinary denial, attested, journalled and counted, named
+ * by its cause.
+ */
 const BY_CONTRACT = [
   { code: 'egress_denied', by: 'tool.egress' },
   { code: 'denied', by: 'tool.executables' },

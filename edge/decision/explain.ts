@@ -1,6 +1,7 @@
-// Why a decision is as it is, and what would change it: for the agent that asked, and for operators. Pure over a compiled set, the question
-// and its verdict. What would change a denial is proposed by `explain/alternatives`, and told only where the engine, asked about the
-// changed question, allows it.
+// Explains a decision to its agent or to an operator: its policies, and the smallest changes that
+// would be allowed. Pure over a compiled set, the question and its verdict. The search in explain/
+// proposes changes; only those that the engine confirms, asked about the changed question, are
+// shown.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
@@ -13,9 +14,11 @@ import type { Flip, Question } from './explain/facts.ts'
 import { applied, appliedTo, asksAsMuch, changedBy } from './explain/facts.ts'
 import { waysToAllow } from './explain/search-policies.ts'
 import type { Reader } from './explain/wording.ts'
-import { byWhom, tell } from './explain/wording.ts'
+import { byWhom, changeFor } from './explain/wording.ts'
 
-/** What a decision was made on: the last question with the approvals there are, its answer, and the plans that were refused. */
+/**
+ * The last question of a decision, with the given approvals, its verdict, and the refused plans.
+ */
 export type Grounds = {
   readonly matter: Matter
   readonly context: Record<string, CedarValueJson>
@@ -23,25 +26,28 @@ export type Grounds = {
   readonly refused: Explanation['plans']
 }
 
-/** Of the call: its arguments as they came, and whether others fit the tool. */
+/** The call's arguments as they came, and the check whether others fit the tool's schema. */
 export type Subject = {
   readonly args: Record<string, unknown>
   readonly fits: (args: Record<string, unknown>) => boolean
 }
 
-type Found = { readonly alternatives: readonly (readonly Flip[])[]; readonly fixed: readonly string[] }
+type ProposedChanges = {
+  readonly alternatives: readonly (readonly Flip[])[]
+  readonly fixed: readonly string[]
+}
 
-/** With the verdict it goes: the same question to the same set is not searched twice. */
-const found = new WeakMap<Verdict, Found>()
+/** By verdict, so that the same question to the same set is not searched twice. */
+const cache = new WeakMap<Verdict, ProposedChanges>()
 
-function changesOf({ matter, context, verdict }: Grounds): Found {
-  const known = found.get(verdict) ?? look(matter, { ...matter.subject, context }, verdict)
-  found.set(verdict, known)
+function changesOf({ matter, context, verdict }: Grounds): ProposedChanges {
+  const known = cache.get(verdict) ?? searchChanges(matter, { ...matter.subject, context }, verdict)
+  cache.set(verdict, known)
   return known
 }
 
-/** An error is nobody's to argue with (L6): it is mended, not met. */
-function look({ set, slice }: Matter, question: Question, verdict: Verdict): Found {
+/** There are no changes to propose for an allow or an error (L6). */
+function searchChanges({ set, slice }: Matter, question: Question, verdict: Verdict): ProposedChanges {
   if (verdict.allowed || verdict.errors.length > 0) return { alternatives: [], fixed: [] }
   const at = search(question)
   const determining = verdict.policies.map((id) => set.rules.get(id)).filter((rule) => rule !== undefined)
@@ -63,10 +69,13 @@ function look({ set, slice }: Matter, question: Question, verdict: Verdict): Fou
   return { alternatives, fixed: alternatives.length === 0 ? [...at.fixed] : [] }
 }
 
-/** More than are told: not each may fit the tool. */
+/** More than are shown, because the tool's schema may refuse some. */
 const KEPT = 2 * LIMITS.explanation_changes
 
-/** Of changes as small as each other, first what the agent can do by itself; to do without comes after to do otherwise. */
+/**
+ * Orders changes of equal size: first those that the agent can make alone; leaving a value out comes
+ * after changing it.
+ */
 const EFFORT = { agent: 0, human: 1, time: 2, operator: 3 } as const
 const effort = (flips: readonly Flip[]): number =>
   flips.reduce(
@@ -77,7 +86,10 @@ const effort = (flips: readonly Flip[]): number =>
 const applying = (rules: readonly Rule[], effect: Rule['effect']) =>
   rules.filter((rule) => rule.effect === effect).map(({ applies }) => applies)
 
-/** What the reader may know of why. `null`: it was not policy that decided. */
+/**
+ * The explanation as far as the reader may know it. `grounds` is `null` if policy was not what
+ * decided.
+ */
 export function explain(
   decision: Decision,
   grounds: Grounds | null,
@@ -85,14 +97,15 @@ export function explain(
   reader: Reader,
 ): Explanation {
   const rules = grounds?.matter.set.rules
-  const erring = (grounds?.verdict.errors.length ?? 0) > 0 // then no policy determined it, whatever the engine lists
+  // After an error no policy determined the decision, whatever the engine lists.
+  const erring = (grounds?.verdict.errors.length ?? 0) > 0
   const policies = (erring ? [] : decision.policies).map((id) =>
     noteOf(id, rules?.get(id), decision.reason, reader),
   )
-  const told =
+  const changes =
     grounds === null ? { changes: [], fixed: [] } : changesFor(grounds, subject, reader, decision.effect)
   const errors = reader.kind === 'operator' ? { errors: [...(grounds?.verdict.errors ?? [])] } : {}
-  return { policies, plans: [...(grounds?.refused ?? [])], ...told, ...errors }
+  return { policies, plans: [...(grounds?.refused ?? [])], ...changes, ...errors }
 }
 
 function changesFor(
@@ -107,13 +120,16 @@ function changesFor(
   for (const flips of alternatives) {
     if (changes.size === LIMITS.explanation_changes) break
     if (!fits(flips, subject) || (effect === 'deny' && !wouldBeAsked(grounds, flips, reader))) continue
-    const told = flips.map((flip) => tell(question, flip, reader))
-    changes.set(told.map(({ words }) => words).join(), told) // two that are told alike are one to the reader
+    const change = flips.map((flip) => changeFor(question, flip, reader))
+    changes.set(change.map(({ words }) => words).join(), change) // changes with equal words count once
   }
   return { changes: [...changes.values()], fixed: [...fixed] }
 }
 
-/** Nobody is asked where everybody's yes would not do: of exactly two yeses that policy may want, humans who are more can't be told. */
+/**
+ * Whether humans would be asked after these changes: only if the most that they can answer is
+ * allowed.
+ */
 function wouldBeAsked({ matter, context }: Grounds, flips: readonly Flip[], reader: Reader): boolean {
   const given = flips.filter(({ fact }) => fact[0] === 'approval')
   if (given.length === 0 || given.some((flip) => byWhom(flip, reader) !== 'human')) return true
@@ -127,7 +143,7 @@ function wouldBeAsked({ matter, context }: Grounds, flips: readonly Flip[], read
   return reader.reach().some(allowed)
 }
 
-/** Where any value of a kind would do, the one that stood for it proves nothing about the tool. */
+/** If any value of a kind would do, the sample does not show whether the tool accepts it. */
 const VAGUE: ReadonlySet<string> = new Set(['!=', 'like', 'not like', 'present', 'not empty'])
 
 function fits(flips: readonly Flip[], { args, fits }: Subject): boolean {
@@ -135,7 +151,10 @@ function fits(flips: readonly Flip[], { args, fits }: Subject): boolean {
   return own.length === 0 || own.some(({ op }) => VAGUE.has(op)) || fits(appliedTo(args, own))
 }
 
-/** What is no policy, a budget or a tool's own list, is named as policies are, and its reason is the decision's. */
+/**
+ * A cause that is not a policy (a budget, a tool's own list) is shown like one, with the decision's
+ * reason.
+ */
 function noteOf(
   id: string,
   rule: Rule | undefined,

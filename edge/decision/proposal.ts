@@ -1,5 +1,5 @@
-// From what an agent asks for to a call with its decision: the checks of a proposal, in order. It reads the run and
-// the directory, and changes neither.
+// Turns a proposal into a call with its decision: the checks of a proposal, in order. It reads the
+// run and the directory and changes neither.
 
 import { canonical, digestOf, sha256 } from '../../shared/bytes/json.ts'
 import type { Shadowed } from '../../shared/evidence/journal.ts'
@@ -35,7 +35,7 @@ export type Asked = {
   files: readonly InputFile[]
 }
 
-/** `ask` may hold answers that stand from before; `permitted` is then what policy says with them. */
+/** `ask` may contain standing answers; `permitted` is then policy's decision with them. */
 export type NewCall = {
   proposal: Proposal
   decision: Decision
@@ -45,15 +45,15 @@ export type NewCall = {
 }
 
 /**
- * new: a call, to be stored whatever was decided. refused: no call comes of it, but it counts against the run.
- * closed: the run takes no more.
+ * new: a call to store, whatever its decision. refused: no call, but it counts against the run's
+ * limit of refusals. closed: the run accepts no more proposals.
  */
 export type Prepared =
   | ({ kind: 'new' } & NewCall)
   | { kind: 'refused'; failure: Failure }
   | { kind: 'closed'; failure: Failure }
 
-/** What was used before the call, as the set in force and the shadow set can see it. */
+/** Usage before the call, as the active set and the shadow set can see it. */
 type UsedBefore = { used: Used | 'uncounted' | null; shadowUsed: Used | 'uncounted' | null; now: number }
 
 export function prepare(
@@ -71,14 +71,20 @@ export function prepare(
   const refused = (why: Failure): Prepared => ({ kind: 'refused', failure: why })
   if (row.cancelled) return closed('run_cancelled', 'the run was cancelled')
   if (row.denied >= budget.max_denied_per_run)
-    return closed('run_ended', `the run has had ${row.denied} refused proposals, which is its limit`)
+    return closed(
+      'run_ended',
+      `the run has reached its limit of ${row.denied} refused proposals; start a new run`,
+    )
   if (row.calls >= LIMITS.calls_per_run)
-    return closed('run_ended', 'the run holds as many calls as a run may')
+    return closed('run_ended', 'the run has reached the limit of calls; start a new run')
 
   const principal = agentOf(directory, record)
   const tool = directory.tools.get(name)
   if (principal === undefined)
-    return closed('run_ended', `the agent whose run this is was removed; \`${agent}\` makes its own`)
+    return closed(
+      'run_ended',
+      `the agent that created this run was removed; \`${agent}\` has to create its own run`,
+    )
   if (tool === undefined) return refused(unknownTool(name))
   const argsText = canonical(args)
   const fit = fits(tool, args, argsText)
@@ -116,20 +122,22 @@ export function prepare(
   return { kind: 'new', proposal, decision, ask, snapshot }
 }
 
-/** Whether these arguments may be the tool's. */
+/** Checks the size of the arguments, and their fit to the tool's schema. */
 export function fits(tool: LoadedTool, args: Record<string, unknown>, text: string): Result<unknown> {
   return Buffer.byteLength(text) <= LIMITS.arguments_bytes
     ? tool.check(args)
     : err(failure('invalid_arguments', `the arguments are larger than ${LIMITS.arguments_bytes} bytes`))
 }
 
-/** The agent whose run it is; none where it was removed, whoever has its name now. */
+/**
+ * The agent that created the run; `undefined` if it was removed, even if another one has its name.
+ */
 const agentOf = ({ agents }: Loaded, { agent, agentSince }: RunRecord): AgentPrincipal | undefined => {
   const present = agents.get(agent)
   return present?.since === agentSince ? present : undefined
 }
 
-/** The question to humans. */
+/** Builds the approval that asks humans about the call. */
 export function askAbout(
   directory: Loaded,
   { record }: RunRow,
@@ -158,16 +166,21 @@ export function askAbout(
   })
 }
 
-/** Also of a tool that is none of the agent's: what it takes is not told. */
+/**
+ * Also for tools that exist but are not the agent's, so that it learns nothing about their schema.
+ */
 export const unknownTool = (name: string): Failure => ({
-  ...failure('not_found', `no tool \`${name}\` is registered for you`),
+  ...failure('not_found', `no tool \`${name}\` is available to you`),
   todo: '`GET /v1/tools` lists the tools that this agent may call',
 })
 
 const namesOf = (files: readonly FileRef[] = []): string =>
   canonical(files.map(({ path, sha256 }) => [path, sha256]))
 
-/** The same proposal once more is the call that it made, for who may still read it. */
+/**
+ * Idempotent replay: returns the existing call if the payload matches and the agent may still read
+ * it.
+ */
 export function sameAgain(
   directory: Loaded,
   known: CallRecord,
@@ -179,15 +192,15 @@ export function sameAgain(
     argsSha256 !== digestOf(args) ||
     namesOf(known.proposal.files) !== namesOf(files)
   )
-    return err(failure('idempotency_key_reused', 'the key stands for another call'))
+    return err(failure('idempotency_key_reused', 'the idempotency key was already used for another call'))
   const principal = directory.agents.get(agent)
   const may = principal !== undefined && authorize(directory, principal, 'run.read').allowed
   return may ? ok(known) : err(failure('forbidden', 'policy does not permit `run.read`'))
 }
 
 /**
- * The answers of humans that would allow the call, the least first; each one is enough. They include names that an agent may not read. The
- * result comes from memory, because the call was just decided.
+ * The sets of answers that would allow the call, smallest first; each is enough. They include names
+ * that an agent may not read. Cheap, because the call was just decided and the verdict is cached.
  */
 function needed(directory: Loaded, situation: Situation): readonly (readonly Change[])[] {
   const decided = decide(directory, situation, 'operator')
@@ -199,7 +212,7 @@ export const byHumans = ({ explanation }: Decision): readonly (readonly Change[]
 
 function spent({ effect, policy_set, snapshot, explanation: why }: Decision, max: number): Decision {
   const [id, reason] = ['run.budget', `the run’s budget of ${max} calls is spent`]
-  const words = 'a larger budget; or a new run'
+  const words = 'a larger budget, or a new run'
   const larger = {
     fact: 'budget.max_calls',
     is: max,
@@ -218,26 +231,35 @@ function spent({ effect, policy_set, snapshot, explanation: why }: Decision, max
   return { effect: 'deny', code: 'budget_spent', policies: [id], reason, policy_set, snapshot, explanation }
 }
 
-/** L6: a count that could not be had allows nothing. */
+/** L6: a usage count that can't be read allows nothing. */
 const uncounted = ({ explanation: _, ...decision }: Decision): Decision => ({
   ...decision,
   effect: 'deny',
   code: 'policy_error',
   policies: ['session.budget'],
-  reason: 'what this session or agent has used could not be counted, so nothing is allowed; try again',
+  reason: 'the usage of this session or agent could not be read, so nothing is allowed; try again',
 })
 
-/** What a call spends, by its tool's contract: arguments that fit its schema hold a whole number from 0 on there, or nothing. */
+/**
+ * The amount that a call spends. Arguments that fit the schema have a whole number >= 0 there, or
+ * none.
+ */
 export function spentBy({ tool: { spends } }: LoadedTool, args: Record<string, unknown>): number {
   const value = spends === undefined ? 0 : args[spends.arg]
   return typeof value === 'number' ? value : 0
 }
 
-/** With the snapshot of now; none where agent or tool are gone, and the one before stands. */
+/**
+ * With the present snapshot; `null` if the agent or tool was removed, and the earlier one still
+ * applies.
+ */
 type Judged = { decision: Decision; snapshot: Snapshot | null }
 export type Knowing = { answers: readonly Answered[]; used: Used | 'uncounted' | null; now: number }
 
-/** The policy of now on a call that was proposed before: with the answers there are, and what was used before it. */
+/**
+ * Decides again, by the present policy, on an existing call with its answers and the usage before
+ * it.
+ */
 export function judgeAgain(
   directory: Loaded,
   { record, folder }: RunRow,
@@ -261,7 +283,7 @@ export function judgeAgain(
   })
   if (agent === undefined) return gone('the agent was revoked')
   if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null)
-    return gone('the tool has changed since') // L3
+    return gone('the tool has changed since the call was proposed') // L3
   const known = used === 'uncounted' ? null : used
   const decision = decideAgain(
     directory,
@@ -282,7 +304,10 @@ export function judgeAgain(
   }
 }
 
-/** What would be decided of a call if it were proposed now, with the answers that it has: never what was decided, which is on record. */
+/**
+ * A dry run: the decision if the call were proposed now, with its answers. The recorded one may
+ * differ.
+ */
 export function decideAnew(
   directory: Loaded,
   { record, folder }: RunRow,
@@ -293,10 +318,10 @@ export function decideAnew(
   const agent = agentOf(directory, record)
   const tool = directory.tools.get(proposal.tool.name)
   if (agent === undefined || tool === undefined)
-    return err(failure('not_found', 'the agent or the tool is there no more'))
+    return err(failure('not_found', 'the agent or the tool was removed'))
   const { answers, used, now } = knowing
   if (used === 'uncounted')
-    return err(failure('unavailable', 'what this session or agent has used could not be counted'))
+    return err(failure('unavailable', 'the usage of this session or agent could not be read; try again'))
   const decided = decide(
     directory,
     { ...asked(record, folder, proposal), agent, tool, answers, used, now },

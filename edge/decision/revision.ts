@@ -1,5 +1,6 @@
-// A call with other arguments in place of its agent's: the same checks, plan and policy as if they had been proposed, and nothing that
-// reaches further than what was. Pure: it reads the directory and the call, and changes neither.
+// A call whose arguments an operator changed before approving it. The new arguments pass the same
+// checks, planning and policy as proposed ones, and may not reach further than the agent's call.
+// Pure.
 
 import { canonical, sha256 } from '../../shared/bytes/json.ts'
 import type { Code } from '../../shared/failures.ts'
@@ -10,7 +11,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { ArgumentChange } from '../../shared/wire/approvals.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
-import { changesOf, leavesOut, withHidden } from '../approvals/argument-edits.ts'
+import { changesOf, onlyRemoves, restoreHidden } from '../approvals/argument-edits.ts'
 import { assuranceOf } from '../approvals/assurance.ts'
 import type { CallRecord, Revised } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
@@ -24,17 +25,17 @@ import type { Snapshot } from './snapshot.ts'
 import { snapshotOf } from './snapshot.ts'
 
 type Args = Record<string, unknown>
-/** What was given for arguments, and on which channel. */
-export type Meant = { args: Args; channel: string }
+/** The operator's arguments, with marks for hidden values, and the channel of the answer. */
+export type EditedArguments = { args: Args; channel: string }
 
 export type Revision = Revised & { snapshot: Snapshot; changes: ArgumentChange[]; more: number }
 
-/** What an operator makes of a call that is asked about, and on which channel. */
+/** Builds the changed call, or says why it is refused. */
 export function revise(
   directory: Loaded,
   row: RunRow,
   { proposal: before, status }: CallRecord,
-  { args: given, channel }: Meant,
+  { args: given, channel }: EditedArguments,
   { used, now }: Knowing,
 ): Result<Revision> {
   const refuse = (code: Code, detail: string) => err(failure(code, detail))
@@ -44,9 +45,13 @@ export function revise(
   if (tool === undefined || tool.tool.digest !== before.tool.digest)
     return refuse('conflict', 'the tool has changed since the call was proposed')
   if ((status.approval?.edits?.length ?? 0) >= LIMITS.edits)
-    return refuse('limit_reached', `the arguments were changed ${LIMITS.edits} times`)
-  if (used === 'uncounted') return refuse('unavailable', 'what this session has used could not be counted')
-  const meant = withHidden(given, before.args, directory.redaction)
+    return refuse(
+      'limit_reached',
+      `the arguments were already changed ${LIMITS.edits} times, which is the limit`,
+    )
+  if (used === 'uncounted')
+    return refuse('unavailable', 'the usage of this session could not be read; try again')
+  const meant = restoreHidden(given, before.args, directory.redaction)
   if (!meant.ok) return meant
   const args = meant.value
   const text = canonical(args)
@@ -54,7 +59,7 @@ export function revise(
   if (!fit.ok) return err(failure(fit.error.code, fit.error.detail, fit.error.errors))
   const argsSha256 = sha256(text)
   if (argsSha256 === before.argsSha256)
-    return refuse('conflict', 'these are the arguments as they are; answer without them')
+    return refuse('conflict', 'these are the present arguments; answer without sending any')
   const folderMetSecret = hasMetSecret(row.folder)
   const situation = {
     agent,
@@ -77,12 +82,12 @@ export function revise(
   if (wider !== undefined || spent > (before.spent ?? 0))
     return refuse(
       'edit_too_wide',
-      `the changed call reaches further than the agent asked: ${wider ?? 'it spends more'}`,
+      `the changed call reaches further than the proposed one: ${wider ?? 'it spends more'}`,
     )
-  if (assuranceOf(channel) !== 'key' && !leavesOut(...unspent(tool.tool, before.args, args)))
+  if (assuranceOf(channel) !== 'key' && !onlyRemoves(...unspent(tool.tool, before.args, args)))
     return refuse(
       'edit_too_wide',
-      'over a link arguments are only left out, or less is spent; who signs in with a key may write others',
+      'through a link you can only remove arguments or spend less; sign in with your key to make other changes',
     )
   const { spent: _, ...kept } = before
   const parts = {
@@ -106,10 +111,13 @@ export function revise(
 
 const OPENNESS = ['strict', 'preflight', 'none'] as const
 
-/** In which way a plan reaches further than another one of the same tool, whose secrets and folder are the same. */
+/**
+ * How a plan reaches further than another plan of the same tool; secrets and folder are then the
+ * same.
+ */
 function widerIn(tool: Tool, before: Plan, after: Plan): string | undefined {
   if (before.tier === 'A' || after.tier === 'A')
-    return before.tier === after.tier ? undefined : 'it runs elsewhere' // of one tool version: the same skill, and nothing is asked of it
+    return before.tier === after.tier ? undefined : 'it runs in another tier' // the same tool version has the same skill
   if (before.executor.argv[0] !== after.executor.argv[0]) return 'it runs another program'
   if ((before.tier === 'C' && after.tier !== 'C') || (before.cgroup === true && after.cgroup !== true))
     return 'it is less isolated'
@@ -122,7 +130,7 @@ function widerIn(tool: Tool, before: Plan, after: Plan): string | undefined {
   return isRiskier(was, is) ? `its risk is ${is}, and was ${was}` : undefined
 }
 
-/** Both without what the tool spends, of which it is known what is less. */
+/** Both without the spent argument, for which the caller compares amounts. */
 const unspent = ({ spends }: Tool, ...both: readonly [Args, Args]): readonly [Args, Args] => {
   const without = (args: Args): Args =>
     Object.fromEntries(Object.entries(args).filter(([name]) => name !== spends?.arg))

@@ -1,5 +1,6 @@
-// The policy snapshot: what an agent may do in a run with one tool, as of one version of the directory. Pure, and content-addressed, so
-// that a run stores it once per change. It decides nothing; it says what was in force when something was decided.
+// The policy snapshot: what an agent may do in a run with one tool, in one version of the
+// directory. It records what was in force at a decision. Pure, and content-addressed, so that a run
+// stores each snapshot once.
 
 import { canonical, sha256 } from '../../shared/bytes/json.ts'
 import type { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
@@ -62,14 +63,14 @@ function wasmRuntime(tool: Tool): PolicySnapshot['wasm_runtime'] {
   }
 }
 
-/** By the run's budget, which lives as long as the run's record in memory. */
+/** A cache, keyed by the run's budget object, which lives as long as the run's record in memory. */
 const made = new WeakMap<Budget, Map<string, Snapshot>>()
 
 export function snapshotOf(directory: Loaded, inForce: InForce): Snapshot {
   const { agent, tool, run } = inForce
   const ofRun = made.get(run.budget) ?? new Map<string, Snapshot>()
   made.set(run.budget, ofRun)
-  const id = [directory.version, directory.policies.digest, agent.name, tool.tool.digest].join(' ') // another set may be asked beside it
+  const id = [directory.version, directory.policies.digest, agent.name, tool.tool.digest].join(' ') // a shadow set shares the version
   const known = ofRun.get(id)
   if (known !== undefined) return known
   const text = canonical(contentOf(directory, inForce))

@@ -1,4 +1,4 @@
-// /docs: the API for people, from the same table as everything else.
+// The page /docs: the API for people, generated from the route, failure and limit tables.
 
 import { type Code, entryOf, FAILURES } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -6,12 +6,12 @@ import { ROUTES } from '../../shared/routes/all.ts'
 import type { Caller, Route } from '../../shared/routes/route.ts'
 import { Page, Prose } from './approval-page.tsx'
 
-const WHO: Record<Caller, string> = {
+const CALLERS: Record<Caller, string> = {
   agent: 'Agents: `authorization: Bearer <key>`',
   operator: 'Operators: `authorization: Bearer <key>`',
-  console: 'Operators, in a browser: the session that `/console` opens',
+  console: 'Operators in a browser: the session cookie of `/console`',
   worker: 'Workers: HTTP message signatures',
-  link: 'Approvers, by their link',
+  link: 'Approvers: the token in their link',
   slack: 'Slack: its signature over the body',
   installation: 'The operator of the installation: `authorization: Bearer <installation key>`',
   anyone: 'Anyone',
@@ -26,19 +26,19 @@ function answeredWith(code: Code): string {
 
 export function docsPage() {
   const routes = Object.entries(ROUTES as Record<string, Route>)
-  const kinds = Object.keys(WHO) as Caller[] // the table's own keys
+  const kinds = Object.keys(CALLERS) as Caller[] // the table's own keys
   return (
     <Page title="API">
       <h1>Countersign API</h1>
       <p>
-        No tool call runs without a countersign: propose a call, and policy allows it, asks a human, or denies
-        it. Machines read <a href="/openapi.json">/openapi.json</a>. Keys for offline verification are at{' '}
-        <a href="/.well-known/countersign/keys.json">keys.json</a>.
+        No tool call runs without a countersign: an agent proposes a call, and policy allows it, asks a human
+        or denies it. The machine-readable description is <a href="/openapi.json">/openapi.json</a>. The keys
+        for offline verification are in <a href="/.well-known/countersign/keys.json">keys.json</a>.
       </p>
       {kinds.map((kind) => (
         <section>
           <h2>
-            <Prose text={WHO[kind]} />
+            <Prose text={CALLERS[kind]} />
           </h2>
           <table>
             <tbody>
@@ -54,7 +54,7 @@ export function docsPage() {
                       <span class="quiet">
                         <Prose text={summary} />
                         {action === null ? '' : ` · policy: ${action}`}
-                        {failures.length === 0 ? '' : ` · may answer ${failures.join(', ')}`}
+                        {failures.length === 0 ? '' : ` · failures: ${failures.join(', ')}`}
                       </span>
                     </td>
                   </tr>

@@ -1,5 +1,6 @@
-// Pages, server-rendered; everything works without JavaScript. Text from agents is text: JSX escapes it, and a monospace
-// block shows it as it is. No page can be framed, cached, or tell others where it was.
+// The approval page behind a link, and the parts that it shares with the console. Pages are
+// rendered on the server and work without JavaScript. JSX escapes all text from agents. No page can
+// be framed or cached, and none sends a referrer.
 
 import { raw } from 'hono/html'
 import type { Failure } from '../../shared/failures.ts'
@@ -13,8 +14,8 @@ import { afterwards, OUTCOME } from '../approvals/outcome-words.ts'
 import { secondsOf } from '../approvals/standing.ts'
 import { headersOf } from '../http/response-headers.ts'
 import { written } from '../platform/visible-text.ts'
-import { Wholes } from './full-text.tsx'
-import { BroughtFiles } from './input-files.tsx'
+import { FullTexts } from './full-text.tsx'
+import { InputFiles } from './input-files.tsx'
 import { PAGE_SCRIPT } from './page-script.ts'
 import { pageStyle } from './style.ts'
 
@@ -34,10 +35,10 @@ export const html = (page: Node, status = 200): Response =>
     headers: { ...headersOf('text/html; charset=utf-8'), ...SECURITY },
   })
 
-type Framed = { title: string; top?: unknown; sheet?: string; children?: unknown }
+type Frame = { title: string; top?: unknown; sheet?: string; children?: unknown }
 
-/** `top` stands beside the name, `sheet` is a style of the page's own. */
-export function Page({ title, top = '', sheet = '', children }: Framed) {
+/** `top` goes into the header beside the product's name; `sheet` adds CSS to the common style. */
+export function Page({ title, top = '', sheet = '', children }: Frame) {
   return (
     <html lang="en">
       <head>
@@ -60,7 +61,7 @@ export function Page({ title, top = '', sheet = '', children }: Framed) {
   )
 }
 
-/** A sentence of ours or of a policy, begun as sentences are: what stands between backticks is code, and stays as it is. */
+/** One of our sentences or a policy's, capitalised unless `inside` another; backticks mark code. */
 export function Prose({ text, inside = false }: { text: string; inside?: boolean }) {
   const sentence = inside ? text : text.charAt(0).toUpperCase() + text.slice(1)
   return <>{sentence.split('`').map((part, i) => (i % 2 === 1 ? <code>{part}</code> : part))}</>
@@ -71,8 +72,8 @@ export function Time({ ms }: { ms: number }) {
   return <time datetime={iso}>{`${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`}</time>
 }
 
-/** In the largest unit that is at least one, rounded down: never more time than there is. */
-export function left(ms: number): string {
+/** The remaining time in words, rounded down so that it never promises more than there is. */
+export function remainingTime(ms: number): string {
   const minutes = Math.floor(ms / 60_000)
   if (minutes >= 120) return `${Math.floor(minutes / 60)} hours`
   return minutes >= 2 ? `${minutes} minutes` : `${Math.max(0, Math.floor(ms / 1000))} seconds`
@@ -94,15 +95,15 @@ export function Risk({ risk, risk_ground: ground }: Pick<Approval['prompt'], 'ri
   )
 }
 
-/** Who has said what so far. */
+/** The answers so far. */
 export function Answers({ answers }: Pick<Approval, 'answers'>) {
   return (
     <>
       {answers.map(({ by, decision, channel, scope, reason, at_ms }) => (
         <p>
-          {decision === 'approve' ? 'Yes' : 'No'}
-          {scope === 'once' ? '' : ' to all calls of its kind, for a while,'} by <strong>{by}</strong> (
-          {channel}), <Time ms={at_ms} />
+          {decision === 'approve' ? 'Approved' : 'Denied'} by <strong>{by}</strong> ({channel}),{' '}
+          <Time ms={at_ms} />
+          {scope === 'once' ? '' : ', also for similar calls'}
           {reason === '' ? '' : `: ${written(reason)}`}
         </p>
       ))}
@@ -112,25 +113,28 @@ export function Answers({ answers }: Pick<Approval, 'answers'>) {
 
 export const answersOf = ({ answers }: Approval): string => (<Answers answers={answers} />).toString()
 
-export const After = ({ approval }: { approval: Approval }) => <>{afterwards(approval)}</>
+export const Consequence = ({ approval }: { approval: Approval }) => <>{afterwards(approval)}</>
 
-/** Whether they have answered this very call: what they have said to all of its kind is no answer to it. */
+/**
+ * Whether an operator has answered this call itself; their standing answers to similar calls don't
+ * count.
+ */
 export const hasAnswered = ({ answers }: Approval, name: string): boolean =>
   answers.some(({ by, standing }) => by === name && standing === undefined)
 
-type Shown = {
+type PageInput = {
   approval: Approval
-  /** Where what happens to it is followed; `null` where it can't be any more. */
+  /** The URL of the page's live stream; `null` if there is nothing left to follow. */
   events: string | null
   approver: string
   nonce: string | null
-  /** Below which address the files are that the call brings; `null` where the approver may not read them. */
+  /** The URL prefix of the call's input files; `null` if the approver may not read them. */
   files: string | null
   now: number
-  /** What the card left out, and which part of it is asked for; no part opens none. */
+  /** The texts that the card shortens, and the part of them to show; 0 keeps them folded. */
   whole?: Result<readonly Unfolded[]>
   part?: number
-  /** The fields by which the arguments are changed. */
+  /** The fields that edit the arguments. */
   change?: unknown
 }
 
@@ -144,10 +148,10 @@ export function approvalPage({
   whole = ok([]),
   part = 0,
   change = '',
-}: Shown) {
+}: PageInput) {
   const { prompt, status, expires_at } = approval
   const open = status === 'pending' && nonce !== null && !hasAnswered(approval, approver)
-  const rest = <Wholes whole={whole} part={part} />
+  const rest = <FullTexts whole={whole} part={part} />
   if (!open) return <EndedPage approval={approval} events={events} files={files} rest={rest} />
   return (
     <Page title={prompt.title}>
@@ -156,7 +160,7 @@ export function approvalPage({
         <h1>{prompt.title}</h1>
         <p class="tags">
           <Risk {...prompt} />
-          <span class="quiet">Answer within {left(expires_at - now)}; no answer is a denial.</span>
+          <span class="quiet">Answer within {remainingTime(expires_at - now)}; no answer counts as a denial.</span>
         </p>
         <div aria-live="polite" id="answers">
           <Answers answers={approval.answers} />
@@ -167,7 +171,7 @@ export function approvalPage({
         <div class="field">
           <label for="reason">Reason</label>
           <span class="quiet" id="reason-help">
-            Optional. It is kept on record, and a denial’s is told to the agent.
+            Optional. It is kept on record. The agent is shown the reason for a denial.
           </span>
           <textarea
             id="reason"
@@ -177,10 +181,14 @@ export function approvalPage({
             aria-describedby="reason-help"
           ></textarea>
         </div>
-        {prompt.standing === undefined ? '' : <Further {...prompt.standing} options={approval.options} />}
+        {prompt.standing === undefined ? (
+          ''
+        ) : (
+          <StandingAnswers {...prompt.standing} options={approval.options} />
+        )}
         <div class="answer">
           <p class="alert" role="alert" id="over" hidden>
-            This was decided meanwhile. <a href="?">See what happened</a>
+            This page is out of date: the request was decided or withdrawn. <a href="?">See what happened</a>
           </p>
           <p class="quiet">
             You answer as <strong>{approver}</strong>.
@@ -200,20 +208,23 @@ export function approvalPage({
   )
 }
 
-/** What else an answer could cover, said before it is given. Folded: the answer to this call alone is the one at hand. */
-export function Further({
+/**
+ * Standing answers, with what they would cover. Folded, because the usual answer is to this call
+ * alone.
+ */
+export function StandingAnswers({
   covers,
   most_s,
   options,
 }: NonNullable<Approval['prompt']['standing']> & Pick<Approval, 'options'>) {
   return (
     <details>
-      <summary>Answer for more than this call</summary>
+      <summary>Answer similar calls too</summary>
       <p>
-        The answer then holds for <Prose text={covers} inside />. It ends when the session is reset, or
-        somebody takes it back, or after {LIMITS.standing_s / 3_600} hours at the latest.
+        Your answer then applies to <Prose text={covers} inside />. It ends when the session is reset, when
+        somebody revokes it, or after {LIMITS.standing_s / 3_600} hours at the latest.
       </p>
-      {most_s === 0 ? <p>Policy wants a yes for each call.</p> : ''}
+      {most_s === 0 ? <p>Policy requires an approval for each call.</p> : ''}
       <div class="buttons">
         {options
           .filter(({ scope }) => scope !== 'once')
@@ -233,9 +244,12 @@ export function Further({
   )
 }
 
-/** What became of it, or what it waits for: there is nothing to answer here. */
-type Ended = { approval: Approval; events?: string | null; files?: string | null; rest?: unknown }
-function EndedPage({ approval, events = null, files = null, rest = '' }: Ended) {
+/**
+ * The page of an approval that this approver can't answer (any more): its outcome, or what it waits
+ * for.
+ */
+type EndedInput = { approval: Approval; events?: string | null; files?: string | null; rest?: unknown }
+function EndedPage({ approval, events = null, files = null, rest = '' }: EndedInput) {
   const { prompt, status, answers } = approval
   const last = answers.at(-1)
   const waits = status === 'pending' && events !== null
@@ -250,12 +264,12 @@ function EndedPage({ approval, events = null, files = null, rest = '' }: Ended) 
           ''
         ) : (
           <p>
-            The same answer holds for <Prose text={prompt.standing.covers} inside />, until{' '}
+            The same answer applies to <Prose text={prompt.standing.covers} inside />, until{' '}
             <Time ms={last.at_ms + secondsOf(last) * 1_000} /> at the latest.
           </p>
         )}
         <p>
-          <After approval={approval} /> You can close this page{waits ? ', or ' : '.'}
+          <Consequence approval={approval} /> You can close this page{waits ? ', or ' : '.'}
           {waits ? <a href="?">look again</a> : ''}
           {waits ? '.' : ''}
         </p>
@@ -268,27 +282,27 @@ function EndedPage({ approval, events = null, files = null, rest = '' }: Ended) 
   )
 }
 
-/** `files`: below which address the bytes of those are that the call brings. */
+/** The facts of the call that an approver judges. `files`: the URL prefix of its input files. */
 export function Facts({ approval, files = null }: { approval: Approval; files?: string | null }) {
   const { status, prompt, digest, call, requested_at, expires_at, edits = [] } = approval
   return (
     <>
       {edits.map((edit) => (
-        <section aria-label="What was changed">
+        <section aria-label="Changed arguments">
           <p class="alert changed">
             <strong>{edit.by}</strong> has changed the arguments ({edit.channel}), <Time ms={edit.at_ms} />.
-            This is the call as it is now.
+            This page shows the changed call.
           </p>
           <Changes {...edit} />
         </section>
       ))}
       <dl>
-        <dt>Would run</dt>
+        <dt>What would run</dt>
         <dd>
           {prompt.command === '' ? '' : <pre class="command">{prompt.command}</pre>}
           <Prose text={prompt.plan} />
         </dd>
-        <BroughtFiles files={prompt.files} at={files} />
+        <InputFiles files={prompt.files} at={files} />
         <dt>Arguments</dt>
         <dd>
           <pre>{prompt.arguments}</pre>
@@ -319,9 +333,9 @@ export function Facts({ approval, files = null }: { approval: Approval; files?: 
           <dd>
             <code>{prompt.agent}</code>
           </dd>
-          <dt>Asked</dt>
+          <dt>Requested</dt>
           <dd>
-            <Time ms={requested_at} />, until <Time ms={expires_at} />
+            <Time ms={requested_at} />, expires <Time ms={expires_at} />
           </dd>
           <dt>Policies</dt>
           <dd>
@@ -341,12 +355,12 @@ export function Facts({ approval, files = null }: { approval: Approval; files?: 
   )
 }
 
-/** What proves that a form was shown to whoever has the link. */
+/** Proves that the form comes from a page that we served to the holder of the link. */
 export function Nonce({ nonce }: { nonce: string }) {
   return <input type="hidden" name="nonce" value={nonce} />
 }
 
-/** What was changed, place by place. */
+/** The changed arguments, one by one. */
 export function Changes({ changes, more }: Pick<Edit, 'changes' | 'more'>) {
   return (
     <>
@@ -357,19 +371,19 @@ export function Changes({ changes, more }: Pick<Edit, 'changes' | 'more'>) {
               <code>{at}</code>
             </dt>
             <dd>
-              {from === null ? <p>There was nothing.</p> : <pre>{from}</pre>}
-              {to === null ? <p>It is taken out.</p> : <pre class="now">{to}</pre>}
+              {from === null ? <p>It was not set.</p> : <pre>{from}</pre>}
+              {to === null ? <p>It is removed.</p> : <pre class="now">{to}</pre>}
             </dd>
           </>
         ))}
       </dl>
-      {more === 0 ? '' : <p>And {more} places more.</p>}
+      {more === 0 ? '' : <p>{more === 1 ? 'And 1 more change.' : `And ${more} more changes.`}</p>}
     </>
   )
 }
 
-/** What was not done, why, and what to do now. */
-export function NotDone({
+/** A refusal: what was not done, why, and what to do next. */
+export function Refusal({
   title,
   role,
   failure,
@@ -395,7 +409,7 @@ export function refusalPage(failure: Failure, approval?: Approval) {
   if (approval !== undefined && approval.status !== 'pending') return <EndedPage approval={approval} />
   return (
     <Page title="Not answered">
-      <NotDone title="This can’t be answered" role="status" failure={failure} />
+      <Refusal title="This can’t be answered" role="status" failure={failure} />
       {approval === undefined ? '' : <Facts approval={approval} />}
     </Page>
   )

@@ -1,6 +1,7 @@
-// Saying yes to other arguments, on link page and console: the arguments as JSON to change, and then the change, said before it is
-// answered. Two steps of plain forms; what is hidden stays hidden, and what runs is what the second step showed, or nothing. The text is
-// sent with every answer: a yes beside a text that was changed is no yes to what the agent asked, and shows the change instead.
+// Approving with changed arguments, on the link page and in the console, in two steps of plain
+// forms: edit the arguments as JSON, then review the change and answer. Only the call that the
+// second step showed can run. The browser sends the text with every answer, so a yes beside an
+// edited text never approves the original call: it leads to the second step.
 
 import { canonical, parseJson } from '../../shared/bytes/json.ts'
 import type { Failure } from '../../shared/failures.ts'
@@ -11,10 +12,10 @@ import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Preview } from '../approvals/argument-edits.ts'
 import { unambiguous } from '../platform/visible-text.ts'
-import { Changes, Facts, type Node, Nonce, NotDone, Page, Risk } from './approval-page.tsx'
-import { Wholes } from './full-text.tsx'
+import { Changes, Facts, type Node, Nonce, Page, Refusal, Risk } from './approval-page.tsx'
+import { FullTexts } from './full-text.tsx'
 
-/** As much of a text as the page offers; one of more is changed at the command line. */
+/** The arguments as text; `null` if they are too long to edit on a page (the command line can). */
 export function textToChange(editable: Result<{ arguments: Record<string, unknown> }>): string | null {
   if (!editable.ok) return null
   const text = unambiguous(JSON.stringify(editable.value.arguments, null, 2))
@@ -24,21 +25,21 @@ export function textToChange(editable: Result<{ arguments: Record<string, unknow
 export type Draft = { text: string; refusal?: Failure }
 
 /**
- * Stands within the form that answers, and is sent by one of its own. `over`: who has no more than a link writes nothing that was not
- * there.
+ * The first step, inside the answering form. `over`: through a link, arguments can only be removed
+ * or lowered, never added.
  */
 export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | 'console' }) {
   return (
     <details open={refusal !== undefined}>
-      <summary>Approve less than this</summary>
-      {/* The first button of a form is what Enter does in it: no. */}
+      <summary>Approve with changed arguments</summary>
+      {/* Enter in a field presses the form's first button, so that has to be "deny". */}
       <button type="submit" name="decision" value="deny" hidden>
         Deny
       </button>
       {refusal === undefined ? (
         ''
       ) : (
-        <NotDone title="This change can’t be made" role="alert" failure={refusal} />
+        <Refusal title="This change can’t be made" role="alert" failure={refusal} />
       )}
       {refusal?.errors?.map(({ at, message }) => (
         <p>
@@ -46,12 +47,12 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
         </p>
       ))}
       <div class="field">
-        <label for="change-text">The arguments, as JSON</label>
+        <label for="change-text">Arguments (JSON)</label>
         <span class="quiet" id="change-help">
           {over === 'link'
-            ? 'Here you can leave things out, and spend less.'
-            : 'They may reach no further than the agent’s.'}{' '}
-          What is hidden stays so where you leave it. You see the change before you answer.
+            ? 'Here you can only remove arguments, or lower an amount that is spent.'
+            : 'The changed call may not reach further than the one that the agent proposed.'}{' '}
+          Leave the marks of hidden values as they are. You review the change before you answer.
         </span>
         <textarea
           id="change-text"
@@ -68,18 +69,24 @@ export function ChangeFields({ text, refusal, over }: Draft & { over: 'link' | '
       </div>
       <div class="buttons one">
         <button type="submit" name="step" value="change" class="show">
-          Show the change
+          Review the change
         </button>
       </div>
     </details>
   )
 }
 
-/** `token`: the hidden fields by which the form is known as ours. */
-type Shown = { approval: Approval; approver: string; token: Node; text: string; reason: string } & Preview
+/** `token`: the hidden fields that prove where the form comes from. */
+type StepInput = {
+  approval: Approval
+  approver: string
+  token: Node
+  text: string
+  reason: string
+} & Preview
 
-/** The second step: what would be otherwise, and the call as it would be. No comes first here too. */
-export function ChangeStep({ approval, approver, token, text, reason, preview, whole }: Shown) {
+/** The second step: the changes, and the call with them. "Deny" comes first here too. */
+export function ChangeStep({ approval, approver, token, text, reason, preview, whole }: StepInput) {
   const changed: Approval = { ...approval, digest: preview.becomes, prompt: preview.prompt }
   return (
     <form method="post">
@@ -91,25 +98,25 @@ export function ChangeStep({ approval, approver, token, text, reason, preview, w
         <Risk {...preview.prompt} />
       </p>
       <p>
-        Nothing is recorded yet. <a href="?">Back to what the agent asked</a>
+        Nothing is recorded yet. <a href="?">Back to the original request</a>
       </p>
-      <h2>What you change</h2>
+      <h2>Your changes</h2>
       <Changes {...preview} />
       {whole.changes === null ? (
         ''
       ) : (
         <details>
-          <summary>The whole change</summary>
+          <summary>The changes in full</summary>
           <Changes changes={whole.changes} more={0} />
         </details>
       )}
-      <h2>The call as it would be</h2>
+      <h2>The changed call</h2>
       <Facts approval={changed} />
-      <Wholes whole={ok(whole.texts)} part={0} />
+      <FullTexts whole={ok(whole.texts)} part={0} />
       <div class="field">
         <label for="reason">Reason</label>
         <span class="quiet" id="reason-help">
-          Optional. It is kept on record, and a denial’s is told to the agent.
+          Optional. It is kept on record. The agent is shown the reason for a denial.
         </span>
         <textarea
           id="reason"
@@ -125,8 +132,8 @@ export function ChangeStep({ approval, approver, token, text, reason, preview, w
         <p class="quiet">
           You answer as <strong>{approver}</strong>.{' '}
           {preview.effect === 'ask'
-            ? 'Others are still asked, about the changed call.'
-            : 'The agent is told of the change.'}
+            ? 'Others still have to approve the changed call.'
+            : 'The agent will see the change.'}
         </p>
         <div class="buttons">
           <button type="submit" class="deny" name="decision" value="deny">
@@ -141,24 +148,24 @@ export function ChangeStep({ approval, approver, token, text, reason, preview, w
   )
 }
 
-export const changePage = ({ nonce, ...shown }: Omit<Shown, 'token'> & { nonce: string }): Node => (
+export const changePage = ({ nonce, ...step }: Omit<StepInput, 'token'> & { nonce: string }): Node => (
   <Page title="Approve with changes">
-    <ChangeStep {...shown} token={<Nonce nonce={nonce} />} />
+    <ChangeStep {...step} token={<Nonce nonce={nonce} />} />
   </Page>
 )
 
-/** What the first step sends. */
+/** Parses the text of the first step. */
 export function argumentsIn(text: string): Result<Record<string, unknown>> {
   const read = parseJson(Buffer.from(text))
   if (!read.ok) return read
   const { value } = read
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-  return isObject ? ok(value) : err(failure('invalid_arguments', 'the arguments are to be one JSON object'))
+  return isObject ? ok(value) : err(failure('invalid_arguments', 'the arguments have to be one JSON object'))
 }
 
 /**
- * Whether the change is to be shown, and nothing to be recorded yet: it was asked for, or a yes came with another text than was offered.
- * `offered` is asked for where it matters.
+ * Whether to show the second step instead of recording an answer: the approver pressed "Review the
+ * change", or approved beside an edited text. `offered`, the original text, is read only if needed.
  */
 export async function asksForChange(
   form: URLSearchParams,
@@ -167,12 +174,10 @@ export async function asksForChange(
 ): Promise<boolean> {
   const text = form.get('arguments')
   if (form.get('step') === 'change') return true
-  return (
-    decision === 'approve' && text !== null && !form.has('becomes') && !saysTheSame(text, await offered())
-  )
+  return decision === 'approve' && text !== null && !form.has('becomes') && !isSameText(text, await offered())
 }
 
-function saysTheSame(text: string, offered: string | null): boolean {
+function isSameText(text: string, offered: string | null): boolean {
   if (offered === null) return false
   const [one, other] = [argumentsIn(text), argumentsIn(offered)]
   return one.ok && other.ok
@@ -180,7 +185,7 @@ function saysTheSame(text: string, offered: string | null): boolean {
     : text.replaceAll('\r\n', '\n') === offered
 }
 
-/** What the second step sends: only a yes is to it. */
+/** The change that a yes in the second step approves; empty for any other answer. */
 export function changedIn(
   form: URLSearchParams,
 ): Result<{ arguments?: Record<string, unknown>; becomes?: string }> {

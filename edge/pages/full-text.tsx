@@ -1,18 +1,17 @@
-// What a card has left out, whole, on the pages that show the card: folded, and a part at a time. It never says what is left out; that is
-// made of the stored call (edge/approvals/card.ts).
+// The full text of what a card shortens, folded, one part at a time. edge/approvals/card.ts makes
+// it from the stored call.
 
 import type { Result } from '../../shared/result.ts'
 import type { Unfolded } from '../approvals/card.ts'
 
-/** `part`: which part of each is asked for; none opens none. */
-export function Wholes({ whole, part }: { whole: Result<readonly Unfolded[]>; part: number }) {
-  return <>{whole.ok ? whole.value.map((one) => <Whole {...one} part={part} />) : ''}</>
+/** `part`: the part of each text to show; 0 keeps them folded. */
+export function FullTexts({ whole, part }: { whole: Result<readonly Unfolded[]>; part: number }) {
+  return <>{whole.ok ? whole.value.map((one) => <FoldedText {...one} part={part} />) : ''}</>
 }
 
 export const partIn = (url: string): number => Number(new URL(url).searchParams.get('part') ?? 0)
 
-/** All of a text that the card has shortened: folded until asked for, a part at a time where it is too long for one page. */
-function Whole({ title, characters, parts, part }: Unfolded & { part: number }) {
+function FoldedText({ title, characters, parts, part }: Unfolded & { part: number }) {
   const at = Number.isInteger(part) && part >= 1 && part <= parts.length ? part : 1
   return (
     <details open={part > 0}>

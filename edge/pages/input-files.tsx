@@ -1,17 +1,17 @@
-// The files that a call brings, for whoever is asked about it: listed on the pages that show its card, and read as they are. Whether
-// somebody may read them is for the doors to ask.
+// The input files of a call, for its approvers: the list on the pages that show its card, and the
+// bytes of each. Callers check whether the operator may read them.
 
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 
-/** `at`: below which address their bytes are; `null` where nobody is to be led there. */
-export function BroughtFiles({ files = [], at }: { files: Approval['prompt']['files']; at: string | null }) {
+/** `at`: the URL prefix of the files; `null` lists them without links. */
+export function InputFiles({ files = [], at }: { files: Approval['prompt']['files']; at: string | null }) {
   if (files.length === 0) return null
   return (
     <>
-      <dt>Files that it brings</dt>
+      <dt>Input files</dt>
       <dd>
         <ul class="files">
           {files.map(({ path, bytes, sha256 }) => (
@@ -34,20 +34,22 @@ export function BroughtFiles({ files = [], at }: { files: Approval['prompt']['fi
   )
 }
 
-type Named = { path: string; bytes: Uint8Array }
+type InputFile = { path: string; bytes: Uint8Array }
 type Run = {
   approval: (n: number) => Promise<Result<Approval>>
-  file: (agent: null, n: number, digest: string) => Promise<Result<Named>>
+  file: (agent: null, n: number, digest: string) => Promise<Result<InputFile>>
 }
 
-/** One that the question is about, under the name that its card shows; what the call leaves is none of the question. */
+/**
+ * One input file, under the name that the card shows. Output files of the call are not served here.
+ */
 export async function broughtFile(
   { run, n }: { run: Run; n: number },
   sha256: string,
-): Promise<Result<Named>> {
+): Promise<Result<InputFile>> {
   const approval = await run.approval(n)
-  const named = approval.ok ? approval.value.prompt.files?.find((file) => file.sha256 === sha256) : undefined
-  if (named === undefined) return err(failure('not_found', 'the call brings no such file'))
+  const listed = approval.ok ? approval.value.prompt.files?.find((file) => file.sha256 === sha256) : undefined
+  if (listed === undefined) return err(failure('not_found', 'the call has no such input file'))
   const file = await run.file(null, n, sha256)
-  return file.ok ? ok({ path: named.path, bytes: file.value.bytes }) : file
+  return file.ok ? ok({ path: listed.path, bytes: file.value.bytes }) : file
 }

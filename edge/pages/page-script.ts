@@ -1,9 +1,10 @@
-// The scripts of pages that follow what happens: one for the link page, and what all of them have in common. None sends an answer, and
-// none takes from anybody what they write or are about to send; without it a page is looked at again by hand.
+// The scripts of live pages: the part that all share, and the link page's own. No script sends an
+// answer or discards what somebody is writing. Without scripts, people reload the page.
 
 /**
- * `follow({…})` hears what the stream tells until it is over. Where the stream is refused, the page itself says whether it is over as well,
- * as that of a link taken back; else it comes back, for those that are gone are forgotten after a while.
+ * `follow({…})` handles the events of the page's stream until its event `over`. If the stream is
+ * refused, the status of the page itself shows whether it is over (as with a revoked link). If not,
+ * the script retries after 20 s, because the server frees the slots of closed streams.
  */
 export const FOLLOW = `
 const watched = document.querySelector('[data-live]')
@@ -12,7 +13,7 @@ let leaving = false
 const follow = (events) => {
   if (leaving) return
   source = new EventSource(watched.dataset.live)
-  for (const [name, hear] of Object.entries(events)) source.addEventListener(name, ({ data }) => hear(JSON.parse(data)))
+  for (const [name, handle] of Object.entries(events)) source.addEventListener(name, ({ data }) => handle(JSON.parse(data)))
   source.addEventListener('over', over)
   source.addEventListener('error', () => { if (source.readyState === EventSource.CLOSED) refused(events) })
 }
@@ -33,7 +34,7 @@ for (const form of document.querySelectorAll('form')) form.addEventListener('sub
   source.close()
 })`
 
-/** What others answer shows as they do; what somebody writes is left alone, and so is where they are. */
+/** Shows the answers of others as they come, without touching the form or the scroll position. */
 export const PAGE_SCRIPT = `{${FOLLOW}
 follow({
   answers: ({ html }) => {

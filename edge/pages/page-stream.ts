@@ -1,5 +1,6 @@
-// A stream that tells what has changed to whoever has a page open, and the one script that a page may have. It ends when there is nothing
-// more to follow, or when whoever follows may not any more; who that is, and what they are told, is the page's own business.
+// The live stream of an open page (server-sent events), and the CSP for its one script. The stream
+// ends when there is nothing left to follow or the reader may no longer read it. The page decides
+// who may read and what each event contains.
 
 import { createHash, randomUUID } from 'node:crypto'
 import { LIMITS } from '../../shared/limits.ts'
@@ -9,21 +10,24 @@ import type { Env } from '../bindings.ts'
 import { tenantObject } from '../bindings.ts'
 import { headersOf } from '../http/response-headers.ts'
 
-type Followed<T> = {
+type PageStream<T> = {
   env: Env
   tenant: string
-  /** Of which link or which session it is, and the approval that it looks at, if at one. */
+  /** The link or session that the stream belongs to: it has a limited number of streams. */
   whose: string
+  /** The approval that the page shows, if it shows one. */
   approval: string | null
-  /** What the browser has seen already, by the number of the last news. */
+  /** The number of the last change that the browser has seen. */
   from: number
-  /** Asked each time: what is followed, if it still is and they still may; else `null`. */
+  /**
+   * Called after each change: what is followed, or `null` if it ended or the reader lost access.
+   */
   still: () => Promise<T | null>
-  /** An event, without its id. */
+  /** Renders an event, without its id. */
   tell: (now: T, number: number) => Promise<string>
 }
 
-/** As often as anything changed what `tell` says, then `over`. */
+/** Sends an event after each change, and `over` at the end. */
 export async function follow<T>({
   env,
   tenant,
@@ -32,7 +36,7 @@ export async function follow<T>({
   from,
   still,
   tell,
-}: Followed<T>): Promise<Result<Response>> {
+}: PageStream<T>): Promise<Result<Response>> {
   const object = tenantObject(env, tenant)
   const following = { stream: randomUUID(), whose, approval }
   const entered = await object.follow(following)
@@ -61,7 +65,7 @@ export async function follow<T>({
   )
 }
 
-/** The page's rules, with this script let in by its digest, and a stream from our own origin. */
+/** Extends the page's CSP to allow this script, by its digest, and streams from our own origin. */
 export function withScript(page: Response, script: string): Response {
   const rules = page.headers.get('content-security-policy') ?? ''
   const digest = createHash('sha256').update(script).digest('base64')

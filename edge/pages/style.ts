@@ -1,5 +1,6 @@
-// The look of our pages: one sheet, inline, for small screens first, in light and dark. Every pair of text and ground here
-// has a contrast of at least 4.5:1, every control is at least 44 px high (test/edge/pages/approval-page.test.ts measures both).
+// The style sheet of our pages: inline, small screens first, light and dark. Every pair of text and
+// background has a contrast of at least 4.5:1 and every control is at least 44 px high
+// (test/edge/pages/approval-page.test.ts measures both).
 
 export const pageStyle = `
 :root{color-scheme:light dark;--ink:#15181d;--soft:#565d69;--paper:#fff;--wash:#f3f5f8;--line:#d5dae2;--field:#8b929e;

@@ -1,4 +1,4 @@
-// Whether a call's arguments fit the tool's schema, which has passed schemas.ts.
+// Validates a call's arguments against the tool's schema, which has passed schema-rules.ts.
 
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
@@ -8,6 +8,7 @@ import type { Schema } from './schema-rules.ts'
 
 export type ArgumentCheck = (args: Record<string, unknown>) => Result<Record<string, unknown>>
 
+/** Rephrases the validator's own words for the caller. */
 const plain = (message: string): string =>
   message === NOT_ALLOWED ? 'is not an argument of the tool' : message
 

@@ -1,9 +1,9 @@
-// What a tool can do, as policies see it: what its contract says, and what follows from the rest of the contract. Pure. A contract that
-// says less than it gives is read by what it gives.
+// The capabilities of a tool, as policies see them: those that its contract declares, and those
+// that the rest of the contract implies, whether declared or not. Pure.
 
 import type { Capability, ToolSpec } from '../../shared/wire/tools.ts'
 
-/** Capabilities that make a call sensitive by themselves. */
+/** Each of these capabilities alone makes a call sensitive. */
 const SENSITIVE: ReadonlySet<Capability> = new Set([
   'process_exec',
   'network',
@@ -13,7 +13,10 @@ const SENSITIVE: ReadonlySet<Capability> = new Set([
 
 type Contract = Pick<ToolSpec, 'capabilities' | 'secrets' | 'egress' | 'sensitive'>
 
-/** A contract with secrets reads them, and one with hosts reaches them. The open network of tier B is no capability: the floor reads it from the plan. */
+/**
+ * Secrets imply `secrets_read`, hosts imply `network`. The open network of tier B is not a
+ * capability: the floor policies read it from the plan.
+ */
 export function capabilitiesOf({ capabilities, secrets = [], egress }: Contract): Capability[] {
   const implied: Capability[] = [
     ...(secrets.length > 0 ? (['secrets_read'] as const) : []),
@@ -22,7 +25,7 @@ export function capabilitiesOf({ capabilities, secrets = [], egress }: Contract)
   return [...new Set([...capabilities, ...implied])]
 }
 
-/** The actions that a call of the tool is, as policies know them. */
+/** The Cedar actions that a call of the tool belongs to. */
 export const actionGroups = ({ executor }: Partial<Pick<ToolSpec, 'executor'>>): string[] =>
   executor?.kind === 'skill' ? ['tool.execute', 'skill.execute'] : ['tool.execute']
 

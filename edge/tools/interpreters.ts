@@ -1,5 +1,6 @@
-// Interpreters: programs whose arguments or input are programs, so a yes to one call says nothing about the next. They are listed by name,
-// because a plan contains nothing else; the list can't be complete. Pure.
+// Interpreters: programs whose arguments or input are programs, so that an approval of one call
+// says nothing about the next. They are listed by name, because a plan has nothing else to go by;
+// the list can't be complete. Pure.
 
 /** Names are compared without a version: `python3.11` is `python`. */
 const KINDS: readonly { readonly does: string; readonly names: readonly string[] }[] = [
@@ -150,18 +151,19 @@ const KINDS: readonly { readonly does: string; readonly names: readonly string[]
   },
 ]
 
-/** Interpreters only with these arguments. */
-const WITH: readonly { readonly name: string; readonly argument: RegExp; readonly does: string }[] = [
-  { name: 'find', argument: /^-(?:exec|ok)/, does: 'it runs the program that its arguments name' },
-  { name: 'fd', argument: /^(?:-[^-]*[xX]|--exec)/, does: 'it runs the program that its arguments name' },
-  { name: 'rg', argument: /^--(?:pre|hostname-bin)/, does: 'it runs the program that its arguments name' },
-]
+/** Programs that are interpreters only with these arguments. */
+const WITH_ARGUMENT: readonly { readonly name: string; readonly argument: RegExp; readonly does: string }[] =
+  [
+    { name: 'find', argument: /^-(?:exec|ok)/, does: 'it runs the program that its arguments name' },
+    { name: 'fd', argument: /^(?:-[^-]*[xX]|--exec)/, does: 'it runs the program that its arguments name' },
+    { name: 'rg', argument: /^--(?:pre|hostname-bin)/, does: 'it runs the program that its arguments name' },
+  ]
 
 const BY_NAME: ReadonlyMap<string, string> = new Map(
   KINDS.flatMap(({ does, names }) => names.map((name) => [name, does] as const)),
 )
 
-/** The dynamic loader runs what its arguments name. */
+/** The dynamic loader runs the program that its arguments name. */
 const LOADER = /^ld(?:-linux.*|-musl.*)?\.so/
 
 /** The name of the program without its path: `/usr/bin/sudo` and `./sudo` are `sudo`. */
@@ -171,13 +173,14 @@ export const programOf = ([first = '']: readonly string[]): string =>
     .filter((part) => part !== '')
     .at(-1) ?? ''
 
-/** The reason why the arguments of this command line are a program; undefined where they are not. */
+/** Why the arguments of this command line are a program; `undefined` if they are not. */
 export function interprets(argv: readonly string[]): string | undefined {
   const program = programOf(argv)
   if (LOADER.test(program)) return 'it runs the program that its arguments name'
   const known = BY_NAME.get(program) ?? BY_NAME.get(program.replace(/[\d.]+$/, ''))
   return (
     known ??
-    WITH.find(({ name, argument }) => name === program && argv.some((one) => argument.test(one)))?.does
+    WITH_ARGUMENT.find(({ name, argument }) => name === program && argv.some((one) => argument.test(one)))
+      ?.does
   )
 }

@@ -1,5 +1,5 @@
-// The planner: what exactly would run, from a tool and its arguments. Pure. It proposes plans from the least isolated
-// that the tool allows to the most; policy forbids the ones it does not want, and so picks the sandbox.
+// The planner: from a tool and its arguments to the plans that could run, least isolated first.
+// Pure. Policy forbids the plans that it does not want, and so picks the sandbox.
 
 import { failure } from '../../shared/failures.ts'
 import { DEFAULT_LIMITS, DEFAULT_SKILL_LIMITS, LIMITS } from '../../shared/limits.ts'
@@ -14,7 +14,10 @@ import { SHARED_SECRET } from '../call/shared-folder.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
-/** The plans for one call, least isolated first. None where the tool asks of tier B alone what only tier C can keep. */
+/**
+ * The plans for one call, least isolated first. There are none if the tool allows only tier B but
+ * uses features that only tier C can enforce.
+ */
 export function plansFor(
   tool: ToolSpec,
   args: Args,
@@ -24,7 +27,7 @@ export function plansFor(
   const { executor } = tool
   if (executor.kind === 'skill') return ok([skillPlan(tool, executor, budget)])
   if (files.length > 0 && tool.input_files !== true)
-    return err(failure('invalid_arguments', 'calls of this tool bring no files'))
+    return err(failure('invalid_arguments', 'this tool accepts no input files'))
   const argv = fill(executor.argv, args)
   if (!argv.ok) return argv
   const [program = ''] = argv.value
@@ -34,7 +37,8 @@ export function plansFor(
   const hosts = hostsOf(tool, args)
   if (!hosts.ok) return hosts
   const cwd = executor.cwd === undefined ? '' : (args[executor.cwd.arg] ?? '')
-  if (typeof cwd !== 'string') return err(failure('invalid_arguments', 'the folder must be a text'))
+  if (typeof cwd !== 'string')
+    return err(failure('invalid_arguments', 'the working directory has to be a string'))
   const misplaced = cwdFault(cwd)
   if (misplaced !== undefined) return err(misplaced)
   const shared = {
@@ -61,10 +65,13 @@ export function plansFor(
   const plans: Plan[] = []
   for (const tier of ['B', 'C'] as const) {
     if (!executor.tiers.includes(tier)) continue
-    if (tier === 'B' && executor.profile !== undefined) continue // there are none of that tier
-    if (tier === 'B' && tool.workspace === 'run') continue // what others left there could be run as the worker’s user
-    if (tier === 'B' && secretsOf(tool).length > 0) continue // others of the worker’s user could read them there
-    if (tier === 'B' && (files.length > 0 || tool.output_files === true)) continue // nothing keeps them as they are there
+    if (tier === 'B' && executor.profile !== undefined) continue // profiles exist only in tier C
+    // Files that another call left in the folder could be run as the worker's user.
+    if (tier === 'B' && tool.workspace === 'run') continue
+    // Other processes of the worker's user could read the secrets.
+    if (tier === 'B' && secretsOf(tool).length > 0) continue
+    // Nothing protects the files of a call from other processes of the worker's user.
+    if (tier === 'B' && (files.length > 0 || tool.output_files === true)) continue
     for (const mode of modesFor(tier, tool.egress.mode))
       plans.push({
         tier,
@@ -76,7 +83,7 @@ export function plansFor(
   return ok(plans)
 }
 
-/** A skill's plan is its manifest's: nothing in it is the agent's to choose. */
+/** The plan of a skill's tool comes from its manifest; the agent chooses nothing in it. */
 function skillPlan(
   { limits, output_schema, egress, secrets, credentials }: ToolSpec,
   executor: SkillExecutor,
@@ -102,7 +109,10 @@ function skillPlan(
   }
 }
 
-/** Tier C enforces or does not start; tier B can't enforce, so `strict` is not its to promise (L8). */
+/**
+ * Tier C enforces `strict` or does not start. Tier B can't enforce it, so it never promises it
+ * (L8).
+ */
 const modesFor = (tier: Tier, asked: EgressMode): readonly EgressMode[] =>
   tier === 'C' ? ['strict'] : asked === 'strict' ? [] : [asked]
 
@@ -172,7 +182,7 @@ function hostsOf({ egress }: ToolSpec, args: Args): Result<string[]> {
   return ok(wanted)
 }
 
-/** As one writes it: a blank or a backslash is read differently by different parsers (N05). */
+/** Refuses blanks and backslashes, which parsers read differently (N05). */
 const PLAIN_URL = /^https?:\/\/[^\s\\/?#][^\s\\\p{Cc}]*$/iu
 
 function hostOfUrl(value: unknown): Result<string> {
@@ -180,7 +190,7 @@ function hostOfUrl(value: unknown): Result<string> {
     return err(
       failure(
         'invalid_arguments',
-        'write an http or https URL out: `https://host/path`, without blanks or backslashes',
+        'write a full http or https URL: `https://host/path`, without blanks or backslashes',
       ),
     )
   const url = new URL(value)
@@ -190,7 +200,10 @@ function hostOfUrl(value: unknown): Result<string> {
   return ok(`${url.hostname.replace(/\.$/, '')}:${port}`)
 }
 
-/** Whether an allowlist pattern covers `host[:port]`, at label boundaries; without a port a pattern means 80 and 443. */
+/**
+ * Whether an allowlist pattern covers `host[:port]`, at label boundaries. A pattern without a port
+ * means 80 and 443.
+ */
 export function covers(pattern: string, wanted: string): boolean {
   const [name = '', port] = pattern.split(':')
   const [host = '', wantedPort] = wanted.split(':')
@@ -207,27 +220,25 @@ function limitsFor({ executor, ...tool }: ProcessToolSpec, args: Args, budget: B
   return { ...limits, timeout_ms: Math.min(...timeouts) }
 }
 
-/** A credential for a host that the tool may not reach is a mistake, and told to whoever makes it. */
+/**
+ * Refuses credentials that no call can use: the tool can't reach their host, or does not allow tier
+ * C.
+ */
 export function checkCredentials({ credentials = [], egress, executor }: ProcessToolSpec): Result<true> {
   const idle = credentials.findIndex(({ host }) => !egress.hosts.some((pattern) => covers(pattern, host)))
   if (idle >= 0)
     return err(
       failure(
         'invalid_request',
-        `/credentials/${idle}: \`${credentials[idle]?.host}\` is none of the tool’s hosts`,
+        `/credentials/${idle}: \`${credentials[idle]?.host}\` is not one of the tool’s hosts`,
       ),
     )
   return credentials.length === 0 || executor.tiers.includes('C')
     ? ok(true)
-    : err(
-        failure(
-          'invalid_request',
-          '/credentials: only in tier C there is a proxy that adds them; allow tier C',
-        ),
-      )
+    : err(failure('invalid_request', '/credentials: only tier C has a proxy that adds them; allow tier C'))
 }
 
-/** Refuses features that only tier C has for a tool of tier B alone, and secrets in a folder that calls share. */
+/** Refuses a shared folder for a tool with secrets, and for one that allows only tier B. */
 export function checkWorkspace({ workspace, executor, secrets = [] }: ProcessToolSpec): Result<true> {
   if (workspace === 'call') return ok(true)
   if (secrets.length > 0) return err(failure('invalid_request', `/secrets: ${SHARED_SECRET}`))
@@ -236,10 +247,10 @@ export function checkWorkspace({ workspace, executor, secrets = [] }: ProcessToo
     : err(
         failure(
           'invalid_request',
-          '/workspace: only in tier C do calls share the folder of their run; allow tier C, or say `call`',
+          '/workspace: only in tier C do calls share the folder of their run; allow tier C, or use `call`',
         ),
       )
 }
 
 const defined = (limits: ToolSpec['limits']): Partial<Limits> =>
-  Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)) as Partial<Limits> // only undefined members are gone
+  Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)) as Partial<Limits> // removed only undefined members

@@ -1,6 +1,7 @@
-// Which JSON Schemas a tool may bring. A schema is code of somebody else's that runs on every call: keywords are a closed
-// list, each value is what its keyword takes (a bound that can't be read would bound nothing), and the work that the whole
-// asks for is bounded. Nothing here looks at arguments: what each takes is counted beside them (shared/schema-effort).
+// Which JSON Schemas a tool may have. A schema is foreign code that runs on every call, so keywords
+// are an allowlist, each value must have the type that its keyword takes (a limit that is misread
+// limits nothing), and the total work is limited. The cost of checking given arguments is counted
+// in shared/schema/validation-cost.ts.
 
 import type { FieldError } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
@@ -12,7 +13,7 @@ import type { ToolSpec } from '../../shared/wire/tools.ts'
 
 export type Schema = Record<string, unknown>
 
-/** What a keyword takes, and where it holds further schemas. */
+/** The values that a keyword takes, and whether they contain further schemas. */
 type Rule = {
   readonly takes: string
   readonly fits: (value: unknown) => boolean
@@ -95,30 +96,33 @@ const KEYWORDS: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   [
     '$ref',
     {
-      takes: 'a reference that stays inside: `#/$defs/name`',
+      takes: 'a reference within the schema: `#/$defs/name`',
       fits: (value) => isText(value) && LOCAL_REF.test(String(value)),
     },
   ],
 ])
 
-/** What values are compared with, each time: what it is made of are steps too. */
+/** Keywords whose value is compared with the argument: its members count as steps too. */
 const COMPARED: ReadonlySet<string> = new Set(['enum', 'const', 'required', 'dependentRequired', 'type'])
 
-/** Whether a tool may bring this schema. No `pattern`: a regular expression of somebody else's can stall the edge (G06). */
+/**
+ * Checks a tool's schema. `pattern` is refused: a foreign regular expression can stall the edge
+ * (G06).
+ */
 export function checkSchema(schema: Schema): Result<Schema> {
   if (JSON.stringify(schema).length > LIMITS.schema_bytes)
     return err(failure('invalid_schema', `the schema is larger than ${LIMITS.schema_bytes} bytes`))
   const errors = new Errors()
-  if (schema['type'] !== 'object') errors.add('/type', 'arguments are an object: say `"type": "object"`')
+  if (schema['type'] !== 'object') errors.add('/type', 'arguments are an object: set `"type": "object"`')
   new Inspection(schema, errors).inspect(schema, '', 0, [])
   return errors.found.length === 0
     ? ok(schema)
-    : err(failure('invalid_schema', 'the schema uses what tools may not', errors.found))
+    : err(failure('invalid_schema', 'the schema uses features that tools may not use', errors.found))
 }
 
 class Errors {
   readonly #byPlace = new Map<string, string>()
-  /** One for each place: a definition is looked at each time it is referred to. */
+  /** Keeps one error per place, because a definition is visited once per reference. */
   add(at: string, message: string): void {
     if (this.#byPlace.size < 20 && !this.#byPlace.has(at)) this.#byPlace.set(at, message)
   }
@@ -127,7 +131,10 @@ class Errors {
   }
 }
 
-/** What is spent has to add up: the schema itself says that the argument is a whole number, and not below 0. */
+/**
+ * The spent argument is summed up, so the schema has to declare a whole number that is not
+ * negative.
+ */
 export function checkSpends({
   spends,
   input_schema,
@@ -142,15 +149,18 @@ export function checkSpends({
     : err(
         failure(
           'invalid_schema',
-          `what is spent adds up: declare \`${spends.arg}\` as {"type": "integer", "minimum": 0}`,
+          `amounts are added up: declare \`${spends.arg}\` as {"type": "integer", "minimum": 0}`,
         ),
       )
 }
 
 const DEPTH = 16
-const TOO_MANY = `from here on, more than ${LIMITS.schema_steps} checks and values to compare with, references counted each time`
+const TOO_MANY = `up to here, the schema needs more than ${LIMITS.schema_steps} checks and comparisons; a definition counts once per reference`
 
-/** Walks the schema as its evaluation would, references followed: what this walk can't finish, no call shall begin. */
+/**
+ * Walks the schema as its evaluation would, following references. If this walk exceeds the limit,
+ * no call may run it.
+ */
 class Inspection {
   readonly #definitions: Schema
   readonly #errors: Errors
@@ -162,7 +172,7 @@ class Inspection {
   }
 
   inspect(schema: unknown, at: string, depth: number, through: readonly string[]): void {
-    if (!isObject(schema)) return // a boolean; what is neither was refused where it stands
+    if (!isObject(schema)) return // a boolean; any other value was refused by its keyword's rule
     const stop = this.#stop(depth)
     if (stop === null)
       for (const [keyword, value] of Object.entries(schema))
@@ -195,14 +205,14 @@ class Inspection {
     )
       this.#errors.add(
         here,
-        `each item is held against each other: say \`maxItems\` of ${LIMITS.schema_unique_items} at most`,
+        `every pair of items is compared: set \`maxItems\` to at most ${LIMITS.schema_unique_items}`,
       )
     else if (keyword === '$ref') this.#follow(String(value), here, depth, through)
     else if (COMPARED.has(keyword)) this.#compare(value, here)
     else if (rule.holds === 'one') this.inspect(value, here, depth + 1, through)
     else if (rule.holds !== undefined)
       for (const [name, inner] of Object.entries(value as object))
-        this.inspect(inner, `${here}/${name}`, depth + 1, through) // a list or a map: the rule fits
+        this.inspect(inner, `${here}/${name}`, depth + 1, through) // a list or a map, as the rule checked
   }
 
   #compare(value: unknown, at: string): void {
@@ -213,7 +223,8 @@ class Inspection {
   #follow(reference: string, at: string, depth: number, through: readonly string[]): void {
     const name = LOCAL_REF.exec(reference)?.[1] ?? ''
     if (!Object.hasOwn(this.#definitions, name)) this.#errors.add(at, `there is no \`${reference}\``)
-    else if (through.includes(name)) this.#errors.add(at, 'a reference may not lead back to itself')
+    else if (through.includes(name))
+      this.#errors.add(at, 'a reference may not lead back to its own definition')
     else this.inspect(this.#definitions[name], `/$defs/${name}`, depth + 1, [...through, name])
   }
 }

@@ -34,7 +34,7 @@ export async function timeApprovals(
   const ask = await asker(url, operator)
   await fill(ask)
   const cookie = await signedIn(url, dev.operator_key)
-  const words = `${WAITING} approvals wait`
+  const words = `${WAITING} pending approvals`
   await until(async () =>
     (await (await fetch(new URL('/console', url), { headers: { cookie } })).text()).includes(words),
   )
@@ -181,7 +181,7 @@ class OpenConsole {
   #take(chunk: string): void {
     this.#rest += chunk
     for (let end = this.#rest.indexOf('\n\n'); end >= 0; end = this.#rest.indexOf('\n\n')) {
-      const said = /"words":"([0-9]+) approvals wait/.exec(this.#rest.slice(0, 200))?.[1]
+      const said = /"words":"([0-9]+) pending approvals/.exec(this.#rest.slice(0, 200))?.[1]
       this.#rest = this.#rest.slice(end + 2)
       if (said !== undefined) this.#waiting = Number(said)
     }

@@ -108,5 +108,5 @@ test('a tool of tier B only can’t request the folder of its run, and the error
   const body = toolSpec({ executor: { tiers: ['B'] }, egress: none, workspace: 'run' })
   const put = await desk.root('putTool', { params: { name: desk.name() }, body })
   expect(refusal(put)).toBe('400 invalid_request')
-  expect(put).toMatchObject({ error: { detail: expect.stringContaining('allow tier C, or say `call`') } })
+  expect(put).toMatchObject({ error: { detail: expect.stringContaining('allow tier C, or use `call`') } })
 })

@@ -241,8 +241,8 @@ export const DECISIONS: readonly Held[] = [
     tests: ['test/edge/approvals/approval-context.test.ts'],
     lines: [
       [
-        "OF_WAYS.get(way) ?? 'link'",
-        "OF_WAYS.get(way) ?? 'key'",
+        "OF_CHANNELS.get(channel) ?? 'link'",
+        "OF_CHANNELS.get(channel) ?? 'key'",
         'A yes through a link counts as one by an operator’s own key.',
       ],
     ],

@@ -162,8 +162,8 @@ export const PEOPLE: readonly Held[] = [
         'Another site sends requests with an operator’s session.',
       ],
       [
-        'expected.byteLength === said.byteLength && timingSafeEqual(expected, said)',
-        'expected.byteLength > 0 || said.byteLength > 0',
+        'expected.byteLength === given.byteLength && timingSafeEqual(expected, given)',
+        'expected.byteLength > 0 || given.byteLength > 0',
         'A form without its token decides in an operator’s session.',
       ],
       [
@@ -177,7 +177,7 @@ export const PEOPLE: readonly Held[] = [
     area: 'console',
     file: 'edge/tenant/console-session-store.ts',
     tests: ['test/edge/console/session.test.ts'],
-    titled: 'K03|K05 who signs out',
+    titled: 'K03|K05 signing out',
     lines: [
       [
         'if (wrong >= LIMITS.sign_in_tries)',

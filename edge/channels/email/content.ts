@@ -1,12 +1,13 @@
-// What a mail about an approval says, or one with a skill's notice, as text and as HTML. Pure. Whatever comes from an agent stands marked line by line in the text, and
-// escaped in blocks in the HTML: it can't end its block, add a header, or pass for a word of ours.
+// The content of mails about approvals and of notices, as text and as HTML. Pure. Text from agents
+// and skills is marked line by line in the plain text, and escaped in blocks in the HTML: it can't
+// end its block, add a header, or pass for a text of ours.
 
 import { html } from 'hono/html'
 import { LIMITS } from '../../../shared/limits.ts'
 import { cut, written } from '../../platform/visible-text.ts'
-import type { Message, Noted } from '../medium.ts'
+import type { Message, NoticeMessage } from '../medium.ts'
 
-/** The same at each attempt: a provider that knows a repetition by its key wants the same content under it. */
+/** The same at each attempt: providers require equal content for an equal idempotency key. */
 export type Mail = {
   readonly id: string
   readonly at_ms: number
@@ -15,7 +16,7 @@ export type Mail = {
   readonly html: string
 }
 
-/** What a mail program shows of it; the whole title is in the mail. */
+/** Mail programs show no more of it; the mail contains the whole title. */
 const SUBJECT_CHARS = 200
 
 export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, at_ms }: Message): Mail {
@@ -26,8 +27,8 @@ export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, a
   const until = `${new Date(expires_at).toISOString().slice(0, 16).replace('T', ' ')} UTC`
   const facts = [
     ['Risk', prompt.risk_ground === undefined ? prompt.risk : block(`${prompt.risk}: ${prompt.risk_ground}`)],
-    ['Would run', block(prompt.command)],
-    ['How', block(prompt.plan)],
+    ['What would run', block(prompt.command)],
+    ['Where and with what access', block(prompt.plan)],
     ['Arguments', block(prompt.arguments)],
     ['Why a human is asked', block(prompt.reason)],
     ['If you approve', block(prompt.on_yes)],
@@ -35,14 +36,15 @@ export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, a
     ['Digest of exactly this call', digest],
   ].filter((fact): fact is [string, string] => fact[1] !== '')
   const asks = kind === 'asked'
-  const instead = insteadOf == null ? '' : ` You are asked in ${insteadOf}’s stead, who is away.`
+  const instead = insteadOf == null ? '' : ` You are asked because ${insteadOf} is away.`
   const request = asks
-    ? `Answer as ${recipient ?? 'yourself'} until ${until}. No answer is a denial.${instead} To open the page decides nothing; it shows what has become of the request.`
+    ? [
+        `Answer as ${recipient ?? 'yourself'} until ${until}. No answer counts as a denial.${instead}`,
+        'Opening the page decides nothing. Once the request has ended, the page shows its outcome.',
+      ].join(' ')
     : 'There is nothing to answer.'
-  const whose = link === null ? 'Sign in there to answer.' : 'The link is yours alone: do not forward it.'
-  const warning = asks
-    ? `${whose} Below is what the agent asks for; if there are links in it, they are the agent’s.`
-    : ''
+  const whose = link === null ? 'Sign in there to answer.' : 'The link is only for you: do not forward it.'
+  const warning = asks ? `${whose} The text below comes from the agent, including any links in it.` : ''
   const to = asks ? (link ?? page) : null
   return {
     id,
@@ -53,14 +55,14 @@ export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, a
   }
 }
 
-/** The title is ours, and so is all that stands in no block. */
-export function noticeMail({ id, at_ms, notice }: Noted): Mail {
-  const { skill, version, tool, agent, call, text: said } = notice
+/** The mail for a notice. The title and everything outside blocks are our own words. */
+export function noticeMail({ id, at_ms, notice }: NoticeMessage): Mail {
+  const { skill, version, tool, agent, call, text: posted } = notice
   const title = `A notice from the skill ${skill}`
   const request =
-    'It asks nothing of you: a question of Countersign’s says until when it can be answered, and has a link of its own. Below is what the skill says; if there are links in it, they are the skill’s.'
+    'You don’t have to answer it: a request from Countersign names a deadline and has its own link. The text below comes from the skill, including any links in it.'
   const facts = [
-    ['What it says', written(cut(said, LIMITS.message_chars))],
+    ['Text', written(cut(posted, LIMITS.message_chars))],
     ['Posted by', `${tool} of ${skill} ${version}`],
     ['Called by the agent', agent],
     ['Call', call],
@@ -77,7 +79,7 @@ export function noticeMail({ id, at_ms, notice }: Noted): Mail {
 const textOf = (ours: readonly string[], facts: readonly (readonly [string, string])[]): string =>
   [...ours, ...facts.map(([name, value]) => `${name}:\n${marked(value)}`)].join('\n\n').concat('\n')
 
-/** Each line behind a bar: none of them can begin a part of ours. */
+/** Puts a bar before each line, so that none can look like a part of ours. */
 const marked = (text: string): string =>
   text
     .split('\n')
@@ -91,7 +93,7 @@ const BLOCK =
   'margin:4px 0 0;padding:10px 12px;background:#f3f5f8;border:1px solid #d5dae2;border-radius:8px;font:13px/1.5 monospace;white-space:pre-wrap;overflow-wrap:anywhere'
 const QUIET = 'margin:16px 0 0;color:#565d69;font-size:13px'
 
-/** No script, no picture, nothing fetched, one link. */
+/** HTML without scripts, images or anything else to fetch, and with one link. */
 function pageOf(
   title: string,
   request: string,
@@ -104,7 +106,7 @@ function pageOf(
 <body style="margin:0;${INK}"><div style="max-width:640px;margin:0 auto;padding:16px">
 <h1 style="font-size:20px;line-height:1.25;margin:0 0 8px">${title}</h1>
 <p style="margin:0 0 16px">${request}</p>
-${link === null ? '' : html`<p style="margin:0 0 16px"><a href="${link}" style="${BUTTON}">Look and answer</a></p><p style="${QUIET}">${warning}</p>`}
+${link === null ? '' : html`<p style="margin:0 0 16px"><a href="${link}" style="${BUTTON}">Review and answer</a></p><p style="${QUIET}">${warning}</p>`}
 ${facts.map(([name, value]) => html`<p style="${QUIET};font-weight:600">${name}</p><pre style="${BLOCK}">${value}</pre>`)}
 </div></body></html>`
   return body.toString()

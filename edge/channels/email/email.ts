@@ -1,21 +1,30 @@
-// The channel for mail: one mail to each operator that has an address, with a link of their own. It is sent by a provider's HTTP API, or
-// waits to be collected for a mail server of one's own. A mail can't be taken back and another would only add to the heap, so nobody is
-// told of the end: the page behind the link says it.
+// The channel for mail: one mail to each recipient, with their personal link, through a provider's
+// HTTP API or collected for the operator's mail server. A mail can't be changed once sent, so there
+// is none about the end of an approval: the page behind the link shows it.
 
 import { parseJson } from '../../../shared/bytes/json.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import type { ChannelSpec } from '../../../shared/wire/channels.ts'
-import type { Answered, Medium, Message, Noted, Post, Posted, Sent, Undelivered } from '../medium.ts'
+import type {
+  DeliveryFailure,
+  DeliveryResult,
+  Medium,
+  Message,
+  NoticeMessage,
+  Post,
+  PostRequest,
+  PostResponse,
+} from '../medium.ts'
 import { type Mail, mailOf, noticeMail } from './content.ts'
 import { type Envelope, rfc5322 } from './mime.ts'
 
 type EmailSpec = Extract<ChannelSpec, { kind: 'email' }>
 type Via<P extends EmailSpec['via']['provider']> = Extract<EmailSpec['via'], { provider: P }>
 
-/** Two providers behind it: what is asked of each, and which member of its refusals is its code for what is wrong. */
+/** A provider's request, and the member of its error responses that holds the error code. */
 type Provider = {
-  readonly posted: (mail: Mail, envelope: Envelope) => Posted
+  readonly posted: (mail: Mail, envelope: Envelope) => PostRequest
   readonly code: 'name' | 'ErrorCode'
 }
 
@@ -24,33 +33,40 @@ export function email({ from, addresses, via, recipients, kind, ...use }: EmailS
   const shown = { kind, to: via.provider, from, addresses, ...use, recipients: asked }
   const medium = { shown, fault: () => undefined, update: null }
   if (via.provider === 'outbox') {
-    const collected = (message: Message | Noted): Result<string, Undelivered> => {
+    const collected = (message: Message | NoticeMessage): Result<string, DeliveryFailure> => {
       const to = addressOf(addresses, message)
       return to.ok ? ok(rfc5322(mailFor(message), { from, to: to.value })) : to
     }
-    const deliver = async (): Promise<Sent> =>
-      err({ again: false, why: 'nothing is sent from here: mails wait to be collected' })
-    return { ...medium, deliver, tell: deliver, collected }
+    const deliver = async (): Promise<DeliveryResult> =>
+      err({ again: false, why: 'the channel sends nothing; its mails wait to be collected' })
+    return { ...medium, deliver, notify: deliver, collected }
   }
   const { posted, code } = providerOf(via)
-  const deliver = async (message: Message | Noted, post: Post): Promise<Sent> => {
+  const deliver = async (message: Message | NoticeMessage, post: Post): Promise<DeliveryResult> => {
     const to = addressOf(addresses, message)
     if (!to.ok) return to
     const answer = await post(posted(mailFor(message), { from, to: to.value }), 'read')
     return answer.ok ? taken(via.provider, code, answer.value) : answer
   }
-  return { ...medium, deliver, tell: deliver }
+  return { ...medium, deliver, notify: deliver }
 }
 
-const mailFor = (message: Message | Noted): Mail =>
+const mailFor = (message: Message | NoticeMessage): Mail =>
   'notice' in message ? noticeMail(message) : mailOf(message)
 
-/** A link goes to its recipient's address and to no other; a test without a recipient to the first there is. */
-function addressOf(addresses: EmailSpec['addresses'], message: Message | Noted): Result<string, Undelivered> {
-  const whose =
+/**
+ * A link goes only to its recipient's address. A test without a recipient goes to the first
+ * address.
+ */
+function addressOf(
+  addresses: EmailSpec['addresses'],
+  message: Message | NoticeMessage,
+): Result<string, DeliveryFailure> {
+  const operator =
     message.recipient ??
     ('kind' in message && message.kind === 'test' ? Object.keys(addresses)[0] : undefined)
-  const address = whose !== undefined && Object.hasOwn(addresses, whose) ? addresses[whose] : undefined
+  const address =
+    operator !== undefined && Object.hasOwn(addresses, operator) ? addresses[operator] : undefined
   return address === undefined
     ? err({ again: false, why: 'the channel has no address for the recipient' })
     : ok(address)
@@ -65,14 +81,14 @@ function providerOf(via: Exclude<EmailSpec['via'], { provider: 'outbox' }>): Pro
   }
 }
 
-/** So that no out-of-office answers it (RFC 3834). */
+/** Prevents out-of-office replies (RFC 3834). */
 const AUTOMATIC = ['Auto-Submitted', 'auto-generated'] as const
 
 const resend = ({ token }: Via<'resend'>): Provider => ({
   code: 'name',
   posted: ({ id, subject, text, html }, { from, to }) => ({
     to: 'https://api.resend.com/emails',
-    // Sends nothing twice under one key, for a day.
+    // Resend sends nothing twice with the same idempotency key within a day.
     headers: {
       authorization: `Bearer ${token}`,
       'content-type': 'application/json',
@@ -109,15 +125,22 @@ const postmark = ({ token, stream }: Via<'postmark'>): Provider => ({
       MessageStream: stream,
       Headers: [{ Name: AUTOMATIC[0], Value: AUTOMATIC[1] }],
       Metadata: { message: id },
-      // A link that leads through somebody else's counter is a link in somebody else's hands.
+      // Click tracking would give the approval link to the provider's redirect service.
       TrackOpens: false,
       TrackLinks: 'None',
     }),
   }),
 })
 
-/** A refusal that no repetition mends is final: the token, an address, an unverified sender. `retry` tries it again once it is mended. */
-function taken(provider: string, member: Provider['code'], { status, pause_ms, text }: Answered): Sent {
+/**
+ * A refusal that no repetition can fix is final: a bad token or address, an unverified sender. An
+ * operator fixes it and then runs `channels retry`.
+ */
+function taken(
+  provider: string,
+  member: Provider['code'],
+  { status, pause_ms, text }: PostResponse,
+): DeliveryResult {
   if (status >= 200 && status < 300) return ok({ ref: null })
   const again = status === 408 || status === 409 || status === 429 || status >= 500
   const code = codeIn(text, member)
@@ -125,7 +148,7 @@ function taken(provider: string, member: Provider['code'], { status, pause_ms, t
   return err({ again, why, ...(pause_ms === undefined ? {} : { pause_ms }) })
 }
 
-/** A provider's own word for what is wrong; nothing else that it says is shown. */
+/** The provider's error code. Nothing else of its response is shown. */
 function codeIn(text: string, member: Provider['code']): string | undefined {
   const read = parseJson(Buffer.from(text))
   if (!read.ok || typeof read.value !== 'object' || read.value === null || Array.isArray(read.value))

@@ -1,10 +1,12 @@
-// A mail as bytes that any mail server takes: RFC 5322, MIME multipart/alternative, ASCII throughout. Pure.
+// A mail in RFC 5322 format, MIME multipart/alternative, all ASCII. Pure.
 
 import type { Mail } from './content.ts'
 
 export type Envelope = { readonly from: string; readonly to: string }
 
-/** Lines end as the wire wants them. The message's id is ours, so that whoever gets it twice can tell. */
+/**
+ * Lines end with CRLF. The `Message-ID` is our id, so that a receiver can recognise a repetition.
+ */
 export function rfc5322({ id, at_ms, subject, text, html }: Mail, { from, to }: Envelope): string {
   const boundary = `=_${id}` // base64 has no `_`, and no line of it begins with `-`
   const part = (type: string, content: string) => [
@@ -37,10 +39,13 @@ const folded = (content: string): string[] =>
     .toString('base64')
     .match(/.{1,76}/g) ?? []
 
-/** So that no line of words is longer than 76 characters, the name of the header included. */
+/** Keeps each line of an encoded header within 76 characters, the header's name included. */
 const WORD_BYTES = 39
 
-/** RFC 2047: no word cuts a character in two. Encoded always: what is plain today need not be. */
+/**
+ * RFC 2047 encoded words, which never split a character. Always encoded, so that there is only one
+ * path.
+ */
 function words(subject: string): string[] {
   const chunks: string[] = ['']
   for (const char of subject) {

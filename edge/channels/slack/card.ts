@@ -1,6 +1,6 @@
-// What people see in Slack: a question, its end, the form for a longer answer. Pure. All that others wrote is an element of rich text,
-// which Slack shows as it is: no mark-up is read there, nothing is turned into a mention or a link, and no block can be ended from
-// inside.
+// The messages in Slack: a question, its outcome, a notice, and the form for a longer answer. Pure.
+// All text of agents and skills is an element of rich text, which Slack shows literally: it parses
+// no mark-up there, makes no mentions or links, and no text can end its block.
 
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Answer, Approval } from '../../../shared/wire/approvals.ts'
@@ -13,11 +13,11 @@ type Block = { type: string; [field: string]: unknown }
 /** `text` is what a notification shows; blocks are the message itself. */
 export type Card = { text: string; blocks: Block[] }
 
-/** What a button says of an approval: an answer to this call alone, or that the form is wanted. */
+/** A button: an answer to this call only, or `more`, which opens the form. */
 export type Pressed = 'approve' | 'deny' | 'more'
 export const sealUse = (pressed: Pressed | 'form'): string => `slack ${pressed}`
 
-/** Of the answers, and of what was said with one, as much as a message needs to show; all of it is on the page. */
+/** How many answers a message shows, and how much of a reason. The page shows all. */
 const [MOST_ANSWERS, REASON_CHARS] = [8, 300]
 
 // ── Cards ──
@@ -25,10 +25,10 @@ const [MOST_ANSWERS, REASON_CHARS] = [8, 300]
 export const askedCard = (message: Message): Card =>
   question(message, [
     words(text('If you approve\n', 'bold'), ...prose(message.approval.prompt.on_yes)),
-    actions([...buttons(message), leading('Whole page', message.link ?? message.page)]),
+    actions([...buttons(message), leading('Open the page', message.link ?? message.page)]),
   ])
 
-/** For whoever reads along: who they are is not known, so they sign in to answer. */
+/** For a Slack webhook, whose readers are unknown: they sign in to answer. */
 export const readersCard = (message: Message): Card =>
   question(message, [actions([leading('Sign in to answer', message.page)])])
 
@@ -37,24 +37,24 @@ function question({ approval, insteadOf }: Message, answer: Block[]): Card {
   const risk = text(`${prompt.risk} risk`, 'bold')
   const ground = prompt.risk_ground === undefined ? [] : [text(': '), ...prose(prompt.risk_ground)]
   const until = text(
-    ` · Answer by ${utc(expires_at)}; no answer is a denial.${insteadOf == null ? '' : ` Asked in ${insteadOf}’s stead, who is away.`}`,
+    ` · Answer by ${utc(expires_at)}; no answer counts as a denial.${insteadOf == null ? '' : ` You are asked because ${insteadOf} is away.`}`,
   )
   const blocks = [header(prompt.title), words(risk, ...ground, until), ...facts(approval), ...answer]
   return { text: escaped(`${prompt.title} (${prompt.risk} risk)`), blocks }
 }
 
-/** Nothing on it can be pressed. */
+/** The outcome. It has no buttons. */
 export function endedCard(approval: Approval): Card {
   const { status, prompt, answers } = approval
-  const said = answers.slice(-MOST_ANSWERS).map(({ by, decision, channel, scope, reason, at_ms }) => {
+  const lines = answers.slice(-MOST_ANSWERS).map(({ by, decision, channel, scope, reason, at_ms }) => {
     const who = `\n${decision === 'approve' ? 'Approved' : 'Denied'} by ${by} through ${channel}, ${utc(at_ms)}`
     return text(
-      `${who}${scope === 'once' ? '' : ', for more calls of its kind'}${reason === '' ? '' : `: ${inert(reason, REASON_CHARS)}`}`,
+      `${who}${scope === 'once' ? '' : ', also for similar calls'}${reason === '' ? '' : `: ${inert(reason, REASON_CHARS)}`}`,
     )
   })
   const blocks = [
     header(prompt.title),
-    words(text(`${OUTCOME[status]}. `, 'bold'), text(afterwards(approval)), ...said),
+    words(text(`${OUTCOME[status]}. `, 'bold'), text(afterwards(approval)), ...lines),
     ...facts(approval),
   ]
   return { text: escaped(`${OUTCOME[status]}: ${prompt.title}`), blocks }
@@ -65,15 +65,15 @@ export const testCard = ({ approval: { prompt } }: Message): Card => ({
   blocks: [header(prompt.title)],
 })
 
-/** Whose words they are stands before and behind them; nothing on it can be pressed. */
-export function noticeCard({ skill, version, tool, agent, call, text: said }: Notice): Card {
+/** A notice. The skill is named before and after its text, and there are no buttons. */
+export function noticeCard({ skill, version, tool, agent, call, text: posted }: Notice): Card {
   const title = `A notice from the skill ${skill}`
   const whose = ` of ${skill} ${version} posted this, called by the agent ${agent}; call `
   const blocks = [
     header(title),
-    code(said),
+    code(posted),
     words(
-      text('It asks nothing of you: a question of Countersign’s has buttons. ', 'bold'),
+      text('You don’t have to answer it: a request from Countersign has buttons. ', 'bold'),
       text(tool, 'code'),
       text(whose),
       text(call, 'code'),
@@ -84,7 +84,7 @@ export function noticeCard({ skill, version, tool, agent, call, text: said }: No
 
 function facts({ prompt, digest, call, edits = [] }: Approval): Block[] {
   return [
-    words(text('Would run\n', 'bold'), ...prose(prompt.plan)),
+    words(text('What would run\n', 'bold'), ...prose(prompt.plan)),
     ...(prompt.command === '' ? [] : [code(prompt.command)]),
     words(text('Arguments', 'bold')),
     code(prompt.arguments),
@@ -103,16 +103,17 @@ function facts({ prompt, digest, call, edits = [] }: Approval): Block[] {
 // ── The form ──
 
 export const FIELDS = { answer: 'answer', reason: 'reason' } as const
-type Said = Pick<Answer, 'decision' | 'scope'> & { ttl_s?: number }
+type FormAnswer = Pick<Answer, 'decision' | 'scope'> & { ttl_s?: number }
 
-/** `state`: which approval it is about, sealed; it comes back as it is. */
+/** `state`: the approval and its seal, which Slack sends back unchanged. */
 export function form({ prompt, options }: Approval, state: string): Block {
   const choices = options.map(choiceOf)
   const covers =
     prompt.standing === undefined
       ? []
-      : [words(text('More than this call\n', 'bold'), ...prose(prompt.standing.covers))]
-  const once = prompt.standing?.most_s === 0 ? [words(text('Policy wants a yes for each call.'))] : []
+      : [words(text('Answer similar calls too\n', 'bold'), ...prose(prompt.standing.covers))]
+  const once =
+    prompt.standing?.most_s === 0 ? [words(text('Policy requires an approval for each call.'))] : []
   return {
     type: 'modal',
     callback_id: 'answer',
@@ -133,7 +134,7 @@ export function form({ prompt, options }: Approval, state: string): Block {
       {
         ...field(FIELDS.reason, 'Reason'),
         optional: true,
-        hint: plain('It is kept on record, and a denial’s is told to the agent.'),
+        hint: plain('It is kept on record. The agent is shown the reason for a denial.'),
         element: {
           type: 'plain_text_input',
           action_id: FIELDS.reason,
@@ -145,6 +146,7 @@ export function form({ prompt, options }: Approval, state: string): Block {
   }
 }
 
+/** A modal that shows one sentence instead of the form. */
 export const notice = (sentence: string): Block => ({
   type: 'modal',
   title: plain('Answer'),
@@ -154,19 +156,19 @@ export const notice = (sentence: string): Block => ({
 
 const field = (name: string, label: string) => ({ type: 'input', block_id: name, label: plain(label) })
 
-/** As it is offered, and as it comes back. */
+/** An option of the form: its label, and the value that `saidIn` parses. */
 function choiceOf({ decision, scope, ttl_s = 0 }: Approval['options'][number]): {
   text: object
   value: string
 } {
   const word = decision === 'approve' ? 'Approve' : 'Deny'
-  if (scope === 'once') return { text: plain(`${word} this call alone`), value: decision }
+  if (scope === 'once') return { text: plain(`${word} this call only`), value: decision }
   if (scope === 'session') return { text: plain(`${word} for the session`), value: `${decision} session` }
   return { text: plain(`${word} for ${ttl_s / 60} minutes`), value: `${decision} ${ttl_s}` }
 }
 
-/** Whether it was offered, and is allowed, is for the run to say. */
-export function saidIn(value: string): Said | undefined {
+/** Parses the chosen option. The run checks whether it was offered and is allowed. */
+export function saidIn(value: string): FormAnswer | undefined {
   const [, decision, , span] = /^(approve|deny)( (session|[1-9][0-9]{0,4}))?$/.exec(value) ?? []
   if (decision !== 'approve' && decision !== 'deny') return undefined
   if (span === undefined) return { decision, scope: 'once' }
@@ -209,20 +211,20 @@ const leading = (label: string, url: string): Block => ({
   text: plain(label),
   url,
 })
-/** Names and words of ours alone: what others wrote is rich text. */
-const plain = (said: string) => ({ type: 'plain_text', text: said, emoji: false })
+/** Only for names and our own words. Text of agents and skills has to be rich text. */
+const plain = (ours: string) => ({ type: 'plain_text', text: ours, emoji: false })
 const header = (title: string): Block => ({ type: 'header', text: plain(inert(title).slice(0, 150)) })
 const words = (...elements: Piece[]): Block => ({
   type: 'rich_text',
   elements: [{ type: 'rich_text_section', elements: elements.filter((piece) => piece.text !== '') }],
 })
-const code = (said: string): Block => ({
+const code = (content: string): Block => ({
   type: 'rich_text',
-  elements: [{ type: 'rich_text_preformatted', elements: [text(inert(said))] }],
+  elements: [{ type: 'rich_text_preformatted', elements: [text(inert(content))] }],
 })
-const text = (said: string, style?: 'bold' | 'code'): Piece => ({
+const text = (content: string, style?: 'bold' | 'code'): Piece => ({
   type: 'text',
-  text: said,
+  text: content,
   ...(style === 'bold'
     ? { style: { bold: true as const } }
     : style === 'code'
@@ -230,18 +232,18 @@ const text = (said: string, style?: 'bold' | 'code'): Piece => ({
       : {}),
 })
 
-/** A sentence of ours or of a policy; what stands between backticks is code. */
+/** One of our sentences or a policy's; backticks mark code. */
 const prose = (sentence: string): Piece[] =>
   inert(sentence.charAt(0).toUpperCase() + sentence.slice(1))
     .split('`')
     .map((part, i) => text(part, i % 2 === 1 ? 'code' : undefined))
 
-/** As it is: what would not show is written out, and what is left out says so. A cut goes through no character. */
-const inert = (said: string, length: number = LIMITS.slack_chars): string =>
-  cut(written(said), length).toWellFormed()
+/** Writes out invisible characters and shortens the text, without splitting a character. */
+const inert = (foreign: string, length: number = LIMITS.slack_chars): string =>
+  cut(written(foreign), length).toWellFormed()
 
-/** Where mark-up is read, there is none. */
-export const escaped = (said: string): string =>
-  said.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+/** Escapes Slack's mark-up, for fields in which Slack parses it. */
+export const escaped = (plainText: string): string =>
+  plainText.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 
 const utc = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')} UTC`

@@ -1,6 +1,6 @@
-// What comes of what people do in Slack: whose app and workspace it was, which card, which operator, and then the run's answer. It reads
-// as a checklist. It decides nothing and keeps nothing: a button is an answer to its own approval or to none, and the run takes it or
-// does not.
+// Handles what people do in Slack, step by step: verify the signature, then the app and workspace,
+// the seal of the button, and the operator; then pass the answer to the run, which accepts or
+// refuses it. A button answers its own approval or none.
 
 import { failure } from '../../../shared/failures.ts'
 import { split } from '../../../shared/ids.ts'
@@ -22,22 +22,22 @@ import { FORGED, isFresh, readInteraction, signers } from './request.ts'
 import type { SlackSpec } from './slack.ts'
 import { openForm, reply } from './slack.ts'
 
-const ELSEWHERE = err(
-  failure('slack_refused', 'the request is of another Slack app, or of another workspace'),
+const OTHER_APP = err(
+  failure('slack_refused', 'the request comes from another Slack app or another workspace'),
 )
-const NO_CARD = err(failure('slack_refused', 'this button is of no approval that waits here'))
-const BROKEN = 'something of ours broke; whether you have answered is shown on the page'
+const NO_CARD = err(failure('slack_refused', 'this button belongs to no pending approval of this channel'))
+const BROKEN = 'an internal error occurred; the approval’s page shows whether your answer was recorded'
 
-/** A channel of ours, and the approval that one of its cards is about. */
-type Card = { name: string; spec: SlackSpec; approval: Approval }
-type Pressed = Extract<Interaction, { kind: 'pressed' }>
-type Sent = Extract<Interaction, { kind: 'sent' }>
+/** A channel, and the approval of one of its cards. */
+type CardContext = { name: string; spec: SlackSpec; approval: Approval }
+type ButtonPress = Extract<Interaction, { kind: 'pressed' }>
+type FormSubmission = Extract<Interaction, { kind: 'sent' }>
 
-export class SlackDesk {
+export class SlackInteractions {
   readonly #env: Env
   readonly #store: ChannelStore
   readonly #post: Post
-  /** Lets work go on after its request was answered. */
+  /** Lets work continue after its request was answered. */
   readonly #later: (work: Promise<unknown>) => void
 
   constructor(env: Env, store: ChannelStore, post: Post, later: (work: Promise<unknown>) => void) {
@@ -47,7 +47,7 @@ export class SlackDesk {
     this.#later = later
   }
 
-  /** What Slack is answered, within the time that it waits. */
+  /** Returns the response body for Slack, within the three seconds that Slack waits. */
   async take(tenant: string, signed: Signed): Promise<Result<string>> {
     if (!isFresh(signed, Date.now())) return FORGED
     const all = this.#apps()
@@ -59,17 +59,19 @@ export class SlackDesk {
     if (apps.length === 0) return FORGED
     const read = readInteraction(signed.body)
     if (!read.ok) return read
-    const done = read.value
-    const ours = apps.filter(({ spec }) => spec.app_id === done.app && spec.team_id === done.team)
-    if (ours.length === 0) return ELSEWHERE // P10
-    if (done.kind === 'other') return ok('')
-    const card = this.#cardOf(tenant, ours, done.about)
+    const interaction = read.value
+    const ours = apps.filter(
+      ({ spec }) => spec.app_id === interaction.app && spec.team_id === interaction.team,
+    )
+    if (ours.length === 0) return OTHER_APP // P10
+    if (interaction.kind === 'other') return ok('')
+    const card = this.#cardOf(tenant, ours, interaction.about)
     if (card === undefined) return NO_CARD // P07
-    if (done.kind === 'sent') return ok(await this.#sent(tenant, card, done))
-    return ok(await this.#soon(this.#pressed(tenant, card, done), '', ''))
+    if (interaction.kind === 'sent') return ok(await this.#submitForm(tenant, card, interaction))
+    return ok(await this.#withinAck(this.#pressButton(tenant, card, interaction), '', ''))
   }
 
-  /** Whether anything that Slack sends could be ours. */
+  /** Whether the tenant has any Slack app. */
   isOpen(): boolean {
     return this.#apps().length > 0
   }
@@ -78,12 +80,12 @@ export class SlackDesk {
     return this.#store.channels().flatMap(({ name, spec }) => (spec.kind === 'slack' ? [{ name, spec }] : []))
   }
 
-  /** A card is known by its seal: of this approval, in this channel, for this use. */
+  /** Finds a card by its seal, which binds the approval, the channel and the use. */
   #cardOf(
     tenant: string,
     apps: { name: string; spec: SlackSpec }[],
     { approval: id, use, seal }: About,
-  ): Card | undefined {
+  ): CardContext | undefined {
     const approval = this.#store.approval(id)?.approval
     const app =
       approval === undefined
@@ -104,94 +106,102 @@ export class SlackDesk {
 
   // ── A button ──
 
-  async #pressed(tenant: string, card: Card, { about, user, trigger, reply: to }: Pressed): Promise<string> {
+  async #pressButton(
+    tenant: string,
+    card: CardContext,
+    { about, user, trigger, reply: to }: ButtonPress,
+  ): Promise<string> {
     const operator = await this.#operatorOf(tenant, card.spec, user)
-    if (!operator.ok) return this.#alone(to, operator.error.detail)
+    if (!operator.ok) return this.#whisper(to, operator.error.detail)
     if (about.use === 'more') return this.#openForm(tenant, card, trigger, to)
     const answered = await this.#answer(tenant, card.approval, operator.value, {
       decision: about.use,
       scope: 'once',
       reason: '',
     })
-    if (!answered.ok) await this.#alone(to, answered.error.detail)
+    if (!answered.ok) await this.#whisper(to, answered.error.detail)
     const present = answered.ok ? answered : await this.#present(tenant, card.approval)
-    if (present.ok && present.value.status !== 'pending') return this.#over(to, present.value)
-    return answered.ok ? this.#alone(to, 'your answer is recorded; others are still asked') : ''
+    if (present.ok && present.value.status !== 'pending') return this.#showOutcome(to, present.value)
+    return answered.ok ? this.#whisper(to, 'your answer is recorded; more answers are needed') : ''
   }
 
   async #openForm(
     tenant: string,
-    { name, spec, approval }: Card,
+    { name, spec, approval }: CardContext,
     trigger: string,
     to: string | null,
   ): Promise<string> {
     const present = await this.#present(tenant, approval)
-    if (!present.ok) return this.#alone(to, present.error.detail)
-    if (present.value.status !== 'pending') return this.#over(to, present.value)
+    if (!present.ok) return this.#whisper(to, present.error.detail)
+    if (present.value.status !== 'pending') return this.#showOutcome(to, present.value)
     const state = `${approval.id}.form.${this.#seal(tenant, approval, name, 'form')}`
     const opened = await openForm(spec, trigger, form(present.value, state), this.#post)
-    return opened.ok ? '' : this.#alone(to, `the form did not open: ${opened.error.why}`)
+    return opened.ok ? '' : this.#whisper(to, `the form did not open: ${opened.error.why}`)
   }
 
-  /** To whoever pressed it, and to nobody else. */
-  async #alone(to: string | null, sentence: string): Promise<string> {
+  /** Shows a sentence only to the person who pressed the button. */
+  async #whisper(to: string | null, sentence: string): Promise<string> {
     await reply(to, { alone: escaped(sentence) }, this.#post)
     return ''
   }
 
-  /** The very message that was pressed, whether the outbox knows it or not. */
-  async #over(to: string | null, approval: Approval): Promise<string> {
+  /**
+   * Replaces the message that was pressed by the outcome, even if the outbox does not know the
+   * message.
+   */
+  async #showOutcome(to: string | null, approval: Approval): Promise<string> {
     await reply(to, { instead: endedCard(approval) }, this.#post)
     return ''
   }
 
   // ── The form ──
 
-  async #sent(tenant: string, { spec, approval }: Card, { user, answer, reason }: Sent): Promise<string> {
+  async #submitForm(
+    tenant: string,
+    { spec, approval }: CardContext,
+    { user, answer, reason }: FormSubmission,
+  ): Promise<string> {
     const refused = (sentence: string): string =>
       JSON.stringify({ response_action: 'errors', errors: { [FIELDS.answer]: sentence } })
-    const said = saidIn(answer)
-    if (said === undefined) return refused('choose an answer')
+    const choice = saidIn(answer)
+    if (choice === undefined) return refused('choose an answer')
     const work = async (): Promise<string> => {
       const operator = await this.#operatorOf(tenant, spec, user)
       const answered = operator.ok
-        ? await this.#answer(tenant, approval, operator.value, { ...said, reason })
+        ? await this.#answer(tenant, approval, operator.value, { ...choice, reason })
         : operator
       return answered.ok ? '' : refused(answered.error.detail)
     }
     const instead = (sentence: string): string =>
       JSON.stringify({ response_action: 'update', view: notice(sentence) })
-    return this.#soon(
+    return this.#withinAck(
       work(),
-      instead('your answer is under way; the message shows what comes of it'),
+      instead('your answer is being processed; the message will show the result'),
       instead(BROKEN),
     )
   }
 
   // ── Both ──
 
-  /** The operator that somebody of Slack is, while policy lets that operator answer (P09). */
+  /** The operator that a Slack user is mapped to, if policy lets that operator answer (P09). */
   async #operatorOf(tenant: string, { users }: SlackSpec, user: string): Promise<Result<string>> {
     const name = Object.hasOwn(users, user) ? users[user] : undefined
     if (name === undefined)
       return err(
-        failure(
-          'forbidden',
-          `you are not among the people who may answer here: the channel’s \`users\` do not name ${user}`,
-        ),
+        failure('forbidden', `you may not answer here: the channel’s \`users\` do not include ${user}`),
       )
     const directory = await directoryOf(this.#env, tenant)
     if (directory.state === 'suspended') return err(SUSPENDED)
     const operator = directory.operators.get(name)
     if (operator !== undefined && authorize(directory, operator, 'approval.decide').allowed) return ok(name)
-    return err(failure('forbidden', 'you may not answer approvals any more'))
+    return err(failure('forbidden', 'you may no longer answer approvals'))
   }
 
   #answer(tenant: string, approval: Approval, by: string, answer: Answer): Promise<Result<Approval>> {
     return this.#run(tenant, approval).answer(split(approval.id).n, by, 'slack', {
       ...answer,
-      digest: approval.digest,
-    }) // L3: what the seal holds
+      digest: approval.digest, // L3: the digest that the seal covers
+    })
   }
 
   #present(tenant: string, approval: Approval): Promise<Result<Approval>> {
@@ -202,15 +212,18 @@ export class SlackDesk {
     return runObject(this.#env, tenant, split(id).run)
   }
 
-  /** What came of it, if that is known while Slack waits; it goes on in any case. */
-  async #soon(work: Promise<string>, meanwhile: string, broken: string): Promise<string> {
+  /**
+   * Returns the result if it is ready while Slack waits, else `interim`. The work continues either
+   * way.
+   */
+  async #withinAck(work: Promise<string>, interim: string, broken: string): Promise<string> {
     const done = work.catch((error: unknown) => {
       logError(crypto.randomUUID(), error)
       return broken
     })
     this.#later(done)
     const late = Promise.withResolvers<string>()
-    const timer = setTimeout(() => late.resolve(meanwhile), LIMITS.slack_ack_ms)
+    const timer = setTimeout(() => late.resolve(interim), LIMITS.slack_ack_ms)
     try {
       return await Promise.race([done, late.promise])
     } finally {

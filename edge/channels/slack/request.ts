@@ -1,5 +1,5 @@
-// What Slack sends when somebody pressed a button or sent the form: is it Slack's, is it fresh, what does it say. Pure. Who that somebody
-// is here, and what comes of it, is the desk's.
+// Verifies and parses the requests that Slack sends when somebody presses a button or submits the
+// form: signature, age, payload. Pure. interactions.ts maps them to operators and answers.
 
 import { createHmac } from 'node:crypto'
 import { z } from 'zod'
@@ -13,7 +13,7 @@ import { sameText } from '../../approvals/link.ts'
 import { parseForm } from '../../http/forms.ts'
 import { FIELDS, type Pressed } from './card.ts'
 
-/** As it came: the bytes that are signed, and what Slack says of them. */
+/** The raw body with its signature headers. */
 export type Signed = { readonly timestamp: string; readonly signature: string; readonly body: string }
 
 const signatureOf = (secret: string, { timestamp, body }: Omit<Signed, 'signature'>): string =>
@@ -22,24 +22,27 @@ const signatureOf = (secret: string, { timestamp, body }: Omit<Signed, 'signatur
 export const signatureHolds = (secret: string, signed: Signed): boolean =>
   sameText(signatureOf(secret, signed), signed.signature)
 
-/** Of whatever is not signed as Slack signs. */
+/** The refusal of requests without a valid and fresh signature. */
 export const FORGED = err(
-  failure('slack_refused', 'no Slack app of this tenant signed this request in the last five minutes'),
+  failure(
+    'slack_refused',
+    'the request was not signed by a Slack app of this tenant within the last five minutes',
+  ),
 )
 
-/** Whether it could be Slack's, before a byte of its body is read: what could not costs nothing. */
+/** A cheap check of the headers, before the body is read. */
 export const looksSigned = ({ timestamp, signature }: Omit<Signed, 'body'>, now: number): boolean =>
   /^v0=[0-9a-f]{64}$/.test(signature) && isFresh({ timestamp }, now)
 
-/** Each secret is tried once, however many channels have it: anybody may have us try them. */
+/** The secrets that signed a request. Each is tried once, because anybody can make us try them. */
 export const signers = (secrets: Iterable<string>, signed: Signed): ReadonlySet<string> =>
   new Set([...new Set(secrets)].filter((secret) => signatureHolds(secret, signed)))
 
-/** Neither old nor of the future (P10). */
+/** Whether the timestamp is neither too old nor in the future (P10). */
 export const isFresh = ({ timestamp }: Pick<Signed, 'timestamp'>, now: number): boolean =>
   /^[0-9]{1,12}$/.test(timestamp) && Math.abs(now / 1000 - Number(timestamp)) <= LIMITS.slack_age_s
 
-// ── What it says ──
+// ── The payload ──
 
 const Id = z.string().max(64)
 const from = {
@@ -49,7 +52,7 @@ const from = {
   trigger_id: z.string().max(256).optional(),
 }
 
-/** Of the many fields those that we read; a form's answer is that of its first action. */
+/** Only the fields that we read. A press counts as its first action. */
 const Clicked = z.object({
   ...from,
   type: z.literal('block_actions'),
@@ -83,11 +86,11 @@ export type Interaction = Person &
   (
     | { kind: 'pressed'; about: About & { use: Pressed }; trigger: string; reply: string | null }
     | { kind: 'sent'; about: About; answer: string; reason: string }
-    /** Something that needs no answer of ours: a link was opened. */
+    /** Needs no response: for example, somebody opened a link button. */
     | { kind: 'other' }
   )
 
-/** What a button or a form is about, and the seal that says so. */
+/** The approval and use of a button or form, and the seal that proves them. */
 export type About = { approval: string; use: Pressed | 'form'; seal: string }
 
 const ABOUT = /^(apr_\w{1,40})\.(approve|deny|more|form)\.([A-Za-z0-9_-]{43})$/
@@ -97,7 +100,9 @@ function aboutIn(text: string | undefined): About | undefined {
   return ApprovalId.safeParse(approval).success ? { approval, use: use as About['use'], seal } : undefined // one of the four, by the pattern
 }
 
-/** A link that was opened is told too, and so is what other versions of us may have sent. */
+/**
+ * Parses a payload. Link buttons and buttons of other versions of this program are of kind `other`.
+ */
 export function readInteraction(body: string): Result<Interaction> {
   const form = parseForm(body)
   if (!form.ok) return form
@@ -106,14 +111,17 @@ export function readInteraction(body: string): Result<Interaction> {
     bytes: LIMITS.body_bytes,
   })
   if (!parsed.ok)
-    return err(failure('not_json', 'the body is a form with one field `payload`, which is JSON'))
+    return err(failure('not_json', 'the body has to be a form with one field `payload` that holds JSON'))
   const read = Interaction.safeParse(parsed.value)
   if (!read.success)
     return err(
-      failure('invalid_request', 'the payload is neither `block_actions` nor `view_submission` of ours'),
+      failure(
+        'invalid_request',
+        'the payload is not a `block_actions` or `view_submission` that we understand',
+      ),
     )
   const { data } = read
-  // Somebody of another workspace, in a conversation that two share, is not one of ours.
+  // In a channel shared by two workspaces, the user may belong to the other one.
   const team = data.user.team_id === undefined || data.user.team_id === data.team.id ? data.team.id : ''
   const person = { app: data.api_app_id, team, user: data.user.id }
   if (data.type === 'block_actions') {
@@ -128,7 +136,7 @@ export function readInteraction(body: string): Result<Interaction> {
     })
   }
   const about = aboutIn(data.view.private_metadata)
-  if (about?.use !== 'form') return err(failure('invalid_request', 'the form is not one of ours'))
+  if (about?.use !== 'form') return err(failure('invalid_request', 'this form was not sent by this channel'))
   const { answer, reason } = data.view.state.values
   return ok({
     ...person,

@@ -1,5 +1,6 @@
-// The two channels to Slack: an app, whose messages have buttons and are replaced by the outcome, and an incoming webhook, whose messages
-// lead to the console. Nothing is kept here, and nothing that Slack says of a request but its error's name.
+// The two kinds of Slack channels: an app, whose messages have buttons and are replaced by the
+// outcome, and an incoming webhook, whose messages lead to the console. Of an error response, only
+// the name of the error is used.
 
 import { z } from 'zod'
 import { parseJson } from '../../../shared/bytes/json.ts'
@@ -7,63 +8,72 @@ import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import type { ChannelSpec } from '../../../shared/wire/channels.ts'
 import { faultInAddress } from '../../platform/outbound-fetch.ts'
-import type { Answered, Medium, Message, Noted, Post, Sent, Undelivered } from '../medium.ts'
-import { taken } from '../medium.ts'
+import type {
+  DeliveryFailure,
+  DeliveryResult,
+  Medium,
+  Message,
+  NoticeMessage,
+  Post,
+  PostResponse,
+} from '../medium.ts'
+import { acceptance } from '../medium.ts'
 import type { Card } from './card.ts'
 import { askedCard, endedCard, noticeCard, readersCard, testCard } from './card.ts'
 
 export type SlackSpec = Extract<ChannelSpec, { kind: 'slack' }>
 
 const API = 'https://slack.com/api'
-/** Where Slack takes answers to what people do, for half an hour. */
+/** The prefix of Slack's response URLs, which are valid for half an hour. */
 const REPLIES = 'https://hooks.slack.com/'
 
-/** Neither a name nor a link in a message is made into anything by Slack. */
-const AS_IT_IS = { parse: 'none', link_names: false, unfurl_links: false, unfurl_media: false } as const
+/** Slack makes no mentions, links or previews out of the text. */
+const LITERAL = { parse: 'none', link_names: false, unfurl_links: false, unfurl_media: false } as const
 
 export function slack(spec: SlackSpec): Medium {
   const { bot_token: _, signing_secret: __, ...rest } = spec
-  const send = async (message: Message | Noted, card: Card, post: Post): Promise<Sent> => {
-    const channel = whereFor(spec, message)
+  const send = async (message: Message | NoticeMessage, card: Card, post: Post): Promise<DeliveryResult> => {
+    const channel = conversationFor(spec, message)
     if (channel === undefined) return err({ again: false, why: 'the recipient is not in `users`' })
-    return called(await call(spec, 'chat.postMessage', { channel, ...AS_IT_IS, ...card }, post))
+    return resultOf(await call(spec, 'chat.postMessage', { channel, ...LITERAL, ...card }, post))
   }
-  const deliver = (message: Message, post: Post): Promise<Sent> => send(message, cardOf(message), post)
+  const deliver = (message: Message, post: Post): Promise<DeliveryResult> =>
+    send(message, cardOf(message), post)
   return {
     shown: { ...rest, to: `${spec.channel ?? 'each recipient'} in ${spec.team_id}` },
     fault: () =>
       (spec.channel === undefined) === (spec.recipients === undefined)
-        ? 'name the `channel` of Slack that is written to, or `recipients`, who are each written to by themselves: one of them'
+        ? 'name either the Slack `channel` to post to, or the `recipients`, who each get their own message'
         : undefined,
     deliver,
     async update(message, ref, post) {
       const [channel, ts] = ref?.split(' ') ?? []
-      // Whether the question arrived is not known where nobody said so; then the end is told by itself.
+      // Without the id of the question's message, the outcome is a separate message.
       if (channel === undefined || ts === undefined) return deliver(message, post)
-      const updated = called(
-        await call(spec, 'chat.update', { channel, ts, ...AS_IT_IS, ...cardOf(message) }, post),
+      const updated = resultOf(
+        await call(spec, 'chat.update', { channel, ts, ...LITERAL, ...cardOf(message) }, post),
       )
       return updated.ok ? ok({ ref }) : updated
     },
-    tell: (noted, post) => send(noted, noticeCard(noted.notice), post),
+    notify: (noted, post) => send(noted, noticeCard(noted.notice), post),
   }
 }
 
 export function slackWebhook(spec: Extract<ChannelSpec, { kind: 'slack-webhook' }>): Medium {
   const { webhook_url: to, ...rest } = spec
-  const send = async (card: Card, post: Post): Promise<Sent> => {
-    const answer = await post(json(to, { ...AS_IT_IS, ...card }))
-    const done = answer.ok ? taken(answer.value) : answer
+  const send = async (card: Card, post: Post): Promise<DeliveryResult> => {
+    const answer = await post(json(to, { ...LITERAL, ...card }))
+    const done = answer.ok ? acceptance(answer.value) : answer
     return done.ok ? ok({ ref: null }) : err(done.error)
   }
-  const deliver = (message: Message, post: Post): Promise<Sent> =>
+  const deliver = (message: Message, post: Post): Promise<DeliveryResult> =>
     send(message.kind === 'asked' ? readersCard(message) : cardOf(message), post)
   return {
     shown: { ...rest, to: URL.canParse(to) ? new URL(to).origin : '' },
     fault: (loopback) => faultInAddress(to, loopback),
     deliver,
     update: (message, _ref, post) => deliver(message, post),
-    tell: ({ notice }, post) => send(noticeCard(notice), post),
+    notify: ({ notice }, post) => send(noticeCard(notice), post),
   }
 }
 
@@ -74,39 +84,42 @@ const cardOf = (message: Message): Card =>
       ? endedCard(message.approval)
       : testCard(message)
 
-/** A test goes to the first there is. */
-function whereFor({ channel, users }: SlackSpec, message: Message | Noted): string | undefined {
+/** The Slack channel or user to post to. A test without a channel goes to the first user. */
+function conversationFor(
+  { channel, users }: SlackSpec,
+  message: Message | NoticeMessage,
+): string | undefined {
   const { recipient } = message
   if (recipient === null)
     return channel ?? ('kind' in message && message.kind === 'test' ? Object.keys(users)[0] : undefined)
   return Object.keys(users).find((user) => users[user] === recipient)
 }
 
-// ── What people do ──
+// ── Responses to interactions ──
 
-/** The form, for whoever pressed the button that wants it; Slack allows it for three seconds after. */
+/** Opens the form for the person who pressed the button, which Slack allows for three seconds. */
 export async function openForm(
   spec: SlackSpec,
   trigger_id: string,
   view: object,
   post: Post,
-): Promise<Result<true, Undelivered>> {
-  const opened = called(await call(spec, 'views.open', { trigger_id, view }, post))
+): Promise<Result<true, DeliveryFailure>> {
+  const opened = resultOf(await call(spec, 'views.open', { trigger_id, view }, post))
   return opened.ok ? ok(true) : opened
 }
 
-/** To whoever did something: a word for them alone, or what the message is from now on. */
+/** Shows a text only to the person who acted, or replaces the message. */
 export async function reply(
   to: string | null,
-  said: { alone: string } | { instead: Card },
+  response: { alone: string } | { instead: Card },
   post: Post,
 ): Promise<void> {
   if (to === null || !to.startsWith(REPLIES)) return
   const body =
-    'alone' in said
-      ? { response_type: 'ephemeral', replace_original: false, text: said.alone }
-      : { replace_original: true, ...said.instead }
-  await post(json(to, { ...AS_IT_IS, ...body }))
+    'alone' in response
+      ? { response_type: 'ephemeral', replace_original: false, text: response.alone }
+      : { replace_original: true, ...response.instead }
+  await post(json(to, { ...LITERAL, ...body }))
 }
 
 // ── Slack's API ──
@@ -120,7 +133,7 @@ const json = (to: string, body: object, headers: Readonly<Record<string, string>
   body: JSON.stringify(body),
 })
 
-const Said = z.object({
+const ApiResponse = z.object({
   ok: z.boolean(),
   error: z
     .string()
@@ -131,8 +144,8 @@ const Said = z.object({
 })
 
 /**
- * What no time mends: the message that was to be changed is gone, or may not be; or what we wrote is wrong. All else an operator may
- * mend meanwhile.
+ * Errors that no retry fixes: the message to change is gone or can't be changed, or our message is
+ * invalid. An operator may fix all others while the approval is pending.
  */
 const FINAL: ReadonlySet<string> = new Set([
   'message_not_found',
@@ -142,14 +155,14 @@ const FINAL: ReadonlySet<string> = new Set([
   'msg_too_long',
 ])
 
-function called(answer: Result<Answered, Undelivered>): Sent {
-  const through = answer.ok ? taken(answer.value) : answer
+function resultOf(answer: Result<PostResponse, DeliveryFailure>): DeliveryResult {
+  const through = answer.ok ? acceptance(answer.value) : answer
   if (!through.ok || !answer.ok)
-    return err(through.ok ? { again: true, why: 'it did not answer' } : through.error)
+    return err(through.ok ? { again: true, why: 'Slack did not answer' } : through.error)
   const parsed = parseJson(Buffer.from(answer.value.text))
-  const read = Said.safeParse(parsed.ok ? parsed.value : undefined)
-  if (!read.success) return err({ again: true, why: 'what it answered is not what Slack answers' })
+  const read = ApiResponse.safeParse(parsed.ok ? parsed.value : undefined)
+  if (!read.success) return err({ again: true, why: 'the response is not one that Slack sends' })
   const { ok: done, error = 'unknown', channel, ts } = read.data
-  if (!done) return err({ again: !FINAL.has(error), why: `Slack says \`${error}\`` })
+  if (!done) return err({ again: !FINAL.has(error), why: `Slack refused it: \`${error}\`` })
   return ok({ ref: channel === undefined || ts === undefined ? null : `${channel} ${ts}` })
 }

@@ -1,22 +1,23 @@
-// Ways to bring something about: alternatives, each a set of flips, and how they combine. And what a search for them may cost. Pure.
+// Alternatives: sets of changes ("flips") of which each is enough, how they combine, and the budget
+// of a search for them. Pure.
 
 import { LIMITS } from '../../../shared/limits.ts'
 import type { CedarValueJson, Expr } from '../../policy/engine.ts'
 import type { Flip, Question } from './facts.ts'
 import { ancestorsIn, factsIn, fuse } from './facts.ts'
 
-/** None: it can't be done. One that is empty: it is so already. */
+/** No alternative: impossible. An empty alternative: already the case. */
 export type Ways = readonly (readonly Flip[])[]
 export const NONE: Ways = []
 export const DONE: Ways = [[]]
 export const isDone = (all: Ways): boolean => all.some((way) => way.length === 0)
 
-/** One question, what may still be spent on it, and the facts met on the way that nobody who asks can change. */
+/** A search: its question, its remaining steps, and the facts it met that nobody can change. */
 export type Search = {
   readonly question: Question
   readonly fixed: Set<string>
   steps: number
-  /** What an entity of the question is in, itself included. */
+  /** The ancestors of an entity of the question, itself included. */
   readonly ancestors: ReturnType<typeof ancestorsIn>
 }
 export const search = (question: Question): Search => ({
@@ -26,17 +27,19 @@ export const search = (question: Question): Search => ({
   ancestors: ancestorsIn(question),
 })
 
-/** Items of a list that are looked at in the time that a node of a policy takes, and characters in the time of an item. */
+/**
+ * Costs: so many list items take as long as one node of a policy, so many characters as one item.
+ */
 const ITEMS_A_STEP = 16
 export const CHARS_AN_ITEM = 4_096
 
-/** Lists and texts come from arguments, so what is done with them is paid for by their length; what can't be paid for is not done. */
+/** Charges for work on lists and texts, which come from arguments. `false`: the budget is spent. */
 export function spend(at: Search, items: number): boolean {
   at.steps -= items / ITEMS_A_STEP
   return at.steps >= 0
 }
 
-/** A value, once what it takes to look at it as often as its length tells is paid for. */
+/** The value, after charging for its length; `undefined` if the budget is spent. */
 export function paidFor(at: Search, value: CedarValueJson | undefined): CedarValueJson | undefined {
   const items = Array.isArray(value)
     ? value.length
@@ -46,7 +49,7 @@ export function paidFor(at: Search, value: CedarValueJson | undefined): CedarVal
   return spend(at, 1 + items) ? value : undefined
 }
 
-/** Fewer facts first, then less that is asked of them. */
+/** Sorted by the number of facts, then by the number of flips. */
 export function bySize(all: Ways): Ways {
   const sized = all.map((way) => ({ way, facts: factsIn(way) }))
   return sized.sort((a, b) => a.facts - b.facts || a.way.length - b.way.length).map(({ way }) => way)
@@ -69,7 +72,9 @@ export function both(at: Search, one: Ways, other: Ways): Ways {
   return smallest(all)
 }
 
-/** A node has one member, named by what it does; which operands it has follows from that. */
+/**
+ * A node of the syntax tree has one member, named by its operator, which determines the operands.
+ */
 export type Operands = {
   left: Expr
   right: Expr
@@ -82,7 +87,7 @@ export type Operands = {
   pattern: ('Wildcard' | { Literal: string })[]
 }
 
-/** What a node does, to what; and to which others, where it is a function or a set. */
+/** The operator and operands of a node, and its items if it is a function call or a set. */
 export function read(expr: Expr): readonly [op: string, operands: Operands, items: readonly Expr[]] {
   const [[op, operands] = ['', []]] = Object.entries(expr)
   return [op, operands as unknown as Operands, Array.isArray(operands) ? (operands as Expr[]) : []] // the engine's own tree: see above

@@ -1,19 +1,21 @@
-// Who an explanation is for, and what they may know: an operator all of it, an agent nothing of others. Reads the directory, and decides
-// nothing.
+// The reader of an explanation and what they may know: an operator everything, an agent no names of
+// others. Reads the directory.
 
 import type { AgentPrincipal, Loaded, LoadedTool } from '../../directory/directory.ts'
 import { idOf } from '../../policy/slices.ts'
 import type { ApprovalContext } from '../approval-context.ts'
 import type { Reader } from './wording.ts'
 
-/** A directory's names of principals, groups and roles, in lower case: made when first something is to be told. */
-const named = new WeakMap<Loaded, ReadonlySet<string>>()
+/**
+ * All names of principals, groups and roles of a directory, in lower case; computed on first use.
+ */
+const namesOfDirectory = new WeakMap<Loaded, ReadonlySet<string>>()
 
-/** A shorter name is in too many words to be looked for within them. */
+/** A shorter name occurs inside too many words, so it is only compared with whole words. */
 const SHORTEST_WITHIN = 3
 
 function namesIn(directory: Loaded): ReadonlySet<string> {
-  const known = named.get(directory)
+  const known = namesOfDirectory.get(directory)
   if (known !== undefined) return known
   const groups = [...directory.agents.values()].flatMap(({ spec }) => spec.groups ?? [])
   const roles = [...directory.operators.values()].flatMap(({ entities }) =>
@@ -21,11 +23,11 @@ function namesIn(directory: Loaded): ReadonlySet<string> {
   )
   const all = [...directory.agents.keys(), ...directory.operators.keys(), ...roles, ...groups]
   const names = new Set(all.map((name) => name.toLowerCase()))
-  named.set(directory, names)
+  namesOfDirectory.set(directory, names)
   return names
 }
 
-/** However it is written, and whatever stands around it. */
+/** Whether a text contains a name other than the agent's own, ignoring case. */
 function namesOther(directory: Loaded, own: string, text: string): boolean {
   const lower = text.toLowerCase()
   const words = new Set(lower.split(/[^\w.-]+/))
@@ -34,7 +36,7 @@ function namesOther(directory: Loaded, own: string, text: string): boolean {
   )
 }
 
-/** `reach`: the most that humans could say as things are, in each manner. */
+/** `reach`: the contexts of the most that humans could still answer. */
 export function readerOf(
   directory: Loaded,
   kind: Reader['kind'],

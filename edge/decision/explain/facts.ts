@@ -1,17 +1,22 @@
-// The facts that a policy can turn on: who can change each, how one is made other than it is, and how several such changes go together.
-// Pure.
+// The facts that a policy can depend on: who can change each, how a change is applied to a
+// question, and how several changes combine. Pure.
 
 import type { By, Op } from '../../../shared/wire/explanation.ts'
 import type { CedarValueJson, EntityJson } from '../../policy/engine.ts'
 import type { Subject } from '../../policy/slices.ts'
 import { idOf } from '../../policy/slices.ts'
 
-/** All that an answer depends on, but for the policies. */
+/** Everything that a verdict depends on, except the policies. */
 export type Question = Subject & { readonly context: Record<string, CedarValueJson> }
 
-/** A way into the context, as `['args', 'amount']`; what the agent belongs to is `['agent', 'groups']`. */
+/**
+ * A path into the context, as `['args', 'amount']`; the agent's groups are `['agent', 'groups']`.
+ */
 export type Fact = readonly string[]
-/** One fact other than it is: what it needs to be, and a value that is so (`undefined`: it is left out). */
+/**
+ * A change of one fact: the condition that it has to fulfil, and a sample value that does
+ * (`undefined`: left out).
+ */
 export type Flip = {
   readonly fact: Fact
   readonly op: Op
@@ -25,7 +30,9 @@ export const GROUPS: Fact = ['agent', 'groups']
 export const nameOf = (fact: Fact): string => fact.join('.')
 export const sameFact = (one: Fact, other: Fact): boolean => nameOf(one) === nameOf(other)
 
-/** By its first name; what is not here nobody who asks can change: what the tool is, who the agent is. */
+/**
+ * By the first name of a fact. Nobody can change the others, such as those of the tool or agent.
+ */
 const CHANGED_BY: Readonly<Record<string, By>> = {
   args: 'agent',
   files: 'agent',
@@ -52,7 +59,7 @@ const isRecord = (value: unknown): value is Values =>
   !('__extn' in value) &&
   !('__entity' in value)
 
-/** What is there; `undefined` where nothing is. */
+/** The value of a fact; `undefined` if it has none. */
 export function valueAt(values: Values, fact: Fact): CedarValueJson | undefined {
   const [first = '', ...rest] = fact
   const value = Object.hasOwn(values, first) ? values[first] : undefined
@@ -82,7 +89,7 @@ export function rank(value: CedarValueJson | undefined): number | undefined {
   return Number.isNaN(number) ? undefined : number
 }
 
-/** As few as say the same; `undefined` where they contradict each other. */
+/** The fewest flips with the same meaning; `undefined` if they contradict each other. */
 export function fuse(flips: readonly Flip[]): readonly Flip[] | undefined {
   const groups = new Map<string, Flip[]>()
   for (const flip of flips) {
@@ -99,7 +106,10 @@ export function fuse(flips: readonly Flip[]): readonly Flip[] | undefined {
   return fused.filter((flip) => !fused.some((other) => other !== flip && entails(other, flip)))
 }
 
-/** Whether one, brought about, brings the other about: 2 approvals are one too, and so is one by somebody with a role. */
+/**
+ * Whether the first flip implies the other: 2 approvals imply one, and so does one by a certain
+ * role.
+ */
 function entails(one: Flip, other: Flip): boolean {
   if (nameOf(other.fact) === 'approval.count' && other.sample === 1) return one.fact[0] === 'approval'
   if (other.op === 'not empty' && one.op === 'has') return sameFact(one.fact, other.fact)
@@ -112,7 +122,7 @@ function entails(one: Flip, other: Flip): boolean {
 }
 
 export const factsIn = (flips: readonly Flip[]): number => new Set(flips.map(({ fact }) => nameOf(fact))).size
-/** Whether the first asks for all that the second asks for. */
+/** Whether the first set of flips implies the second. */
 export const asksAsMuch = (one: readonly Flip[], other: readonly Flip[]): boolean =>
   other.every((flip) => one.some((mine) => entails(mine, flip)))
 
@@ -142,7 +152,7 @@ const tightest = (flips: readonly Flip[], ops: readonly Op[], sign: 1 | -1): Fli
 
 // ── Applied ──
 
-/** The question as it would be. */
+/** The question with the flips applied. */
 export function applied(question: Question, flips: readonly Flip[]): Question {
   const given = flips.filter(({ fact }) => fact[0] === 'approval')
   let { context, entities } =
@@ -164,7 +174,7 @@ function changed(before: CedarValueJson | undefined, { op, sample }: Flip): Ceda
 
 type Value = CedarValueJson | undefined
 
-/** In one pass: lists are as long as arguments are. */
+/** Compares in one pass, because lists can be as long as arguments. */
 export function same(one: Value, other: Value): boolean {
   if (one === other) return true
   if (typeof one !== 'object' || typeof other !== 'object') return false
@@ -173,11 +183,11 @@ export function same(one: Value, other: Value): boolean {
   return keyOf(one) === keyOf(other)
 }
 
-/** Equal for what is the same, among values of one type, as those of a list are. */
+/** Equal for equal values of the same type, as those of one list are. */
 const keyOf = (value: Value): unknown =>
   typeof value === 'object' ? (rank(value) ?? JSON.stringify(value)) : value
 
-/** Whether a list holds a value, for many values: each is looked for once, not held against each item. */
+/** A membership test for many values in one list, without comparing each with each item. */
 export function membership(list: readonly CedarValueJson[]): (value: CedarValueJson) => boolean {
   const keys = new Set(list.map(keyOf))
   return (value) => keys.has(keyOf(value))
@@ -194,7 +204,7 @@ function put(
   return after === undefined ? others : { ...others, [first]: after }
 }
 
-/** The same for arguments as they came, in plain JSON. */
+/** The same for the call's arguments, in plain JSON. */
 export function appliedTo(
   args: Readonly<Record<string, unknown>>,
   flips: readonly Flip[],
@@ -209,7 +219,9 @@ export function appliedTo(
   return context['args'] as Record<string, unknown> // put there above
 }
 
-/** What one more answer, or several, make of the approvals: only attributes that are read are there to be changed. */
+/**
+ * The approval attributes after further answers. Only attributes that policies read are present.
+ */
 function approved(
   context: Record<string, CedarValueJson>,
   flips: readonly Flip[],
@@ -221,7 +233,7 @@ function approved(
   const all = yesOf(next, apart)
   const assurance =
     next['assurance'] === undefined || next['assurance'] === 'none' ? 'key' : next['assurance']
-  const told: Values = {
+  const complete: Values = {
     ...next,
     ...all,
     independent: apart,
@@ -231,15 +243,18 @@ function approved(
   }
   return {
     ...context,
-    ...('approval' in context ? { approval: asRead(told, before) } : {}),
+    ...('approval' in context ? { approval: asRead(complete, before) } : {}),
     ...('allow_sensitive_tools' in context ? { allow_sensitive_tools: true } : {}),
   }
 }
 
-/** As many answers as a call can have. */
+/** The most answers that a call can have. */
 const MOST = 32
 
-/** Who has a role has said yes, and two of a role are two; what some said, `others` of them included, all have said. */
+/**
+ * Makes the counts consistent: each role and quorum implies as many approvals; `others` are part of
+ * all.
+ */
 function yesOf(yes: Values, others: Values): Record<string, CedarValueJson> {
   const texts = (name: string): string[] =>
     [yes[name], others[name]].flat().filter((item) => typeof item === 'string')
@@ -258,10 +273,11 @@ function yesOf(yes: Values, others: Values): Record<string, CedarValueJson> {
   }
 }
 
-const asRead = (told: Values, read: Values): Record<string, CedarValueJson> =>
+/** Only the attributes of `read`, with the values of `complete`. */
+const asRead = (complete: Values, read: Values): Record<string, CedarValueJson> =>
   Object.fromEntries(
     Object.entries(read).map(([name, value]) => {
-      const now = told[name] ?? value
+      const now = complete[name] ?? value
       return [name, isRecord(now) && isRecord(value) ? asRead(now, value) : now]
     }),
   )
@@ -274,7 +290,7 @@ function regrouped(agent: string, entities: readonly EntityJson[], { op, sample 
   return [...entities.filter((entity) => !isAgent(entity)), { ...mine, parents }]
 }
 
-/** What each entity of a question is in, itself included; found once for each. */
+/** The ancestors of each entity of a question, itself included; cached. */
 export function ancestorsIn({
   entities,
 }: Question): (self: { type: string; id: string }) => ReadonlySet<string> {
@@ -285,12 +301,12 @@ export function ancestorsIn({
   return (self) => {
     const name = textOf(self)
     const all = new Set([name])
-    if (!found.has(name)) for (const one of all) for (const parent of parents.get(one) ?? []) all.add(parent) // grows as it goes
+    if (!found.has(name)) for (const one of all) for (const parent of parents.get(one) ?? []) all.add(parent) // the loop also visits what it adds
     const known = found.get(name) ?? all
     found.set(name, known)
     return known
   }
 }
 
-/** No type has a blank in it, so no two entities share a text. */
+/** Unique, because no type contains a blank. */
 export const textOf = ({ type, id }: { type: string; id: string }): string => `${type} ${id}`

@@ -1,5 +1,6 @@
-// The smallest changes that turn one condition without parts: a threshold to its bound, a membership to a member, a boolean to its
-// negation, an approval to the number or role that is asked for. Pure; works over Cedar's syntax tree, one question at hand.
+// The smallest changes that turn one atomic condition: a number to the bound, a list to contain a
+// member, a boolean to its negation, an approval to the number or role that is required. Pure;
+// works on Cedar's syntax tree and one question.
 
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Op } from '../../../shared/wire/explanation.ts'
@@ -28,7 +29,7 @@ const MIRRORED: Readonly<Record<Relation, Relation>> = {
   '==': '==',
   '!=': '!=',
 }
-/** Decimals are compared by functions, all else by signs. */
+/** Cedar compares decimals with functions and everything else with operators. */
 const RELATIONS: Readonly<Record<string, Relation>> = {
   '<': '<',
   '<=': '<=',
@@ -43,7 +44,7 @@ const RELATIONS: Readonly<Record<string, Relation>> = {
 }
 const CONSTRUCTORS = ['decimal', 'datetime', 'ip', 'duration']
 
-/** `a < b` and its kin, and what they are for decimals: `a.lessThan(b)`. */
+/** Comparisons: `a < b` and the like, and for decimals `a.lessThan(b)`. */
 export function waysOfComparison(
   at: Search,
   op: string,
@@ -81,7 +82,7 @@ export function waysOfAtom(at: Search, op: string, operands: Operands, expr: Exp
   }
 }
 
-// ── What is there ──
+// ── Present values ──
 
 /** The attribute of the context that an expression names. */
 const factOf = (expr: Expr): Fact | undefined => {
@@ -90,12 +91,15 @@ const factOf = (expr: Expr): Fact | undefined => {
   return path === undefined || path.length === 0 ? undefined : path
 }
 
-/** A literal, an attribute, or a sum of such; `undefined` for whatever else, for what is not there, and for what can't be paid for. */
+/**
+ * The value of a literal, an attribute or an arithmetic expression; `undefined` for other
+ * expressions, for missing attributes, and if the budget is spent.
+ */
 function resolve(at: Search, expr: Expr): Value {
-  return at.steps < 0 ? undefined : paidFor(at, worth(at, expr))
+  return at.steps < 0 ? undefined : paidFor(at, evaluateExpr(at, expr))
 }
 
-function worth(at: Search, expr: Expr): Value {
+function evaluateExpr(at: Search, expr: Expr): Value {
   const { question } = at
   const [op, operands, listed] = read(expr)
   const number = (inner: Expr): number => {
@@ -134,7 +138,7 @@ function worth(at: Search, expr: Expr): Value {
   }
 }
 
-/** Who may change it is known, or it is noted that nobody may. */
+/** Whether somebody can change the fact; if not, notes it as fixed. */
 function changeable(at: Search, fact: Fact | undefined): fact is Fact {
   if (fact === undefined) return false
   if (fact[0] === 'allow_sensitive_tools' || changedBy(fact) !== null) return true
@@ -142,7 +146,7 @@ function changeable(at: Search, fact: Fact | undefined): fact is Fact {
   return false
 }
 
-// ── What it would take ──
+// ── Changes ──
 
 const one = (flip: Flip): Ways => [[flip]]
 const ONE_APPROVAL: Flip = { fact: ['approval', 'count'], op: '>=', value: 1, sample: 1 }
@@ -156,13 +160,13 @@ function boolean(at: Search, expr: Expr, target: boolean): Ways {
     return NONE
   }
   if (nameOf(fact) === 'allow_sensitive_tools' || nameOf(fact) === 'approval.granted')
-    return target ? one(ONE_APPROVAL) : NONE // nobody takes a yes back
+    return target ? one(ONE_APPROVAL) : NONE // an approval can't be withdrawn
   return typeof value === 'boolean' || (value === undefined && fact[0] === 'args')
     ? one({ fact, op: '==', value: target, sample: target })
     : NONE
 }
 
-/** An attribute of the tool or the agent: nobody who asks can change it. */
+/** Notes an attribute of the tool or the agent as fixed. */
 function noteEntity(at: Search, expr: Expr): void {
   const [op, operands] = read(expr)
   if (op === '.' || op === 'has') {
@@ -187,7 +191,9 @@ function related(relation: Relation, left: CedarValueJson, right: CedarValueJson
   return relation === '<' ? a < b : relation === '<=' ? a <= b : relation === '>' ? a > b : a >= b
 }
 
-/** Ways to bring a side of a comparison to where it is to stand: itself, or a term of the sum that it is. */
+/**
+ * Changes that move one side of a comparison past the bound: the side itself, or a term of its sum.
+ */
 function moved(at: Search, expr: Expr, relation: Relation, bound: Value): Ways {
   if (bound === undefined) return NONE
   const [op, operands] = read(expr)
@@ -206,7 +212,7 @@ function moved(at: Search, expr: Expr, relation: Relation, bound: Value): Ways {
   return one(flip)
 }
 
-/** Approvals are given and not taken back. */
+/** Approvals can be given but not withdrawn, so only an increase is possible. */
 const givable = ({ question }: Search, { fact, sample }: Flip): boolean => {
   const [before, after] = [valueAt(question.context, fact), sample]
   return typeof after !== 'number' || (rank(before) ?? 0) < after
@@ -216,7 +222,7 @@ function equal(at: Search, fact: Fact, relation: '==' | '!=', value: CedarValueJ
   if (nameOf(fact) === 'approval.granted')
     return (value === true) === (relation === '==') ? ONE_APPROVAL : undefined
   if (relation === '==') return { fact, op: '==', value, sample: value }
-  if (nameOf(fact) === 'approval.count') return bounded(fact, '>', value) // what was said stays said
+  if (nameOf(fact) === 'approval.count') return bounded(fact, '>', value) // answers can only be added
   const present = valueAt(at.question.context, fact)
   if (typeof value === 'boolean') return { fact, op: '==', value: !value, sample: !value }
   const number = typeof value === 'number' ? value + 1 : undefined
@@ -257,13 +263,16 @@ function has(at: Search, expr: Expr, target: boolean): Ways {
   }
   if ((valueAt(at.question.context, fact) !== undefined) === target) return DONE
   if (!changeable(at, fact) || fact[0] !== 'args') return NONE
-  // What it would hold is open: a text or a number stands for it.
+  // Its value is open, so try a text and a number.
   return target
     ? ['x', 1].map((sample) => [{ fact, op: 'present', sample }])
     : one({ fact, op: 'absent', sample: undefined })
 }
 
-/** `principal in Group::"x"`, `principal is Agent`, `principal is Agent in Group::"x"`: only groups can be changed. */
+/**
+ * `principal in Group::"x"`, `principal is Agent`, `principal is Agent in Group::"x"`: only groups
+ * can change.
+ */
 function belongs(
   at: Search,
   op: 'in' | 'is',
@@ -307,7 +316,7 @@ function belongs(
 const isEntity = (value: Value): value is { __entity: { type: string; id: string } } =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && '__entity' in value
 
-/** `list.contains(value)`: the list is a fact, or the value is. */
+/** `list.contains(value)`, where the list or the value is a fact. */
 function contained(at: Search, { left, right }: Operands, target: boolean): Ways {
   const [list, value] = [resolve(at, left), resolve(at, right)]
   if (Array.isArray(list) && value !== undefined && list.some((item) => same(item, value)) === target)
@@ -328,7 +337,10 @@ function contained(at: Search, { left, right }: Operands, target: boolean): Ways
   return ways
 }
 
-/** `list.containsAny(list)`, `list.containsAll(list)`, where one is a fact and the other is known. */
+/**
+ * `list.containsAny(list)` and `list.containsAll(list)`, where one list is a fact and the other is
+ * known.
+ */
 function containedMany(at: Search, all: boolean, { left, right }: Operands, target: boolean): Ways {
   const [held, asked] = [resolve(at, left), resolve(at, right)]
   if (!Array.isArray(held) || !Array.isArray(asked)) return NONE
@@ -378,7 +390,7 @@ function like(at: Search, { left, pattern }: Operands, target: boolean): Ways {
     : NONE
 }
 
-/** `null` is the wildcard. The engine takes texts apart into characters; what is searched for is the whole. */
+/** A pattern; `null` is the wildcard. Joins the engine's single characters into texts. */
 type Parts = readonly (string | null)[]
 
 function partsOf(pattern: Operands['pattern']): Parts {
@@ -392,14 +404,17 @@ function partsOf(pattern: Operands['pattern']): Parts {
   return parts
 }
 
-/** A text may be walked once for each character of a part, where both repeat themselves. */
+/**
+ * Charges for a match. The worst case is quadratic: the text once per character of the longest
+ * part.
+ */
 function payForMatch(at: Search, value: Value, sample: string, parts: Parts): boolean {
   const longest = parts.reduce((most, part) => Math.max(most, part?.length ?? 0), 1)
   const chars = (typeof value === 'string' ? value.length : 0) + sample.length
   return spend(at, (chars * longest) / CHARS_AN_ITEM)
 }
 
-/** In one pass: a pattern that backtracks could be made to stall the edge (G06). */
+/** Matches in one pass, because a backtracking pattern could stall the edge (G06). */
 function matches(text: string, parts: Parts): boolean {
   let [from, anchored] = [0, true]
   for (const [index, part] of parts.entries()) {

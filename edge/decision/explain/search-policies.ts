@@ -1,5 +1,6 @@
-// What would have to be otherwise for policies to allow: read off Cedar's syntax tree, against one question. Pure, and bounded. It proposes
-// and promises nothing: `explain` has the engine verify each proposal. What it can't follow, it proposes nothing for.
+// Searches for changes to a question with which the policies would allow it, by walking Cedar's
+// syntax tree. Pure and bounded. The results are proposals that `explain` has the engine verify;
+// for expressions that the search does not understand there are none.
 
 import type { Expr, Rule } from '../../policy/engine.ts'
 import { idOf } from '../../policy/slices.ts'
@@ -9,7 +10,7 @@ import { waysOfAtom, waysOfComparison } from './search-conditions.ts'
 
 type Applies = Rule['applies']
 
-/** How the forbids could cease to hold while a permit holds. */
+/** Changes with which no forbid applies and a permit does. */
 export function waysToAllow(at: Search, forbids: readonly Applies[], permits: readonly Applies[]): Ways {
   const lifted = forbids.reduce<Ways>(
     (ways, forbid) => (ways.length === 0 ? NONE : both(at, ways, waysOfPolicy(at, forbid, false))),
@@ -23,7 +24,7 @@ export function waysToAllow(at: Search, forbids: readonly Applies[], permits: re
   return both(at, lifted, permitted)
 }
 
-/** How a policy, scope and conditions, could come to hold or cease to. */
+/** Changes with which a policy, its scope and conditions, applies (`target`) or does not. */
 function waysOfPolicy(at: Search, { principal, resource, conditions }: Applies, target: boolean): Ways {
   const scopes = [scoped('principal', principal), scoped('resource', resource)].filter(
     (scope) => scope !== undefined,
@@ -36,7 +37,7 @@ function waysOfPolicy(at: Search, { principal, resource, conditions }: Applies, 
   return parts.reduce<Ways>((ways, [expr, to]) => join(ways, waysTo(at, expr, to)), target ? DONE : NONE)
 }
 
-/** A scope says what a condition would, in other words; `undefined` where it says nothing. */
+/** A scope as an equal condition; `undefined` if it restricts nothing. */
 function scoped(name: 'principal' | 'resource', scope: Applies['principal' | 'resource']): Expr | undefined {
   const left: Expr = { Var: name }
   const value = (uid: Parameters<typeof idOf>[0]): Expr => ({ Value: { __entity: idOf(uid) } })
@@ -49,7 +50,7 @@ function scoped(name: 'principal' | 'resource', scope: Applies['principal' | 're
   return scope.op === '==' ? { '==': { left, right } } : { in: { left, right } }
 }
 
-/** It goes as deep as a policy may (`policy_depth`, `policy_conditions`). */
+/** Recurses as deep as a policy may be (`policy_depth`, `policy_conditions`). */
 function waysTo(at: Search, expr: Expr, target: boolean): Ways {
   if (at.steps-- <= 0) return NONE
   const to = (inner: Expr, value: boolean): Ways => waysTo(at, inner, value)

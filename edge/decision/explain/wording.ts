@@ -1,5 +1,5 @@
-// An explanation as it is told, to an agent or to an operator: in words and as JSON. What an agent may not know is withheld here: names of
-// others and of groups, texts of policies. Pure.
+// The words and JSON of an explanation for an agent or an operator. This file withholds what an
+// agent may not know: names of others and of groups, and texts of policies. Pure.
 
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Change, Op, Told } from '../../../shared/wire/explanation.ts'
@@ -19,21 +19,21 @@ type Reach = Yes & {
 }
 export type Reader = {
   readonly kind: 'agent' | 'operator'
-  /** In what is told nothing tells one secret from another; an agent is not even told that there is one. */
+  /** Its marks don't distinguish secrets. An agent does not even learn that there is one. */
   readonly redaction: Redaction
-  /** Whether a text names somebody whom an agent is not told of. */
+  /** Whether a text contains a name that an agent may not learn. */
   readonly names: (text: string) => boolean
   /** The parts of the plan that follow from the arguments. */
   readonly byArguments: readonly string[]
-  /** The most that humans could say, everybody's yes first: beyond that somebody must first be made an approver. */
+  /** The most that humans could answer, everybody's approval first. More needs more approvers. */
   readonly reach: () => readonly [Reach, ...Reach[]]
 }
 
-export function tell(question: Question, flip: Flip, reader: Reader): Change {
+export function changeFor(question: Question, flip: Flip, reader: Reader): Change {
   const { fact, op } = flip
   const shown = (whole: CedarValueJson | undefined): { value?: Told } => {
     const value = whole === undefined ? undefined : shortened(whole)
-    const one = value === undefined ? undefined : told(fact, value, reader.redaction)
+    const one = value === undefined ? undefined : shownValue(fact, value, reader.redaction)
     const untold =
       reader.kind === 'agent' &&
       value !== undefined &&
@@ -69,7 +69,7 @@ export function byWhom({ fact, sample }: Flip, { byArguments, reach }: Reader): 
   return within ? 'human' : 'operator'
 }
 
-/** Numbers and booleans name nobody; texts are shown where they are the agent's own affair and name none but itself. */
+/** Whether an agent may see a value: not a text, or one of its own call that names nobody else. */
 function harmless([first = '']: Fact, value: Told | undefined, names: (text: string) => boolean): boolean {
   const texts = [value].flat().filter((item) => typeof item === 'string')
   return texts.length === 0 || (['args', 'plan', 'now'].includes(first) && !texts.some(names))
@@ -78,13 +78,16 @@ function harmless([first = '']: Fact, value: Told | undefined, names: (text: str
 const isHidden = (fact: Fact, value: CedarValueJson, redaction: Redaction): boolean =>
   secretNames(fact).some((name) => JSON.stringify(redaction.of(value, name)) !== JSON.stringify(value))
 
-/** Who wrote a tool named its arguments; all else is named by us, and `plan.secrets` holds only names. */
+/** Names that can mark a value as secret: only those of arguments, because we chose all others. */
 const secretNames = (fact: Fact): readonly string[] => (fact[0] === 'args' ? fact : [''])
 
-/** Of a longer list, its beginning. */
+/** The most items of a list that are shown. */
 const LISTED = 12
 
-/** What is not told need not be searched for secrets; and a part of a text can't be, for a secret might be cut in two. */
+/**
+ * Replaces a long text whole: a cut could leave half of a secret, which redaction would not
+ * recognise.
+ */
 function shortened(value: CedarValueJson): CedarValueJson {
   if (Array.isArray(value)) return value.slice(0, LISTED).map(shortened)
   const chars =
@@ -92,7 +95,7 @@ function shortened(value: CedarValueJson): CedarValueJson {
   return chars > LIMITS.explanation_read_chars ? `«${chars} characters»` : value
 }
 
-function told(fact: Fact, value: CedarValueJson, redaction: Redaction): Told {
+function shownValue(fact: Fact, value: CedarValueJson, redaction: Redaction): Told {
   const plain = rank(value) === undefined || isTime(value) ? value : rank(value)
   const shown = secretNames(fact).reduce<unknown>(
     (rest, name) => (rest === plain ? redaction.of(plain, name) : rest),
@@ -139,7 +142,7 @@ const SIGNS: Readonly<Record<Op, string>> = {
   'not empty': 'not empty',
 }
 
-/** `value` is withheld where it is undefined and `op` would have one. */
+/** An undefined `value` is withheld if `op` takes one. */
 function words(fact: Fact, op: Op, value: Told | undefined): string {
   const name = nameOf(fact)
   const shown = value === undefined ? undefined : typeof value === 'string' ? `\`${value}\`` : String(value)
@@ -150,7 +153,7 @@ function words(fact: Fact, op: Op, value: Told | undefined): string {
         ? 'an approval'
         : `approval.count ${SIGNS[op]} ${shown}: ${shown} different approvers`
     case 'approval.independent.count':
-      return `${value === 1 ? 'an approval' : `${shown} approvals`} by others than the agent’s owners`
+      return `${value === 1 ? 'an approval by somebody' : `${shown} approvals by people`} other than the agent’s owners`
     case 'approval.roles':
     case 'approval.independent.roles':
       return `an approval by somebody in ${shown === undefined ? 'a certain role' : `the role ${shown}`}${others}`
@@ -158,9 +161,9 @@ function words(fact: Fact, op: Op, value: Told | undefined): string {
     case 'approval.independent.quorum':
       return `${shown === undefined ? 'approvals by people in a certain role' : `approvals by ${shown}`}${others}`
     case 'approval.approvers':
-      return `an approval by ${shown ?? 'the one whom policy asks for'}`
+      return `an approval by ${shown ?? 'the person whom policy requires'}`
     case 'approval.assurance':
-      return `an approval given with more assurance${shown === undefined ? '' : `: ${shown}`}`
+      return `an approval with a stronger assurance${shown === undefined ? '' : `: ${shown}`}`
     case 'agent.groups':
       return `the agent ${op === 'has' ? 'in' : 'not in'} ${shown === undefined ? 'a certain group' : `the group ${shown}`}`
     case 'is_allowlisted_tool':
@@ -171,6 +174,8 @@ function words(fact: Fact, op: Op, value: Told | undefined): string {
       return 'a channel that the agent may call from'
     default:
       if (['present', 'absent', 'empty', 'not empty'].includes(op)) return `${name} ${SIGNS[op]}`
-      return shown === undefined ? `${name} otherwise; an operator sees how` : `${name} ${SIGNS[op]} ${shown}`
+      return shown === undefined
+        ? `another value of ${name}; an operator can see which`
+        : `${name} ${SIGNS[op]} ${shown}`
   }
 }

@@ -1,5 +1,5 @@
-// Where policy wants a surer way than the one on which a yes came, that yes is refused and the question stays for whoever takes the surer
-// one.
+// If policy requires a stronger assurance than a yes has, the yes is refused and the approval stays
+// pending.
 
 import { expect, test } from 'vitest'
 import { Desk, granted } from '../../support/fixtures.ts'
@@ -7,7 +7,7 @@ import { sharedStack } from '../../support/stack/stack.ts'
 
 const desk = new Desk('assurance', sharedStack())
 
-/** What the link's page sends when its button is pressed. */
+/** Sends the form as the approval page does when its button is pressed. */
 async function press(link: string, decision: 'approve' | 'deny'): Promise<{ status: number; page: string }> {
   const nonce =
     /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ??
@@ -21,7 +21,7 @@ async function press(link: string, decision: 'approve' | 'deny'): Promise<{ stat
   return { status: answer.status, page: await answer.text() }
 }
 
-test('where policy wants a key, a yes through a link is refused and the question stays; a no counts', async () => {
+test('where policy requires assurance `key`, an approval through a link is refused and the approval stays pending; a denial counts', async () => {
   const [agent, tool, surely] = [
     await desk.agent(),
     await desk.tool({ capabilities: ['network'] }),

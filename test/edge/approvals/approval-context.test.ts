@@ -1,4 +1,5 @@
-// A yes counts only from operators who may answer now, and not from the agent's owners where policy asks for others (P09).
+// A yes counts only from operators who may answer now, and not from the agent's owners if policy
+// requires others (P09).
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -7,7 +8,7 @@ import { ROOT } from '../../../infra/state.ts'
 
 type Approvers = ReadonlyMap<string, readonly string[]>
 type Context = Record<string, unknown>
-/** By its path: its types lead to those of workerd, which tests are not checked with. */
+/** Imported by path, because its types need those of workerd, which tests are not checked with. */
 const { given, supposed } = (await import(
   /* @vite-ignore */ join(ROOT, 'edge/decision/approval-context.ts')
 )) as {
@@ -20,7 +21,7 @@ const APPROVERS: Approvers = new Map([
   ['bob', ['finance']],
   ['cid', ['legal']],
 ])
-const said = (by: string, decision: Answered['decision'] = 'approve', channel = 'api'): Answered => ({
+const answerBy = (by: string, decision: Answered['decision'] = 'approve', channel = 'api'): Answered => ({
   by,
   since_ms: 0,
   decision,
@@ -31,14 +32,14 @@ const said = (by: string, decision: Answered['decision'] = 'approve', channel = 
 })
 
 test('P09 a yes by an operator who may no longer answer does not count', () => {
-  const context = given(APPROVERS, [], [said('ann'), said('eve')])
+  const context = given(APPROVERS, [], [answerBy('ann'), answerBy('eve')])
   expect(context).toMatchObject({
     granted: true,
     count: 1,
     approvers: ['ann'],
     quorum: ['1 of finance', '1 of lead'],
   })
-  expect(given(APPROVERS, [], [said('eve')])).toMatchObject({
+  expect(given(APPROVERS, [], [answerBy('eve')])).toMatchObject({
     granted: false,
     count: 0,
     approvers: [],
@@ -47,38 +48,38 @@ test('P09 a yes by an operator who may no longer answer does not count', () => {
 })
 
 test('a denial never counts as a yes', () => {
-  expect(given(APPROVERS, [], [said('ann', 'deny'), said('bob')])).toMatchObject({
+  expect(given(APPROVERS, [], [answerBy('ann', 'deny'), answerBy('bob')])).toMatchObject({
     count: 1,
     approvers: ['bob'],
   })
-  expect(given(APPROVERS, [], [said('ann', 'deny')])).toMatchObject({ granted: false, count: 0 })
+  expect(given(APPROVERS, [], [answerBy('ann', 'deny')])).toMatchObject({ granted: false, count: 0 })
 })
 
 test('P09 the yes of an agent’s owner counts, but not as an independent one', () => {
-  const context = given(APPROVERS, ['ann'], [said('ann'), said('bob')])
+  const context = given(APPROVERS, ['ann'], [answerBy('ann'), answerBy('bob')])
   expect(context).toMatchObject({
     count: 2,
     independent: { count: 1, roles: ['finance'], quorum: ['1 of finance'] },
   })
-  expect(given(APPROVERS, ['ann'], [said('ann')])).toMatchObject({
+  expect(given(APPROVERS, ['ann'], [answerBy('ann')])).toMatchObject({
     independent: { count: 0, roles: [], quorum: [] },
   })
 })
 
-test('an approval is as sure as the least sure yes in it', () => {
-  expect(given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'slack')])).toMatchObject({
+test('an approval has the assurance of its weakest yes', () => {
+  expect(given(APPROVERS, [], [answerBy('ann'), answerBy('bob', 'approve', 'slack')])).toMatchObject({
     assurance: 'slack',
   })
-  expect(given(APPROVERS, [], [said('ann', 'approve', 'link'), said('bob')])).toMatchObject({
+  expect(given(APPROVERS, [], [answerBy('ann', 'approve', 'link'), answerBy('bob')])).toMatchObject({
     assurance: 'link',
   })
   expect(
-    given(APPROVERS, [], [said('ann'), said('bob', 'approve', 'a way that nobody knows')]),
+    given(APPROVERS, [], [answerBy('ann'), answerBy('bob', 'approve', 'a way that nobody knows')]),
   ).toMatchObject({ assurance: 'link' })
 })
 
-test('no supposed further answer makes an approval surer than the yes that was already given', () => {
-  const ways = supposed(APPROVERS, [], [said('ann', 'approve', 'link')]).map(
+test('no possible further answer raises the assurance above that of a yes already given', () => {
+  const ways = supposed(APPROVERS, [], [answerBy('ann', 'approve', 'link')]).map(
     (context) => context['assurance'],
   )
   expect([...new Set(ways)]).toEqual(['link'])

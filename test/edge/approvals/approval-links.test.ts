@@ -1,4 +1,5 @@
-// The link of an approval shows and never decides; the form on its page decides once, for the one who was given it, while they still may.
+// An approval link never decides when opened. The form on its page decides once, for the operator
+// of the link, while they may answer.
 
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
@@ -13,7 +14,7 @@ const sensitive = await desk.tool({ capabilities: ['network'] })
 const origin = new URL(desk.url).origin
 
 const statusOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } })).status
-const asked = (tool = sensitive) => desk.asked(agent.client, tool)
+const askApproval = (tool = sensitive) => desk.asked(agent.client, tool)
 
 /** The page's hidden nonce, as a browser would send it back. */
 async function nonceOf(link: string): Promise<string> {
@@ -56,8 +57,8 @@ const SCANNERS = [
   '',
 ]
 
-test('P01 a hundred scanners follow the link: each sees the page, nothing is decided', async () => {
-  const { approval } = await asked()
+test('P01 a hundred mail scanners that open the link get the page and decide nothing', async () => {
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   const pages = await Promise.all(
     Array.from({ length: 100 }, (_, i) =>
@@ -74,7 +75,7 @@ test('P01 a hundred scanners follow the link: each sees the page, nothing is dec
 })
 
 test('P02 HEAD, OPTIONS and every kind of prefetch change nothing', async () => {
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   const requests: RequestInit[] = [
     { method: 'HEAD' },
@@ -97,15 +98,15 @@ test('P02 HEAD, OPTIONS and every kind of prefetch change nothing', async () => 
   expect(await statusOf(approval.id)).toBe('pending')
 })
 
-test('P02 a HEAD is answered like a GET, without the page', async () => {
-  const { approval } = await asked()
+test('P02 HEAD on an approval link answers like GET, without the page', async () => {
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   const head = await fetch(link, { method: 'HEAD' })
   expect([head.status, await head.text()]).toEqual([200, ''])
 })
 
-test('P03 the page can’t be framed, kept, or made to tell where it was', async () => {
-  const { approval } = await asked()
+test('P03 the approval page can’t be framed or cached and sends no referrer', async () => {
+  const { approval } = await askApproval()
   const page = await fetch(await desk.link(desk.root, approval.id))
   const csp = page.headers.get('content-security-policy') ?? ''
   for (const part of [
@@ -142,11 +143,11 @@ test('P03 the page can’t be framed, kept, or made to tell where it was', async
   )
 })
 
-test('P03 a form from elsewhere, or without the page’s nonce, decides nothing', async () => {
-  const { approval } = await asked()
+test('P03 a form from another origin, or without the page’s nonce, decides nothing', async () => {
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   const nonce = await nonceOf(link)
-  const other = await asked()
+  const other = await askApproval()
   const theirs = await nonceOf(await desk.link(desk.root, other.approval.id))
   for (const [why, sent] of [
     ['another origin', { nonce, headers: { origin: 'https://evil.example' } }],
@@ -186,8 +187,8 @@ test('P03 a form from elsewhere, or without the page’s nonce, decides nothing'
   expect(await post(link, { nonce, headers: { origin, 'sec-fetch-site': 'same-origin' } })).toBe(200)
 })
 
-test('P03 a browser that hides its origin, because we ask it to, is believed that it is on our page', async () => {
-  const { approval } = await asked()
+test('P03 `Origin: null` is accepted, because our own referrer policy makes browsers send it', async () => {
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   expect(
     await post(link, {
@@ -197,10 +198,10 @@ test('P03 a browser that hides its origin, because we ask it to, is believed tha
   ).toBe(200)
 })
 
-test('P04 a thousand answers at once: one decides, all the others are told so, and the journal has one', {
+test('P04 of a thousand concurrent answers exactly one decides, and the others learn the outcome', {
   timeout: 120_000,
 }, async () => {
-  const call = await asked()
+  const call = await askApproval()
   const link = await desk.link(desk.root, call.approval.id)
   const nonce = await nonceOf(link)
   const statuses = await Promise.all(
@@ -219,9 +220,9 @@ test('P04 a thousand answers at once: one decides, all the others are told so, a
   )
 })
 
-test('P04 a used link is used up, for the same answer and for the other', async () => {
+test('P04 a used link refuses the same answer as well as the opposite one', async () => {
   for (const first of ['approve', 'deny']) {
-    const { approval } = await asked()
+    const { approval } = await askApproval()
     const link = await desk.link(desk.root, approval.id)
     const nonce = await nonceOf(link)
     expect(await post(link, { nonce, decision: first })).toBe(200)
@@ -233,14 +234,14 @@ test('P04 a used link is used up, for the same answer and for the other', async 
   }
 })
 
-test('P05 an expired link is gone, by every way, and says so', { timeout: 30_000 }, async () => {
+test('P05 an expired link answers 410 for every method and says so', { timeout: 30_000 }, async () => {
   const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 2 })
   const call = await desk.asked(agent.client, urgent)
   const link = await desk.link(desk.root, call.approval.id)
   const nonce = await nonceOf(link)
   expect(call.approval.expires_at - call.created_at_ms).toBe(2_000)
   await eventually('the clock is past the expiry', () => Date.now() > call.approval.expires_at)
-  expect(await post(link, { nonce })).toBe(410) // whether or not the alarm has gone off
+  expect(await post(link, { nonce })).toBe(410) // whether or not the alarm has fired
   expect(
     refusal(
       await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
@@ -264,8 +265,8 @@ test('P05 an expired link is gone, by every way, and says so', { timeout: 30_000
   expect(await statusOf(call.approval.id)).toBe('expired')
 })
 
-test('P06 a link with one character changed is none, and shows nothing of the call', async () => {
-  const { approval } = await asked()
+test('P06 a link with one changed character is invalid and shows nothing of the call', async () => {
+  const { approval } = await askApproval()
   const link = await desk.link(desk.root, approval.id)
   const start = link.lastIndexOf('/') + 1
   for (let at = start; at < link.length; at++) {
@@ -287,8 +288,8 @@ test('P06 a link with one character changed is none, and shows nothing of the ca
     expect([401, 404]).toContain((await fetch(`${origin}/approve/${token}`)).status)
 })
 
-test('P07 the link of one call does not answer another, and an answer can’t be turned around', async () => {
-  const [one, two] = [await asked(), await asked()]
+test('P07 the link of one call does not answer another call, and a denial can’t be turned into an approval', async () => {
+  const [one, two] = [await askApproval(), await askApproval()]
   const [first, second] = [
     await desk.link(desk.root, one.approval.id),
     await desk.link(desk.root, two.approval.id),
@@ -304,16 +305,16 @@ test('P07 the link of one call does not answer another, and an answer can’t be
       body: `nonce=${await nonceOf(first)}&decision=deny&decision=approve`,
     }),
   ).toBe(400)
-  expect(await statusOf(one.approval.id)).toBe('pending') // neither the first nor the last of two counts
+  expect(await statusOf(one.approval.id)).toBe('pending') // a form with two values counts as none
 })
 
-test('P09 an answer counts for who was given the link, and only while they may answer', async () => {
+test('P09 an answer counts for the operator of the link, and only while they may answer', async () => {
   const [approver, leaving, demoted] = [
     await desk.operator(['approver']),
     await desk.operator(['approver']),
     await desk.operator(['approver']),
   ]
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   const links = {
     approver: await desk.link(approver.client, approval.id),
     leaving: await desk.link(leaving.client, approval.id),
@@ -332,9 +333,9 @@ test('P09 an answer counts for who was given the link, and only while they may a
   ])
 })
 
-test('P09 who may not answer is given no link, and no way around it', async () => {
+test('P09 an operator who may not answer gets no link and can’t answer in another way', async () => {
   const auditor = await desk.operator(['auditor'])
-  const { approval } = await asked()
+  const { approval } = await askApproval()
   expect(granted(await auditor.client('readApproval', { params: { id: approval.id } }))).not.toHaveProperty(
     'url',
   )
@@ -359,9 +360,9 @@ test('P09 who may not answer is given no link, and no way around it', async () =
   expect(await statusOf(approval.id)).toBe('pending')
 })
 
-test('a link that was taken back shows nothing and decides nothing; the question waits, and others’ links go on', async () => {
+test('a revoked link shows and decides nothing; the approval stays pending and other links still work', async () => {
   const [holder, other] = [await desk.operator(['approver']), await desk.operator(['approver'])]
-  const call = await asked()
+  const call = await askApproval()
   const params = { id: call.approval.id }
   const [link, theirs] = [await desk.link(holder.client, params.id), await desk.link(other.client, params.id)]
   const nonce = await nonceOf(link)
@@ -392,10 +393,10 @@ test('a link that was taken back shows nothing and decides nothing; the question
   expect(refusal(await (await desk.operator(['auditor'])).client('revokeLinks', { params, query: {} }))).toBe(
     '403 forbidden',
   )
-  // Whose link it was may still answer otherwise; what was told of the rest stays untold.
+  // The operator of the link may still answer in another way, and other links still work.
   granted(await holder.client('answerApproval', { params, body: { decision: 'approve' } }))
   expect([(await fetch(link)).status, await statusOf(params.id)]).toEqual([410, 'approved'])
-  const ended = await asked()
+  const ended = await askApproval()
   granted(
     await desk.root('answerApproval', { params: { id: ended.approval.id }, body: { decision: 'deny' } }),
   )
@@ -411,9 +412,9 @@ test('a link that was taken back shows nothing and decides nothing; the question
   ])
 })
 
-test('answers and a revocation at once: what comes after it through the link is refused, and says so', async () => {
+test('of concurrent answers and a revocation, answers after the revocation are refused with the reason', async () => {
   for (let round = 0; round < 10; round++) {
-    const { approval } = await asked()
+    const { approval } = await askApproval()
     const link = await desk.link(desk.root, approval.id)
     const nonce = await nonceOf(link)
     const [status, revoked] = await Promise.all([
@@ -426,18 +427,18 @@ test('answers and a revocation at once: what comes after it through the link is 
   }
 })
 
-test('an answer that is under way when its link is taken back is none', async () => {
-  const { approval } = await asked()
+test('an answer that is being processed when its link is revoked does not count', async () => {
+  const { approval } = await askApproval()
   const params = { id: approval.id }
   const link = await desk.link(desk.root, approval.id)
   const form = new URLSearchParams({ nonce: await nonceOf(link), decision: 'approve' }).toString()
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>()
   const headers = { origin, 'content-type': 'application/x-www-form-urlencoded' }
-  const sent = { method: 'POST', headers, body: readable, duplex: 'half' } as RequestInit // as Node takes a stream; its types do not know
+  const sent = { method: 'POST', headers, body: readable, duplex: 'half' } as RequestInit // Node accepts a stream here, but its types do not
   const answering = fetch(link, sent)
   const writer = writable.getWriter()
   await writer.write(Buffer.from(form.slice(0, 10)))
-  for (let i = 0; i < 20; i++) await (await fetch(link)).arrayBuffer() // meanwhile the edge has looked at the link, and waits for the form
+  for (let i = 0; i < 20; i++) await (await fetch(link)).arrayBuffer() // by now the edge has checked the link and waits for the form
   granted(await desk.root('revokeLinks', { params, query: {} }))
   await writer.write(Buffer.from(form.slice(10)))
   await writer.close()
@@ -445,7 +446,7 @@ test('an answer that is under way when its link is taken back is none', async ()
 })
 
 test('an agent never sees a link that decides', async () => {
-  const call = await asked()
+  const call = await askApproval()
   const link = await desk.link(desk.root, call.approval.id)
   const seen = JSON.stringify([
     call,
@@ -454,7 +455,7 @@ test('an agent never sees a link that decides', async () => {
   ])
   expect(seen).not.toContain('/approve/')
   expect(seen).not.toContain(link.slice(link.lastIndexOf('.') + 1))
-  const page = await fetch(call.approval.page) // for people: it asks them to sign in, and leads to the question
+  const page = await fetch(call.approval.page) // the console's page: it asks to sign in
   expect([page.status, page.headers.get('content-type')]).toEqual([401, 'text/html; charset=utf-8'])
   expect(await page.text()).toContain(`name="back" value="/console/approvals/${call.approval.id}"`)
 })

@@ -1,4 +1,5 @@
-// An approval is one question with one answer, whoever asks, answers, cancels or comes too late, and the inbox tells what became of it.
+// An approval is one question with one outcome, whoever answers, cancels or comes late, and the
+// inbox shows the outcome.
 
 import { expect, test } from 'vitest'
 import { answersOf } from '../../../edge/pages/approval-page.tsx'
@@ -31,7 +32,7 @@ const kindsOf = async ({ run }: { run: string }) =>
 const answer = (id: string, decision: 'approve' | 'deny', by = approver, reason = '') =>
   by.client('answerApproval', { params: { id }, body: { decision, reason } })
 
-test('yes: the call is granted, run once, and the inbox says who said so', async () => {
+test('an approved call runs once, and the inbox names the approver', async () => {
   const call = await desk.asked(agent.client, sensitive)
   expect(granted(await answer(call.approval.id, 'approve', approver, 'looks right'))).toMatchObject({
     status: 'approved',
@@ -54,7 +55,7 @@ test('yes: the call is granted, run once, and the inbox says who said so', async
   expect(await kindsOf(call)).toEqual(['approval_requested', 'approved', 'claimed', 'succeeded'])
 })
 
-test('V02 G09 a reason is kept without secrets and in characters that show: the inbox, the journal and the agent get it so', async () => {
+test('V02 G09 a reason is stored without secrets and invisible characters; inbox, journal and agent get it like that', async () => {
   const call = await desk.asked(agent.client, sensitive)
   const token = `ghp_${'a'.repeat(36)}`
   const { answers } = granted(
@@ -71,13 +72,13 @@ test('V02 G09 a reason is kept without secrets and in characters that show: the 
     for (const raw of [token, '\u202e', '\u200b']) expect(text).not.toContain(raw)
 })
 
-test('what was kept before shows so on pages too', () => {
-  const shown = answersOf({ answers: [{ ...SAID, reason: 'a \u202e b' }] } as Approval) // the rest is not shown here
+test('pages escape the invisible characters of reasons stored by older versions', () => {
+  const shown = answersOf({ answers: [{ ...SAID, reason: 'a \u202e b' }] } as Approval) // only `answers` is rendered
   expect(shown).toContain('a \\u{202e} b')
   expect(shown).not.toContain('\u202e')
 })
 
-test('a yes that is not enough is no approval: cancelled or expired, the card says so; and it speaks of what a yes can do', async () => {
+test('an approval with too few answers ends cancelled or expired; its card says so, and what a yes can do', async () => {
   const name = await desk.tool({
     input_schema: { type: 'object', properties: { sum: { type: 'integer' } }, required: ['sum'] },
     approval_ttl_s: 3,
@@ -92,7 +93,7 @@ test('a yes that is not enough is no approval: cancelled or expired, the card sa
       const pending = granted(await answer(call.approval.id, 'approve'))
       expect(pending).toMatchObject({ status: 'pending' })
       expect(pending.prompt.on_yes).toMatch(
-        /^policy wants approval\.count ≥ 2.*any other yes does not let it run$/,
+        /^policy requires approval\.count ≥ 2.*any other approval does not let it run$/,
       )
     }
     const cancelled = granted(
@@ -110,7 +111,7 @@ test('a yes that is not enough is no approval: cancelled or expired, the card sa
   })
 })
 
-test('the record says what it is about and what may be answered: no comes first, and is what silence comes to', async () => {
+test('an approval lists its possible answers, deny first, and nobody answering counts as a denial', async () => {
   const record = async (tool: string) => {
     const { approval } = await desk.asked(agent.client, tool)
     return granted(await approver.client('readApproval', { params: { id: approval.id } }))
@@ -125,14 +126,14 @@ test('the record says what it is about and what may be answered: no comes first,
     { decision: 'approve', scope: 'timeboxed', ttl_s: 600 },
     { decision: 'approve', scope: 'session' },
   ])
-  // Where policy wants each call looked at, no further yes is offered.
+  // If policy requires an approval for each call, no standing approval is offered.
   const each = await record(await desk.tool({ capabilities: ['secrets_read'] }))
   expect(each.options.filter(({ decision }) => decision === 'approve')).toEqual([
     { decision: 'approve', scope: 'once' },
   ])
 })
 
-test('no: the call is rejected with the reason, and nothing runs', async () => {
+test('a denied call is rejected with the reason and does not run', async () => {
   const call = await desk.asked(agent.client, sensitive)
   granted(await answer(call.approval.id, 'deny', approver, 'not today'))
   expect(await read(call)).toMatchObject({
@@ -143,12 +144,12 @@ test('no: the call is rejected with the reason, and nothing runs', async () => {
   expect(refusal(await peer.claim(call.id))).toMatch(/^409/)
 })
 
-test('nothing runs while nobody has answered', async () => {
+test('a call does not run while its approval is pending', async () => {
   const call = await desk.asked(agent.client, sensitive)
   expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
 })
 
-test('the inbox lists what waits, newest first, and what has ended; each with a link of the reader’s own while it waits', async () => {
+test('the inbox lists pending and ended approvals, newest first; pending ones with the reader’s personal link', async () => {
   const calls = [
     await desk.asked(agent.client, sensitive),
     await desk.asked(agent.client, sensitive),
@@ -171,7 +172,7 @@ test('the inbox lists what waits, newest first, and what has ended; each with a 
   expect([(await listed('pending')).length, (await listed('all')).length]).toEqual([2, 3])
 })
 
-test('the list and the approval itself say the same', async () => {
+test('the list of approvals and the single approval have equal contents', async () => {
   const call = await desk.asked(agent.client, sensitive, { text: 'hello' })
   const item = await eventually('it is listed', async () =>
     granted(await approver.client('listApprovals', { query: {} })).items.find(
@@ -183,7 +184,7 @@ test('the list and the approval itself say the same', async () => {
   expect(item.prompt.policies).toContain('sensitive-needs-approval')
 })
 
-test('two people: policy asks for a second, and gets nobody twice', async () => {
+test('policy can require two approvers, and one operator does not count twice', async () => {
   const tool = await desk.tool({ capabilities: ['network'] })
   const two = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
@@ -198,7 +199,7 @@ test('two people: policy asks for a second, and gets nobody twice', async () => 
   })
 })
 
-test('a role: policy asks for one, and the yes of another does not do', async () => {
+test('policy can require a role, and the approval of another role is not enough', async () => {
   const tool = await desk.tool({ capabilities: ['network'] })
   const role = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { context.approval.roles.contains("security") };`
   await desk.withPolicies({ role }, async () => {
@@ -209,7 +210,7 @@ test('a role: policy asks for one, and the yes of another does not do', async ()
   })
 })
 
-test('P09 who has left since does not count when the call is claimed', async () => {
+test('P09 the approval of an operator who was removed does not count when the call is claimed', async () => {
   const tool = await desk.tool({ capabilities: ['network'] })
   const two = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { context.approval.roles.contains("security") };`
   await desk.withPolicies({ two }, async () => {
@@ -221,7 +222,7 @@ test('P09 who has left since does not count when the call is claimed', async () 
   })
 })
 
-test('P11 yes, no, cancel and expiry at the same moment, eighty times: one wins, and everything that tells of it agrees', {
+test('P11 of approval, denial, cancellation and expiry at the same moment one wins, and all records agree', {
   timeout: 60_000,
 }, async () => {
   const others = [approver, await desk.operator(['approver']), await desk.operator(['approver'])]
@@ -229,7 +230,7 @@ test('P11 yes, no, cancel and expiry at the same moment, eighty times: one wins,
   for (let round = 0; round < 4; round++) {
     const calls = await Promise.all(Array.from({ length: 20 }, () => desk.asked(agent.client, urgent)))
     const last = Math.max(...calls.map(({ approval }) => approval.expires_at))
-    // Three rounds race each other; in the last the clock takes part too.
+    // Three rounds race each other; in the last one the expiry takes part too.
     if (round === 3) await eventually('the expiry is near', () => Date.now() >= last - 15)
     await Promise.all(
       calls.map(async (call, i) => {
@@ -240,7 +241,8 @@ test('P11 yes, no, cancel and expiry at the same moment, eighty times: one wins,
         ]
         const [first = racers[0], ...rest] = [...racers.slice(i % 3), ...racers.slice(0, i % 3)]
         const running = first?.()
-        // In every fourth race the first has arrived before the others start: not always does the quickest verb win.
+        // In every fourth race the first request arrives before the others start, so that the
+        // fastest verb does not always win.
         if (i % 4 === 0) await running
         await Promise.all([running, ...rest.map((race) => race())])
       }),
@@ -269,7 +271,7 @@ test('P11 yes, no, cancel and expiry at the same moment, eighty times: one wins,
   expect(seen.size).toBeGreaterThan(1)
 })
 
-test('P12 forty questions of one agent in forty runs are each answered by itself', async () => {
+test('P12 forty approvals of one agent in forty runs are answered separately', async () => {
   const flood = await desk.agent()
   const calls = await Promise.all(Array.from({ length: 40 }, () => desk.asked(flood.client, sensitive)))
   const [first, ...rest] = calls
@@ -282,17 +284,17 @@ test('P12 forty questions of one agent in forty runs are each answered by itself
 })
 
 test.each([
-  ['a decision that is none', { decision: 'maybe' }],
+  ['an unknown decision', { decision: 'maybe' }],
   ['no decision', {}],
   ['a scope that there is not', { decision: 'approve', scope: 'forever' }],
   ['an approver named in the body', { decision: 'approve', by: 'root' }],
   ['a reason beyond the limit', { decision: 'approve', reason: 'x'.repeat(1_001) }],
-])('an answer that is none is refused: %s', async (_name, body) => {
+])('an invalid answer is refused: %s', async (_name, body) => {
   const call = await desk.asked(agent.client, sensitive)
   const answered = await approver.client('answerApproval', {
     params: { id: call.approval.id },
     body: body as { decision: 'approve' },
-  }) // wrong on purpose
+  }) // invalid on purpose
   expect(refusal(answered)).toBe('400 invalid_request')
   expect((await read(call)).state).toBe('awaiting_approval')
 })

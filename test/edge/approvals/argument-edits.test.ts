@@ -1,5 +1,6 @@
-// An operator may say yes to other arguments than the agent's: decided anew, under a digest of their own, reaching no further than what
-// was asked. What was asked about before never runs, and who said something to that has said nothing to this.
+// An operator may approve a call with other arguments than the agent's. They are decided again
+// under their own digest and may not reach further. The original call then never runs, and answers
+// to it don't count for the changed one.
 
 import { expect, test } from 'vitest'
 import { digestOf } from '../../../shared/bytes/json.ts'
@@ -34,7 +35,7 @@ const tool = await desk.tool({
   egress: { mode: 'strict', hosts: ['a.example.com:443', 'b.example.com:443'], named_by: { arg: 'hosts' } },
 })
 
-type Asked = Awaited<ReturnType<typeof ask>>
+type PendingCall = Awaited<ReturnType<typeof ask>>
 const ARGS = {
   words: ['rm', '-r', 'all'],
   amount: 10,
@@ -43,16 +44,22 @@ const ARGS = {
   password: 'hunter2-hunter2',
 }
 const ask = (args: Record<string, unknown> = ARGS, name = tool) => desk.asked(agent.client, name, args)
-const idOf = ({ approval }: Asked) => ({ id: approval.id })
-const startFrom = async (call: Asked) =>
+const idOf = ({ approval }: PendingCall) => ({ id: approval.id })
+const startFrom = async (call: PendingCall) =>
   granted(await ann.client('readArguments', { params: idOf(call) })).arguments
-const yes = (call: Asked, args: Record<string, unknown>, more: Record<string, unknown> = {}, by = ann) =>
+const yes = (
+  call: PendingCall,
+  args: Record<string, unknown>,
+  more: Record<string, unknown> = {},
+  by = ann,
+) =>
   by.client('answerApproval', { params: idOf(call), body: { decision: 'approve', arguments: args, ...more } })
 const read = async ({ run, id }: Call) =>
   granted(await agent.client('readCall', { params: { run, call: id } }))
-const approvalOf = async (call: Asked) => granted(await ann.client('readApproval', { params: idOf(call) }))
+const approvalOf = async (call: PendingCall) =>
+  granted(await ann.client('readApproval', { params: idOf(call) }))
 
-test('a yes to fewer arguments: they run, they are attested, and their agent is told', async () => {
+test('a call approved with fewer arguments runs with these, its attestation has them, and its agent sees the change', async () => {
   const call = await ask()
   const narrowed = { ...(await startFrom(call)), words: ['rm', 'one'], amount: 5 }
   const preview = granted(
@@ -64,7 +71,7 @@ test('a yes to fewer arguments: they run, they are attested, and their agent is 
     { at: '/words/2', from: '"all"', to: null },
     { at: '/amount', from: '10', to: '5' },
   ])
-  expect((await approvalOf(call)).digest).toBe(call.digest) // nothing came of looking
+  expect((await approvalOf(call)).digest).toBe(call.digest) // the preview changed nothing
   const approved = granted(
     await yes(call, narrowed, { digest: call.digest, becomes: preview.becomes, reason: 'one is enough' }),
   )
@@ -76,7 +83,7 @@ test('a yes to fewer arguments: they run, they are attested, and their agent is 
   expect(approved.edits).toMatchObject([
     { by: ann.name, channel: 'api', from: call.digest, changes: preview.changes },
   ])
-  // The worker gets what was said yes to, the hidden value among it, and signs for it.
+  // The worker gets the approved arguments, with the hidden value, and signs them.
   const claim = granted(await peer.claim(call.id))
   const meant = { ...ARGS, words: ['rm', 'one'], amount: 5 }
   expect([claim.args, claim.plan.executor.argv, claim.facts_digest]).toEqual([
@@ -104,10 +111,10 @@ test('a yes to fewer arguments: they run, they are attested, and their agent is 
   expect(JSON.stringify([journal, approved])).not.toContain('hunter2')
 })
 
-test('the same proposal once more is still that call, by what its agent sent', async () => {
+test('a repeated proposal returns the changed call if it has the arguments that the agent sent first', async () => {
   const headers = { 'idempotency-key': desk.name() }
   const body = { tool, args: ARGS }
-  const call = granted(await agent.client('proposeCallInNewRun', { body, headers })) as Asked // it asks
+  const call = granted(await agent.client('proposeCallInNewRun', { body, headers })) as PendingCall // it asks for an approval
   granted(await yes(call, { ...(await startFrom(call)), amount: 1 }))
   expect(granted(await agent.client('proposeCallInNewRun', { body, headers }))).toMatchObject({
     id: call.id,
@@ -121,19 +128,19 @@ test('the same proposal once more is still that call, by what its agent sent', a
 })
 
 test.each([
-  ['what the schema does not take', { words: 'not a list' }, '422 invalid_arguments'],
-  ['what the tool does not know', { more: true }, '422 invalid_arguments'],
-  ['more spent', { amount: 11 }, '422 edit_too_wide'],
+  ['arguments of the wrong type', { words: 'not a list' }, '422 invalid_arguments'],
+  ['an argument that the tool lacks', { more: true }, '422 invalid_arguments'],
+  ['a higher amount', { amount: 11 }, '422 edit_too_wide'],
   ['more time', { timeout: 6_000 }, '422 edit_too_wide'],
   ['another host', { hosts: ['b.example.com:443'] }, '422 edit_too_wide'],
   ['a host that the tool does not list', { hosts: ['c.example.com:443'] }, '403 denied'],
   [
-    'a part of what is hidden',
+    'a mark of a hidden value inside another text',
     { note: 'password=«redacted, mark 0000000000000000»' },
     '422 invalid_arguments',
   ],
-  ['nothing changed', {}, '409 conflict'],
-])('%s is refused, and the question stays as it was', async (_what, change, code) => {
+  ['the same arguments', {}, '409 conflict'],
+])('an edit with %s is refused, and the approval stays unchanged', async (_what, change, code) => {
   const call = await ask()
   const before = await approvalOf(call)
   const changed = { ...(await startFrom(call)), ...change }
@@ -145,7 +152,7 @@ test.each([
   granted(await ann.client('answerApproval', { params: idOf(call), body: { decision: 'deny' } }))
 })
 
-// ── What reaches further though it costs no more ──
+// ── Edits that reach further at the same cost ──
 
 const shell = await desk.tool({
   capabilities: ['process_exec'],
@@ -167,18 +174,18 @@ test.each([
     'it runs another program',
   ],
   [
-    'one of that name elsewhere',
+    'a program of the same name in another folder',
     { command: 'id', args: [] },
     { command: './id', args: [] },
     'it runs another program',
   ],
   [
-    'what no longer only reads',
+    'a command that no longer only reads',
     { command: 'find', args: ['.'] },
     { command: 'find', args: ['.', '-delete'] },
     'its risk is high',
   ],
-])('B1 %s is not less, whoever says yes to it', async (_what, args, change, why) => {
+])('B1 an edit to %s reaches further and is refused, whoever makes it', async (_what, args, change, why) => {
   const call = await ask(args, shell)
   const looked = await ann.client('previewAnswer', { params: idOf(call), body: { arguments: change } })
   expect([refusal(looked), JSON.stringify(looked)]).toEqual([
@@ -193,7 +200,7 @@ const nonceOf = async (link: string): Promise<string> =>
   /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ??
   expect.fail('the page has no form')
 
-/** As the page behind a link would send it. */
+/** Sends an edit as the page behind a link does. */
 async function byLink(link: string, fields: Record<string, string>): Promise<[status: number, page: string]> {
   const nonce = fields['nonce'] ?? (await nonceOf(link))
   const headers = { origin: new URL(link).origin, 'content-type': 'application/x-www-form-urlencoded' }
@@ -208,20 +215,20 @@ async function byLink(link: string, fields: Record<string, string>): Promise<[st
 test.each([
   ['another program', shell, { command: 'id', args: [] }, { command: 'sh', args: ['-c', 'id'] }],
   [
-    'other words for the same program',
+    'other arguments for the same interpreter',
     shell,
     { command: 'sh', args: ['-c', 'ls'] },
     { command: 'sh', args: ['-c', 'rm -r .'] },
   ],
   ['another path and text', write, { path: 'notes', text: 'hello' }, { path: '.profile', text: 'evil' }],
   [
-    'the same in another order',
+    'the same arguments in another order',
     shell,
     { command: 'cp', args: ['a', 'b'] },
     { command: 'cp', args: ['b', 'a'] },
   ],
-  ['a member more', write, { path: 'notes' }, { path: 'notes', mode: 'append' }],
-])('B1 whoever holds a link writes nothing: %s', async (_what, name, args, change) => {
+  ['an additional argument', write, { path: 'notes' }, { path: 'notes', mode: 'append' }],
+])('B1 an edit through a link can’t add anything: %s', async (_what, name, args, change) => {
   const call = await ask(args, name)
   const link = await desk.link(bob.client, call.approval.id)
   const fields = { arguments: JSON.stringify(change) }
@@ -229,14 +236,14 @@ test.each([
     422,
     expect.stringContaining('This change can’t be made'),
   ])
-  // Who knows what it would become does no better.
+  // Knowing the digest of the changed call does not help.
   const known = await ann.client('previewAnswer', { params: idOf(call), body: { arguments: change } })
   const becomes = known.ok ? known.value.becomes : 'f'.repeat(64)
   expect((await byLink(link, { ...fields, becomes, decision: 'approve' }))[0]).toBe(422)
   expect(await approvalOf(call)).toMatchObject({ status: 'pending', digest: call.digest })
 })
 
-test('B1 over a link things are left out, and less is spent', async () => {
+test('B1 an edit through a link can remove arguments and lower the amount', async () => {
   const call = await ask({ path: 'notes', text: 'hello', tags: ['a', { b: 1, c: 2 }, 'd'], bytes: 10 }, write)
   const link = await desk.link(bob.client, call.approval.id)
   const text = JSON.stringify({ path: 'notes', tags: [{ c: 2 }], bytes: 5 })
@@ -251,14 +258,14 @@ test('B1 over a link things are left out, and less is spent', async () => {
     digest: becomes,
     edits: [{ by: bob.name, channel: 'link' }],
   })
-  // B12: afterwards the link says what became of it; what else is sent from a page of before changes nothing.
+  // B12: afterwards the link shows the outcome, and forms of earlier pages change nothing.
   const over = expect.stringMatching(/<h1>Approved<\/h1>[\s\S]*has changed the arguments/)
   expect([(await fetch(link)).status, await (await fetch(link)).text()]).toEqual([200, over])
   expect(await byLink(link, { nonce, decision: 'deny' })).toEqual([409, over])
   expect((await byLink(link, { nonce: [...nonce].reverse().join(''), decision: 'deny' }))[0]).toBe(403)
 })
 
-test('B5 the change and the call as it would be are there whole, on both pages', async () => {
+test('B5 the review of a change shows the change and the changed call in full, behind a link and in the console', async () => {
   const long = (middle: string) => `${'A'.repeat(1_500)}${middle}${'B'.repeat(1_500)}`
   const call = await ask({ path: 'notes', text: long('BEFORE'), tags: [long('KEPT')] }, write)
   const link = await desk.link(bob.client, call.approval.id)
@@ -266,7 +273,7 @@ test('B5 the change and the call as it would be are there whole, on both pages',
   const [status, page] = await byLink(link, { step: 'change', arguments: JSON.stringify(out) })
   expect([status, page]).toEqual([
     200,
-    expect.stringMatching(/The whole change[\s\S]*BEFORE[\s\S]*The whole arguments[\s\S]*KEPT/),
+    expect.stringMatching(/The changes in full[\s\S]*BEFORE[\s\S]*The arguments in full[\s\S]*KEPT/),
   ])
   const signedIn = await ConsoleSession.open(desk.url, bob.key)
   const path = `/console/approvals/${call.approval.id}`
@@ -276,7 +283,7 @@ test('B5 the change and the call as it would be are there whole, on both pages',
     arguments: JSON.stringify({ ...out, text: long('AFTER') }),
   }
   const shown = await (await signedIn.post(path, fields)).text()
-  expect(shown).toMatch(/The whole change[\s\S]*BEFORE[\s\S]*AFTER[\s\S]*The whole arguments[\s\S]*KEPT/)
+  expect(shown).toMatch(/The changes in full[\s\S]*BEFORE[\s\S]*AFTER[\s\S]*The arguments in full[\s\S]*KEPT/)
   const little = await ask({ path: 'notes', text: 'hello' }, write)
   const [, brief] = await byLink(await desk.link(bob.client, little.approval.id), {
     step: 'change',
@@ -285,7 +292,7 @@ test('B5 the change and the call as it would be are there whole, on both pages',
   expect(brief).not.toContain('The whole')
 })
 
-test('B10 a yes beside a text that was changed is no yes to what the agent asked: it shows the change', async () => {
+test('B10 approving beside an edited text does not approve the original call but leads to the review', async () => {
   const call = await ask({ command: 'echo', args: ['one', 'two'] }, shell)
   const link = await desk.link(bob.client, call.approval.id)
   const less = { arguments: '{"command":"echo","args":["one"]}' }
@@ -305,7 +312,8 @@ test('B10 a yes beside a text that was changed is no yes to what the agent asked
   for (const by of [(fields: Record<string, string>) => byLink(link, fields), byConsole])
     expect((await by({ decision: 'approve', arguments: '{"command":"sh","args":[]}' }))[0]).toBe(422)
   expect(await approvalOf(call)).toMatchObject({ status: 'pending', digest: call.digest, answers: [] })
-  // As it was offered, however it is spaced, it is the agent's; and no is no.
+  // An unchanged text with other white space approves the agent's call, and a denial beside an edit
+  // is a denial.
   expect(
     (
       await byLink(link, { decision: 'approve', arguments: '{"args":["one","two"],\r\n"command":"echo"}' })
@@ -319,7 +327,7 @@ test('B10 a yes beside a text that was changed is no yes to what the agent asked
   expect((await approvalOf(other)).status).toBe('denied')
 })
 
-test('policy decides the changed call: what it denies is refused, what it wants two for asks another, who had said yes before has not', async () => {
+test('policy decides on the changed call: it can deny it or require a second approver, and earlier answers don’t count', async () => {
   const name = await desk.tool({
     input_schema: SCHEMA,
     spends: { arg: 'amount' },
@@ -347,7 +355,8 @@ test('policy decides the changed call: what it denies is refused, what it wants 
       edits: [{ by: ann.name, from: call.digest }],
     })
     expect(edited.digest).not.toBe(call.digest)
-    // L3: who was shown the former can't say yes to this: neither by the link, nor by not saying to what.
+    // L3: an approver who saw the original call can't approve the changed one, neither by link nor
+    // without a digest.
     expect([(await fetch(link)).status, await fetch(link).then((page) => page.text())]).toEqual([
       410,
       expect.stringContaining('has changed the arguments'),
@@ -369,13 +378,13 @@ test('policy decides the changed call: what it denies is refused, what it wants 
       answers: [{ by: ann.name }, { by: bob.name }],
     })
     expect(granted(await peer.claim(call.id)).args).toEqual({ words: ['pay'], amount: 8 })
-    // Below what it wants two for, one is enough.
+    // Below the amount for which policy requires two approvers, one is enough.
     const small = await ask({ words: ['pay'], amount: 10 }, name)
     expect(granted(await yes(small, { words: ['pay'], amount: 5 })).status).toBe('approved')
   })
 })
 
-test('of several that ask the same, the changed one asks something else: each is listed, and counted by what it asks', async () => {
+test('an edited call leaves its group of identical approvals, and both are listed with the right count', async () => {
   const name = await desk.tool({
     input_schema: SCHEMA,
     executor: { argv: ['echo', '{...words}'] },
@@ -402,14 +411,14 @@ test('of several that ask the same, the changed one asks something else: each is
   })
 })
 
-test('what was hidden can be kept, moved or replaced', async () => {
+test('an edit can keep, move or replace a hidden value', async () => {
   const secret = { words: ['a', '--token', 'abcdefghijklmnop'], password: 'hunter2-hunter2' }
   const kept = await ask(secret)
   const shown = await startFrom(kept)
   expect(JSON.stringify(shown)).not.toMatch(/hunter2|abcdefghijklmnop/)
   granted(await yes(kept, { ...shown, note: 'kept' }))
   expect(granted(await peer.claim(kept.id)).args).toEqual({ ...secret, note: 'kept' })
-  // A text that looks like something hidden is what it is, where it stands.
+  // A literal text that looks like a mark stays a literal text.
   const marker = String(shown['password'])
   const literal = await ask({ words: [marker], note: marker, password: secret.password })
   granted(await yes(literal, { ...(await startFrom(literal)), words: [marker, 'more'] }))
@@ -427,7 +436,7 @@ test('what was hidden can be kept, moved or replaced', async () => {
   })
 })
 
-test('who may not answer may not change; and a change is a yes to one call', async () => {
+test('an operator who may not answer can’t edit; an edit goes only with an approval of this one call', async () => {
   const call = await ask()
   const auditor = await desk.operator(['auditor'])
   expect(refusal(await yes(call, { words: [] }, {}, auditor))).toBe('403 forbidden')
@@ -442,14 +451,14 @@ test('who may not answer may not change; and a change is a yes to one call', asy
   expect((await approvalOf(call)).edits).toBeUndefined()
 })
 
-test('P08 a tool that was changed since is not asked about with other arguments either', async () => {
+test('P08 the arguments of a call can’t be edited once its tool has changed', async () => {
   const name = await desk.tool({ capabilities: ['process_exec'], input_schema: SCHEMA })
   const call = await ask({ words: ['a'] }, name)
   await desk.tool({ capabilities: ['process_exec'], input_schema: SCHEMA, description: 'another' }, name)
   expect(refusal(await yes(call, { words: [] }))).toBe('409 conflict')
 })
 
-test('P11 a change, two answers, a cancel and the expiry at the same moment: one wins, and what runs is what won', {
+test('P11 of an edit, two answers, a cancellation and the expiry at the same moment one wins, and only its call runs', {
   timeout: 90_000,
 }, async () => {
   const urgent = await desk.tool({
@@ -478,7 +487,8 @@ test('P11 a change, two answers, a cancel and the expiry at the same moment: one
         ]
         const [first, ...rest] = [...racers.slice(i % 4), ...racers.slice(0, i % 4)]
         const running = first?.()
-        // In every other race the first has arrived before the others start: not always does the quickest verb win.
+        // In every other race the first request arrives before the others start, so that the
+        // fastest verb does not always win.
         if (i % 8 < 4) await running
         await Promise.all([running, ...rest.map((race) => race())])
       }),

@@ -1,4 +1,4 @@
-// What a human is shown: all of the call, nothing that looks like something else, and nothing that they need not know.
+// A card shows the whole call, nothing that looks like something else, and no secrets.
 
 import { expect, test } from 'vitest'
 import { askRecord, needsUnfolding, unfolded } from '../../../edge/approvals/card.ts'
@@ -57,7 +57,7 @@ const card = (
   })
 const argumentsOf = (args: Record<string, unknown>): string => card(args).prompt.arguments
 
-test('a card says who wants what, what runs, why somebody is asked, and until when', () => {
+test('a card shows the agent, the tool, what would run, the reason and the deadline', () => {
   const { prompt, requestedAt, expiresAt, answers } = card({ text: 'hello' })
   expect(prompt).toMatchObject({
     agent: 'dev',
@@ -72,9 +72,9 @@ test('a card says who wants what, what runs, why somebody is asked, and until wh
   expect(card({}, { tool: { approval_ttl_s: 30 } }).expiresAt - NOW).toBe(30_000)
 })
 
-test('the plan in words tells isolation, network, folder, secrets and time', () => {
+test('a plan in words names isolation, network, folder, secrets and time limit', () => {
   const words = (change: Partial<Plan>): string => card({}, { plan: change }).prompt.plan
-  expect(words({})).toMatch(/tier C.*without network.*thrown away.*30 s/)
+  expect(words({})).toMatch(/tier C.*without network.*temporary folder.*30 s/)
   expect(words({ tier: 'B', egress: { mode: 'none', hosts: [] } })).toMatch(
     /tier B.*with the network of the worker/,
   )
@@ -83,14 +83,14 @@ test('the plan in words tells isolation, network, folder, secrets and time', () 
   )
   const limits = { ...DEFAULT_LIMITS, net_bytes: 3 * 1024 ** 3 + 1 }
   expect(words({ egress: { mode: 'strict', hosts: ['ok.com:443'] }, limits })).toMatch(
-    /for 30 s and 3,073 MiB of traffic at most$/,
+    /for at most 30 s and 3,073 MiB of traffic$/,
   )
   expect(words({ limits })).not.toContain('traffic')
   expect(words({ workspace: 'run' })).toContain('in the folder of its run')
   expect(words({ secrets: ['db.password', 'api'] })).toMatch(/secrets? .*db\.password.*api/)
 })
 
-test('the risk follows what the tool may do, and a tool that is called sensitive is no low risk', () => {
+test('the risk follows the tool’s capabilities, and a sensitive tool is never low risk', () => {
   const risk = (capabilities: Capability[], sensitive?: boolean) =>
     card({}, { tool: { capabilities, ...(sensitive === undefined ? {} : { sensitive }) } }).prompt.risk
   expect(risk([])).toBe('low')
@@ -113,21 +113,21 @@ test.each([
   ['a search that runs a program first', ['rg', '--pre=sh', 'x'], 'C', 'high'],
   ['a program that writes', ['rm', 'notes.txt'], 'C', 'high'],
 ] as const)(
-  'what can only read is a medium risk in tier C, and there alone: %s',
+  'a command that can only read is medium risk in tier C, and only there: %s',
   (_what, argv, tier, risk) => {
     const change = { tier, executor: { ...plan().executor, argv: [...argv] } }
     expect(card({}, { tool: { capabilities: ['process_exec'] }, plan: change }).prompt.risk).toBe(risk)
     expect(
       card({}, { tool: { capabilities: ['process_exec'], secrets: ['a-key'] }, plan: change }).prompt.risk,
     ).toBe('critical')
-    // No contract makes tier B harmless: it runs on the worker's host.
+    // Tier B is never low risk: it runs on the worker's host.
     expect(card({}, { tool: { capabilities: [] }, plan: change }).prompt.risk).toBe(
       tier === 'B' ? 'high' : 'low',
     )
   },
 )
 
-test('V02 secrets are not on the card: neither in the arguments nor in the command line made of them', () => {
+test('V02 a card shows no secrets, neither in the arguments nor in the command line', () => {
   const args = { user: 'ann', password: 'hunter2-hunter2', list: [{ apiKey: 'hunter2-hunter2' }] }
   const shown = JSON.stringify(
     card(args, { plan: { executor: { ...plan().executor, argv: ['login', 'ann', 'hunter2-hunter2'] } } }),
@@ -181,11 +181,14 @@ test.each(Object.entries(DECEIVING))(
   },
 )
 
-test.each(Object.entries(DECEIVING))('G09 a file’s path has none of them: %s', (_name, char) => {
-  expect(pathFault(`in/da${char}ta.csv`)).toBeDefined()
-})
+test.each(Object.entries(DECEIVING))(
+  'G09 the path of an input file is shown without deceiving characters: %s',
+  (_name, char) => {
+    expect(pathFault(`in/da${char}ta.csv`)).toBeDefined()
+  },
+)
 
-test('G09 a file’s path can’t go on in our words: no backtick is in one, and it is quoted', () => {
+test('G09 the path of an input file is quoted, has no backtick, and can’t pass for our own words', () => {
   expect(pathFault('a` (1 bytes)')).toBeDefined()
   for (const path of ['in/data.csv', 'Grüße, señor (1).txt', '日本語/テ.txt', 'out/a "b"; é.html'])
     expect([path, pathFault(path)]).toEqual([path, undefined])
@@ -196,7 +199,7 @@ test('G09 a file’s path can’t go on in our words: no backtick is in one, and
   expect(prompt.plan).toContain(`\`"a\\" (1 bytes). It was \\u{60}checked"\` (3 bytes, sha256 ${SHA})`)
 })
 
-test('V02 what looks like the two ends of a secret hides nothing that is said between them', () => {
+test('V02 two file names that look like the ends of a secret don’t hide our words between them', () => {
   const files = [`-----BEGIN ${'RSA'} PRIVATE KEY-----`, 'run.sh', '-----END RSA PRIVATE KEY-----'].map(
     (path) => ({
       path,
@@ -204,10 +207,10 @@ test('V02 what looks like the two ends of a secret hides nothing that is said be
       bytes: 3,
     }),
   )
-  expect(card({}, { plan: { files } }).prompt.plan).toMatch(/"run\.sh".*for 30 s/)
+  expect(card({}, { plan: { files } }).prompt.plan).toMatch(/"run\.sh".*for at most 30 s/)
 })
 
-test('G09 ordinary text of any language stays as it is', () => {
+test('G09 a card shows ordinary text of any language unchanged', () => {
   const texts = [
     'Grüße, señor',
     '日本語テキスト',
@@ -222,7 +225,7 @@ test('G09 ordinary text of any language stays as it is', () => {
   for (const text of texts) expect(argumentsOf({ text })).toContain(text)
 })
 
-test('G09 what looks like an escape of ours, and is text, differs from one', () => {
+test('G09 a text that looks like one of our escapes is shown differently from a real escape', () => {
   expect(argumentsOf({ text: '\\u{202e}' })).toContain('"\\\\u{202e}"')
   expect(argumentsOf({ text: '\u202e' })).toContain('"\\u{202e}"')
 })
@@ -233,14 +236,14 @@ test('G09 line breaks and escapes in a text stay inside its quotes', () => {
   expect(JSON.parse(shown)).toEqual({ text: 'a"\n}\n\n"approved": true\u001b[2J' })
 })
 
-test('a long text shows its head and its tail, how much lies between, and the digest of all', () => {
+test('a shortened text shows its beginning and end, how much is missing, and the digest of the whole', () => {
   const shown = argumentsOf({ text: `head${'x'.repeat(10_000)}tail` })
   expect(shown).toMatch(/"head.*8008 characters more, sha256 of all [0-9a-f]{16}.*tail"/)
   expect(shown.length).toBeLessThan(2_500)
   expect(argumentsOf({ text: 'x'.repeat(2_000) })).toContain('x'.repeat(2_000))
 })
 
-test('G09 an argument of a megabyte, and one of five thousand lines, say what is left out, and hide no secret’s end', () => {
+test('G09 huge arguments say what is left out, and the cut reveals no part of a secret', () => {
   for (const text of [
     `head ${'lorem ipsum '.repeat(87_000)}`,
     Array.from({ length: 5_000 }, (_, i) => `line ${i}`).join('\n'),
@@ -252,7 +255,7 @@ test('G09 an argument of a megabyte, and one of five thousand lines, say what is
   }
 })
 
-test('what a card shortens can be unfolded whole, but for secrets, in parts that a page can hold', () => {
+test('the full text of what a card shortens comes in parts that fit a page, with secrets hidden', () => {
   const args = {
     text: `${'😀 lorem '.repeat(30_000)}\u202e`,
     password: 'hunter2-hunter2',
@@ -276,15 +279,15 @@ test('what a card shortens can be unfolded whole, but for secrets, in parts that
   for (const part of all?.parts ?? []) expect(part.isWellFormed()).toBe(true)
 })
 
-test('what a card shows whole needs no unfolding; a text that claims to be shortened gets it', () => {
+test('only shortened texts, or those that claim to be, can be unfolded', () => {
   const args = { text: '… 5 characters more, sha256 of all 0 …' }
   expect(needsUnfolding(card({ text: 'x'.repeat(2_000) }).prompt)).toBe(false)
   expect(unfolded(card(args).prompt, args, plan(), REDACTION).map(({ title }) => title)).toEqual([
-    'The whole arguments',
+    'The arguments in full',
   ])
 })
 
-test('G09 a file name that reads backwards, and a mention of everybody, are on the card as they are, and as text', () => {
+test('G09 a card shows a right-to-left file name and a mention of everybody as literal text', () => {
   const shown = card({
     file: 'invoice\u202efdp.exe',
     note: '<!channel> see <https://evil.example|the plan>',
@@ -295,7 +298,7 @@ test('G09 a file name that reads backwards, and a mention of everybody, are on t
   })
 })
 
-test('P12 a card stays readable, however much an agent sends', () => {
+test('P12 a card stays short, however much an agent sends', () => {
   const many = Object.fromEntries(Array.from({ length: 2_000 }, (_, i) => [`name${i}`, 'x'.repeat(250)]))
   const shown = argumentsOf(many)
   expect(shown.length).toBeLessThan(LIMITS.card_chars + 200)
@@ -308,7 +311,7 @@ test('P12 a card stays readable, however much an agent sends', () => {
   expect(deep).toMatch(/characters more, sha256 of all [0-9a-f]{16}/)
 })
 
-test('what is cut is well-formed, wherever the cut goes', () => {
+test('a shortened text is well-formed Unicode, wherever the cut falls', () => {
   for (const text of [`x${'😀'.repeat(4_900)}`, '😀'.repeat(4_900), `${'😀'.repeat(4_900)}x`]) {
     for (const length of [5_000, 5_001, 5_002, 5_003]) expect(cut(text, length).isWellFormed()).toBe(true)
     expect(argumentsOf({ text }).isWellFormed()).toBe(true)
@@ -326,34 +329,34 @@ const TWO = [wanted('approval.count', 2, '2 different approvers')]
 const FINANCE = [wanted('approval.roles', 'finance', 'an approval by somebody in the role finance')]
 
 test.each<[string, Needs, string, RegExp]>([
-  ['one yes', [ONE], 'low', /contract gives it nothing/],
-  ['two people', [TWO], 'medium', /^policy wants 2 different approvers$/],
-  ['a role', [FINANCE], 'medium', /^policy wants an approval by somebody in the role finance$/],
+  ['one yes', [ONE], 'low', /contract lets it neither change/],
+  ['two people', [TWO], 'medium', /^policy requires 2 different approvers$/],
+  ['a role', [FINANCE], 'medium', /^policy requires an approval by somebody in the role finance$/],
   ['a role, or two people', [FINANCE, TWO], 'medium', /role finance; or 2 different approvers$/],
-  ['a role, or one yes of anybody', [FINANCE, ONE], 'low', /contract gives it nothing/],
+  ['a role, or one yes of anybody', [FINANCE, ONE], 'low', /contract lets it neither change/],
 ])(
-  'D17 where policy wants %s for a harmless tool, the card shows the risk and its ground',
+  'D17 where policy requires %s for a harmless tool, the card shows the risk and its reason',
   (_what, needs, risk, ground) => {
     const { prompt } = card({}, { tool: { capabilities: [] }, needs })
     expect([prompt.risk, prompt.risk_ground]).toEqual([risk, expect.stringMatching(ground)])
   },
 )
 
-test('D17 a tool’s higher risk is kept, and the card names both grounds', () => {
+test('D17 a card keeps a tool’s higher risk and names both reasons', () => {
   const { prompt } = card({}, { tool: { capabilities: ['process_exec'] }, needs: [TWO] })
   expect([prompt.risk, prompt.risk_ground]).toEqual([
     'high',
-    'it runs programs, and policy wants 2 different approvers',
+    'it runs programs, and policy requires 2 different approvers',
   ])
 })
 
-test('D17 a card promises no reader that their own yes counts', () => {
+test('D17 a card promises no reader that their own approval is enough', () => {
   expect(card({}, { needs: [ONE] }).prompt.on_yes).toBe(
     'exactly this call runs once; any change needs a new approval',
   )
   for (const needs of [[TWO], [FINANCE]]) {
     const { on_yes } = card({}, { needs }).prompt
-    expect(on_yes).toMatch(/^policy wants .*; with that, exactly this call runs once/)
+    expect(on_yes).toMatch(/^policy requires .*; with that, exactly this call runs once/)
     expect(on_yes).not.toMatch(/it counts|your yes/)
   }
 })

@@ -1,8 +1,9 @@
-// Questions that ask exactly the same are one card with a count, and answered together: each by itself, and none that was not shown.
+// Identical approvals are one card with a count and can be answered together: each is recorded
+// separately, and none that was not shown.
 
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { barriers } from '../../support/browser/axe.ts'
+import { accessibilityDefects } from '../../support/browser/axe.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { signedIn } from '../../support/browser/console-page.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
@@ -26,20 +27,20 @@ const ask = async ({ client }: Agent, words = ['same'], of = tool): Promise<stri
   (await desk.asked(client, of, { words })).approval.id
 const read = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 const statusOf = async (ids: readonly string[]) => Promise.all(ids.map(async (id) => (await read(id)).status))
-/** This agent's, as the inbox lists them once: newest first. */
+/** This agent's approvals as the inbox lists them, grouped, newest first. */
 async function listed({ name }: Agent) {
   const { items } = granted(await desk.root('listApprovals', { query: { status: 'pending', alike: 'once' } }))
   return items.filter(({ prompt }) => prompt.agent === name).map(({ id, alike }) => [id, alike])
 }
-/** The inbox is a mirror: what was asked shows there a moment later. */
+/** The inbox is a copy, so a new approval appears there a moment later. */
 const listing = (agent: Agent, expected: unknown) =>
   eventually('the inbox lists it so', async () =>
     JSON.stringify(await listed(agent)) === JSON.stringify(expected) ? true : undefined,
   )
-const opened = ({ name }: Agent, options = {}): Promise<Page> =>
+const openConsole = ({ name }: Agent, options = {}): Promise<Page> =>
   signedIn(browser, { url: desk.url, path: `/console?agent=${name}`, key: approver.key }, options)
 
-test('the same agent, tool, arguments and plan are one group; anything else is another', async () => {
+test('approvals are identical if agent, tool, arguments and plan are equal', async () => {
   const [agent, other] = [await desk.agent(), await desk.agent()]
   const [first, second] = [await ask(agent), await ask(agent)]
   const of = await desk.tool(spec)
@@ -51,7 +52,7 @@ test('the same agent, tool, arguments and plan are one group; anything else is a
   expect((await read(first)).digest).not.toBe((await read(second)).digest)
 })
 
-test('one line with a count; when the one that is listed has ended the next takes its place', async () => {
+test('identical approvals are listed once with their number, and the next one takes the place of an ended one', async () => {
   const agent = await desk.agent()
   const [a = '', b = '', c = ''] = [await ask(agent), await ask(agent), await ask(agent)]
   const different = await ask(agent, ['another'])
@@ -87,15 +88,15 @@ test('one line with a count; when the one that is listed has ended the next take
   }
 })
 
-test('one card, read in full, and a yes to all of them: each of its own digest; what is asked later is not answered with them', async () => {
+test('identical approvals can be approved together, each with its own digest, without those requested later', async () => {
   const agent = await desk.agent()
   const ids = [await ask(agent), await ask(agent), await ask(agent)]
   await listing(agent, [[ids[0], 3]])
-  const page = await opened(agent)
+  const page = await openConsole(agent)
   expect(await page.locator('.card').count()).toBe(1)
-  expect(await page.locator('.card').textContent()).toContain('3 ask exactly this')
+  expect(await page.locator('.card').textContent()).toContain('3 identical requests')
   expect(await page.locator('#words').textContent()).toMatch(
-    /^3 of \d+ approvals? waits?\.$|^3 approvals wait\.$/,
+    /^3 of \d+ pending approvals?\.$|^3 pending approvals\.$/,
   )
   await page.locator('.card h2 a').click()
   await page.locator('#alike summary').click()
@@ -113,7 +114,7 @@ test('one card, read in full, and a yes to all of them: each of its own digest; 
     ])
 })
 
-test('chosen in the inbox, all of a card are denied, and what was answered meanwhile is told apart', async () => {
+test('denying a card in the inbox denies all its approvals and reports those that were already answered', async () => {
   const agent = await desk.agent()
   const ids = [await ask(agent), await ask(agent)]
   const different = await ask(agent, ['another'])
@@ -121,30 +122,30 @@ test('chosen in the inbox, all of a card are denied, and what was answered meanw
     [different, 1],
     [ids[0], 2],
   ])
-  const page = await opened(agent, { javaScriptEnabled: true })
-  await page.getByRole('checkbox', { name: 'Choose all 2' }).check()
+  const page = await openConsole(agent, { javaScriptEnabled: true })
+  await page.getByRole('checkbox', { name: 'Select all 2' }).check()
   await page.locator(`#choose-${different}`).check()
   await page.locator('#deny-chosen summary').click()
-  await page.getByRole('button', { name: 'Deny those chosen' }).click()
+  await page.getByRole('button', { name: 'Deny selected' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('3 of 3 denied')
-  expect(await barriers(page)).toEqual([])
+  expect(await accessibilityDefects(page)).toEqual([])
   expect(await statusOf([...ids, different])).toEqual(['denied', 'denied', 'denied'])
 })
 
-test('a card of several shuts nobody out, and Enter in it denies', async () => {
+test('the form for identical approvals is accessible, and Enter in it denies', async () => {
   const agent = await desk.agent()
   const ids = [await ask(agent), await ask(agent)]
   await listing(agent, [[ids[0], 2]])
-  const page = await opened(agent, { javaScriptEnabled: true })
-  expect(await barriers(page)).toEqual([])
+  const page = await openConsole(agent, { javaScriptEnabled: true })
+  expect(await accessibilityDefects(page)).toEqual([])
   await page.locator('.card h2 a').click()
-  expect(await barriers(page)).toEqual([])
+  expect(await accessibilityDefects(page)).toEqual([])
   expect(await page.locator('#alike form button').allTextContents()).toEqual(
     ['Deny all 2', 'Approve all 2'].map((t) => expect.stringContaining(t)),
   )
 })
 
-test('L3 a yes to several needs them to ask the same, and names what was shown', async () => {
+test('L3 approving several at once requires identical approvals and names the newest one shown', async () => {
   const agent = await desk.agent()
   const [one, other] = [await ask(agent), await ask(agent, ['another'])]
   const session = await ConsoleSession.open(desk.url, approver.key)

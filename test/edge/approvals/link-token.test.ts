@@ -23,7 +23,7 @@ const holds = (text: string, digest = bound.digest, by = key): boolean => {
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.~%/ \n\0é'
 
-test('a link is read as what it was made of, and holds', () => {
+test('a link parses into its parts and its MAC is valid', () => {
   expect(readLink(link)).toMatchObject({
     tenant: 'default',
     approval: bound.approval,
@@ -33,7 +33,7 @@ test('a link is read as what it was made of, and holds', () => {
   expect(holds(link)).toBe(true)
 })
 
-test('P06 each character changed to each other one: the link does not hold', () => {
+test('P06 a link with any one character replaced is invalid', () => {
   let tried = 0
   for (let at = 0; at < link.length; at++) {
     for (const char of ALPHABET) {
@@ -46,7 +46,7 @@ test('P06 each character changed to each other one: the link does not hold', () 
   expect(tried).toBeGreaterThan(5_000)
 })
 
-test('P06 each bit of each byte flipped: the link does not hold', () => {
+test('P06 a link with any one bit flipped is invalid', () => {
   const bytes = Buffer.from(link, 'latin1')
   for (let bit = 0; bit < bytes.length * 8; bit++) {
     const flipped = Buffer.from(bytes)
@@ -55,7 +55,7 @@ test('P06 each bit of each byte flipped: the link does not hold', () => {
   }
 })
 
-test('P06 cut short, made longer, doubled, moved: the link does not hold', () => {
+test('P06 a link that is truncated, extended, doubled or shifted is invalid', () => {
   for (let length = 0; length < link.length; length++)
     expect([length, holds(link.slice(0, length))]).toEqual([length, false])
   for (const text of [
@@ -75,7 +75,7 @@ test('P06 cut short, made longer, doubled, moved: the link does not hold', () =>
   for (let i = 0; i < parts.length; i++) expect(holds(parts.toSpliced(i, 1).join('.'))).toBe(false)
 })
 
-test('P06 another key, or a MAC of another kind, does not hold', () => {
+test('P06 a link is invalid under another key or with the MAC of another use', () => {
   expect(holds(link, bound.digest, randomBytes(32))).toBe(false)
   expect(holds(link, bound.digest, Buffer.alloc(32))).toBe(false)
   const head = link.slice(0, link.lastIndexOf('.'))
@@ -105,7 +105,7 @@ test('P07 a link is for one approval, one approver, one tenant, one expiry and o
   expect(holds(link, 'e'.repeat(64))).toBe(false)
 })
 
-test('P07 the parts can’t be shifted against each other', () => {
+test('P07 moving characters between the parts of a link makes it invalid', () => {
   const shifted = linkFor(key, { ...bound, approver: 'an', tenant: 'defaultn' })
   expect(shifted.slice(shifted.lastIndexOf('.'))).not.toBe(link.slice(link.lastIndexOf('.')))
   for (const approver of ['ann.lee', 'a.b.c', 'ann.5', 'a_b-c'])
@@ -120,7 +120,7 @@ test('P07 the parts can’t be shifted against each other', () => {
     ])
 })
 
-test('P03 the nonce of the page is not in the link, and is no other page’s', () => {
+test('P03 the form nonce can’t be derived from the link and differs for each page', () => {
   const nonce = nonceFor(key, bound)
   expect(link).not.toContain(nonce)
   const read = readLink(link)

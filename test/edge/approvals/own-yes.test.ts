@@ -1,4 +1,5 @@
-// An approver reads the effect of their own yes: an operator outside the role that policy wants reads so, on every page and route.
+// Approvers read the effect of their own yes on every page and route, also when policy requires a
+// role that they lack.
 
 import { expect, test } from 'vitest'
 import { mailOf } from '../../../edge/channels/email/content.ts'
@@ -16,7 +17,7 @@ const tool = await desk.tool()
 const [finance, other] = [await desk.operator(['approver', 'finance']), await desk.operator(['approver'])]
 const RUNS = 'exactly this call runs once; any change needs a new approval'
 const NOT_ALONE =
-  /your yes alone does not let it run: policy still wants an approval by somebody in the role `?finance`?; with that, exactly/i
+  /your approval alone is not enough: policy still requires an approval by somebody in the role `?finance`?; with that, exactly/i
 
 const texts = (page: string): string =>
   page
@@ -27,12 +28,12 @@ const texts = (page: string): string =>
 const rule = (condition: string) =>
   `@id("wants") @reason("policy wants more") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { ${condition} };`
 
-test('D17 an operator outside the wanted role reads that their yes is not enough: link, console, API, command line', async () => {
+test('D17 an operator outside the required role reads everywhere that their approval is not enough', async () => {
   await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
     const { approval, run } = await desk.asked(agent.client, tool, {})
     for (const { client, key, name } of [finance, other]) {
       const says = name === other.name ? NOT_ALONE : new RegExp(RUNS, 'i')
-      const never = name === other.name ? /if you approve exactly this call/i : /does not let it run/
+      const never = name === other.name ? /if you approve exactly this call/i : /is not enough/
       const read = granted(await client('readApproval', { params: { id: approval.id } }))
       const page = texts(await (await fetch(read.url ?? '')).text())
       const session = await ConsoleSession.open(desk.url, key)
@@ -52,10 +53,10 @@ test('D17 an operator outside the wanted role reads that their yes is not enough
       expect(page).toContain('medium risk')
       expect([read.prompt.risk, read.prompt.risk_ground]).toEqual([
         'medium',
-        'policy wants an approval by somebody in the role `finance`',
+        'policy requires an approval by somebody in the role `finance`',
       ])
     }
-    // The text is true: the yes of an operator outside the role does not let it run.
+    // The text is true: the approval of an operator outside the role does not let the call run.
     granted(
       await other.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
     )
@@ -68,13 +69,13 @@ test('D17 an operator outside the wanted role reads that their yes is not enough
   })
 })
 
-test('D17 where policy wants two people, the first reads that one yes is not enough, and the second that theirs is', async () => {
+test('D17 where policy requires two people, the first reads that one approval is not enough, the second that theirs is', async () => {
   await desk.withPolicies({ wants: rule('context.approval.count >= 2') }, async () => {
     const { approval, run } = await desk.asked(agent.client, tool, {})
     const onYes = async () =>
       granted(await other.client('readApproval', { params: { id: approval.id } })).prompt.on_yes
     expect(await onYes()).toMatch(
-      /^your yes alone does not let it run: policy still wants approval\.count ≥ 2/,
+      /^your approval alone is not enough: policy still requires approval\.count ≥ 2/,
     )
     granted(
       await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
@@ -84,7 +85,7 @@ test('D17 where policy wants two people, the first reads that one yes is not eno
   })
 })
 
-test('D17 a message to several people names the approvers wanted and promises nobody that their yes counts: mail, Slack', async () => {
+test('D17 mails and Slack messages name the required approvers and promise nobody that their own approval is enough', async () => {
   await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
     const { approval: asked, run } = await desk.asked(agent.client, tool, {})
     const approval = await eventually('the approval is in the inbox', async () =>
@@ -102,7 +103,7 @@ test('D17 a message to several people names the approvers wanted and promises no
     }
     const mail = mailOf(message)
     for (const text of [mail.text, mail.html, JSON.stringify(askedCard(message).blocks)]) {
-      expect(text.replace(/\s+/g, ' ')).toMatch(/policy wants an approval by somebody in the role/i)
+      expect(text.replace(/\s+/g, ' ')).toMatch(/policy requires an approval by somebody in the role/i)
       expect(text).not.toMatch(/it counts towards|your yes/i)
     }
     granted(await desk.root('cancelRun', { params: { run } }))

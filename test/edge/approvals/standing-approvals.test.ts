@@ -1,5 +1,5 @@
-// An answer may stand for further calls of its kind: of the same agent, session, device, channel, tool, policies and reach, and of nothing
-// else; as long as it was given for, its giver may give it, and nobody took it back.
+// A standing answer covers similar calls: same agent, session, device, channel, tool, policies and
+// reach. It applies for its time, while its operator may give it and nobody revokes it.
 
 import { expect, test } from 'vitest'
 import type { Call } from '../../../shared/wire/calls.ts'
@@ -15,13 +15,13 @@ const approver = await desk.operator(['approver'])
 const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
 const tool = await desk.tool({ capabilities: ['network'] })
 
-type Given = { scope?: 'once' | 'session' | 'timeboxed'; ttl_s?: number; reason?: string }
+type AnswerScope = { scope?: 'once' | 'session' | 'timeboxed'; ttl_s?: number; reason?: string }
 
 const propose = async (
   run: RunSpec,
   { by = agent.client, of = tool, args = {} as Record<string, unknown> } = {},
 ): Promise<Call> => granted(await by('proposeCallInNewRun', { body: { tool: of, args, run } }))
-const answer = (call: Call, decision: 'approve' | 'deny', given: Given = {}, by = approver.client) =>
+const answer = (call: Call, decision: 'approve' | 'deny', given: AnswerScope = {}, by = approver.client) =>
   by('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision, ...given } })
 const session = (): RunSpec => ({ session: desk.name() })
 const standingIn = async ({ session }: RunSpec) =>
@@ -31,13 +31,13 @@ const read = async (call: Call) =>
 const journalOf = async ({ run }: Call) =>
   granted(await agent.client('readJournal', { params: { run }, query: {} })).items
 
-/** A session in which somebody has said yes to one call, and more. */
-async function approved(given: Given = { scope: 'session' }, run = session()): Promise<RunSpec> {
+/** A session with a standing approval. */
+async function approved(given: AnswerScope = { scope: 'session' }, run = session()): Promise<RunSpec> {
   granted(await answer(await propose(run), 'approve', given))
   return run
 }
 
-test('a yes for the session saves the second question, and whoever checks the evidence sees under what it ran', async () => {
+test('after a standing approval the next call runs without asking, and its evidence names the standing approval', async () => {
   const run = session()
   const first = await propose(run)
   const card = granted(await approver.client('readApproval', { params: { id: first.approval?.id ?? '' } }))
@@ -77,7 +77,7 @@ test('a yes for the session saves the second question, and whoever checks the ev
   granted(await peer.settle(claim))
 })
 
-test('a call that runs under what stands says which answer that is, and not whose', async () => {
+test('a call that runs under a standing approval shows the agent its id but not the operator', async () => {
   const call = await propose(await approved())
   expect(call.state).toBe('granted')
   await peer.run(call.id)
@@ -87,13 +87,13 @@ test('a call that runs under what stands says which answer that is, and not whos
   }
 })
 
-test('a yes for one call stands for no other', async () => {
+test('an approval of one call does not cover another call', async () => {
   const run = await approved({ scope: 'once' })
   expect(await standingIn(run)).toEqual([])
   expect((await propose(run)).state).toBe('awaiting_approval')
 })
 
-test('a reset of the session takes back what stands in it, and in no other', async () => {
+test('resetting a session revokes its standing approvals and no others', async () => {
   const [run, other] = [await approved(), await approved()]
   const reset = (by = agent.client, whose?: string) =>
     by('resetSession', {
@@ -110,7 +110,7 @@ test('a reset of the session takes back what stands in it, and in no other', asy
   expect(granted(await reset(approver.client, agent.name)).ended).toBe(0)
 })
 
-test('a yes for a time is over when it is over, for calls that it let in too', async () => {
+test('a timeboxed approval ends on time, also for calls that it had allowed but that have not started', async () => {
   const run = await approved({ scope: 'timeboxed', ttl_s: 2 })
   const second = await propose(run)
   expect(second.state).toBe('granted')
@@ -120,7 +120,7 @@ test('a yes for a time is over when it is over, for calls that it let in too', a
   expect(await read(second)).toMatchObject({ state: 'cancelled' })
 })
 
-test('what was approved from one surface is asked about from another', async () => {
+test('a standing approval for one device and channel does not cover another', async () => {
   const run = { ...session(), channel: 'chat', device: 'phone' }
   await approved({ scope: 'session' }, run)
   expect((await propose(run)).state).toBe('granted')
@@ -136,7 +136,7 @@ test('what was approved from one surface is asked about from another', async () 
   expect((await propose(run, { by: stranger.client })).state).toBe('awaiting_approval')
 })
 
-test('a yes for one program covers no other, whatever the tool', async () => {
+test('a standing approval of one program does not cover another program of the same tool', async () => {
   const of = await desk.tool({
     capabilities: ['process_exec'],
     input_schema: {
@@ -160,7 +160,7 @@ test('a yes for one program covers no other, whatever the tool', async () => {
     ])
 })
 
-test('D17 a standing yes for an interpreter covers only the same arguments and says so; none is offered in the folder of a run', async () => {
+test('D17 a standing approval of an interpreter covers only the same arguments; none is offered in a run’s folder', async () => {
   const contract = {
     capabilities: ['process_exec' as const],
     input_schema: {
@@ -187,7 +187,7 @@ test('D17 a standing yes for an interpreter covers only the same arguments and s
   expect(refusal(await answer(script, 'approve', { scope: 'session' }))).toBe('403 once_only')
 })
 
-test('L3 another version of the tool, or another policy set, is asked about again', async () => {
+test('L3 a standing approval does not cover another version of the tool or another policy set', async () => {
   const of = await desk.tool({ capabilities: ['network'] })
   const run = session()
   granted(await answer(await propose(run, { of }), 'approve', { scope: 'session' }))
@@ -203,7 +203,7 @@ test('L3 another version of the tool, or another policy set, is asked about agai
   expect((await propose(run, { of })).state).toBe('awaiting_approval')
 })
 
-test('taken back, it lets nothing begin: what it let in before is not handed out', async () => {
+test('after a standing approval is revoked, calls that it had allowed are no longer handed out', async () => {
   const run = await approved()
   const [waiting, running] = [await propose(run), await propose(run)]
   const claim = granted(await peer.claim(running.id))
@@ -213,11 +213,11 @@ test('taken back, it lets nothing begin: what it let in before is not handed out
   expect(refusal(await revoke())).toBe('404 not_found')
   expect(refusal(await peer.claim(waiting.id))).toBe('409 not_claimable')
   expect(await read(waiting)).toMatchObject({ state: 'cancelled', result: { error: { code: 'denied' } } })
-  granted(await peer.settle(claim)) // what has begun goes on
+  granted(await peer.settle(claim)) // a running call continues
   expect((await propose(run)).state).toBe('awaiting_approval')
 })
 
-test('calls, claims and a revocation at once: nothing is claimed after the revocation was answered', async () => {
+test('with concurrent calls, claims and a revocation, no call is claimed after the revocation returned', async () => {
   for (let round = 0; round < 5; round++) {
     const run = await approved()
     const calls = await Promise.all(Array.from({ length: 12 }, () => propose(run)))
@@ -240,7 +240,7 @@ test('calls, claims and a revocation at once: nothing is claimed after the revoc
   }
 })
 
-test('a no for the session is a no to the next, with its reason; a fresh yes is not in its way', async () => {
+test('a standing denial denies the next call with its reason, also after a newer approval', async () => {
   const run = session()
   granted(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
   const second = await propose(run)
@@ -254,7 +254,7 @@ test('a no for the session is a no to the next, with its reason; a fresh yes is 
   expect((await propose(run)).state).toBe('awaiting_approval')
 })
 
-test('P09 an agent’s reset of its session ends no operator’s no', async () => {
+test('P09 an agent that resets its session does not end a standing denial', async () => {
   const run = session()
   granted(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
   const reset = async (by = agent.client, body = {}) =>
@@ -270,7 +270,7 @@ test('P09 an agent’s reset of its session ends no operator’s no', async () =
   ])
 })
 
-test('P09 what an operator said stands while they may say it', async () => {
+test('P09 a standing answer applies only while its operator may answer', async () => {
   const [one, other] = [await desk.operator(['approver']), await desk.operator(['approver'])]
   const [a, b] = [session(), session()]
   granted(await answer(await propose(a), 'approve', { scope: 'session' }, one.client))
@@ -286,7 +286,7 @@ test('P09 what an operator said stands while they may say it', async () => {
   expect(refusal(await peer.claim(before.id))).toBe('409 not_claimable')
 })
 
-test('two of a quorum: what one of them said to all is counted, the other is asked', async () => {
+test('a standing approval counts as one of a quorum, and only the other approver is asked', async () => {
   const of = await desk.tool({ capabilities: ['network'] })
   const rule = `@id("two") forbid (principal, action == Action::"tool.execute/${of}", resource) unless { context.approval.count >= 2 };`
   const second = await desk.operator(['approver'])
@@ -300,7 +300,7 @@ test('two of a quorum: what one of them said to all is counted, the other is ask
     const card = granted(await second.client('readApproval', { params: { id: next.approval?.id ?? '' } }))
     expect(card.answers).toMatchObject([{ by: approver.name, standing: expect.stringMatching(/^std_/) }])
     const theirs = await fetch(await desk.link(approver.client, next.approval?.id ?? ''))
-    expect(await theirs.text()).toContain('Approve once') // they may still say something else to this one
+    expect(await theirs.text()).toContain('Approve once') // they may still answer this call otherwise
     expect(granted(await answer(next, 'approve', { scope: 'session' }, second.client)).status).toBe(
       'approved',
     )
@@ -308,7 +308,7 @@ test('two of a quorum: what one of them said to all is counted, the other is ask
   })
 })
 
-test('P09 where policy wants somebody else than the owners, an owner’s standing yes is not enough', async () => {
+test('P09 where policy requires an independent approver, an owner’s standing approval is not enough', async () => {
   const of = await desk.tool({ capabilities: ['network'] })
   const owner = await desk.operator(['approver'])
   const owned = await desk.agent({ owners: [owner.name] })
@@ -323,7 +323,7 @@ test('P09 where policy wants somebody else than the owners, an owner’s standin
   })
 })
 
-test('what policy wants asked each time takes no standing yes, says so before, and records nothing of one', async () => {
+test('where policy requires an approval for each call, a standing approval is neither offered nor recorded', async () => {
   const of = await desk.tool({ capabilities: ['secrets_read'] })
   const run = session()
   const call = await propose(run, { of })
@@ -337,7 +337,7 @@ test('what policy wants asked each time takes no standing yes, says so before, a
   expect(await standingIn(run)).toEqual([])
 })
 
-test('policy says for how long a yes may stand, and a call that it wants asked is asked in the midst of what stands', async () => {
+test('policy limits how long a standing approval applies, and can require asking despite one', async () => {
   const of = await desk.tool({
     capabilities: ['network'],
     input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] },
@@ -358,11 +358,11 @@ test('policy says for how long a yes may stand, and a call that it wants asked i
     expect((await propose(run, { of, args: { amount: 100 } })).state).toBe('granted')
     const more = await propose(run, { of, args: { amount: 101 } })
     expect(more.state).toBe('awaiting_approval')
-    expect(granted(await answer(more, 'approve')).status).toBe('approved') // the same operator, to this very call
+    expect(granted(await answer(more, 'approve')).status).toBe('approved') // the same operator may approve this very call
   })
 })
 
-test('an answer that comes late or second changes nothing, and nothing stands because of it', async () => {
+test('a late or second answer changes nothing and creates no standing approval', async () => {
   const of = await desk.tool({ capabilities: ['network'], approval_ttl_s: 1 })
   const run = session()
   const late = await propose(run, { of })
@@ -377,10 +377,10 @@ test('an answer that comes late or second changes nothing, and nothing stands be
   expect(await standingIn(run)).toEqual([])
 })
 
-test('P04 thirty answers with different scopes at once: one is taken, and what stands is what it said', async () => {
+test('P04 of thirty concurrent answers with different scopes one counts, and only its standing answer exists', async () => {
   const run = session()
   const call = await propose(run)
-  const givens: Given[] = [{ scope: 'once' }, { scope: 'session' }, { scope: 'timeboxed', ttl_s: 60 }]
+  const givens: AnswerScope[] = [{ scope: 'once' }, { scope: 'session' }, { scope: 'timeboxed', ttl_s: 60 }]
   const others = await Promise.all([
     approver,
     await desk.operator(['approver']),
@@ -405,7 +405,7 @@ test('P04 thirty answers with different scopes at once: one is taken, and what s
   )
 })
 
-test('nothing that an agent sends approves its call', async () => {
+test('nothing that an agent sends can approve its own call', async () => {
   const run = session()
   const headers = {
     'x-approval': 'approved',
@@ -424,7 +424,7 @@ test('nothing that an agent sends approves its call', async () => {
   expect(await standingIn(run)).toEqual([])
 })
 
-test('a policy that denies beats what stands', async () => {
+test('a policy that denies overrides a standing approval', async () => {
   const of = await desk.tool({
     capabilities: ['network'],
     input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] },
@@ -443,11 +443,11 @@ test('a policy that denies beats what stands', async () => {
 })
 
 test.each([
-  ['a time without the scope for it', { scope: 'session', ttl_s: 60 }],
-  ['the scope without a time', { scope: 'timeboxed' }],
-  ['no time at all', { scope: 'timeboxed', ttl_s: 0 }],
-  ['longer than anything stands', { scope: 'timeboxed', ttl_s: 43_201 }],
+  ['a time with the scope session', { scope: 'session', ttl_s: 60 }],
+  ['timeboxed without a time', { scope: 'timeboxed' }],
+  ['a time of zero seconds', { scope: 'timeboxed', ttl_s: 0 }],
+  ['a time above the limit', { scope: 'timeboxed', ttl_s: 43_201 }],
   ['a scope that there is not', { scope: 'forever' as 'session' }],
-] satisfies [string, Given][])('a scope that is none is refused: %s', async (_name, given) => {
+] satisfies [string, AnswerScope][])('an invalid scope is refused: %s', async (_name, given) => {
   expect(refusal(await answer(await propose(session()), 'approve', given))).toBe('400 invalid_request')
 })

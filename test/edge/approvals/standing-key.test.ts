@@ -14,7 +14,7 @@ type RunFacts = {
   createdAt: number
 }
 type ToolFacts = { name: string; version: number; digest: string }
-/** By its path: its types lead to those of workerd, which tests are not checked with. */
+/** Imported by path, because its types need those of workerd, which tests are not checked with. */
 const { keyOf, mayStand } = (await import(/* @vite-ignore */ join(ROOT, 'edge/approvals/standing.ts'))) as {
   keyOf: (
     run: RunFacts,
@@ -83,13 +83,13 @@ test('a standing answer covers other arguments and other runs of its session', (
   expect(key({ run: { id: 'run_01KA5XJ3M0000000000000000B', createdAt: 2 } })).toBe(key())
 })
 
-test('D17 L3 a standing answer to an interpreter covers the same arguments alone', () => {
+test('D17 L3 a standing answer to an interpreter covers only the same arguments', () => {
   const shell = { executor: { ...plan.executor, argv: ['sh', '-c', 'a'] } }
   expect(key({ plan: shell, args: '6' })).not.toBe(key({ plan: shell }))
   expect(key({ plan: shell })).toBe(key({ plan: shell }))
 })
 
-test('L3 no standing answer covers a call that brings files', () => {
+test('L3 no standing answer covers a call with input files', () => {
   expect(mayStand(plan)).toBe(true)
   expect(mayStand({ ...plan, files: [{ path: 'a', sha256: '0'.repeat(64), bytes: 1 }] })).toBe(false)
 })

@@ -1,7 +1,8 @@
-// While somebody is away, whoever stands in for them is asked too, by their own right and under their own name; nobody else, and not after.
+// While an operator is away, their delegate is asked too, under their own name and with their own
+// permissions; nobody else is, and not afterwards.
 
 import { expect, test } from 'vitest'
-import { withStandIns } from '../../../edge/channels/delegation.ts'
+import { withDelegates } from '../../../edge/channels/delegation.ts'
 import type { Delegation } from '../../../shared/wire/channels.ts'
 import { countersign } from '../../support/countersign.ts'
 import { Desk, granted, refusal } from '../../support/fixtures.ts'
@@ -14,28 +15,28 @@ const away = (operator: string, to: string, until_ms = 100): Delegation => ({
   until_ms,
   put_at_ms: 0,
 })
-const asked = (names: string[], delegations: Delegation[], now = 0) =>
-  withStandIns(names, delegations, now).map(({ recipient, insteadOf }) =>
+const addressees = (names: string[], delegations: Delegation[], now = 0) =>
+  withDelegates(names, delegations, now).map(({ recipient, insteadOf }) =>
     insteadOf === null ? recipient : `${recipient} for ${insteadOf}`,
   )
 
-test('who stands in is asked too, once, until the time is over; in rounds and rings as well', () => {
-  expect(asked(['ann'], [away('ann', 'bob')])).toEqual(['ann', 'bob for ann'])
-  expect(asked(['ann'], [away('ann', 'bob')], 100)).toEqual(['ann'])
-  expect(asked(['bob'], [away('ann', 'bob')])).toEqual(['bob'])
-  expect(asked(['ann', 'bob'], [away('ann', 'bob')])).toEqual(['ann', 'bob'])
-  expect(asked(['ann'], [away('bob', 'cid'), away('ann', 'bob')])).toEqual([
+test('a delegate is asked too, once, until the delegation ends, also through chains and cycles', () => {
+  expect(addressees(['ann'], [away('ann', 'bob')])).toEqual(['ann', 'bob for ann'])
+  expect(addressees(['ann'], [away('ann', 'bob')], 100)).toEqual(['ann'])
+  expect(addressees(['bob'], [away('ann', 'bob')])).toEqual(['bob'])
+  expect(addressees(['ann', 'bob'], [away('ann', 'bob')])).toEqual(['ann', 'bob'])
+  expect(addressees(['ann'], [away('bob', 'cid'), away('ann', 'bob')])).toEqual([
     'ann',
     'bob for ann',
     'cid for ann',
   ])
-  expect(asked(['ann'], [away('ann', 'bob'), away('bob', 'ann')])).toEqual(['ann', 'bob for ann'])
-  expect(asked(['ann', 'bob'], [away('ann', 'cid'), away('bob', 'cid')])).toEqual([
+  expect(addressees(['ann'], [away('ann', 'bob'), away('bob', 'ann')])).toEqual(['ann', 'bob for ann'])
+  expect(addressees(['ann', 'bob'], [away('ann', 'cid'), away('bob', 'cid')])).toEqual([
     'ann',
     'bob',
     'cid for ann',
   ])
-  expect(asked([], [away('ann', 'bob')])).toEqual([])
+  expect(addressees([], [away('ann', 'bob')])).toEqual([])
 })
 
 const desk = new Desk('away', sharedStack())
@@ -48,7 +49,7 @@ const [ann, bob, cid] = [
 const tool = await desk.tool({ sensitive: true })
 const channel = desk.name()
 
-test('away: the other gets a mail with their own link, which says for whom; back: nobody else does', async () => {
+test('a delegate gets a mail with their own link that names the absent operator, until the delegation ends', async () => {
   const addresses = {
     [ann.name]: 'ann@example.com',
     [bob.name]: 'bob@example.com',
@@ -76,11 +77,11 @@ test('away: the other gets a mail with their own link, which says for whom; back
     granted(await ann.client('putDelegation', { body: { to: bob.name, for_s: 3_600 } }))
     const first = await desk.asked(agent.client, tool)
     await eventually('both are asked', async () => (await mails(first.approval.id)).length === 2, 20_000)
-    // The channel has no address for bob: that is to be seen.
+    // The channel has no address for bob, which shows as a dropped delivery.
     await eventually(
       'ann’s waits',
       async () =>
-        (await mails(first.approval.id)).includes(`${ann.name} for null: due, waits to be collected`),
+        (await mails(first.approval.id)).includes(`${ann.name} for null: due, waiting to be collected`),
       20_000,
     )
     const noAddress = `${bob.name} for ${ann.name}: dropped, the channel has no address for the recipient`
@@ -91,7 +92,7 @@ test('away: the other gets a mail with their own link, which says for whom; back
       20_000,
     )
 
-    // Bob is not one of those who are asked; his address is there for when he stands in.
+    // Bob is not a recipient; his address is used only while he is a delegate.
     granted(
       await desk.root('putChannel', {
         params: { name: channel },
@@ -111,9 +112,9 @@ test('away: the other gets a mail with their own link, which says for whom; back
     }
     await eventually('two mails wait', async () => (await collected()).length === 2, 20_000)
     const toBob = (await collected()).find((message) => message.includes('To: bob@example.com')) ?? ''
-    expect(textOf(toBob)).toContain(`You are asked in ${ann.name}’s stead`)
+    expect(textOf(toBob)).toContain(`You are asked because ${ann.name} is away`)
     expect(textOf(toBob)).toContain(`Answer as ${bob.name}`)
-    expect(textOf(toBob)).toContain(`.${bob.name}.`) // his own link
+    expect(textOf(toBob)).toContain(`.${bob.name}.`) // his personal link
     granted(await ann.client('deleteDelegation', {}))
     const third = await desk.asked(agent.client, tool)
     await eventually('ann is asked', async () => (await mails(third.approval.id)).length === 1, 20_000)
@@ -125,7 +126,7 @@ test('away: the other gets a mail with their own link, which says for whom; back
 const textOf = (eml: string): string =>
   Buffer.from(/base64\r\n\r\n([A-Za-z0-9+/=\r\n]+)/.exec(eml)?.[1] ?? '', 'base64').toString()
 
-test('P09 it moves no right: nobody stands in who may not answer, or for somebody else, or for themselves', async () => {
+test('P09 a delegation transfers no right: the delegate has to be another operator who may answer', async () => {
   const put = (to: string) => ann.client('putDelegation', { body: { to, for_s: 3_600 } })
   for (const to of [cid.name, ann.name, 'nobody-of-that-name', agent.name])
     expect([to, refusal(await put(to))]).toEqual([to, '422 delegate_refused'])
@@ -138,7 +139,7 @@ test('P09 it moves no right: nobody stands in who may not answer, or for somebod
   expect(refusal(await bob.client('deleteDelegation', {}))).toBe('404 not_found')
 })
 
-test('whoever puts a channel is told what it names and nobody is', async () => {
+test('putting a channel warns about operators and roles that match nobody', async () => {
   const [name, role, nobody] = [desk.name(), desk.name(), desk.name()]
   const root = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey }
   const spec = {
@@ -156,12 +157,13 @@ test('whoever puts a channel is told what it names and nobody is', async () => {
   ])
 })
 
-test('on the command line', async () => {
+test('delegations can be listed, made and ended on the command line', async () => {
   const env = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: bob.key }
   const away = async () =>
     (await countersign(['channels', 'delegate', ann.name, '--for', '14d'], { env })).out
-  expect(await away()).toMatch(/^warning: .* is your delegate .* no channel addresses you by name/)
-  // One channel writes to bob and to ann by name; the others to anybody who reads them, only to bob, only to ann.
+  expect(await away()).toMatch(/^warning: .* no channel does/)
+  // The first channel knows bob and ann by name; the others have unnamed readers, only bob, or only
+  // ann.
   const [both, readers, bobs, anns] = [desk.name(), desk.name(), desk.name(), desk.name()]
   const hook = {
     kind: 'webhook' as const,
@@ -186,7 +188,7 @@ test('on the command line', async () => {
   )
   expect((await countersign(['channels', 'delegate'], { env })).out).toBe('you have no delegate any more\n')
   expect((await countersign(['channels', 'delegate'], { env })).err).toMatch(
-    /you have nobody asked in your stead; there is nothing to do/,
+    /you have no delegate; nothing; you were not away/,
   )
   expect(await countersign(['channels', 'delegate', ann.name], { env })).toMatchObject({ code: 2 })
   expect((await countersign(['channels', 'delegations'], { env })).out).not.toContain(bob.name)

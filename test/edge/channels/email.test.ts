@@ -1,11 +1,11 @@
-// A mail shows what an agent wrote and obeys none of it: no header, no markup, no hidden character; its link goes to its recipient alone
-// (P06).
+// A mail shows an agent's text literally, without headers, markup or hidden characters of it, and
+// its link goes only to its recipient (P06).
 
 import { expect, test } from 'vitest'
 import { mailOf } from '../../../edge/channels/email/content.ts'
 import { email } from '../../../edge/channels/email/email.ts'
 import { rfc5322 } from '../../../edge/channels/email/mime.ts'
-import type { Message, Post, Posted } from '../../../edge/channels/medium.ts'
+import type { Message, Post, PostRequest } from '../../../edge/channels/medium.ts'
 import { sample } from '../../../edge/channels/test-approval.ts'
 import { ok } from '../../../shared/result.ts'
 import { ChannelSpec } from '../../../shared/wire/channels.ts'
@@ -29,7 +29,7 @@ const message = (change: Partial<typeof prompt> = {}, more: Partial<Message> = {
 })
 const HOSTILE = [
   'x\r\nBcc: mallory@example.com\r\n\r\n<script>alert(1)</script>',
-  '</pre><a href="https://evil.example/approve">Look and answer</a><img src=x onerror=alert(1)>',
+  '</pre><a href="https://evil.example/approve">Review and answer</a><img src=x onerror=alert(1)>',
   '\u202egpj.exe\u200b\u2066\u00ad\u0000\u001b[31m',
   '<!channel> <@U123> `code` ```',
   '\'"&quot;&#39;',
@@ -37,7 +37,7 @@ const HOSTILE = [
   '=?utf-8?B?QmNj?=',
 ] as const
 
-test('whatever is in it, a text from an agent adds no header, no markup and nothing unseen', () => {
+test('a text from an agent can’t add headers, markup or invisible characters to a mail', () => {
   for (const text of HOSTILE)
     for (const member of [
       'title',
@@ -53,7 +53,7 @@ test('whatever is in it, a text from an agent adds no header, no markup and noth
       expect(mail.subject).not.toMatch(/[\p{Cc}\p{Cf}]/u)
       expect(mail.text).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u)
       expect(mail.html).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u)
-      // One link, ours; and of elements those alone that we write.
+      // There is one link, ours, and only elements that our template writes.
       expect(mail.html.match(/href="[^"]*"/g)).toEqual([`href="${LINK}"`])
       expect(new Set([...mail.html.matchAll(/<([a-z!][a-z0-9]*)/gi)].map(([, name]) => name))).toEqual(
         new Set(['!doctype', 'html', 'head', 'meta', 'title', 'body', 'div', 'h1', 'p', 'a', 'pre']),
@@ -71,18 +71,18 @@ test('whatever is in it, a text from an agent adds no header, no markup and noth
         'Content-Type',
       ])
     }
-  // It is shown, not dropped.
+  // Invisible characters are escaped, not dropped.
   expect(mailOf(message({ arguments: HOSTILE[2] })).text).toContain('\\u{202e}gpj.exe\\u{200b}')
 })
 
-test('a line of the agent’s stands behind a bar, so that none of them begins a part of ours', () => {
+test('each line of an agent’s text in a mail has a bar, so that none can look like ours', () => {
   const { text } = mailOf(message({ arguments: HOSTILE[5] }))
   expect(text.split('\n').filter((line) => line === 'If you approve:')).toHaveLength(1)
   expect(text).toContain('  | If you approve:')
   expect(text.indexOf(LINK)).toBeLessThan(text.indexOf('  | '))
 })
 
-test('what is long is shortened, and says so', () => {
+test('a mail shortens long texts and says so', () => {
   const { text, html } = mailOf(message({ arguments: 'x'.repeat(1_000_000) }))
   for (const part of [text, html]) {
     expect(part).toMatch(/996000 characters more, sha256 of all/)
@@ -90,7 +90,7 @@ test('what is long is shortened, and says so', () => {
   }
 })
 
-test('a .eml is ASCII in short lines; its parts and its subject are what was meant', () => {
+test('a collected mail is ASCII in short lines and decodes to its subject and parts', () => {
   const long = 'ä€𝄞 wants '.repeat(15)
   const mail = mailOf(message({ title: long, arguments: 'grüße €' }))
   const eml = rfc5322(mail, { from: 'approvals@example.com', to: 'ann@example.com' })
@@ -109,7 +109,7 @@ test('a .eml is ASCII in short lines; its parts and its subject are what was mea
   expect(eml).toContain('Date: Fri, 15 Jan 2027 08:00:00 +0000')
 })
 
-test('a test asks nothing and has nothing to open; whose link was taken back signs in; who stands in reads for whom', () => {
+test('a test mail has no link, a revoked link becomes a sign-in link, and a delegate reads who is away', () => {
   const tested = mailOf(message({}, { kind: 'test', recipient: null, link: null }))
   expect(tested.html).not.toContain('href')
   expect(tested.text).toContain('nothing to answer')
@@ -117,7 +117,7 @@ test('a test asks nothing and has nothing to open; whose link was taken back sig
   expect(without.html.match(/href="[^"]*"/g)).toEqual(['href="https://edge.example/console"'])
   expect(without.text).toContain('Sign in there to answer')
   expect(mailOf(message()).text).not.toContain('stead')
-  expect(mailOf(message({}, { insteadOf: 'bea' })).text).toContain('You are asked in bea’s stead')
+  expect(mailOf(message({}, { insteadOf: 'bea' })).text).toContain('You are asked because bea is away')
 })
 
 const via = { provider: 'resend', token: 're_TOKEN' } as const
@@ -135,8 +135,8 @@ const medium = (change: object = {}) => {
   return email(read)
 }
 
-test('P06 a link goes to its recipient’s address; where that is gone it goes to nobody', async () => {
-  const posted: Posted[] = []
+test('P06 a link is mailed only to its recipient’s address, and to nobody without one', async () => {
+  const posted: PostRequest[] = []
   const post: Post = async (one) => {
     posted.push(one)
     return ok({ status: 200, pause_ms: undefined, text: '{}' })
@@ -149,12 +149,12 @@ test('P06 a link goes to its recipient’s address; where that is gone it goes t
       error: { again: false },
     })
   expect(posted).toHaveLength(1)
-  // A test holds no link: it goes to whoever asks for it, or to somebody.
+  // A test has no link, so it goes to the operator who asks for it or to any address.
   await medium().deliver(message({}, { kind: 'test', recipient: null, link: null }), post)
   expect(posted[1]?.body).toContain('ann@example.com')
 })
 
-test('addresses and tokens hold nothing that a header could end with; what is shown holds no token', () => {
+test('mail addresses and tokens can’t contain line breaks, and a shown channel has no token', () => {
   for (const address of [
     'ann@example.com\r\nBcc: x@example.com',
     'Ann <ann@example.com>',
@@ -175,7 +175,7 @@ test('addresses and tokens hold nothing that a header could end with; what is sh
   expect(JSON.stringify(medium().shown)).not.toContain('re_TOKEN')
 })
 
-test('a refusal that no repetition mends is final, the provider’s code is told and its words are not', async () => {
+test('a permanent refusal of a mail provider is final, and shows its error code but not its message', async () => {
   const said =
     (status: number, text: string, pause_ms?: number): Post =>
     async () =>

@@ -1,11 +1,11 @@
-// What a skill posts is shown as it is, in every medium, as the skill's words: no mark-up, mention, header, hidden character or link of ours
-// comes of it, and it can't pass for a question of Countersign's.
+// Every medium shows a notice literally as the skill's text: without markup, mentions, headers,
+// hidden characters or links of ours, and never as an approval.
 
 import { expect, test } from 'vitest'
 import { noticeMail } from '../../../edge/channels/email/content.ts'
 import { email } from '../../../edge/channels/email/email.ts'
 import { rfc5322 } from '../../../edge/channels/email/mime.ts'
-import type { Noted, Post, Posted } from '../../../edge/channels/medium.ts'
+import type { NoticeMessage, Post, PostRequest } from '../../../edge/channels/medium.ts'
 import { noticeCard } from '../../../edge/channels/slack/card.ts'
 import { slack, slackWebhook } from '../../../edge/channels/slack/slack.ts'
 import { signed, webhook } from '../../../edge/channels/webhook.ts'
@@ -17,8 +17,8 @@ import { APP, CHANNEL, faultIn, SECRET, TEAM, TOKEN } from '../../support/channe
 const CALL = `call_${'0'.repeat(26)}_1`
 const KEY = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
-/** As the ChannelObject keeps it. */
-const noted = (text: string, recipient: string | null = null): Noted => ({
+/** A notice as the ChannelObject stores it. */
+const noticeMessage = (text: string, recipient: string | null = null): NoticeMessage => ({
   id: `msg_${'0'.repeat(32)}`,
   recipient,
   at_ms: 1_800_000_000_000,
@@ -39,7 +39,7 @@ const HOSTILE = [
   '<!channel> <!here> <!everyone> <@U0ANN> <#C0ROOM> <!subteam^S1>',
   '<https://evil.example|Approve> https://evil.example mailto:a@evil.example',
   '&lt;!channel&gt; &amp;',
-  '</pre><a href="https://evil.example/approve">Look and answer</a><img src=x onerror=alert(1)>',
+  '</pre><a href="https://evil.example/approve">Review and answer</a><img src=x onerror=alert(1)>',
   'x\r\nBcc: mallory@example.com\r\n\r\n<script>alert(1)</script>',
   '\u202egpj.exe \u2066x\u2069 \u200b\u200d\ufeff \u0007 \u001b[31m\u0000\u00ad',
   ':rotating_light: @channel @here #general',
@@ -59,9 +59,9 @@ const SLACK = {
   users: { U0ANN: 'ann' },
 }
 
-/** What leaves, as it leaves. */
-function sending(): { out: Posted[]; post: Post } {
-  const out: Posted[] = []
+/** The requests that a medium sends. */
+function sending(): { out: PostRequest[]; post: Post } {
+  const out: PostRequest[] = []
   const post: Post = async (posted) => {
     out.push(posted)
     return ok({ status: 200, pause_ms: undefined, text: '{"ok":true,"channel":"C0ROOM","ts":"1.2"}' })
@@ -69,7 +69,7 @@ function sending(): { out: Posted[]; post: Post } {
   return { out, post }
 }
 
-/** All text that a card shows, and where it stands. */
+/** All texts of a card, with their positions. */
 function textsIn(node: unknown, type = ''): [type: string, text: string][] {
   if (Array.isArray(node)) return node.flatMap((item) => textsIn(item, type))
   if (typeof node !== 'object' || node === null) return []
@@ -79,9 +79,9 @@ function textsIn(node: unknown, type = ''): [type: string, text: string][] {
   )
 }
 
-test('G09 in Slack a notice is preformatted text of the skill’s, with nothing to press, and its notification is ours alone', () => {
+test('G09 a notice in Slack is preformatted text without buttons, and its notification has only our words', () => {
   for (const text of HOSTILE) {
-    const { text: notification, blocks } = noticeCard(noted(text).notice)
+    const { text: notification, blocks } = noticeCard(noticeMessage(text).notice)
     expect(faultIn(blocks, 50)).toBeUndefined()
     expect(blocks.map(({ type }) => type)).toEqual(['header', 'rich_text', 'rich_text'])
     expect(notification).toBe('A notice from the skill weather')
@@ -97,9 +97,9 @@ test('G09 in Slack a notice is preformatted text of the skill’s, with nothing 
   }
 })
 
-test('G09 in a mail a notice adds no header, no markup, no link and nothing unseen, and each of its lines stands behind a bar', () => {
+test('G09 a notice can’t add headers, markup, links or invisible characters to a mail, and each line has a bar', () => {
   for (const text of HOSTILE) {
-    const mail = noticeMail(noted(text))
+    const mail = noticeMail(noticeMessage(text))
     expect(mail.subject).toBe('A notice from the skill weather')
     expect(mail.text).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u)
     expect(mail.html).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]|href="/u)
@@ -109,8 +109,8 @@ test('G09 in a mail a notice adds no header, no markup, no link and nothing unse
     const ours = mail.text.split('\n').filter((line) => line !== '' && !line.startsWith('  | '))
     expect(ours).toEqual([
       'A notice from the skill weather',
-      expect.stringContaining('It asks nothing of you'),
-      'What it says:',
+      expect.stringContaining('You don’t have to answer it'),
+      'Text:',
       'Posted by:',
       'Called by the agent:',
       'Call:',
@@ -128,10 +128,10 @@ test('G09 in a mail a notice adds no header, no markup, no link and nothing unse
     ]
     expect(head.split(/\r\n(?! )/).map((line) => line.split(':')[0])).toEqual(headers)
   }
-  expect(noticeMail(noted('\u202egpj.exe')).text).toContain('\\u{202e}gpj.exe') // shown, not dropped
+  expect(noticeMail(noticeMessage('\u202egpj.exe')).text).toContain('\\u{202e}gpj.exe') // escaped, not dropped
 })
 
-test('G09 to a webhook a notice is an event of its own, signed, with its origin and nothing of an approval', async () => {
+test('G09 a webhook gets a notice as a signed event with its origin and no approval', async () => {
   for (const text of HOSTILE) {
     const { out, post } = sending()
     const medium = webhook({
@@ -141,31 +141,33 @@ test('G09 to a webhook a notice is an event of its own, signed, with its origin 
       after_s: 0,
       notices: true,
     })
-    expect((await medium.tell(noted(text), post)).ok).toBe(true)
+    expect((await medium.notify(noticeMessage(text), post)).ok).toBe(true)
     const [{ to, headers, body } = { to: '', headers: {}, body: '' }] = out
-    expect([to, headers['webhook-id']]).toEqual(['https://example.com/hook', noted('').id])
+    expect([to, headers['webhook-id']]).toEqual(['https://example.com/hook', noticeMessage('').id])
     const at_ms = Number(headers['webhook-timestamp']) * 1_000
-    expect(headers['webhook-signature']).toBe(signed([KEY], noted('').id, at_ms, body)['webhook-signature'])
+    expect(headers['webhook-signature']).toBe(
+      signed([KEY], noticeMessage('').id, at_ms, body)['webhook-signature'],
+    )
     expect(JSON.parse(body)).toEqual({
       type: 'notice',
       timestamp: '2027-01-15T08:00:00.000Z',
-      data: { notice: noted(text).notice },
+      data: { notice: noticeMessage(text).notice },
     })
     expect(body).not.toMatch(/[\p{Cc}\p{Cf}]|approv(?:al|e)"/u)
   }
 })
 
-test('each medium writes to whom it is for: the conversation, one person, or an address; and to nobody it does not know', async () => {
+test('each medium sends a notice only to the recipients that it knows', async () => {
   const { out, post } = sending()
   const [room, people] = [
     spec({ ...SLACK, channel: CHANNEL }),
     spec({ ...SLACK, recipients: { roles: ['approver'] } }),
   ]
   if (room.kind !== 'slack' || people.kind !== 'slack') throw new Error('both are Slack')
-  await slack(room).tell(noted('hello'), post)
-  await slack(people).tell(noted('hello', 'ann'), post)
-  await slackWebhook({ kind: 'slack-webhook', webhook_url: 'https://hooks.slack.com/x', after_s: 0 }).tell(
-    noted('hello'),
+  await slack(room).notify(noticeMessage('hello'), post)
+  await slack(people).notify(noticeMessage('hello', 'ann'), post)
+  await slackWebhook({ kind: 'slack-webhook', webhook_url: 'https://hooks.slack.com/x', after_s: 0 }).notify(
+    noticeMessage('hello'),
     post,
   )
   expect(out.map(({ to, body }) => [to, (JSON.parse(body) as { channel?: string }).channel])).toEqual([
@@ -175,7 +177,7 @@ test('each medium writes to whom it is for: the conversation, one person, or an 
   ])
   for (const { body } of out)
     expect(JSON.parse(body)).toMatchObject({ parse: 'none', link_names: false, unfurl_links: false })
-  expect(await slack(people).tell(noted('hello', 'bob'), post)).toMatchObject({
+  expect(await slack(people).notify(noticeMessage('hello', 'bob'), post)).toMatchObject({
     ok: false,
     error: { again: false },
   })
@@ -186,21 +188,21 @@ test('each medium writes to whom it is for: the conversation, one person, or an 
   )
   if (sent?.kind !== 'email' || kept?.kind !== 'email') throw new Error('both are mail')
   out.length = 0
-  await email(sent).tell(noted('hello', 'ann'), post)
+  await email(sent).notify(noticeMessage('hello', 'ann'), post)
   expect(out.map(({ body }) => JSON.parse(body) as unknown)).toMatchObject([
     { to: ['ann@example.com'], subject: 'A notice from the skill weather' },
   ])
-  expect(await email(sent).tell(noted('hello', 'bob'), post)).toMatchObject({
+  expect(await email(sent).notify(noticeMessage('hello', 'bob'), post)).toMatchObject({
     ok: false,
     error: { again: false },
   })
-  expect(email(kept).collected?.(noted('hello', 'ann'))).toMatchObject({
+  expect(email(kept).collected?.(noticeMessage('hello', 'ann'))).toMatchObject({
     ok: true,
     value: expect.stringContaining('To: ann@example.com'),
   })
 })
 
-test('whether skills may post is shown with a channel, and absent is no', () => {
+test('a channel shows whether skills may post to it, and by default they may not', () => {
   const hook = { kind: 'webhook', url: 'https://example.com/', keys: [KEY] } as const
   const shown = (of: object) => {
     const read = spec(of)

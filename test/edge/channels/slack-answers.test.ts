@@ -1,5 +1,5 @@
-// Whoever answers in Slack answers as the operator that they are, about the approval that they were shown, and once. Every message of an
-// approval that has ended says so and can't be pressed, whoever ended it and wherever.
+// A Slack user answers as their operator, for the approval that they were shown, once. Every
+// message of an ended approval shows the outcome and has no buttons.
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -12,9 +12,9 @@ import {
   CHANNEL,
   FakeSlack,
   interact,
-  type Posted,
   press,
   SECRET,
+  type SlackMessage,
   send,
   TEAM,
   TOKEN,
@@ -60,8 +60,8 @@ const idOf = ({ approval }: Call): string => approval?.id ?? ''
 const approvalOf = async (call: Call): Promise<Approval> =>
   must(await hurt.operator('readApproval', { params: { id: idOf(call) } }))
 
-/** An approval that is asked about, once that many messages tell of it. */
-async function asked(
+/** A pending approval, once it has this many messages. */
+async function askInSlack(
   messages = 1,
   ask: () => Promise<Call> = () => hurt.propose('mark.asking', { mark: 'asked\n' }),
 ) {
@@ -76,21 +76,21 @@ async function asked(
 const fail = (): never => {
   throw new Error('nothing was posted')
 }
-const headOf = ({ blocks }: Posted): string => JSON.stringify(blocks.slice(0, 2))
-/** Each of its messages says how it ended, and has nothing to press. */
+const headOf = ({ blocks }: SlackMessage): string => JSON.stringify(blocks.slice(0, 2))
+/** Checks that each message of an approval shows its outcome and has no buttons. */
 const replaced = (call: Call, outcome: string) => {
-  const isOver = (one: Posted): boolean => headOf(one).includes(outcome) && buttonsOf(one).size === 0
+  const isOver = (one: SlackMessage): boolean => headOf(one).includes(outcome) && buttonsOf(one).size === 0
   const look = () => slack.about(call.id).length > 0 && slack.about(call.id).every(isOver)
   return eventually(`every message says: ${outcome}`, look, 30_000)
 }
-const told = (sentence: string) =>
+const waitForWhisper = (sentence: string) =>
   eventually(
     `somebody is told: ${sentence}`,
     () => slack.alone.some((text) => text.includes(sentence)),
     20_000,
   )
 
-test('the whole way: asked in a room and in person, a form with scope and reason, and the outcome in the place of every message', async () => {
+test('a Slack question can be answered with a form, and the outcome replaces every message of it', async () => {
   await room()
   await room('people', {
     recipients: { roles: ['approver'], operators: [] },
@@ -101,11 +101,12 @@ test('the whole way: asked in a room and in person, a form with scope and reason
     hurt.agent('proposeCallInNewRun', {
       body: { tool: 'mark.asking', args: { mark: 'asked\n' }, ...session },
     })
-  const { call, posted } = await asked(3, async () => must(await propose()))
+  const { call, posted } = await askInSlack(3, async () => must(await propose()))
   expect(posted.map(({ channel }) => channel).sort()).toEqual([CHANNEL, 'D0ANN', 'D0BOB'])
   const inRoom = posted.find(({ channel }) => channel === CHANNEL) ?? fail()
-  // In a room a link that decides would be everybody's; in person it is theirs.
-  const linkOf = (one: Posted) => String(buttonsOf(one).get('page')?.['url'])
+  // In a shared conversation everybody could use a link that decides; a direct message has the
+  // personal one.
+  const linkOf = (one: SlackMessage) => String(buttonsOf(one).get('page')?.['url'])
   expect(linkOf(inRoom)).toBe(`${hurt.stack.url}/console/approvals/${idOf(call)}`)
   for (const one of posted.filter(({ channel }) => channel !== CHANNEL))
     expect(linkOf(one)).toContain('/approve/')
@@ -132,13 +133,14 @@ test('the whole way: asked in a room and in person, a form with scope and reason
       },
     ],
   })
-  // It ran, its evidence names the way, and the same answer holds for the next of its kind.
+  // The call ran, its evidence names the channel, and the standing answer covers the next similar
+  // call.
   const { state } = await hurt.ended(call)
   expect(state).toBe('succeeded')
   const evidence = must(await hurt.operator('readAttestation', { params: { run: call.run, call: call.id } }))
   const statement = JSON.parse(Buffer.from(evidence.envelope.payload, 'base64').toString()) as {
     predicate: { facts: unknown }
-  } // the edge's
+  } // the edge's type
   expect(statement.predicate.facts).toMatchObject({
     approval: { answers: [{ by: 'ann', channel: 'slack' }] },
   })
@@ -150,9 +152,9 @@ test('the whole way: asked in a room and in person, a form with scope and reason
   ])
 })
 
-test('a press answers at once; pressed twice, or sent again, it is one answer, and whoever comes late is told', async () => {
+test('a Slack button answers once, also when pressed twice or replayed, and a late press shows the outcome', async () => {
   await room()
-  const { call, first } = await asked()
+  const { call, first } = await askInSlack()
   const deny = press(first, 'deny')
   const at = Date.now()
   const both = await Promise.all([
@@ -161,7 +163,7 @@ test('a press answers at once; pressed twice, or sent again, it is one answer, a
   ])
   for (const { status, body, took } of both) expect([status, body, took < 3_000]).toEqual([200, null, true])
   await replaced(call, 'Denied by ann through slack')
-  await told('the call is rejected')
+  await waitForWhisper('the call has ended: rejected')
   expect((await interact(hurt.stack.url, deny, { at })).status).toBe(200)
   expect(await approvalOf(call)).toMatchObject({
     status: 'denied',
@@ -170,9 +172,9 @@ test('a press answers at once; pressed twice, or sent again, it is one answer, a
   await replaced(call, 'Denied by ann through slack')
 })
 
-test('P10 forged, altered, old, of another app or workspace: refused, whoever it names, and nothing changes', async () => {
+test('P10 a Slack request that is forged, altered, old or from another app or workspace is refused and changes nothing', async () => {
   await room()
-  const { call, first } = await asked()
+  const { call, first } = await askInSlack()
   const yes = press(first, 'approve')
   const minutes = (n: number) => Date.now() + n * 60_000
   const tried = [
@@ -200,7 +202,7 @@ test('P10 forged, altered, old, of another app or workspace: refused, whoever it
   await replaced(call, 'Approved by ann')
 })
 
-test('P10 what can’t be Slack’s is refused before its body is there', async () => {
+test('P10 a request without plausible Slack signature headers is refused before its body arrives', async () => {
   const now = String(Math.floor(Date.now() / 1000))
   const bodiless = async (timestamp: string, signature: string): Promise<number | undefined> => {
     const request = new RawRequest(hurt.stack.url)
@@ -218,7 +220,7 @@ test('P10 what can’t be Slack’s is refused before its body is there', async 
     return status
   }
   const wellFormed = `v0=${'0'.repeat(64)}`
-  expect(await bodiless(now, wellFormed)).toBe(401) // the tenant has no channel to Slack
+  expect(await bodiless(now, wellFormed)).toBe(401) // the tenant has no Slack channel
   await room()
   for (const signature of [
     '',
@@ -232,11 +234,11 @@ test('P10 what can’t be Slack’s is refused before its body is there', async 
     expect([timestamp, await bodiless(timestamp, wellFormed)]).toEqual([timestamp, 401])
 })
 
-test('P07 a button is of its approval, its word and its channel: with any of them another it is refused', async () => {
+test('P07 a Slack button is refused for another approval, use or channel', async () => {
   await room()
   await room('second')
-  const one = await asked(2)
-  const other = await asked(2)
+  const one = await askInSlack(2)
+  const other = await askInSlack(2)
   const value = String(buttonsOf(one.first).get('approve')?.['value'])
   const [id = '', word = '', seal = ''] = value.split('.')
   const sealOf = (button: string) => String(buttonsOf(one.first).get(button)?.['value']).split('.')[2] ?? ''
@@ -255,12 +257,12 @@ test('P07 a button is of its approval, its word and its channel: with any of the
     `apr_${'0'.repeat(26)}_1.${word}.${seal}`,
   ])
     expect([changed, (await pressing(changed)).status]).toEqual([changed, 401])
-  // A form is sealed too: that of one approval says nothing of another.
+  // The seal of a form is bound to its approval too.
   expect(
     (await interact(hurt.stack.url, send({ private_metadata: `${id}.form.${seal}` }, 'approve', null)))
       .status,
   ).toBe(401)
-  // A channel that took the place of another, of the same app, did not make these.
+  // The buttons of a removed channel don't work for a new one of the same app.
   must(await hurt.operator('deleteChannel', { params: { name: 'room' } }))
   must(await hurt.operator('deleteChannel', { params: { name: 'second' } }))
   await room('third')
@@ -268,22 +270,22 @@ test('P07 a button is of its approval, its word and its channel: with any of the
   for (const { call } of [one, other]) expect((await approvalOf(call)).answers).toEqual([])
 })
 
-test('P09 somebody whom the channel does not name, who is no operator any more, or whom policy does not let: told so, and nothing changes', async () => {
+test('P09 a Slack user who is unmapped, no longer an operator, or not allowed to answer is refused with the reason', async () => {
   await room()
-  const { call, first } = await asked()
+  const { call, first } = await askInSlack()
   for (const user of ['U0STRANGER', 'U0GONE', 'U0EVE', '__proto__', 'constructor']) {
     const before = slack.alone.length
     expect((await interact(hurt.stack.url, press(first, 'approve', { user }))).status).toBe(200)
     await eventually(`${user} is told`, () => slack.alone.length > before)
-    expect(slack.alone.at(-1)).toMatch(/^you (?:are not among|may not answer)/)
+    expect(slack.alone.at(-1)).toMatch(/^you (?:may not answer here|may no longer answer)/)
   }
   await interact(hurt.stack.url, press(first, 'more', { user: 'U0BOB' }))
   const { view } = await eventually('a form', () => slack.views.at(-1))
-  await operator('bob', ['auditor']) // between the form and the answer
+  await operator('bob', ['auditor']) // between opening the form and answering
   const sent = await interact(hurt.stack.url, send(view, 'approve', null, { user: 'U0BOB' }))
   expect(sent).toMatchObject({
     status: 200,
-    body: { response_action: 'errors', errors: { answer: 'you may not answer approvals any more' } },
+    body: { response_action: 'errors', errors: { answer: 'you may no longer answer approvals' } },
   })
   expect((await approvalOf(call)).answers).toEqual([])
   await operator('bob', ['approver'])
@@ -291,10 +293,10 @@ test('P09 somebody whom the channel does not name, who is no operator any more, 
   await replaced(call, 'Denied by bob')
 })
 
-test('answered elsewhere: every message is replaced, in the room and in person', async () => {
+test('an answer given elsewhere replaces every Slack message of the approval', async () => {
   await room()
   await room('people', { recipients: { roles: [], operators: ['ann', 'bob'] } })
-  const { call } = await asked(3)
+  const { call } = await askInSlack(3)
   must(
     await hurt.operator('answerApproval', {
       params: { id: idOf(call) },
@@ -304,50 +306,50 @@ test('answered elsewhere: every message is replaced, in the room and in person',
   await replaced(call, 'Denied by root through api')
 })
 
-test('the message of a recipient who is no operator any more can’t be pressed either', async () => {
+test('the Slack message of a former operator loses its buttons when the approval ends', async () => {
   await operator('cid', ['approver'])
   await room('people', { recipients: { roles: [], operators: ['cid'] }, users: { U0CID: 'cid' } })
-  const { call } = await asked()
+  const { call } = await askInSlack()
   must(await hurt.operator('deleteOperator', { params: { name: 'cid' } }))
   must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'deny' } }))
   await replaced(call, 'Denied by root through api')
 })
 
-test('cancelled or expired, the message says so; a press that comes after is told, and changes nothing', async () => {
+test('the Slack message of a cancelled or expired approval says so, and a later press changes nothing', async () => {
   await room()
-  const cancelled = await asked()
+  const cancelled = await askInSlack()
   const late = press(cancelled.first, 'approve')
   must(await hurt.operator('cancelCall', { params: { run: cancelled.call.run, call: cancelled.call.id } }))
   await replaced(cancelled.call, 'Cancelled before it was decided')
-  slack.messages.push({ ...cancelled.first, ts: '1.9', blocks: (late['message'] as Posted).blocks }) // a copy that we know nothing of
+  slack.messages.push({ ...cancelled.first, ts: '1.9', blocks: (late['message'] as SlackMessage).blocks }) // a copy that the outbox does not know
   await interact(hurt.stack.url, { ...late, response_url: 'https://hooks.slack.com/actions/1.9' })
-  await told('the call was cancelled before enough people had answered')
+  await waitForWhisper('the call has ended: cancelled')
   await replaced(cancelled.call, 'Cancelled before it was decided')
   const tool = await desk.tool({ sensitive: true, approval_ttl_s: 3 })
-  const expired = await asked(1, async () =>
+  const expired = await askInSlack(1, async () =>
     must(await hurt.agent('proposeCallInNewRun', { body: { tool, args: {} } })),
   )
   await replaced(expired.call, 'Expired: not enough people answered in time')
   expect((await approvalOf(expired.call)).answers).toEqual([])
 })
 
-test('where two have to say yes, the first is told that others are asked, and the message stays open for the second', async () => {
+test('where two approvers are required, the first reads that more answers are needed and the Slack message stays open', async () => {
   await room()
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
-    const { call, first } = await asked()
+    const { call, first } = await askInSlack()
     await interact(hurt.stack.url, press(first, 'approve'))
-    await told('others are still asked')
+    await waitForWhisper('more answers are needed')
     expect(buttonsOf(first).size).toBeGreaterThan(0)
     await interact(hurt.stack.url, press(first, 'approve'))
-    await told('you have answered before')
+    await waitForWhisper('you have answered before')
     await interact(hurt.stack.url, press(first, 'approve', { user: 'U0BOB' }))
     await replaced(call, 'Approved by bob')
     expect((await approvalOf(call)).answers).toMatchObject([{ by: 'ann' }, { by: 'bob' }])
   })
 })
 
-test('changed arguments are asked about in the place of the question, in the room and in person; at the end nothing can be pressed', async () => {
+test('changed arguments replace the question in every Slack message, and the outcome leaves no buttons', async () => {
   await room()
   await room('people', {
     recipients: { roles: ['approver'], operators: [] },
@@ -355,7 +357,7 @@ test('changed arguments are asked about in the place of the question, in the roo
   })
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
-    const { call, posted, first } = await asked(3)
+    const { call, posted, first } = await askInSlack(3)
     const before = press(first, 'approve')
     const change = {
       decision: 'approve' as const,
@@ -365,7 +367,7 @@ test('changed arguments are asked about in the place of the question, in the roo
     const { digest } = must(
       await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: change }),
     )
-    const told = (one: Posted) => JSON.stringify(one.blocks)
+    const told = (one: SlackMessage) => JSON.stringify(one.blocks)
     await eventually(
       'each asks anew',
       () => posted.every((one) => told(one).includes(digest) && told(one).includes('Changed by root')),
@@ -375,18 +377,18 @@ test('changed arguments are asked about in the place of the question, in the roo
       3,
       true,
     ])
-    expect((await interact(hurt.stack.url, before)).status).toBe(401) // it was about something else
+    expect((await interact(hurt.stack.url, before)).status).toBe(401) // its seal has the old digest
     await interact(hurt.stack.url, press(first, 'approve'))
     await replaced(call, 'Approved by ann through slack')
     expect(slack.about(call.id).length).toBe(3)
   })
 })
 
-test('the message of the question was deleted: changed arguments are asked about in another', async () => {
+test('if the Slack message of a question was deleted, changed arguments are asked about in a new one', async () => {
   await room()
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
   await desk.withPolicies({ two }, async () => {
-    const { call, first } = await asked()
+    const { call, first } = await askInSlack()
     slack.messages.splice(slack.messages.indexOf(first), 1)
     const change = {
       decision: 'approve' as const,
@@ -404,14 +406,14 @@ test('the message of the question was deleted: changed arguments are asked about
   })
 })
 
-test('a policy may want more than Slack’s word: who presses is told where to answer, and the question stays', async () => {
+test('where policy requires assurance `key`, a press in Slack leads to the console and the approval stays pending', async () => {
   await room()
   const surely = `@id("surely") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.granted && context.approval.assurance != "key" };`
   await desk.withPolicies({ surely }, async () => {
-    const { call, first } = await asked()
+    const { call, first } = await askInSlack()
     const elsewhere = 'policy takes a yes to this call in the console or on the command line alone'
     await interact(hurt.stack.url, press(first, 'approve'))
-    await told(elsewhere)
+    await waitForWhisper(elsewhere)
     await interact(hurt.stack.url, press(first, 'more'))
     const { view } = await eventually(
       'a form',
@@ -424,19 +426,19 @@ test('a policy may want more than Slack’s word: who presses is told where to a
       )
     expect(await approvalOf(call)).toMatchObject({ status: 'pending', answers: [] })
     expect(buttonsOf(first).has('approve')).toBe(true)
-    must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'approve' } })) // with a key
+    must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'approve' } })) // with the operator's key
     await replaced(call, 'Approved by root through api')
   })
 })
 
-test('only a webhook of Slack: a message that leads to the console, where one signs in, and another that tells the end', async () => {
+test('a Slack webhook gets one message that leads to the console and another one with the outcome', async () => {
   must(
     await hurt.operator('putChannel', {
       params: { name: 'hook' },
       body: { kind: 'slack-webhook', webhook_url: 'https://hooks.slack.com/services/T0/B0/CANARY' },
     }),
   )
-  const { call, first } = await asked()
+  const { call, first } = await askInSlack()
   expect([...buttonsOf(first).keys()]).toEqual(['page'])
   expect(JSON.stringify(first)).not.toContain('/approve/')
   must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'deny' } }))

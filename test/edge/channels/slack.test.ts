@@ -1,5 +1,5 @@
-// What an agent wrote is shown in Slack as it is, within Slack's limits; what Slack sends is believed where Slack signed it, and nowhere
-// else.
+// Slack shows an agent's text literally and within its limits, and its requests count only with a
+// valid signature.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -37,7 +37,7 @@ import {
   TOKEN,
 } from '../../support/channels/fake-slack.ts'
 
-/** As Slack's documents have it: an app's secret, a request of it, and its signature. */
+/** The example of Slack's documentation: an app's secret, a request and its signature. */
 const DOCUMENTED = {
   secret: '8f742231b10e8888abcd99yyyzzz85a5',
   timestamp: '1531420618',
@@ -45,7 +45,7 @@ const DOCUMENTED = {
   signature: 'v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503',
 }
 
-test('P10 Slack’s documented signature holds; with anything else of it another, it does not', () => {
+test('P10 Slack’s documented example signature is valid, and invalid if anything is changed', () => {
   const { secret, ...signed } = DOCUMENTED
   expect(signatureHolds(secret, signed)).toBe(true)
   expect(signatureHolds(`${secret}0`, signed)).toBe(false)
@@ -71,13 +71,13 @@ test('P10 Slack’s documented signature holds; with anything else of it another
     expect(signatureHolds(secret, { ...signed, signature })).toBe(false)
 })
 
-test('P10 of several apps, those count whose secret signed it', () => {
+test('P10 only Slack apps whose secret signed a request are considered', () => {
   const { secret, ...signed } = DOCUMENTED
   expect([...signers([`${secret}0`, secret, secret], signed)]).toEqual([secret])
   expect([...signers([`${secret}0`], signed)]).toEqual([])
 })
 
-test('P10 five minutes, to both sides, in whole seconds and nothing else', () => {
+test('P10 a Slack timestamp is accepted within five minutes, as a whole number of seconds', () => {
   const at = 1_531_420_618
   const fresh = (timestamp: string, now: number): boolean => isFresh({ timestamp }, now * 1000)
   for (const now of [at, at + 299, at + 300, at - 300]) expect(fresh(String(at), now)).toBe(true)
@@ -95,7 +95,7 @@ test('P10 five minutes, to both sides, in whole seconds and nothing else', () =>
     expect(fresh(timestamp, at)).toBe(false)
 })
 
-// ── What is shown ──
+// ── Cards ──
 
 const HOSTILE = [
   'plain',
@@ -136,7 +136,7 @@ const about = (approval: Approval): Message => ({
   at_ms: 0,
 })
 
-/** All text that a card shows, and where it stands. */
+/** All texts of a card, with their positions. */
 function textsIn(node: unknown, type = ''): [type: string, text: string][] {
   if (Array.isArray(node)) return node.flatMap((item) => textsIn(item, type))
   if (typeof node !== 'object' || node === null) return []
@@ -146,7 +146,7 @@ function textsIn(node: unknown, type = ''): [type: string, text: string][] {
   )
 }
 
-test('G09 what an agent wrote is text, and stays in its block: no mark-up, mention, link or direction of it is Slack’s to read', () => {
+test('G09 a text of an agent stays literal in its Slack block: no mark-up, mention, link or text direction', () => {
   for (const value of HOSTILE) {
     const approval = approvalWith(value)
     const answers: Approval['answers'] = [
@@ -168,7 +168,7 @@ test('G09 what an agent wrote is text, and stays in its block: no mark-up, menti
     ]) {
       expect(faultIn(blocks, 50)).toBeUndefined()
       expect(text).not.toMatch(/[<>]/)
-      // Two kinds of text there are: an element of rich text, and plain text of ours. Neither is mrkdwn.
+      // There are two kinds of text: rich text elements, and our own plain text. Neither is mrkdwn.
       for (const [type, said] of textsIn(blocks)) {
         expect(['text', 'plain_text']).toContain(type)
         expect(said).not.toMatch(/[\u202a-\u202e\u2066-\u2069\u200b-\u200f\ufeff\u0000-\u0009\u000b-\u001f]/)
@@ -182,7 +182,7 @@ test('G09 what an agent wrote is text, and stays in its block: no mark-up, menti
   expect(escaped('<!channel> & <@U1>')).toBe('&lt;!channel&gt; &amp; &lt;@U1&gt;')
 })
 
-test('what is too long for Slack says how much is left out, and of what digest', () => {
+test('a text that is too long for Slack says how much is missing and the digest of the whole', () => {
   const { blocks } = askedCard(about(approvalWith('x'.repeat(100_000))))
   const said = textsIn(blocks).map(([, text]) => text)
   expect(
@@ -191,7 +191,7 @@ test('what is too long for Slack says how much is left out, and of what digest',
   expect(Math.max(...said.map((text) => text.length))).toBeLessThanOrEqual(3_000)
 })
 
-test('buttons: a yes to a critical call is asked twice; an outcome, a reader’s card and a test have none that answers', () => {
+test('approving a critical call in Slack asks for confirmation; outcomes and tests have no answering buttons', () => {
   const buttons = (approval: Approval) => buttonsOf({ blocks: askedCard(about(approval)).blocks as Block[] })
   expect([...buttons(approvalWith('x')).keys()]).toEqual(['approve', 'deny', 'more', 'page'])
   expect(buttons(approvalWith('x')).get('approve')?.['confirm']).toBeUndefined()
@@ -202,7 +202,7 @@ test('buttons: a yes to a critical call is asked twice; an outcome, a reader’s
   expect([...buttonsOf({ blocks: endedCard(approvalWith('x')).blocks as Block[] }).keys()]).toEqual([])
 })
 
-test('the form offers what policy lets stand, says what it covers, and reads back only what can be said', () => {
+test('the Slack form offers the standing answers that policy allows and parses only those', () => {
   const offered = (standing?: NonNullable<Approval['prompt']['standing']>) => {
     const { prompt, ...approval } = approvalWith('x', standing === undefined ? {} : { standing })
     const view = form({ ...approval, prompt, options: optionsFor(prompt) }, 'state') as Block
@@ -243,14 +243,14 @@ test('the form offers what policy lets stand, says what it covers, and reads bac
     expect([said, saidIn(said)]).toEqual([said, undefined])
 })
 
-// ── What is read ──
+// ── Payloads ──
 
 const bodyOf = (payload: unknown): string =>
   new URLSearchParams({ payload: JSON.stringify(payload) }).toString()
 const card = askedCard(about(approvalWith('x')))
 const message = { channel: CHANNEL, ts: '1.2', text: card.text, blocks: card.blocks as Block[], edits: 0 }
 
-test('a press and a form are read; a link that was opened is nothing; all else is refused', () => {
+test('button presses and forms of Slack are parsed, opened links ignored, and other payloads refused', () => {
   const id = approvalWith('x').id
   expect(readInteraction(bodyOf(press(message, 'approve')))).toMatchObject({
     ok: true,
@@ -271,7 +271,7 @@ test('a press and a form are read; a link that was opened is nothing; all else i
     ok: true,
     value: { kind: 'sent', answer: 'deny', reason: '' },
   })
-  // The seal of a button is none of a form.
+  // The seal of a button is not valid for a form.
   expect(
     readInteraction(bodyOf(send({ private_metadata: `${id}.approve.${seal()}` }, 'approve', null))).ok,
   ).toBe(false)
@@ -296,14 +296,14 @@ test('a press and a form are read; a link that was opened is nothing; all else i
     expect([body.slice(0, 60), readInteraction(body).ok]).toEqual([body.slice(0, 60), false])
 })
 
-test('P10 a guest from another workspace is of no workspace of ours', () => {
+test('P10 a user from another workspace in a shared channel is not accepted', () => {
   expect(readInteraction(bodyOf(press(message, 'deny', { home: 'T0OTHER' })))).toMatchObject({
     ok: true,
     value: { team: '' },
   })
 })
 
-// ── The channel ──
+// ── Channels ──
 
 const SPEC = {
   kind: 'slack',
@@ -316,7 +316,7 @@ const SPEC = {
   after_s: 0,
 } as const
 
-test('V02 what is shown of a channel to Slack holds no secret', () => {
+test('V02 a shown Slack channel has no secrets', () => {
   const shown = JSON.stringify([
     slack(SPEC).shown,
     slackWebhook({
@@ -330,12 +330,12 @@ test('V02 what is shown of a channel to Slack holds no secret', () => {
   expect(shown).toContain(TEAM)
 })
 
-test('a channel writes to a conversation or to recipients; its errors are told by Slack’s name for them, and tried again where time may mend them', async () => {
+test('a Slack channel posts to a conversation or to recipients, shows Slack’s error names, and retries what may recover', async () => {
   const { channel: _, ...nowhere } = SPEC
   expect(slack(SPEC).fault(false)).toBeUndefined()
-  expect(slack(nowhere).fault(false)).toMatch(/one of them/)
+  expect(slack(nowhere).fault(false)).toMatch(/name either/)
   const recipients = { roles: [], operators: ['ann', 'bob'] }
-  expect(slack({ ...SPEC, recipients }).fault(false)).toMatch(/one of them/)
+  expect(slack({ ...SPEC, recipients }).fault(false)).toMatch(/name either/)
   expect(slack({ ...nowhere, recipients }).fault(false)).toBeUndefined()
   expect(
     slackWebhook({ kind: 'slack-webhook', webhook_url: 'http://127.0.0.1/', after_s: 0 }).fault(false),
@@ -351,13 +351,13 @@ test('a channel writes to a conversation or to recipients; its errors are told b
     value: { ref: 'C1 1.5' },
   })
   expect(await told(answering('{"ok":false,"error":"not_in_channel"}'))).toMatchObject({
-    error: { again: true, why: 'Slack says `not_in_channel`' },
+    error: { again: true, why: 'Slack refused it: `not_in_channel`' },
   })
   expect(await told(answering('{"ok":false,"error":"invalid_blocks"}'))).toMatchObject({
     error: { again: false },
   })
   expect(await told(answering(`{"ok":false,"error":"<b> ${TOKEN}"}`))).toMatchObject({
-    error: { again: true, why: 'what it answered is not what Slack answers' },
+    error: { again: true, why: 'the response is not one that Slack sends' },
   })
   expect(await told(answering('<html>', 200))).toMatchObject({ error: { again: true } })
   expect(await told(answering('', 429, 30_000))).toMatchObject({ error: { again: true, pause_ms: 30_000 } })
@@ -368,8 +368,8 @@ test('a channel writes to a conversation or to recipients; its errors are told b
   expect(toBob).toEqual({ ok: false, error: { again: false, why: 'the recipient is not in `users`' } })
 })
 
-test('the channel settings in the documents and in the command line’s help are valid', () => {
-  const texts = ['docs/approvals-and-channels.md', 'docs/slack.md', 'cli/channels/channels.ts']
+test('the example Slack channels in README, infra/slack.md and the command line’s help are valid', () => {
+  const texts = ['README.md', 'infra/slack.md', 'cli/channels/channels.ts']
     .map((path) => readFileSync(join(ROOT, path), 'utf8'))
     .join('\n')
   const written = [...texts.matchAll(/echo '(\{"kind"[\s\S]*?\})'\s/g)].map(([, json = '']) =>
@@ -385,17 +385,17 @@ test('the channel settings in the documents and in the command line’s help are
     expect([json, ChannelSpec.safeParse(JSON.parse(json)).success]).toEqual([json, true])
 })
 
-test('the manifest in infra asks for what the channel uses, at the route that there is', () => {
+test('the Slack app manifest in infra requests the scopes and the route that the channel uses', () => {
   const manifest = JSON.parse(readFileSync(join(ROOT, 'infra/slack-manifest.json'), 'utf8')) as {
     oauth_config: { scopes: { bot: string[] } }
     settings: { interactivity: { is_enabled: boolean; request_url: string } }
-  } // ours
+  } // our own file
   const { is_enabled, request_url } = manifest.settings.interactivity
   expect([is_enabled, new URL(request_url).pathname]).toEqual([true, ROUTES.slackInteraction.path])
   expect(manifest.oauth_config.scopes.bot).toEqual(['chat:write'])
 })
 
-test('what does not fit a channel to Slack is said in words', () => {
+test('an invalid Slack channel is refused with a readable reason', () => {
   const spec = {
     kind: 'slack',
     bot_token: TOKEN,

@@ -1,11 +1,12 @@
-// A webhook is signed as Standard Webhooks 1.0 says, and goes to nobody inside of our network (N14).
+// A webhook is signed according to Standard Webhooks 1.0 and never reaches an address inside our
+// network (N14).
 
 import { createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Webhook } from 'standardwebhooks'
 import { expect, onTestFinished, test } from 'vitest'
-import { after, begun, type Course } from '../../../edge/channels/delivery-state.ts'
+import { applyResult, beginAttempt, type DeliveryProgress } from '../../../edge/channels/delivery-state.ts'
 import type { Post } from '../../../edge/channels/medium.ts'
 import { postThrough } from '../../../edge/channels/post.ts'
 import { sample } from '../../../edge/channels/test-approval.ts'
@@ -15,7 +16,7 @@ import { LIMITS } from '../../../shared/limits.ts'
 import { ok } from '../../../shared/result.ts'
 import { signedBy } from '../../support/channels/webhook-receiver.ts'
 
-/** Published with the specification, and with its reference implementation. */
+/** The test vectors of the specification and of its reference implementation. */
 const [ID, AT, BODY] = ['msg_p5jXN8AQM9LWM0D4loKWxJek', 1_614_265_330_000, '{"test": 2432232314}'] as const
 const HMAC = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 const ED25519 =
@@ -23,7 +24,7 @@ const ED25519 =
 const V1 = 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
 const V1A = 'v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=='
 
-test('the published vectors, v1 and v1a; while keys change, both sign', () => {
+test('webhook signatures match the published vectors v1 and v1a, and every key signs', () => {
   expect(signed([HMAC], ID, AT, BODY)).toEqual({
     'webhook-id': ID,
     'webhook-timestamp': '1614265330',
@@ -34,7 +35,7 @@ test('the published vectors, v1 and v1a; while keys change, both sign', () => {
   expect(new Webhook(HMAC).sign(ID, new Date(AT), BODY)).toBe(V1) // as the published package signs it
 })
 
-test('the published package takes what is signed now, by either of two keys; not what was altered, is old, or is signed by another', () => {
+test('the published Standard Webhooks package verifies our signatures, and refuses altered, old and foreign messages', () => {
   const other = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
   const now = signed([other, ED25519, HMAC], ID, Date.now(), BODY)
   for (const key of [HMAC, other]) expect(signedBy(key, { headers: now, body: BODY })).toBe(true)
@@ -49,7 +50,7 @@ test('the published package takes what is signed now, by either of two keys; not
 const spec = (change: { url?: string; keys?: string[] }) =>
   webhook({ kind: 'webhook', url: 'https://example.com/', keys: [HMAC], after_s: 0, ...change })
 
-test('keys that are too short, too long or not a pair are refused; what is shown holds no secret', () => {
+test('webhook keys that are too short, too long or not a pair are refused, and a shown channel has no secret', () => {
   expect(spec({ keys: [`whsec_${Buffer.alloc(16).toString('base64')}`] }).fault(false)).toMatch(/24 to 64/)
   expect(spec({ keys: [`whsk_${Buffer.alloc(32).toString('base64')}`] }).fault(false)).toMatch(/64 bytes/)
   expect(spec({ keys: [`whsk_${Buffer.alloc(64, 7).toString('base64')}`] }).fault(false)).toMatch(
@@ -133,7 +134,7 @@ const INSIDE = [
   'https://127。0。0。1/',
 ] as const
 
-test('N14 no address inside of a network, in whatever notation; a public name, on any port, is let through', async () => {
+test('N14 webhook addresses inside a private network are refused in any notation; public names are accepted', async () => {
   const reached: string[] = []
   const fetch = async (to: string): Promise<Response> => {
     reached.push(to)
@@ -142,7 +143,7 @@ test('N14 no address inside of a network, in whatever notation; a public name, o
   const post = postThrough({ outside: { fetch }, standIns: undefined })
   for (const url of INSIDE) {
     expect([url, faultInAddress(url, false)]).toEqual([url, expect.any(String)])
-    // At the attempt too: what was stored before the rule was is held to it.
+    // Each attempt checks the address again, also for channels stored before a rule existed.
     const sent = await post({ to: url, headers: {}, body: '' })
     expect([url, sent.ok]).toEqual([url, false])
   }
@@ -158,7 +159,7 @@ test('N14 no address inside of a network, in whatever notation; a public name, o
   expect(reached).toEqual(['https://example.com/'])
 })
 
-test('N14 without the refusal of loopback, which tests have off: 127.0.0.1 alone is let in, and an origin is stood in for', async () => {
+test('N14 the test setting for loopback accepts only 127.0.0.1 and can replace an origin', async () => {
   const reached: string[] = []
   const fetch = async (to: string): Promise<Response> => {
     reached.push(to)
@@ -186,7 +187,7 @@ test('N14 without the refusal of loopback, which tests have off: 127.0.0.1 alone
     expect([url, faultInAddress(url, true)]).toEqual([url, expect.any(String)])
 })
 
-test('a message is small, says what it leaves out, and has a link only where it was given one', async () => {
+test('a webhook message shortens long texts and has a link only for a recipient', async () => {
   const approval = { ...sample(0), prompt: { ...sample(0).prompt, arguments: 'x'.repeat(60_000) } }
   const bodies: string[] = []
   const post: Post = async ({ body }) => {
@@ -206,17 +207,17 @@ test('a message is small, says what it leaves out, and has a link only where it 
   expect(bodies[1]).not.toContain('/approve/')
 })
 
-test('attempts: each pause is longer than the last and none is the same for all; they end; gone is gone; a receiver may ask for patience', () => {
+test('deliveries back off with jitter, end after the last try or a 410, and follow Retry-After', () => {
   const no = (more: object = {}) => ({
     ok: false as const,
     error: { again: true, why: 'it answered 500', ...more },
   })
-  let course: Course = { state: 'due', tries: 0, nextAt: 0, why: null }
+  let course: DeliveryProgress = { state: 'due', tries: 0, nextAt: 0, why: null }
   const pauses: number[] = []
   for (let i = 0; i < LIMITS.delivery_tries; i++) {
-    course = begun(course, 0)
-    expect(course.nextAt).toBeGreaterThan(LIMITS.delivery_ms) // a crash in the middle: due again, later than the attempt may take
-    const [soon, late] = [after(course, no(), 0, 0), after(course, no(), 0, 0.999)]
+    course = beginAttempt(course, 0)
+    expect(course.nextAt).toBeGreaterThan(LIMITS.delivery_ms) // after a crash it is due again, later than an attempt may take
+    const [soon, late] = [applyResult(course, no(), 0, 0), applyResult(course, no(), 0, 0.999)]
     if (soon.nextAt !== null && late.nextAt !== null) expect(soon.nextAt).toBeLessThan(late.nextAt)
     course = soon
     pauses.push(course.nextAt ?? -1)
@@ -229,18 +230,18 @@ test('attempts: each pause is longer than the last and none is the same for all;
     nextAt: null,
     why: 'it answered 500',
   })
-  const first = begun({ state: 'due', tries: 0, nextAt: 0, why: null }, 0)
-  expect(after(first, no({ again: false }), 0, 0).state).toBe('failed')
-  expect(after(first, no({ pause_ms: 60_000 }), 0, 0).nextAt).toBe(60_000)
-  expect(after(first, no({ pause_ms: 60_000 }), 0, 0).tries).toBe(0) // it was not taken, and is not held against the message
+  const first = beginAttempt({ state: 'due', tries: 0, nextAt: 0, why: null }, 0)
+  expect(applyResult(first, no({ again: false }), 0, 0).state).toBe('failed')
+  expect(applyResult(first, no({ pause_ms: 60_000 }), 0, 0).nextAt).toBe(60_000)
+  expect(applyResult(first, no({ pause_ms: 60_000 }), 0, 0).tries).toBe(0) // Retry-After does not count as a try
   for (const chance of [0.0001, 1 / 3, 0.7801, 0.9999])
-    expect(Number.isInteger(after(first, no(), 1_000, chance).nextAt)).toBe(true)
-  expect(after({ ...first, state: 'dropped', nextAt: null }, no(), 0, 0)).toMatchObject({
+    expect(Number.isInteger(applyResult(first, no(), 1_000, chance).nextAt)).toBe(true)
+  expect(applyResult({ ...first, state: 'dropped', nextAt: null }, no(), 0, 0)).toMatchObject({
     state: 'dropped',
     nextAt: null,
   })
   expect(
-    after({ ...first, state: 'dropped', nextAt: null }, { ok: true, value: { ref: null } }, 0, 0).state,
+    applyResult({ ...first, state: 'dropped', nextAt: null }, { ok: true, value: { ref: null } }, 0, 0).state,
   ).toBe('sent')
 })
 
@@ -252,7 +253,7 @@ test('N08 N14 the edge does not follow a redirect by a webhook’s receiver', as
   })
   onTestFinished(() => void receiver.close())
   await new Promise<void>((settle) => receiver.listen(0, '127.0.0.1', settle))
-  const to = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}` // it listens on a port
+  const to = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}` // it is listening
   const post = postThrough({
     outside: { fetch: (url, init) => fetch(url, init) },
     standIns: { 'https://hooks.example.com': to },

@@ -1,5 +1,5 @@
-// Operators see a call in the console while it goes on: what it writes as it writes it, where it stands, its end; and may ask for that end.
-// What a tool writes is text and nothing else. Without JavaScript the page is a picture of the moment.
+// The console's page of a call: live output as plain text, state, end and cancelling; a snapshot
+// without JavaScript.
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -35,15 +35,16 @@ const write = async (id: string, stream: 'stdout' | 'stderr', offset: number, te
 const visit = (path: string, key: string, javaScriptEnabled: boolean) =>
   signedIn(browser, { url: desk.url, path, key }, { viewport: DESK, javaScriptEnabled })
 
-test('a call goes on in the page: output and progress as they come, over a stream that breaks off; a cancel, and the end', async () => {
+test('the page of a running call shows output live across a broken stream, then the cancellation and the end', async () => {
   const { id, run, claim } = await running()
   const page = await visit('/console', admin.key, true)
   const [output, progress, state] = [page.locator('#stdout'), page.locator('#stderr'), page.locator('#state')]
   const second = 'second <b>line</b>\n'
   const position = `1.${Buffer.byteLength(HOSTILE + second)}.0`
-  // A stream that breaks off behind an event: the browser comes again with its id, and is told that no more.
+  // The stream breaks after an event: the browser reconnects with its id, and the event is not
+  // repeated.
   const body = `retry: 10\n\nid: ${position}\nevent: stdout\ndata: ${JSON.stringify({ text: second })}\n\n`
-  let begun = 0 // a route that ends may take the next request with it
+  let begun = 0 // a closing route may abort the next request
   await page.route(/\/output\?after=/, (route) =>
     begun++ === 0 ? route.fulfill({ contentType: 'text/event-stream', body }) : route.continue(),
   )
@@ -56,22 +57,22 @@ test('a call goes on in the page: output and progress as they come, over a strea
   await progress.getByText('50 %').waitFor()
   expect(await output.textContent()).toBe(`${SHOWN}second <b>line</b>\n`)
   granted(await agent.client('cancelCall', { params: { run, call: id } }))
-  await page.getByText('cancelling: it runs until its worker stops it').waitFor()
+  await page.getByText('running; cancellation requested').waitFor()
   expect(await page.getByRole('button', { name: 'Cancel this call' }).count()).toBe(0)
   await peer.settle(claim, {
     outcome: { kind: 'cancelled' },
     stdout: `${HOSTILE}second <b>line</b>\n`,
     stderr: '50 %\n',
   })
-  await page.getByText('It has ended').waitFor()
-  expect([await state.textContent(), await page.title()]).toEqual(['cancelled', `${tool} · Countersign`])
-  await page.getByRole('link', { name: 'Look at how' }).click()
-  await page.locator('code', { hasText: /^cancelled$/ }).waitFor()
+  await page.getByText('The call has ended').waitFor()
+  expect([await state.textContent(), await page.title()]).toEqual(['failed', `${tool} · Countersign`])
+  await page.getByRole('link', { name: 'See the result' }).click()
+  await page.getByText('cancelled', { exact: true }).waitFor()
   expect(await output.textContent()).toBe(`${SHOWN}second <b>line</b>\n`)
-  expect(await page.locator('main script').count()).toBe(0) // an ended call is followed by nobody
+  expect(await page.locator('main script').count()).toBe(0) // the page of an ended call has no script
 })
 
-test('without JavaScript: what there is, what follows behind a link, and a button that asks for the end', async () => {
+test('without JavaScript the page of a call shows its output so far, a link to the rest, and a button to cancel', async () => {
   const { id, claim } = await running()
   const lines = Array.from({ length: 20_000 }, (_, i) => `line ${i}\n`).join('')
   for (let from = 0; from < lines.length; from += LIMITS.output_chunk_bytes)
@@ -82,18 +83,18 @@ test('without JavaScript: what there is, what follows behind a link, and a butto
     const part = (await page.locator('#stdout').textContent()) ?? ''
     expect(part.length).toBeGreaterThan(0)
     shown += part
-    await page.getByRole('link', { name: 'What follows' }).click()
+    await page.getByRole('link', { name: 'Continue' }).click()
   }
   expect(shown).toBe(lines)
   await page.getByRole('button', { name: 'Cancel this call' }).click()
-  await page.getByText('cancelling: it runs until its worker stops it').waitFor()
+  await page.getByText('running; cancellation requested').waitFor()
   await peer.settle(claim, { outcome: { kind: 'cancelled' } })
   await page.reload()
   await page.getByText('cancelled', { exact: true }).first().waitFor()
   expect(await page.getByRole('button', { name: 'Cancel this call' }).count()).toBe(0)
 })
 
-test('who may read and not cancel has no button, and is refused; who may not read sees nothing, nor does anybody who is signed out', async () => {
+test('the page of a call needs permission to read, and cancelling needs permission to cancel', async () => {
   const { id, run } = await running()
   await write(id, 'stdout', 0, 'kept from strangers\n')
   const [reader, nobody] = [
@@ -117,7 +118,7 @@ test('who may read and not cancel has no button, and is refused; who may not rea
   expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe('running')
 })
 
-test('an open page whose session ends asks to sign in again', async () => {
+test('an open call page whose session ends asks to sign in again', async () => {
   const { id } = await running()
   const operator = await desk.operator(['admin'])
   const page = await visit(at(id), operator.key, true)

@@ -1,5 +1,4 @@
-// Promise: an inbox of more than a page is shown a page at a time, each approval once, whatever the order; and the API's list goes on as
-// well.
+// An inbox of several pages shows each approval once, in either order; and so does the API's list.
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -17,7 +16,7 @@ const tools = [
 ]
 const ALL = LIMITS.page + 12
 
-test('each is on one page, in either order and filtered; what the list of the API leaves out comes after its last', async () => {
+test('each pending approval is on exactly one page of the inbox, in either order and filtered', async () => {
   const ids: string[] = []
   for (let from = 0; from < ALL; from += 16) {
     const some = Array.from({ length: Math.min(16, ALL - from) }, (_, i) =>
@@ -31,12 +30,12 @@ test('each is on one page, in either order and filtered; what the list of the AP
     const cards = [...text.matchAll(/<li class="card (\w+)">[\s\S]*?<a id="(apr_\w+)"/g)].map(
       ([, risk = '', id = '']) => ({ risk, id }),
     )
-    const next = /href="([^"]+)">The next ones/.exec(text)?.[1]?.replaceAll('&amp;', '&')
+    const next = /href="([^"]+)">Next page/.exec(text)?.[1]?.replaceAll('&amp;', '&')
     return {
       cards,
       next,
       words: /id="words"[^>]*>([^<]*)</.exec(text)?.[1] ?? '',
-      first: text.includes('From the first'),
+      first: text.includes('First page'),
     }
   }
   await eventually(
@@ -54,7 +53,7 @@ test('each is on one page, in either order and filtered; what the list of the AP
       true,
       undefined,
     ])
-    expect(one.words).toContain(`${LIMITS.page} of them on this page`)
+    expect(one.words).toContain(`${LIMITS.page} on this page`)
     const all = [...one.cards, ...two.cards]
     expect(all.map(({ id }) => id).sort()).toEqual([...ids].sort())
     if (order === 'riskiest')

@@ -1,5 +1,5 @@
-// The way of one answer through the console, on both sizes, with JavaScript and without; and that no other site can lay the console
-// beneath its own.
+// Answering one approval in the console, on both sizes, with and without JavaScript; and
+// clickjacking from another site.
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -20,7 +20,7 @@ const tool = await desk.tool({
 
 const browser = await browserForTests()
 
-const opened = (options: Parameters<typeof signedIn>[2]) =>
+const openConsole = (options: Parameters<typeof signedIn>[2]) =>
   signedIn(browser, { url: desk.url, path: `/console?agent=${agent.name}`, key: approver.key }, options)
 
 describe.each([
@@ -29,14 +29,14 @@ describe.each([
   ['a desk', DESK, false],
   ['a desk', DESK, true],
 ] as const)('on %s', (_name, viewport, javaScriptEnabled) => {
-  test(`what waits, one of them, yes for an hour, what came of it, ${javaScriptEnabled ? 'with' : 'without'} JavaScript`, async () => {
+  test(`an operator opens a pending approval, approves for an hour and sees the outcome, ${javaScriptEnabled ? 'with' : 'without'} JavaScript`, async () => {
     const run = granted(await agent.client('createRun', { body: {} })).id
     const propose = async (word: string) =>
       granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: { words: [word] } } }))
-    const page = await opened({ viewport, javaScriptEnabled })
+    const page = await openConsole({ viewport, javaScriptEnabled })
     const { approval } = await propose('first')
     const card = page.locator(`.card a[href="/console/approvals/${approval?.id}"]`)
-    if (!javaScriptEnabled) await page.reload() // with it the card comes by itself
+    if (!javaScriptEnabled) await page.reload() // with JavaScript the card appears automatically
     await card.click()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(
       `${agent.name} wants to run ${tool}`,
@@ -46,10 +46,10 @@ describe.each([
     expect(await yes.evaluate((button) => button.getBoundingClientRect().bottom)).toBeLessThanOrEqual(
       viewport.height,
     )
-    await page.getByText('Answer for more than this call').click()
+    await page.getByText('Answer similar calls too').click()
     await page.getByRole('button', { name: 'Approve for 60 minutes' }).click()
     expect(await page.getByRole('status').textContent()).toMatch(
-      new RegExp(`Approved.*to all calls of its kind.*by ${approver.name}`, 's'),
+      new RegExp(`Approved.*by ${approver.name}.*also for similar calls`, 's'),
     )
     expect(await page.locator('button[name=decision]').count()).toBe(0)
     const said = granted(await desk.root('readApproval', { params: { id: approval?.id ?? '' } }))
@@ -57,8 +57,10 @@ describe.each([
       { by: approver.name, channel: 'console', scope: 'timeboxed', ttl_s: 3_600 },
     ])
     expect((await propose('second')).state).toBe('granted')
-    await page.getByRole('link', { name: 'Standing', exact: true }).click()
-    expect(await page.locator('.card').first().textContent()).toContain(`Yes to ${tool} for ${agent.name}`)
+    await page.getByRole('link', { name: 'Standing answers', exact: true }).click()
+    expect(await page.locator('.card').first().textContent()).toContain(
+      `Approval of ${tool} for ${agent.name}`,
+    )
   })
 })
 
@@ -66,26 +68,26 @@ test.each([
   ['a phone', PHONE],
   ['a desk', DESK],
 ])(
-  'on %s, without JavaScript: yes to less, which is shown before it is answered, and just that runs',
+  'on %s without JavaScript, approving with fewer arguments reviews the change and runs exactly that',
   async (_name, viewport) => {
     const { approval } = await desk.asked(agent.client, tool, { words: ['one', 'two'] })
-    const page = await opened({ viewport, javaScriptEnabled: false })
+    const page = await openConsole({ viewport, javaScriptEnabled: false })
     await page.goto(`${desk.url}/console/approvals/${approval.id}`)
     const show = async (text: string) => {
-      const fold = page.getByText('Approve less than this')
+      const fold = page.getByText('Approve with changed arguments')
       if (!(await page.locator('#change-text').isVisible())) await fold.click()
       await page.locator('#change-text').fill(text)
-      await page.getByRole('button', { name: 'Show the change' }).click()
+      await page.getByRole('button', { name: 'Review the change' }).click()
     }
     await show('{"words": [')
     expect(await page.getByRole('alert').textContent()).toContain('This change can’t be made')
     expect(await page.locator('#change-text').inputValue()).toBe('{"words": [')
     await show('{"words":["one","two","three"]}')
     await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
-    await page.getByRole('link', { name: 'Back to what the agent asked' }).click()
-    await page.getByText('Approve less than this').click()
+    await page.getByRole('link', { name: 'Back to the original request' }).click()
+    await page.getByText('Approve with changed arguments').click()
     await page.locator('#change-text').fill('{"words":["one"]}')
-    await page.getByRole('button', { name: 'Approve', exact: true }).click() // B10: not what the agent asked
+    await page.getByRole('button', { name: 'Approve', exact: true }).click() // B10: not the agent's call
     expect(await page.locator('.changes').textContent()).toContain('/words/1')
     expect(granted(await desk.root('readApproval', { params: { id: approval.id } }))).toMatchObject({
       status: 'pending',
@@ -99,17 +101,17 @@ test.each([
   },
 )
 
-/** A page of another site: for a browser `localhost` is another one than 127.0.0.1. */
+/** A page of another site: browsers treat `localhost` and 127.0.0.1 as different sites. */
 async function elsewhere(body: string): Promise<string> {
   const site = createServer((_, answer) => answer.setHeader('content-type', 'text/html').end(body))
   await new Promise<void>((listening) => site.listen(0, '127.0.0.1', listening))
   onTestFinished(() => void site.close())
-  return `http://localhost:${(site.address() as AddressInfo).port}/` // it listens on a port
+  return `http://localhost:${(site.address() as AddressInfo).port}/` // it is listening
 }
 
-test('P03 K05 the console shows in no frame, not to whoever is signed in either; a page that may be framed does', async () => {
+test('P03 K05 the console can’t be framed, even for a signed-in operator', async () => {
   const { approval } = await desk.asked(agent.client, tool, { words: ['framed'] })
-  const page = await opened({ viewport: DESK, javaScriptEnabled: true })
+  const page = await openConsole({ viewport: DESK, javaScriptEnabled: true })
   const complaints: string[] = []
   page.on('console', (message) => complaints.push(message.text()))
   const innocent = await elsewhere('<button>anything</button>')

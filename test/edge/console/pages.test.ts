@@ -1,4 +1,5 @@
-// The console in a real browser: on a phone and on a desk, without JavaScript and with it, by keyboard, in the dark.
+// The console in a real browser: on a phone and on a desktop, with and without JavaScript, by
+// keyboard, in dark mode.
 
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
@@ -21,15 +22,15 @@ const approver = await desk.operator(['approver'])
 const browser = await browserForTests()
 
 const at = (path: string): string => new URL(path, desk.url).href
-const asked = async (words: unknown = ['hello']) =>
+const askApproval = async (words: unknown = ['hello']) =>
   (await desk.asked(agent.client, sensitive, { words })).approval.id
 const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 const mine = `/console?agent=${agent.name}`
 
-const opened = (path: string, options: BrowserContextOptions = {}, key = approver.key): Promise<Page> =>
+const openConsole = (path: string, options: BrowserContextOptions = {}, key = approver.key): Promise<Page> =>
   signedIn(browser, { url: desk.url, path, key }, options)
 
-/** Takes the cards of other files' calls off a page that lists everybody's, and answers with how many are left. */
+/** Removes the cards of other test files from a page that lists all; returns how many remain. */
 const ownCardsAlone = (page: Page): Promise<number> =>
   page.locator('.card').evaluateAll((cards, name) => {
     const own = cards.filter(({ textContent }) => textContent?.includes(name) === true)
@@ -41,9 +42,9 @@ describe.each([
   ['a phone', PHONE, 'dark'],
   ['a desk', DESK, 'light'],
 ] as const)('on %s, without JavaScript', (_name, viewport, colorScheme) => {
-  test('sign in, what waits, one approval, yes, what happened, sign out', async () => {
-    const id = await asked(['on', colorScheme])
-    const page = await opened(mine, { viewport, colorScheme })
+  test('an operator signs in, approves a pending call, sees it in the history and signs out', async () => {
+    const id = await askApproval(['on', colorScheme])
+    const page = await openConsole(mine, { viewport, colorScheme })
     await page.locator(`a[href="/console/approvals/${id}"]`).click()
     await page.getByRole('textbox', { name: 'Reason' }).fill('a <b>good</b> one')
     await page.getByRole('button', { name: 'Approve' }).click()
@@ -60,18 +61,22 @@ describe.each([
     await page.getByRole('button', { name: 'Sign out' }).click()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in')
     await page.goBack()
-    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in') // nothing was kept to go back to
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in') // going back shows no cached page
   })
 
-  test('every text can be read, nothing has to be scrolled sideways, everything touched is large enough', async () => {
-    const id = await asked(['x'.repeat(600), 'lorem ipsum '.repeat(300)])
+  test('console pages have enough contrast, don’t scroll sideways and have large enough controls', async () => {
+    const id = await askApproval(['x'.repeat(600), 'lorem ipsum '.repeat(300)])
     const run = { session: desk.name() }
     const stands = granted(
       await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: { words: [] }, run } }),
     )
     const yes = { decision: 'approve', scope: 'session', reason: 'y'.repeat(600) } as const
     granted(await approver.client('answerApproval', { params: { id: stands.approval?.id ?? '' }, body: yes }))
-    const page = await opened(`/console/approvals/${id}`, { viewport, colorScheme, javaScriptEnabled: true })
+    const page = await openConsole(`/console/approvals/${id}`, {
+      viewport,
+      colorScheme,
+      javaScriptEnabled: true,
+    })
     const signIn = await (await browser.newContext({ viewport, colorScheme })).newPage()
     await signIn.goto(at('/console'))
     for (const [name, shown] of [
@@ -104,9 +109,9 @@ describe.each([
   })
 })
 
-test('by keyboard alone: no comes before yes, and it is what Enter does where nothing is chosen', async () => {
-  const id = await asked()
-  const page = await opened(`/console/approvals/${id}`)
+test('the console’s approval page works by keyboard, deny comes before approve, and Enter denies', async () => {
+  const id = await askApproval()
+  const page = await openConsole(`/console/approvals/${id}`)
   const order: string[] = []
   for (let i = 0; i < 14; i++) {
     await page.keyboard.press('Tab')
@@ -118,15 +123,15 @@ test('by keyboard alone: no comes before yes, and it is what Enter does where no
     'A Skip to the content',
     'BUTTON Sign out',
     'A Inbox',
-    'A Standing',
+    'A Standing answers',
     'A History',
     'A Workers',
     'A Skills',
     'A Back to the inbox',
     'SUMMARY Details',
     'TEXTAREA',
-    'SUMMARY Approve less than this',
-    'SUMMARY Answer for more than this call',
+    'SUMMARY Approve with changed arguments',
+    'SUMMARY Answer similar calls too',
     'BUTTON Deny',
     'BUTTON Approve',
   ])
@@ -137,11 +142,11 @@ test('by keyboard alone: no comes before yes, and it is what Enter does where no
   expect((await approvalOf(id)).status).toBe('denied')
 })
 
-test('a page says where it is: one main, one navigation, one heading, a name for everything', async () => {
-  const id = await asked()
-  const page = await opened(mine)
+test('a console page has one main, one navigation and one heading, and everything has a name', async () => {
+  const id = await askApproval()
+  const page = await openConsole(mine)
   expect(await page.locator('body').ariaSnapshot()).toMatch(
-    /banner[\s\S]*button "Sign out"[\s\S]*navigation "Console"[\s\S]*link "Inbox"[\s\S]*main[\s\S]*heading "Inbox" \[level=1\][\s\S]*region "Approvals that wait"[\s\S]*status/,
+    /banner[\s\S]*button "Sign out"[\s\S]*navigation "Console"[\s\S]*link "Inbox"[\s\S]*main[\s\S]*heading "Inbox" \[level=1\][\s\S]*region "Pending approvals"[\s\S]*status/,
   )
   await page.goto(at(`/console/approvals/${id}`))
   expect(await page.locator('main').ariaSnapshot()).toMatch(
@@ -150,25 +155,25 @@ test('a page says where it is: one main, one navigation, one heading, a name for
   expect([await page.locator('h1').count(), await page.locator('main').count()]).toEqual([1, 1])
 })
 
-test('an inbox that is open shows what happens elsewhere: what was chosen stays chosen, and it is said once', async () => {
-  const [first, second] = [await asked(['first']), await asked(['second'])]
-  const page = await opened(mine, { javaScriptEnabled: true })
+test('an open inbox updates live, keeps the selection and announces a change once', async () => {
+  const [first, second] = [await askApproval(['first']), await askApproval(['second'])]
+  const page = await openConsole(mine, { javaScriptEnabled: true })
   const card = (id: string) => page.locator(`#${id}`)
   await page.locator(`#choose-${second}`).check()
   await page.locator(`#choose-${second}`).focus()
   const before = await page.locator('#words').textContent()
   granted(await desk.root('answerApproval', { params: { id: first }, body: { decision: 'deny' } }))
   await card(first).waitFor({ state: 'detached' })
-  const third = await asked(['third'])
+  const third = await askApproval(['third'])
   await card(third).waitFor()
   expect(await page.locator(`#choose-${second}`).isChecked()).toBe(true)
   expect(await page.locator(`#choose-${second}`).evaluate((box) => box.matches(':focus'))).toBe(true)
-  expect(await page.locator('#words').textContent()).toBe(before) // one less, one more
+  expect(await page.locator('#words').textContent()).toBe(before) // one fewer and one more
 })
 
-test('an approval that is answered in another tab says so in this one', async () => {
-  const id = await asked()
-  const page = await opened(`/console/approvals/${id}`, { javaScriptEnabled: true })
+test('an approval that is answered in another tab shows its outcome in this one', async () => {
+  const id = await askApproval()
+  const page = await openConsole(`/console/approvals/${id}`, { javaScriptEnabled: true })
   granted(
     await desk.root('answerApproval', {
       params: { id },
@@ -179,9 +184,9 @@ test('an approval that is answered in another tab says so in this one', async ()
   expect(await page.locator('button[name=decision]').count()).toBe(0)
 })
 
-test('what somebody writes is not taken from them when a colleague answers first, and nothing of it can be sent', async () => {
-  const id = await asked()
-  const page = await opened(`/console/approvals/${id}`, { javaScriptEnabled: true })
+test('the text being written stays when a colleague answers first, and the buttons are disabled', async () => {
+  const id = await askApproval()
+  const page = await openConsole(`/console/approvals/${id}`, { javaScriptEnabled: true })
   await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
   granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
   await page.getByRole('alert').waitFor()
@@ -189,15 +194,15 @@ test('what somebody writes is not taken from them when a colleague answers first
     'because I have thought about it',
   )
   expect(await page.getByRole('button', { name: 'Approve', exact: true }).isDisabled()).toBe(true)
-  await page.getByRole('link', { name: 'Look again' }).click()
+  await page.getByRole('link', { name: 'Reload' }).click()
   await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
 })
 
-test('a page whose answer is under way waits for what comes of it', async () => {
-  const id = await asked()
+test('a page that is sending its answer waits for the result instead of reloading', async () => {
+  const id = await askApproval()
   const [page, other] = [
-    await opened(`/console/approvals/${id}`, { javaScriptEnabled: true }),
-    await opened(`/console/approvals/${id}`, { javaScriptEnabled: true }),
+    await openConsole(`/console/approvals/${id}`, { javaScriptEnabled: true }),
+    await openConsole(`/console/approvals/${id}`, { javaScriptEnabled: true }),
   ]
   const release = Promise.withResolvers<void>()
   const held = Promise.withResolvers<void>()
@@ -214,15 +219,15 @@ test('a page whose answer is under way waits for what comes of it', async () => 
   await other.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
   release.resolve()
   await answering
-  await page.getByRole('heading', { name: 'That was not done', level: 1 }).waitFor()
+  await page.getByRole('heading', { name: 'Nothing was changed', level: 1 }).waitFor()
 })
 
-test('a page that is refused its stream, for there are too many, asks again', async () => {
-  const id = await asked()
-  const page = await opened('/console', { javaScriptEnabled: true })
+test('a page whose stream was refused with `too_many_streams` retries', async () => {
+  const id = await askApproval()
+  const page = await openConsole('/console', { javaScriptEnabled: true })
   const refused = Promise.withResolvers<void>()
   await page.clock.install()
-  let begun = 0 // a route that ends may take the next request with it
+  let begun = 0 // a closing route may abort the next request
   await page.route(at(`/console/events?approval=${id}`), async (route) => {
     if (begun++ > 0) return route.continue()
     await route.fulfill({ status: 429, body: '' })
@@ -245,21 +250,21 @@ test('a page that is refused its stream, for there are too many, asks again', as
   await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
 })
 
-test('an open page whose session ends asks to sign in again', async () => {
+test('an open inbox whose session ends asks to sign in again', async () => {
   const operator = await desk.operator(['approver'])
-  const page = await opened(mine, { javaScriptEnabled: true }, operator.key)
+  const page = await openConsole(mine, { javaScriptEnabled: true }, operator.key)
   granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
   await page.getByLabel('Operator key').waitFor()
 })
 
-test('several are denied at once, with one reason, and those alone', async () => {
-  const ids = [await asked(['a']), await asked(['b']), await asked(['c'])]
-  const page = await opened(mine)
+test('selected approvals are denied together with one reason, and no others', async () => {
+  const ids = [await askApproval(['a']), await askApproval(['b']), await askApproval(['c'])]
+  const page = await openConsole(mine)
   for (const id of ids.slice(0, 2)) await page.locator(`#choose-${id}`).check()
   await page.locator('#deny-chosen summary').click()
   await page.getByRole('textbox', { name: 'Reason' }).fill('not now')
   granted(await desk.root('answerApproval', { params: { id: ids[0] ?? '' }, body: { decision: 'approve' } }))
-  await page.getByRole('button', { name: 'Deny those chosen' }).click()
+  await page.getByRole('button', { name: 'Deny selected' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('1 of 2 denied')
   const seen = await Promise.all(ids.map(async (id) => (await approvalOf(id)).status))
   expect(seen).toEqual(['approved', 'denied', 'pending'])
@@ -269,7 +274,7 @@ test('several are denied at once, with one reason, and those alone', async () =>
   )
 })
 
-test('a yes for all calls of its kind, for a while: what it would cover is said before, and no further question is asked', async () => {
+test('a standing approval in the console says what it covers, and the next call does not ask', async () => {
   const run = granted(await agent.client('createRun', { body: {} })).id
   const call = granted(
     await agent.client('proposeCall', {
@@ -277,8 +282,8 @@ test('a yes for all calls of its kind, for a while: what it would cover is said 
       body: { tool: sensitive, args: { words: ['one'] } },
     }),
   )
-  const page = await opened(`/console/approvals/${call.approval?.id}`)
-  const more = page.locator('details', { hasText: 'Answer for more than this call' })
+  const page = await openConsole(`/console/approvals/${call.approval?.id}`)
+  const more = page.locator('details', { hasText: 'Answer similar calls too' })
   await more.locator('summary').click()
   expect(await more.textContent()).toContain(sensitive)
   await more.getByRole('button', { name: 'Approve for 10 minutes' }).click()
@@ -296,13 +301,13 @@ test('a yes for all calls of its kind, for a while: what it would cover is said 
   expect(again.state).toBe('granted')
 })
 
-test('what is offered is what the approval offers: where policy wants each call asked, a no for more; where it allows a minute, that', async () => {
+test('the console offers only the standing answers that policy allows', async () => {
   const each = await desk.tool({ capabilities: ['secrets_read'], input_schema: { type: 'object' } })
   const id = (await desk.asked(agent.client, each)).approval.id
-  const page = await opened(`/console/approvals/${id}`)
+  const page = await openConsole(`/console/approvals/${id}`)
   const offered = () => page.locator('button[name=standing]').allTextContents()
   expect(await offered()).toEqual(['Deny for the session'])
-  await page.getByText('Answer for more than this call').click()
+  await page.getByText('Answer similar calls too').click()
   await page.getByRole('button', { name: 'Deny for the session' }).click()
   await page.getByRole('status').waitFor()
   expect(await approvalOf(id)).toMatchObject({
@@ -317,9 +322,9 @@ test('what is offered is what the approval offers: where policy wants each call 
   })
 })
 
-test('an answer that comes second is told what is, and changes nothing', async () => {
-  const id = await asked()
-  const page = await opened(`/console/approvals/${id}`)
+test('a second answer changes nothing and shows the outcome', async () => {
+  const id = await askApproval()
+  const page = await openConsole(`/console/approvals/${id}`)
   granted(
     await desk.root('answerApproval', {
       params: { id },
@@ -327,14 +332,14 @@ test('an answer that comes second is told what is, and changes nothing', async (
     }),
   )
   await page.getByRole('button', { name: 'Approve' }).click()
-  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('That was not done')
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Nothing was changed')
   expect((await approvalOf(id)).status).toBe('denied')
 })
 
-test('G09 hostile arguments are text in the inbox and in the detail', async () => {
+test('G09 hostile arguments are plain text in the inbox and on the approval’s page', async () => {
   const text = '</pre><script>document.title="pwned"</script><img src=x onerror=alert(1)>'
-  const id = await asked([text])
-  const page = await opened(mine, { javaScriptEnabled: true })
+  const id = await askApproval([text])
+  const page = await openConsole(mine, { javaScriptEnabled: true })
   for (const path of [mine, `/console/approvals/${id}`]) {
     await page.goto(at(path))
     expect(await page.title()).not.toContain('pwned')
@@ -342,7 +347,7 @@ test('G09 hostile arguments are text in the inbox and in the detail', async () =
     expect((await page.locator('pre').allTextContents()).join()).toContain('onerror=alert(1)')
   }
   await page.goto(at(mine))
-  const live = await asked([text, 'once more'])
+  const live = await askApproval([text, 'once more'])
   await page.locator(`#${live}`).waitFor()
   expect([await page.locator('#content img, #content script').count(), await page.title()]).toEqual([
     0,
@@ -350,14 +355,14 @@ test('G09 hostile arguments are text in the inbox and in the detail', async () =
   ])
 })
 
-test('what the card shortens is unfolded whole, a part at a time, before the answer and after it', async () => {
+test('the console shows the full text of a shortened card in parts, before and after the answer', async () => {
   const middle = 'in the middle'
-  const id = await asked([
+  const id = await askApproval([
     `${'A'.repeat(3_000)}${middle}${'B'.repeat(9_000)}`,
     'C'.repeat(LIMITS.page_chars - 1_000),
   ])
-  const page = await opened(`/console/approvals/${id}`)
-  const whole = page.locator('details', { hasText: 'The whole arguments' })
+  const page = await openConsole(`/console/approvals/${id}`)
+  const whole = page.locator('details', { hasText: 'The arguments in full' })
   expect(await page.locator('dl pre').allTextContents()).not.toContainEqual(expect.stringContaining(middle))
   expect(await whole.locator('pre').textContent()).toContain(middle)
   await whole.locator('summary').click()

@@ -1,4 +1,5 @@
-// The console's sessions and doors, by plain HTTP: who gets in, with what, for how long, and what a stolen or foreign request can do.
+// The console's sessions over plain HTTP: who can sign in, for how long, and what a stolen cookie
+// or foreign request can do.
 
 import { expect, test } from 'vitest'
 import { ConsoleSession, signIn } from '../../support/browser/console-session.ts'
@@ -8,14 +9,14 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const desk = new Desk('console', sharedStack())
 const agent = await desk.agent()
 const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
-const asked = async () => (await desk.asked(agent.client, sensitive, { text: desk.name() })).approval.id
+const askApproval = async () => (await desk.asked(agent.client, sensitive, { text: desk.name() })).approval.id
 const statusOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } })).status
 const page = (id: string) => `/console/approvals/${id}`
 const approver = await desk.operator(['approver'])
 
-test('sign in, the inbox, one approval, yes: it is this operator’s, through the console', async () => {
+test('an approval given in the console is recorded for the signed-in operator with channel console', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
-  const id = await asked()
+  const id = await askApproval()
   expect(await (await session.get(`/console?tool=${sensitive}`)).text()).toContain(page(id))
   const answered = await session.post(page(id), {
     ...(await session.fields(page(id))),
@@ -31,13 +32,13 @@ test('sign in, the inbox, one approval, yes: it is this operator’s, through th
   expect(await (await session.get(page(id))).text()).toMatch(/Approved.*fine/s)
 })
 
-test('K05 the cookie is for this host, this site and HTTP alone; no key and no token is in any page or address', async () => {
+test('K05 the session cookie is HttpOnly, SameSite=Strict and host-only; no page or URL has a key or token', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
   expect(session.setCookie).toMatch(
     /^countersign=default\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
   )
   const token = session.cookie.split('.')[1] ?? ''
-  const id = await asked()
+  const id = await askApproval()
   for (const path of ['/console', page(id)]) {
     const answer = await session.get(path)
     const text = await answer.text()
@@ -53,7 +54,7 @@ test('K05 the cookie is for this host, this site and HTTP alone; no key and no t
   }
 })
 
-test('K05 a session that somebody else chose is never the one that signing in opens, and ends when it was one', async () => {
+test('K05 signing in always opens a new session and ends the one that the browser sent (fixation)', async () => {
   const planted = await ConsoleSession.open(desk.url, approver.key)
   const session = await ConsoleSession.open(desk.url, approver.key, { cookie: planted.cookie })
   expect(session.cookie).not.toBe(planted.cookie)
@@ -64,10 +65,10 @@ test('K05 a session that somebody else chose is never the one that signing in op
   expect((await other.get('/console', { headers: { cookie: chosen } })).status).toBe(401)
   expect((await other.get('/console', { headers: { cookie: `${other.cookie}; ${chosen}` } })).status).toBe(
     401,
-  ) // which one is meant?
+  ) // ambiguous, so neither counts
 })
 
-test('K05 a stolen cookie ends with the key: rotated or revoked, on the very next request', async () => {
+test('K05 a stolen cookie is useless on the next request after its key was rotated or revoked', async () => {
   const operator = await desk.operator(['approver'])
   const before = await ConsoleSession.open(desk.url, operator.key)
   expect((await before.get('/console')).status).toBe(200)
@@ -79,17 +80,17 @@ test('K05 a stolen cookie ends with the key: rotated or revoked, on the very nex
   expect((await after.get('/console')).status).toBe(401)
 })
 
-test('K05 who signs out is out, whoever else has the cookie', async () => {
+test('K05 signing out ends the session, also for a copy of the cookie', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
   const out = await session.post('/console/sign-out', await session.fields('/console'))
   expect([out.status, out.headers.get('set-cookie')]).toEqual([303, expect.stringContaining('Max-Age=0')])
   expect((await session.get('/console')).status).toBe(401)
 })
 
-test('a decision needs a session, its form and our origin; what lacks any of them decides nothing', async () => {
+test('a decision needs a session, its form token and our origin', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
   const other = await ConsoleSession.open(desk.url, desk.rootKey)
-  const id = await asked()
+  const id = await askApproval()
   const fields = { ...(await session.fields(page(id))), decision: 'approve' }
   const tried: Record<string, Promise<Response>> = {
     'no session': session.post(page(id), fields, { cookie: '' }),
@@ -142,7 +143,7 @@ test('a decision needs a session, its form and our origin; what lacks any of the
 })
 
 test('each page asks policy what the API asks: an auditor reads and answers nothing, an operator without a role reads nothing', async () => {
-  const id = await asked()
+  const id = await askApproval()
   const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
   expect((await auditor.get('/console')).status).toBe(200)
   expect(await (await auditor.get(page(id))).text()).not.toContain('name="decision"')
@@ -155,14 +156,14 @@ test('each page asks policy what the API asks: an auditor reads and answers noth
   expect(await statusOf(id)).toBe('pending')
 })
 
-test('K05 the cookie opens the console and nothing else', async () => {
+test('K05 the session cookie works only for the console, not for the API', async () => {
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
   for (const path of ['/v1/approvals', '/v1/agents', '/v1/policies', '/v1/tools'])
     expect((await session.get(path)).status).toBe(401)
 })
 
-test('K05 denying several needs form, origin and permission as one answer does', async () => {
-  const id = await asked()
+test('K05 denying several at once needs form token, origin and permission too', async () => {
+  const id = await askApproval()
   const session = await ConsoleSession.open(desk.url, approver.key)
   const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
   const fields = { ...(await session.fields('/console')), id, decision: 'deny' }
@@ -178,7 +179,7 @@ test('K05 denying several needs form, origin and permission as one answer does',
   expect(await statusOf(id)).toBe('denied')
 })
 
-test('the live list begins with what is, resumes after what was seen, and ends with the session', async () => {
+test('the inbox stream starts with the present list, resumes after the last seen change, and ends with the session', async () => {
   const operator = await desk.operator(['approver'])
   const session = await ConsoleSession.open(desk.url, operator.key)
   const abort = new AbortController()
@@ -194,10 +195,10 @@ test('the live list begins with what is, resumes after what was seen, and ends w
   const first = await read()
   expect(first).toMatch(/^id: \d+\nevent: inbox\ndata: \{"words":/)
   const resumed = await next({ 'last-event-id': /^id: (\d+)/.exec(first)?.[1] ?? '' })
-  const id = await asked()
+  const id = await askApproval()
   for (const stream of [read, resumed]) {
     let text = ''
-    while (!text.includes(id)) text = await stream() // other files’ news may come first
+    while (!text.includes(id)) text = await stream() // changes of other test files may come first
   }
   granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
   for (const stream of [read, resumed]) {
@@ -209,9 +210,9 @@ test('the live list begins with what is, resumes after what was seen, and ends w
   abort.abort()
 })
 
-test('GET and HEAD change nothing, whatever they carry', async () => {
+test('GET and HEAD on console routes change nothing, whatever they contain', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
-  const id = await asked()
+  const id = await askApproval()
   const fields = new URLSearchParams({ ...(await session.fields(page(id))), decision: 'approve' })
   for (const method of ['GET', 'HEAD'])
     for (const path of [`${page(id)}?${fields}`, `/console/sign-out?${fields}`])
@@ -220,7 +221,7 @@ test('GET and HEAD change nothing, whatever they carry', async () => {
   expect((await session.get('/console')).status).toBe(200)
 })
 
-test('K05 what is no operator’s key opens nothing, an agent’s neither; from elsewhere no key does', async () => {
+test('K05 only an operator’s key signs in, and only from our own origin', async () => {
   for (const key of ['', 'x', agent.key, approver.key.replace('_default_', '_other_'), `${approver.key}0`]) {
     const answer = await signIn(desk.url, key)
     expect([answer.status, answer.headers.get('set-cookie')]).toEqual([401, null])
@@ -230,7 +231,7 @@ test('K05 what is no operator’s key opens nothing, an agent’s neither; from 
   expect([foreign.status, foreign.headers.get('set-cookie')]).toEqual([403, null])
 })
 
-test('K03 guessing at a key is refused after ten tries a minute, and nobody else is kept out by it', async () => {
+test('K03 guessing a key is refused after ten tries a minute, without locking out other keys', async () => {
   const victim = await desk.operator(['approver'])
   const guess = `${victim.key.slice(0, -1)}${victim.key.endsWith('0') ? '1' : '0'}`
   const seen: number[] = []
@@ -240,7 +241,7 @@ test('K03 guessing at a key is refused after ten tries a minute, and nobody else
   expect((await signIn(desk.url, approver.key)).status).toBe(303)
 })
 
-test('an operator has so many sessions; one more ends the one that was unused for longest', async () => {
+test('a session above an operator’s limit ends the least recently used one', async () => {
   const operator = await desk.operator(['approver'])
   const first = await ConsoleSession.open(desk.url, operator.key)
   for (let i = 0; i < 15; i++) await ConsoleSession.open(desk.url, operator.key)
@@ -249,8 +250,8 @@ test('an operator has so many sessions; one more ends the one that was unused fo
   expect((await first.get('/console')).status).toBe(401)
 })
 
-test('signing in leads back to the page that was asked for, and to no other site', async () => {
-  const id = await asked()
+test('signing in returns to the requested page and never to another site', async () => {
+  const id = await askApproval()
   const shown = await fetch(new URL(page(id), desk.url))
   expect([shown.status, (await shown.text()).includes(`name="back" value="${page(id)}"`)]).toEqual([
     401,
@@ -270,11 +271,11 @@ test('signing in leads back to the page that was asked for, and to no other site
   }
 })
 
-test('the inbox is filtered by agent, tool, risk and text, and no text is a pattern', async () => {
+test('the inbox filters by agent, tool, risk and literal text', async () => {
   const session = await ConsoleSession.open(desk.url, approver.key)
   const harmless = await desk.tool({ sensitive: true, input_schema: { type: 'object' } })
   const [plain, odd] = [
-    await asked(),
+    await askApproval(),
     (await desk.asked(agent.client, harmless, { text: 'Odd % _ \' "<b>' })).approval.id,
   ]
   const found = async (query: Record<string, string>) => {

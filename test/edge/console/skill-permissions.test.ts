@@ -1,5 +1,5 @@
-// Promise: a version of a skill that is less guarded than another, or takes more, says something that the other does not say; what makes no
-// difference to anybody says nothing.
+// A version of a skill with fewer guards or higher limits than another shows a sentence that the
+// other lacks; irrelevant differences show none.
 
 import { expect, test } from 'vitest'
 import { powersOf, unguarded } from '../../../edge/console/skill-permissions.ts'
@@ -7,10 +7,10 @@ import type { SkillManifest } from '../../../shared/wire/skills.ts'
 import { Publisher, payloadOf, type Unbound } from '../../support/skills/skill.ts'
 
 const acme = new Publisher('acme')
-const made = (change: Partial<Unbound> = {}): SkillManifest =>
+const manifestWith = (change: Partial<Unbound> = {}): SkillManifest =>
   payloadOf(acme.manifest('one', change), new Uint8Array()).manifest
 const added = (before: Partial<Unbound>, after: Partial<Unbound>): string[] => {
-  const [was, is] = [made(before), made(after)]
+  const [was, is] = [manifestWith(before), manifestWith(after)]
   return powersOf(is, was).filter((one) => !powersOf(was).includes(one))
 }
 
@@ -23,100 +23,100 @@ const credential = (format?: string, header = 'authorization'): Partial<Unbound>
 
 test.each<[string, Partial<Unbound>, Partial<Unbound>, string[]]>([
   [
-    'a tool is sensitive no more',
+    'a tool that is no longer sensitive',
     { tools: [{ ...RUN, sensitive: true }] },
     { tools: [RUN] },
-    ['Runs `run`, shown as low risk, without asking anybody'],
+    ['Runs `run`, shown as low risk, without approval'],
   ],
   [
-    'a tool is said to be of less risk',
+    'a tool that states a lower risk',
     { tools: [{ ...RUN, sensitive: true, risk: 'critical' }] },
     { tools: [{ ...RUN, sensitive: true, risk: 'high' }] },
-    ['Runs `run`, shown as high risk, once a human has said yes'],
+    ['Runs `run`, shown as high risk, after a human has approved'],
   ],
   [
-    'a tool may be repeated',
+    'a tool that becomes idempotent',
     { tools: [RUN] },
     { tools: [{ ...RUN, idempotent: true }] },
-    ['Runs `run` again where it is not known how a call of it ended'],
+    ['Runs `run` again if the outcome of a call is unknown'],
   ],
   [
-    'there is one more tool',
+    'one more tool',
     { tools: [RUN] },
     { tools: [RUN, { ...RUN, name: 'two' }] },
-    ['Runs `two`, shown as low risk, without asking anybody'],
+    ['Runs `two`, shown as low risk, without approval'],
   ],
   [
-    'it takes longer, by less than a second',
+    'a time limit longer by a millisecond',
     { limits: { timeout_ms: 6_001 } },
     { limits: { timeout_ms: 6_002 } },
     ['Takes up to 6.002 s for a call'],
   ],
   [
-    'it takes no more than is usual, and took less',
+    'the default time limit instead of a shorter one',
     { limits: { timeout_ms: 1_000 } },
     {},
     ['Takes up to 5 s for a call'],
   ],
-  ['fuel', {}, { limits: { fuel: 500_000_001 } }, ['Burns up to 500,000,001 units of fuel in a call']],
-  ['memory', {}, { limits: { memory_bytes: 33_554_432 } }, ['Holds up to 32 MiB of memory']],
-  ['output', {}, { limits: { output_bytes: 65_537 } }, ['Returns up to 65,537 bytes']],
+  ['more fuel', {}, { limits: { fuel: 500_000_001 } }, ['Uses up to 500,000,001 units of fuel in a call']],
+  ['more memory', {}, { limits: { memory_bytes: 33_554_432 } }, ['Uses up to 32 MiB of memory']],
+  ['more output', {}, { limits: { output_bytes: 65_537 } }, ['Returns up to 65,537 bytes']],
   [
-    'what goes over the network',
+    'more traffic and requests',
     { capabilities: HTTP },
     { capabilities: HTTP, limits: { net_bytes: 2_097_152, net_connections: 9 } },
-    ['Sends and is sent up to 2 MiB in a call', 'Asks its hosts up to 9 times in a call'],
+    ['Sends and receives up to 2 MiB in a call', 'Sends up to 9 requests to its hosts in a call'],
   ],
   [
-    'the format of a credential',
+    'another format of a credential',
     credential('Bearer {}'),
     credential('Basic {}'),
     [
-      'Has the secret `key` added to what it asks of `api.example.com:443`, as `authorization: Basic {}`, and never holds it',
+      'Has the secret `key` added to its requests to `api.example.com:443`, as `authorization: Basic {}`, and never sees it',
     ],
   ],
   [
-    'its header',
+    'another header of a credential',
     credential(),
     credential(undefined, 'x-key'),
-    ['Has the secret `key` added to what it asks of `api.example.com:443`, as `x-key`, and never holds it'],
+    ['Has the secret `key` added to its requests to `api.example.com:443`, as `x-key`, and never sees it'],
   ],
   [
-    'a format that ends the code it stands in',
+    'a credential’s format with a backtick',
     credential(),
     credential('`, never: {}'),
     [
-      'Has the secret `key` added to what it asks of `api.example.com:443`, as `authorization: \\u{60}, never: {}`, and never holds it',
+      'Has the secret `key` added to its requests to `api.example.com:443`, as `authorization: \\u{60}, never: {}`, and never sees it',
     ],
   ],
-])('%s', (_, before, after, says) => {
+])('a version shows what is new in it: %s', (_, before, after, says) => {
   expect(added(before, after)).toEqual(says)
   expect(added(after, after)).toEqual([])
 })
 
 test.each<[string, Partial<Unbound>, Partial<Unbound>]>([
-  ['a limit that is what is usual', {}, { limits: { timeout_ms: 5_000, fuel: 500_000_000 } }],
-  ['less than is usual', {}, { limits: { timeout_ms: 1_000, memory_bytes: 1_048_576 } }],
-  ['traffic of what reaches nobody', {}, { limits: { net_bytes: 8_388_608 } }],
+  ['a limit equal to the default', {}, { limits: { timeout_ms: 5_000, fuel: 500_000_000 } }],
+  ['a limit below the default', {}, { limits: { timeout_ms: 1_000, memory_bytes: 1_048_576 } }],
+  ['a traffic limit without hosts', {}, { limits: { net_bytes: 8_388_608 } }],
   [
-    'a risk that it is of anyway',
+    'a stated risk that it has anyway',
     { capabilities: HTTP, tools: [{ ...RUN, risk: 'medium' }] },
     { capabilities: HTTP, tools: [RUN] },
   ],
-  ['a format that is the usual one', credential(), credential('{}')],
-  ['one tool less', { tools: [RUN, { ...RUN, name: 'two' }] }, { tools: [RUN] }],
-])('%s is nothing new', (_, before, after) => expect(added(before, after)).toEqual([]))
+  ['the default format written out', credential(), credential('{}')],
+  ['one tool fewer', { tools: [RUN, { ...RUN, name: 'two' }] }, { tools: [RUN] }],
+])('a version with %s has no new permissions', (_, before, after) => expect(added(before, after)).toEqual([]))
 
-test('a mark that is taken away is named, with what comes of it', () => {
+test('a tool that is no longer marked as sensitive is named with the consequence', () => {
   const marked = { tools: [{ ...RUN, sensitive: true }] }
   const said = (before: Partial<Unbound>, after: Partial<Unbound>) =>
-    unguarded(made({ version: '1.1.0', ...after }), made(before))
+    unguarded(manifestWith({ version: '1.1.0', ...after }), manifestWith(before))
   const taken = 'In 1.0.0 `run` is marked as sensitive, and here it is not: '
   expect(said(marked, { tools: [RUN] })).toEqual([
-    `${taken}nobody is asked before it runs, unless policy wants it`,
+    `${taken}nobody is asked before it runs, unless policy requires it`,
   ])
   expect(said({ ...marked, capabilities: HTTP }, { tools: [RUN], capabilities: HTTP })).toEqual([
-    `${taken}a human is asked all the same, because of what it reaches or reads`,
+    `${taken}a human is still asked, because of what it reaches or reads`,
   ])
   expect([
     said(marked, marked),

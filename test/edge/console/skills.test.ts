@@ -1,8 +1,8 @@
-// Skills in the console: somebody who did not publish a version reads what it may do, what is new and what was found, and says whether it
-// runs. Who may not is offered no button, and a form that no page of the session showed does nothing.
+// Skills in the console: an operator other than the publisher reads a version's permissions and
+// warnings and enables it. Others get no buttons, and forged forms do nothing.
 
 import { describe, expect, test } from 'vitest'
-import { barriers } from '../../support/browser/axe.ts'
+import { accessibilityDefects } from '../../support/browser/axe.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
@@ -31,7 +31,7 @@ async function published(id: string, change: Partial<Unbound> = {}, told: Told =
   )
   return pathOf(id, version)
 }
-const opened = (path: string, key = reviewer.key, options: Parameters<typeof signedIn>[2] = {}) =>
+const openConsole = (path: string, key = reviewer.key, options: Parameters<typeof signedIn>[2] = {}) =>
   signedIn(browser, { url: desk.url, path, key }, options)
 const stateOf = async (id: string, version = '1.0.0') =>
   granted(await desk.root('readSkill', { params: { id, version } })).state
@@ -40,10 +40,10 @@ describe.each([
   ['a phone', PHONE, 'dark'],
   ['a desk', DESK, 'light'],
 ] as const)('on %s, without JavaScript', (_, viewport, colorScheme) => {
-  test('a version is read, enabled, gone back from, disabled and revoked, each time with a reason on record', async () => {
+  test('a skill version is enabled, rolled back, disabled and revoked in the console, each with a recorded reason', async () => {
     const id = desk.name()
     const path = await published(id, { description: 'asks <b>things</b>' })
-    const page = await opened(LIST, reviewer.key, { viewport, colorScheme })
+    const page = await openConsole(LIST, reviewer.key, { viewport, colorScheme })
     await page.goto(new URL(`${LIST}?after=${id}@0`, desk.url).href)
     await page.locator(`#${id} h2 a`).click()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(`${id} 1.0.0`)
@@ -57,31 +57,31 @@ describe.each([
     const next = await published(id, { version: '1.1.0', capabilities: { http: HTTP, log: true } })
     await page.goto(new URL(next, desk.url).href)
     expect(await page.locator('#powers + ul').textContent()).toMatch(
-      /Asks api.example.com:443 \(GET, POST\)new.*Writes lines into the log of its call(?!new)/,
+      /Sends requests to api.example.com:443 \(GET, POST\)new.*Writes to the log of its call(?!new)/,
     )
-    expect(await page.getByText('Beside 1.0.0').textContent()).toMatch(
-      /it asks for what is marked as new, and this is gone:/,
+    expect(await page.getByText('Compared with 1.0.0').textContent()).toMatch(
+      /it asks for the permissions marked as new, and no longer for:/,
     )
     expect(await page.locator('#powers ~ ul.quiet li').allTextContents()).toEqual([
-      'Is told the time',
-      'Is given random bytes',
-      'Runs run, shown as low risk, without asking anybody',
+      'Reads the clock',
+      'Gets random bytes',
+      'Runs run, shown as low risk, without approval',
     ])
     await page.getByRole('button', { name: 'Enable' }).click()
-    await page.getByRole('button', { name: 'Go back to 1.0.0' }).click()
+    await page.getByRole('button', { name: 'Roll back to 1.0.0' }).click()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(`${id} 1.0.0`)
     expect([await stateOf(id), await stateOf(id, '1.1.0')]).toEqual(['enabled', 'disabled'])
 
     await page.getByRole('button', { name: 'Disable' }).click()
     expect(await page.getByRole('status').textContent()).toBe('disabled')
-    await page.getByText('Revoke it for good').click()
+    await page.getByText('Revoke for good').click()
     await page.getByRole('button', { name: 'Revoke' }).click()
     expect(await page.getByRole('status').textContent()).toBe('revoked')
     expect(await page.locator('button[formaction], form[action$=disable]').count()).toBe(0)
     expect(await page.goto(new URL(path, desk.url).href).then((answer) => answer?.status())).toBe(200)
   })
 
-  test('every text can be read, nothing has to be scrolled sideways, everything touched is large enough, and nobody is shut out', async () => {
+  test('the skill pages pass axe, have enough contrast, don’t scroll sideways and have large enough controls', async () => {
     const id = `${desk.name()}-${'x'.repeat(30)}`
     const many = Array.from({ length: 12 }, (_, i) => ({
       name: `tool-${i}`,
@@ -94,13 +94,13 @@ describe.each([
       secrets: ['token'],
     }
     const path = await published(id, { tools: many, capabilities, wildcards: ['http', 'kv'] })
-    const page = await opened(path, reviewer.key, { viewport, colorScheme, javaScriptEnabled: true })
+    const page = await openConsole(path, reviewer.key, { viewport, colorScheme, javaScriptEnabled: true })
     for (const [name, at] of [
       ['one', path],
       ['list', LIST],
     ] as const) {
       await page.goto(new URL(at, desk.url).href)
-      expect([name, await barriers(page)]).toEqual([name, []])
+      expect([name, await accessibilityDefects(page)]).toEqual([name, []])
       expect([name, await page.evaluate(faintTexts)]).toEqual([name, []])
       const touched = 'button, summary, textarea, nav a, .back, h2 a, ul.versions a'
       const small = await page
@@ -119,31 +119,31 @@ describe.each([
   })
 })
 
-test('a version that is less guarded says so, and what it takes away of the enabled one', async () => {
+test('a version that drops the mark sensitive says so, and lists what the enabled one has in addition', async () => {
   const id = desk.name()
   const run = { name: 'run', description: 'does it', input_schema: { type: 'object' } }
   await published(id, { tools: [{ ...run, sensitive: true }] })
   granted(await reviewer.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-  const page = await opened(
+  const page = await openConsole(
     await published(id, { version: '1.1.0', tools: [run], limits: { timeout_ms: 9_000 } }),
   )
   expect(await page.locator('#powers + ul li:has(.tag)').allTextContents()).toEqual([
-    'Runs run, shown as low risk, without asking anybodynew',
+    'Runs run, shown as low risk, without approvalnew',
     'Takes up to 9 s for a callnew',
   ])
   expect(await page.locator('#powers ~ .alert').allTextContents()).toEqual([
-    'In 1.0.0 run is marked as sensitive, and here it is not: nobody is asked before it runs, unless policy wants it.',
+    'In 1.0.0 run is marked as sensitive, and here it is not: nobody is asked before it runs, unless policy requires it.',
   ])
   expect(await page.locator('#powers ~ ul.quiet li').allTextContents()).toEqual([
-    'Runs run, shown as medium risk, once a human has said yes',
+    'Runs run, shown as medium risk, after a human has approved',
   ])
 })
 
-test('by keyboard alone: what can’t be taken back comes last, and folded', async () => {
+test('on a skill’s page revoking comes last in keyboard order and is folded', async () => {
   const id = desk.name()
   const path = await published(id)
   granted(await reviewer.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-  const page = await opened(path)
+  const page = await openConsole(path)
   const order: string[] = []
   for (let i = 0; i < 13; i++) {
     await page.keyboard.press('Tab')
@@ -157,18 +157,18 @@ test('by keyboard alone: what can’t be taken back comes last, and folded', asy
     'SUMMARY Digests',
     'TEXTAREA',
     'BUTTON Disable',
-    'SUMMARY Revoke it for good',
+    'SUMMARY Revoke for good',
   ])
   expect(await page.getByRole('link', { name: 'Skills', exact: true }).count()).toBe(1)
 })
 
-test('it says what was found, what it is made of, who signed and published it, and every digest', async () => {
+test('a skill’s page shows warnings, parts, signer, publisher and all digests', async () => {
   const id = desk.name()
   const HOSTILE = '<script>alert(1)</script> \u202e'
   const sbom = { components: [{ name: HOSTILE, version: '4.2.0' }] }
   const path = await published(id, { capabilities: { secrets: ['token'] }, description: HOSTILE }, { sbom })
   const skill = granted(await desk.root('readSkill', { params: { id, version: '1.0.0' } }))
-  const page = await opened(path, auditor.key)
+  const page = await openConsole(path, auditor.key)
   const text = (await page.locator('main').textContent()) ?? ''
   for (const said of [
     'Reads the secret token',
@@ -186,17 +186,19 @@ test('it says what was found, what it is made of, who signed and published it, a
     expect(text).toContain(said)
   expect(text).not.toContain('\u202e')
   expect(await page.locator('main script').count()).toBe(0)
-  expect(text).toContain('You may look at skills, and not change what runs.')
+  expect(text).toContain('You may read skills but not change them.')
 })
 
-test('who published a version is told that somebody else is to enable it', async () => {
+test('the publisher of a version reads that somebody else has to enable it', async () => {
   const path = await published(desk.name())
-  const page = await opened(path, maker.key)
-  expect(await page.getByText('You published it: somebody else is to enable it.').count()).toBe(1)
+  const page = await openConsole(path, maker.key)
+  expect(await page.getByText('You published this version, so somebody else has to enable it.').count()).toBe(
+    1,
+  )
   expect(await page.getByRole('button', { name: 'Enable' }).count()).toBe(0)
 })
 
-test('a part that is not wanted is told where the version is enabled, and keeps another from being', async () => {
+test('a denied part is shown on an enabled version and prevents enabling another one', async () => {
   const [running, waiting] = [desk.name(), desk.name()]
   const sbom = { components: [{ name: 'console-skills-part', version: '1.0.0\u202e' }] }
   for (const id of [running, waiting]) await published(id, {}, { sbom })
@@ -207,7 +209,7 @@ test('a part that is not wanted is told where the version is enabled, and keeps 
     }),
   )
   try {
-    const page = await opened(`${LIST}?after=${running}@0`)
+    const page = await openConsole(`${LIST}?after=${running}@0`)
     expect(await page.locator(`#${running} .alert`).textContent()).toContain(
       'It contains console-skills-part@1.0.0\\u{202e}: it leaks',
     )
@@ -219,7 +221,7 @@ test('a part that is not wanted is told where the version is enabled, and keeps 
   }
 })
 
-test('K05 changing what runs needs form, origin and permission; looking changes nothing', async () => {
+test('K05 changing a skill needs form token, origin and permission; viewing changes nothing', async () => {
   const id = desk.name()
   const path = await published(id)
   const [session, own, reading, nobody] = await Promise.all(
@@ -255,7 +257,7 @@ test('K05 changing what runs needs form, origin and permission; looking changes 
   ).toBe(404)
 })
 
-test('a second click goes back no further', async () => {
+test('a second click on roll back does not roll back further', async () => {
   const id = desk.name()
   for (const version of ['1.0.0', '1.1.0', '1.2.0']) {
     await published(id, { version })
@@ -269,8 +271,8 @@ test('a second click goes back no further', async () => {
   expect([await stateOf(id), await stateOf(id, '1.1.0')]).toEqual(['disabled', 'enabled'])
 })
 
-test('whoever was signed out comes back to the version that they wanted to see', async () => {
+test('signing in returns to the skill version that was requested', async () => {
   const path = await published(desk.name())
-  const page = await opened(path)
+  const page = await openConsole(path)
   expect(new URL(page.url()).pathname).toBe(path)
 })

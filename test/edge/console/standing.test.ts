@@ -1,4 +1,4 @@
-// What stands, in the console: said in words, until when, and taken back by those who may, from this page alone.
+// Standing answers in the console: what they cover, until when, and revoking them.
 
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
@@ -18,12 +18,13 @@ const tool = await desk.tool({ capabilities: ['network'] })
 const browser = await browserForTests()
 
 const PATH = '/console/standing'
-const opened = (key = approver.key): Promise<Page> => signedIn(browser, { url: desk.url, path: PATH, key })
+const openConsole = (key = approver.key): Promise<Page> =>
+  signedIn(browser, { url: desk.url, path: PATH, key })
 const propose = async (run: RunSpec, of = tool): Promise<Call> =>
   granted(await agent.client('proposeCallInNewRun', { body: { tool: of, args: {}, run } }))
 
-/** A session in which the approver has said so to all of the tool’s calls, and the id of what stands. */
-async function said(
+/** A session with a standing answer to the tool's calls, and its id. */
+async function standingAnswer(
   decision: 'approve' | 'deny',
   reason = '',
   of = tool,
@@ -36,47 +37,49 @@ async function said(
   return { run, id: items.find(({ session }) => session === run.session)?.id ?? '' }
 }
 
-test('what stands is told in words, until when and by whom, and is taken back without JavaScript', async () => {
-  const { run, id } = await said('approve', 'for the <b>migration</b>')
+test('the page of standing answers shows coverage, end and operator, and revokes without JavaScript', async () => {
+  const { run, id } = await standingAnswer('approve', 'for the <b>migration</b>')
   expect((await propose(run)).state).toBe('granted')
-  const page = await opened()
+  const page = await openConsole()
   const card = page.locator(`#${id}`)
   const text = (await card.textContent()) ?? ''
-  expect(text).toContain(`Yes to ${tool} for ${agent.name}`)
+  expect(text).toContain(`Approval of ${tool} for ${agent.name}`)
   expect(text).toContain(`Every call of ${tool} version 1 by agent ${agent.name} in session ${run.session}`)
   expect(text).toMatch(/until \d{4}-\d\d-\d\d \d\d:\d\d UTC/)
   expect(text).toContain(`Given by ${approver.name} (api)`)
   expect(text).toContain('for the <b>migration</b>')
-  await card.getByRole('button', { name: 'Take it back' }).click()
-  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Taken back')
+  await card.getByRole('button', { name: 'Revoke' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Revoked')
   expect((await propose(run)).state).toBe('awaiting_approval')
-  await page.getByRole('link', { name: 'Back to what stands' }).click()
+  await page.getByRole('link', { name: 'Back to the standing answers' }).click()
   expect(await page.locator(`#${id}`).count()).toBe(0)
 })
 
-test('a standing no is one too; what covers nothing any more says so', async () => {
+test('a standing denial is listed too, and an answer that covers nothing any more says so', async () => {
   const of = await desk.tool({ capabilities: ['network'] })
-  const { run, id } = await said('deny', '', of)
-  const page = await opened()
-  expect(await page.locator(`#${id}`).textContent()).toMatch(new RegExp(`No to ${of}[\\s\\S]*denial`))
-  expect(await page.locator(`#${id}`).textContent()).not.toContain('dormant')
+  const { run, id } = await standingAnswer('deny', '', of)
+  const page = await openConsole()
+  expect(await page.locator(`#${id}`).textContent()).toMatch(new RegExp(`Denial of ${of}[\\s\\S]*denial`))
+  expect(await page.locator(`#${id}`).textContent()).not.toContain('not in effect')
   await desk.tool({ capabilities: ['network'], description: 'another version' }, of)
   expect((await propose(run, of)).state).toBe('awaiting_approval')
   await page.reload()
-  expect(await page.locator(`#${id}`).textContent()).toMatch(/dormant.*As things are it covers nothing/s)
+  expect(await page.locator(`#${id}`).textContent()).toMatch(
+    /not in effect.*This answer currently covers nothing/s,
+  )
 })
 
-test('from the inbox one gets there, and from the list to the question that was answered', async () => {
-  const { id } = await said('approve')
+test('the standing answers are linked from the inbox, and each links to its approval', async () => {
+  const { id } = await standingAnswer('approve')
   const page = await signedIn(browser, { url: desk.url, path: '/console', key: approver.key })
-  await page.getByRole('link', { name: 'Standing', exact: true }).click()
-  expect(await page.locator('nav a[aria-current=page]').textContent()).toBe('Standing')
-  await page.locator(`#${id}`).getByRole('link', { name: 'this question' }).click()
+  await page.getByRole('link', { name: 'Standing answers', exact: true }).click()
+  expect(await page.locator('nav a[aria-current=page]').textContent()).toBe('Standing answers')
+  await page.locator(`#${id}`).getByRole('link', { name: 'this request' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approved')
 })
 
-test('K05 taking one back needs form, origin and permission; who only reads is offered no button', async () => {
-  const { run, id } = await said('approve')
+test('K05 revoking a standing answer needs form token, origin and permission; readers get no button', async () => {
+  const { run, id } = await standingAnswer('approve')
   const session = await ConsoleSession.open(desk.url, approver.key)
   const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
   const nobody = await ConsoleSession.open(desk.url, (await desk.operator([])).key)
@@ -91,7 +94,7 @@ test('K05 taking one back needs form, origin and permission; who only reads is o
     nobody.get(PATH),
   ])
   expect(seen.map(({ status }) => status)).toEqual([401, 403, 403, 403, 404, 200, 403])
-  expect(await (await auditor.get(PATH)).text()).toMatch(new RegExp(`${id}(?![\\s\\S]*Take it back)`))
+  expect(await (await auditor.get(PATH)).text()).toMatch(new RegExp(`${id}(?![\\s\\S]*Revoke<)`))
   expect((await propose(run)).state).toBe('granted')
   expect((await session.post(PATH, fields)).status).toBe(200)
   expect((await propose(run)).state).toBe('awaiting_approval')

@@ -1,5 +1,5 @@
-// Operators see which tiers each worker has proven, when, on what, and why not: on the console’s page and on the command line, as the
-// worker signed it. What a worker says is text and nothing else.
+// Operators see which tiers each worker has proven, when, and why not, in the console and on the
+// command line. Text of workers is always plain text.
 
 import { expect, test } from 'vitest'
 import type { WorkerProof } from '../../../shared/evidence/worker-proof.ts'
@@ -46,7 +46,7 @@ const lacking = (proof: WorkerProof): WorkerProof => ({
   ],
 })
 
-test('a tier that is not proven says why, and a proven one on what; without JavaScript, on a phone', async () => {
+test('the workers page says why a tier is not proven and on which system the others are', async () => {
   const worker = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   granted(await worker.prove(['B'], lacking))
   const page = await signedIn(
@@ -77,7 +77,7 @@ test('a tier that is not proven says why, and a proven one on what; without Java
   expect(await page.getByRole('link', { name: 'Workers' }).getAttribute('aria-current')).toBe('page')
 })
 
-test('the API tells the same; who may not read workers is told nothing', async () => {
+test('the API returns the same proof as the workers page, and needs permission to read workers', async () => {
   const worker = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   granted(await worker.prove(['B'], lacking))
   const told = granted(await auditor.client('readWorker', { params: { worker: worker.id } }))

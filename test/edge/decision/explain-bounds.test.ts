@@ -1,5 +1,6 @@
-// What an explanation costs, whatever an agent sends and operators have written: each of these took a second and up to seventy, in which
-// the edge served nobody. Measured by the processor's time, so that others at work on the machine don't count.
+// The cost of an explanation is bounded for hostile arguments and policies. Each of these once
+// blocked the edge for one to seventy seconds. Measured in CPU time, so that other load on the
+// machine does not count.
 
 import { describe, expect, test } from 'vitest'
 import { explain } from '../../../edge/decision/explain.ts'
@@ -16,11 +17,11 @@ const forbids = (n: number, condition: (i: number) => string, kind?: string): st
 const list = (items: readonly string[]): string => JSON.stringify(items)
 
 const CASES: Readonly<Record<string, Asked>> = {
-  'two long lists, one item of each unlike': {
+  'two long lists that differ in one item': {
     text: forbids(1, () => 'context.args.to.containsAll(context.args.cc)', 'unless'),
     args: { to: [...texts(15_000), 'x'], cc: [...texts(15_000), 'y'] },
   },
-  'a long list of a policy and a long argument': {
+  'a long list in a policy and a long argument': {
     text: forbids(1, () => `${list(texts(5_000))}.containsAll(context.args.tags)`, 'unless'),
     args: { tags: texts(24_000, 'z') },
   },
@@ -28,11 +29,11 @@ const CASES: Readonly<Record<string, Asked>> = {
     text: forbids(30, () => 'context.args.to.containsAny(context.args.cc)'),
     args: { to: texts(15_000), cc: texts(15_000) },
   },
-  'a long text, looked for in a list': {
+  'a long text compared with a list': {
     text: forbids(1, () => `${list(texts(5_000))}.contains(context.args.to)`, 'unless'),
     args: { to: 'x'.repeat(500_000) },
   },
-  'long texts as what would do': {
+  'long texts as possible values': {
     text: forbids(100, (i) => `context.args.to != context.args.cc && context.args.n != ${i}`),
     args: { n: 1_000, to: 'x'.repeat(250_000), cc: 'y'.repeat(250_000) },
   },
@@ -44,7 +45,7 @@ const CASES: Readonly<Record<string, Asked>> = {
     text: forbids(1_000, (i) => `context.args.tags.contains("c${i}")`),
     args: { tags: texts(2_500) },
   },
-  'rules of many conditions': {
+  'rules with many conditions': {
     text: forbids(10, (k) => many(250, (i) => `context.args.tags.contains("c${k * 250 + i}")`).join(' || ')),
     args: { tags: texts(2_500) },
   },
@@ -67,7 +68,7 @@ const CASES: Readonly<Record<string, Asked>> = {
 
 const MOST_MS = 500
 
-test.each(Object.entries(CASES))('%s', (_name, asked) => {
+test.each(Object.entries(CASES))('the search for changes stays within its budget: %s', (_name, asked) => {
   const grounds = groundsOf(asked)
   expect(grounds.verdict).toMatchObject({ allowed: false, errors: [] })
   const { policies } = grounds.verdict
@@ -85,19 +86,19 @@ test.each(Object.entries(CASES))('%s', (_name, asked) => {
   expect((user + system) / 1_000).toBeLessThan(MOST_MS)
 })
 
-describe('what is long and simple is explained all the same', () => {
+describe('long but simple conditions are explained', () => {
   const words = (asked: Asked): string[] =>
     explained(asked).changes.map((together) => together.map((change) => change.words).join(' & '))
-  test('one address that is not on a long list', () => {
+  test('an explanation offers an address that is not on a long list', () => {
     const text = forbids(1, () => `${list(texts(5_000))}.containsAll(context.args.to)`, 'unless')
     expect(words({ text, args: { to: ['c7', 'z', 'c4999'] } })).toEqual(['args.to without `z`'])
   })
-  test('one item of a long argument', () => {
+  test('an explanation offers one item of a long argument', () => {
     expect(
       words({ text: forbids(1, () => 'context.args.to.contains("c7")'), args: { to: texts(20_000) } }),
     ).toEqual(['args.to without `c7`'])
   })
-  test('a text that is too long to be told is told by its length', () => {
+  test('a text that is too long for an explanation is shown by its length', () => {
     const asked = {
       text: forbids(1, () => 'context.args.to != context.args.cc'),
       args: { to: 'a', cc: `password=${'x'.repeat(9_991)}` },
@@ -105,7 +106,7 @@ describe('what is long and simple is explained all the same', () => {
     expect(words(asked)).toEqual(['args.to = `«10000 characters»`', 'args.cc = `a`'])
     expect(JSON.stringify(explained(asked))).not.toContain('password')
   })
-  test('of a long list its beginning is told, redacted as the whole', () => {
+  test('an explanation shows the beginning of a long list, redacted like the whole list', () => {
     const asked = {
       text: forbids(1, () => 'context.args.to.contains("c0")'),
       args: { to: ['c0', '--password', 'hunter2', ...texts(20, 'd')] },

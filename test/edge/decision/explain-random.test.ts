@@ -1,5 +1,5 @@
-// Random policies and random calls: whatever is offered, made, is allowed by the engine; and where one fact would have done, one is
-// offered.
+// Random policies and calls: the engine allows each offered change, and if one fact is enough, a
+// change of one fact is offered.
 
 import { expect, test } from 'vitest'
 import type { CedarValueJson } from '../../../edge/policy/engine.ts'
@@ -9,7 +9,7 @@ import { seeded } from '../../shared/random-json.ts'
 import type { Asked } from '../../support/explained.ts'
 import { explained, groundsOf, NOBODY, PERMIT } from '../../support/explained.ts'
 
-/** A value that is as the change says, chosen without a look at how the edge chooses its own. */
+/** Values that fulfil a change, chosen independently of the edge's own samples. */
 function standing(
   { needs: { op, value } }: Change,
   before: CedarValueJson | undefined,
@@ -20,13 +20,13 @@ function standing(
   if (op === '!=') return [typeof value === 'number' ? value + 1 : `${String(value)}~`]
   if (op === 'like') return [String(value).replaceAll('*', '')]
   if (op === 'not like') return ['']
-  if (op === 'has') return [[...list, value as string]] // the lists of this test hold texts
+  if (op === 'has') return [[...list, value as string]] // the lists of this test contain texts
   if (op === 'lacks') return [list.filter((item) => item !== value)]
   if (op === 'not empty') return [['x']]
   return op === 'empty' ? [[]] : [value as CedarValueJson]
 }
 
-/** Whether the call, with the change made to what was asked, is allowed: every value that the change leaves open is tried. */
+/** Whether the changed call is allowed; tries every value that the change leaves open. */
 function allowedWith(asked: Asked, changes: readonly Change[]): boolean {
   const [first, ...rest] = changes
   if (first === undefined) return groundsOf(asked).verdict.allowed
@@ -49,7 +49,10 @@ function allowedWith(asked: Asked, changes: readonly Change[]): boolean {
 
 const factsIn = (changes: readonly Change[]): number => new Set(changes.map(({ fact }) => fact)).size
 
-/** Each call that differs in one fact: arguments over their range, a group more or less, approvals. */
+/**
+ * Every call that differs in one fact: arguments over their range, one group more or fewer,
+ * approvals.
+ */
 function* neighbours({ args = {}, groups = [], ...asked }: Asked): Generator<Asked> {
   const values: Record<string, (CedarValueJson | undefined)[]> = {
     n: Array.from({ length: 42 }, (_, i) => i - 1),
@@ -79,7 +82,7 @@ function* neighbours({ args = {}, groups = [], ...asked }: Asked): Generator<Ask
     }
 }
 
-test('each alternative, made, is allowed by the engine; where one fact would do, one is offered', () => {
+test('the engine allows each proposed alternative, and a single-fact alternative is offered if there is one', () => {
   const next = seeded(20_261_118)
   const random = (n: number): number => Math.floor(next() * n)
   const pick = <T>(items: readonly T[]): T => items[random(items.length)] as T // never empty
@@ -149,11 +152,11 @@ test('each alternative, made, is allowed by the engine; where one fact would do,
       )
     }
   }
-  // The walk is worth its time only where it met much of each.
+  // Checks that the random walk covered enough of each kind.
   expect(seen.denied).toBeGreaterThan(400)
   expect(seen.offered / seen.denied).toBeGreaterThan(0.5)
   expect(seen.together).toBeGreaterThan(100)
-  // A value that stands for many may be the one that another rule refuses: so few are missed, and not none.
+  // The sample for an open value may be one that another rule refuses, so a few changes are missed.
   expect(seen.lone).toBeGreaterThan(100)
   expect(seen.missed / seen.lone).toBeLessThan(0.05)
 })

@@ -1,5 +1,5 @@
-// What would change a denial is what the engine says would change it: every kind of condition has its smallest change, what must go
-// together goes together, and nothing is offered that would not be allowed.
+// The engine confirms every offered change: each kind of condition has its smallest change, changes
+// are combined where needed, and none is offered that would not be allowed.
 
 import { describe, expect, test } from 'vitest'
 import type { Reader } from '../../../edge/decision/explain/wording.ts'
@@ -98,7 +98,7 @@ describe('each kind of condition has its smallest change', () => {
       '!context.approval.independent.quorum.contains("2 of finance")',
       ['approvals by `2 of finance`, without the agent’s owners'],
     ],
-    ['context.approval.independent.count < 1', ['an approval by others than the agent’s owners']],
+    ['context.approval.independent.count < 1', ['an approval by somebody other than the agent’s owners']],
     ['!context.approval.approvers.contains("ann")', ['an approval by `ann`']],
     [
       '!context.is_allowlisted_tool',
@@ -118,14 +118,14 @@ describe('each kind of condition has its smallest change', () => {
     ],
   ]
   test.each(CASES.map(([condition, expected, asked = {}]) => [condition, expected, asked] as const))(
-    '%s',
+    'the condition %s has its smallest change',
     (condition, expected, asked) => {
       expect(words(explained({ text: forbid(condition), ...asked }).changes)).toEqual(expected)
     },
   )
 })
 
-describe('what must change together', () => {
+describe('changes that are only enough together', () => {
   const two = (first: string, second: string): string =>
     `${forbid(first)}\n@id("other") forbid (principal, action, resource) when { ${second} };`
   test.each<readonly [string, Asked, string[]]>([
@@ -135,12 +135,12 @@ describe('what must change together', () => {
       ['args.amount ≤ 100 & args.to ≠ `x`'],
     ],
     [
-      'two thresholds of one fact: the tighter',
+      'two thresholds of one fact become the stricter one',
       { text: two('context.args.amount > 100', 'context.args.amount > 50'), args: { amount: 250 } },
       ['args.amount ≤ 50'],
     ],
     [
-      'a way out of both at once comes before two of one each',
+      'one change that lifts both forbids comes before two changes',
       {
         text: two(
           'context.args.amount > 100 && !context.args.dry',
@@ -151,17 +151,17 @@ describe('what must change together', () => {
       ['args.dry = true', 'args.amount ≤ 100 & args.to ≠ `x`'],
     ],
     [
-      'two people, one of them of a role',
+      'two approvers, one of them with a role',
       { text: two('context.approval.count < 2', '!context.approval.roles.contains("finance")') },
       ['approval.count ≥ 2: 2 different approvers & an approval by somebody in the role `finance`'],
     ],
     [
-      'one approval is not told beside one of a role',
+      'an approval by a role already includes one approval',
       { text: two('!context.allow_sensitive_tools', '!context.approval.roles.contains("finance")') },
       ['an approval by somebody in the role `finance`'],
     ],
     [
-      'a denial that a smaller amount would turn into a question',
+      'a smaller amount that would then ask for an approval',
       { text: two('context.args.amount > 100', '!context.allow_sensitive_tools'), args: { amount: 250 } },
       ['args.amount ≤ 100 & an approval'],
     ],
@@ -174,12 +174,12 @@ describe('what must change together', () => {
       ['args.a ≤ 1 & args.b ≤ 1 & args.c ≤ 1'],
     ],
     [
-      'what contradicts itself is not offered',
+      'no contradictory change',
       { text: two('context.args.n > 5', 'context.args.n < 7'), args: { n: 6 } },
       [],
     ],
     [
-      'no permit: what a permit would want',
+      'no permit applies: the change that one needs',
       {
         text: 'permit (principal in Group::"pay", action, resource) when { context.args.amount <= 10 };',
         args: { amount: 12 },
@@ -187,7 +187,7 @@ describe('what must change together', () => {
       ['args.amount ≤ 10 & the agent in the group `pay`'],
     ],
     [
-      'no permit: any of several would do',
+      'no permit applies: any of several would do',
       {
         text: `permit (principal, action, resource) when { context.args.amount <= 10 };
           permit (principal, action, resource) when { context.approval.count >= 2 };`,
@@ -195,13 +195,13 @@ describe('what must change together', () => {
       },
       ['args.amount ≤ 10', 'approval.count ≥ 2: 2 different approvers'],
     ],
-  ])('%s', (_name, asked, expected) => {
+  ])('changes are combined where only all together are enough: %s', (_name, asked, expected) => {
     expect(words(explained(asked).changes).map((line) => line.split(' & ').sort())).toEqual(
       expected.map((line) => line.split(' & ').sort()),
     )
   })
 
-  test('no more alternatives than are told, the smallest first, and none that asks for all of another', () => {
+  test('an explanation has a limited number of alternatives, smallest first, and none that includes another', () => {
     const members = Array.from({ length: 9 }, (_, i) => `context.args.a${i}`)
     const args = Object.fromEntries(members.map((_, i) => [`a${i}`, true]))
     const { changes } = explained({ text: forbid(members.join(' && ')), args })
@@ -210,9 +210,9 @@ describe('what must change together', () => {
   })
 })
 
-describe('nothing is offered', () => {
+describe('an explanation offers no change', () => {
   const nothing = { changes: [] }
-  test('where a policy errs: an error is mended, not met', () => {
+  test('an explanation offers no change if a policy has an error', () => {
     const told = explained({
       text: `${forbid('context.args.amount > 100')} forbid (principal, action, resource) when { context.args.absent };`,
       args: { amount: 250 },
@@ -221,24 +221,24 @@ describe('nothing is offered', () => {
     expect(told.errors?.[0]).toContain('absent')
   })
   test.each([
-    ['what the tool is', 'context.is_sensitive_action', 'is_sensitive_action'],
-    ['which tool it is', 'context.tool_name == "pay"', 'tool_name'],
-    ['what the tool can do', 'context.capabilities.contains("network")', 'capabilities'],
-    ['which run it is', 'context.run_id == "r"', 'run_id'],
-    ['who the agent is', 'principal == Agent::"me"', 'principal'],
-    ['what kind of principal it is', 'principal is Agent', 'principal'],
-    ['what is said of the tool', 'resource.sensitive', 'resource'],
-    ['what the tool is in', 'resource == Tool::"pay"', 'resource'],
-  ])('against %s, and the fact is named', (_name, condition, fact) => {
+    ['the sensitivity of the tool', 'context.is_sensitive_action', 'is_sensitive_action'],
+    ['the tool’s name', 'context.tool_name == "pay"', 'tool_name'],
+    ['the tool’s capabilities', 'context.capabilities.contains("network")', 'capabilities'],
+    ['the run’s id', 'context.run_id == "r"', 'run_id'],
+    ['the agent’s identity', 'principal == Agent::"me"', 'principal'],
+    ['the type of the principal', 'principal is Agent', 'principal'],
+    ['an attribute of the tool', 'resource.sensitive', 'resource'],
+    ['the tool’s entity', 'resource == Tool::"pay"', 'resource'],
+  ])('an explanation offers no change of %s but names the fact', (_name, condition, fact) => {
     expect(explained({ text: forbid(condition) })).toMatchObject({ ...nothing, fixed: [fact] })
   })
-  test('against a forbid without conditions', () =>
+  test('an explanation offers no change against a forbid without conditions', () =>
     expect(explained({ text: `${PERMIT} forbid (principal, action, resource);` })).toMatchObject(nothing))
-  test('where nobody permits such a call at all', () =>
+  test('an explanation offers no change if no policy permits such a call', () =>
     expect(explained({ text: 'permit (principal, action == Action::"other", resource);' })).toMatchObject(
       nothing,
     ))
-  test('that humans would have to take back', () => {
+  test('an explanation never offers to withdraw an approval', () => {
     const given = { allow_sensitive_tools: true, approval: { ...NOBODY, granted: true, count: 1 } }
     for (const condition of [
       'context.allow_sensitive_tools',
@@ -247,17 +247,17 @@ describe('nothing is offered', () => {
     ])
       expect(explained({ text: forbid(condition), context: given }).changes, condition).toEqual([])
   })
-  test('that nobody would be asked for: there are three who can answer, and all of them are', () => {
+  test('an explanation offers only numbers of approvals that the present approvers can give', () => {
     const changes = (condition: string, asked = {}) =>
       words(explained({ text: forbid(condition, 'unless'), ...asked }).changes)
     expect(changes('context.approval.count == 2')).toEqual([])
     expect(changes('context.args.n < 5 && context.approval.count == 2', { args: { n: 7 } })).toEqual([])
     expect(changes('context.approval.count == 3')).toEqual(['approval.count = 3: 3 different approvers'])
     expect(changes('context.approval.assurance == "link"')).toEqual([
-      'an approval given with more assurance: `link`',
+      'an approval with a stronger assurance: `link`',
     ])
   })
-  test('that does not fit the tool', () => {
+  test('an explanation offers no arguments that the tool’s schema refuses', () => {
     const asked = {
       text: forbid('context.args.amount > 100 || context.args.amount < 0'),
       args: { amount: 250 },
@@ -266,14 +266,14 @@ describe('nothing is offered', () => {
     const fits = ({ amount }: Record<string, unknown>) => typeof amount === 'number' && amount >= 200
     expect(explained(asked, OPERATOR, fits)).toMatchObject(nothing)
   })
-  test('that would take more than the limit of facts', () => {
+  test('an explanation offers no change of more facts than the limit', () => {
     const members = Array.from({ length: LIMITS.explanation_facts + 1 }, (_, i) => `context.args.a${i}`)
     const args = Object.fromEntries(members.map((_, i) => [`a${i}`, true]))
     expect(explained({ text: forbid(members.join(' || ')), args })).toMatchObject(nothing)
   })
 })
 
-test('each change says who can bring it about', () => {
+test('each change says who can make it', () => {
   const by = (condition: string, asked: Omit<Asked, 'text'> = {}) =>
     explained({ text: forbid(condition), ...asked })
       .changes.flat()
@@ -284,7 +284,7 @@ test('each change says who can bring it about', () => {
   expect(by('!context.allow_sensitive_tools')).toEqual(['human'])
   expect(by('context.approval.count < 3')).toEqual(['human'])
   expect(by('context.approval.count < 4')).toEqual(['operator']) // there are three approvers
-  expect(by('!context.approval.roles.contains("security")')).toEqual(['operator']) // nobody has it
+  expect(by('!context.approval.roles.contains("security")')).toEqual(['operator']) // nobody has that role
   expect(by('!context.approval.quorum.contains("3 of finance")')).toEqual(['operator'])
   expect(by('!context.is_allowlisted_tool', { context: { is_allowlisted_tool: false } })).toEqual([
     'operator',
@@ -292,7 +292,7 @@ test('each change says who can bring it about', () => {
   expect(by('context.weekday > 5')).toEqual(['time'])
 })
 
-test('as JSON: the fact, what it is, what it needs, by whom', () => {
+test('a change as JSON has the fact, its present value, the needed value and who can change it', () => {
   const told = explained({
     text: forbid('context.args.amount.greaterThan(decimal("100.5"))'),
     args: { amount: { __extn: { fn: 'decimal', arg: '250.25' } } },
@@ -310,7 +310,7 @@ test('as JSON: the fact, what it is, what it needs, by whom', () => {
   ])
 })
 
-describe('an agent is told nothing of others', () => {
+describe('an agent learns nothing about others', () => {
   const CANARIES = ['canary-operator', 'canary-group', 'canary-role', 'canary-agent', 'canary-text']
   const AGENT: Reader = {
     ...OPERATOR,
@@ -331,14 +331,17 @@ describe('an agent is told nothing of others', () => {
     ['!context.args.to.contains("canary-operator")', { args: { to: [] } }],
     ['context.channel_id != "canary-text"', { context: { channel_id: 'x' } }],
     ['"canary-text" == "canary-text" && context.args.n > 1 // canary-text', { args: { n: 2 } }],
-  ] as [string, Omit<Asked, 'text'>][])('%s', (condition, asked) => {
-    const text = forbid(`${condition}\n`)
-    const [agent, operator] = [explained({ text, ...asked }, AGENT), explained({ text, ...asked })]
-    expect(operator.changes.length).toBeGreaterThan(0)
-    expect(JSON.stringify(operator)).toContain('canary')
-    expect(agent.changes.length).toBe(operator.changes.length)
-    expect(JSON.stringify(agent)).not.toMatch(/canary|Group::|permit \(|forbid \(/)
-  })
+  ] as [string, Omit<Asked, 'text'>][])(
+    'an agent reads no foreign name in the explanation of %s',
+    (condition, asked) => {
+      const text = forbid(`${condition}\n`)
+      const [agent, operator] = [explained({ text, ...asked }, AGENT), explained({ text, ...asked })]
+      expect(operator.changes.length).toBeGreaterThan(0)
+      expect(JSON.stringify(operator)).toContain('canary')
+      expect(agent.changes.length).toBe(operator.changes.length)
+      expect(JSON.stringify(agent)).not.toMatch(/canary|Group::|permit \(|forbid \(/)
+    },
+  )
   test.each([
     ['context.args.pin != "4711"', { args: { pin: '0000' } }],
     ['context.args.pin > 4711', { args: { pin: 9_999 } }],
@@ -346,7 +349,9 @@ describe('an agent is told nothing of others', () => {
     ['!(context.args.url like "https://u:4711@*")', { args: { url: 'x' } }],
   ] as [string, Omit<Asked, 'text'>][])('nothing stands in for a secret: %s', (condition, asked) => {
     const { changes } = explained({ text: forbid(condition), ...asked }, AGENT)
-    expect(words(changes)).toEqual([expect.stringMatching(/^args\.\S+ otherwise; an operator sees how$/)])
+    expect(words(changes)).toEqual([
+      expect.stringMatching(/^another value of args\.\S+; an operator can see which$/),
+    ])
     expect(JSON.stringify(changes)).not.toMatch(/4711|4710|mark|redacted/)
     const toOperators = JSON.stringify(explained({ text: forbid(condition), ...asked }).changes)
     expect(toOperators).toContain('«redacted»')

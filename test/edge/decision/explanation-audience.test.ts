@@ -1,5 +1,5 @@
-// Who is told what of a decision: the agent, what it can act on and nobody's name; an operator, all of it. What is told is kept with a call
-// only where it was not allowed, and never enters what is signed.
+// Who reads what of a decision: an agent what it can act on and no names of others, an operator
+// everything. Only calls that were not allowed store an explanation, and it is never signed.
 
 import { expect, test } from 'vitest'
 import { verifyBundle } from '../../../shared/evidence/bundle.ts'
@@ -35,7 +35,7 @@ const asOperator = async (args: Record<string, unknown>, tool = plain) =>
 const words = (decision: Awaited<ReturnType<typeof tried>>) =>
   decision.explanation?.changes.map((together) => together.map((change) => change.words).join(' & '))
 
-test('what is offered to an agent is allowed when it does it', async () => {
+test('a change that is offered to an agent is allowed when the agent makes it', async () => {
   const limits = forbid('limit', 'context.args has amount && context.args.amount > 100')
   await desk.withPolicies({ limits }, async () => {
     const denied = await tried({ amount: 250 })
@@ -53,7 +53,7 @@ test('what is offered to an agent is allowed when it does it', async () => {
   })
 })
 
-test('what does not fit the tool’s schema is not offered', async () => {
+test('a change that the tool’s schema refuses is not offered to an agent', async () => {
   const [high, third] = [
     forbid('high', 'context.args has amount && context.args.amount < 5000'),
     forbid('third', 'context.args has how && context.args.how != "warp"'),
@@ -64,7 +64,7 @@ test('what does not fit the tool’s schema is not offered', async () => {
   })
 })
 
-test('a question says how many must answer, and is allowed when they have', async () => {
+test('an approval says how many must answer, and the call is granted when they have', async () => {
   const two = forbid('two', 'context.approval.count < 2', sensitive)
   const second = await desk.operator(['approver'])
   await desk.withPolicies({ two }, async () => {
@@ -73,7 +73,7 @@ test('a question says how many must answer, and is allowed when they have', asyn
     expect(call.decision.explanation?.changes[0]).toMatchObject([{ by: 'human', is: 0 }])
     const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval.id } }))
     const still =
-      'your yes alone does not let it run: policy still wants approval.count ≥ 2: 2 different approvers; with that, exactly this call'
+      'your approval alone is not enough: policy still requires approval.count ≥ 2: 2 different approvers; with that, exactly this call'
     expect(prompt.on_yes).toContain(still)
     const place = { run: call.run, call: call.id }
     granted(
@@ -91,12 +91,12 @@ test('a question says how many must answer, and is allowed when they have', asyn
     )
     const done = granted(await agent.client('readCall', { params: place }))
     expect(done.state).toBe('granted')
-    expect(done.decision).not.toHaveProperty('explanation') // what was answered is explained no more
+    expect(done.decision).not.toHaveProperty('explanation') // an answered call has no explanation
     granted(await desk.root('cancelRun', { params: { run: call.run } }))
   })
 })
 
-test('an allow is kept without an explanation; an operator gets one', async () => {
+test('an allowed call has no stored explanation, but an operator can get one', async () => {
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: plain, args: {} } }))
   expect(call).toMatchObject({ state: 'granted' })
   expect(call.decision).not.toHaveProperty('explanation')
@@ -114,7 +114,7 @@ test('an allow is kept without an explanation; an operator gets one', async () =
   granted(await desk.root('cancelRun', { params: { run: call.run } }))
 })
 
-test('a denial is attested as before: by its policies, not by what would change it', async () => {
+test('the attestation of a denial has its policies but not the explanation’s changes', async () => {
   const limits = forbid('limit', 'context.args has amount && context.args.amount > 100')
   const call = await desk.withPolicies({ limits }, async () =>
     granted(await agent.client('proposeCallInNewRun', { body: { tool: plain, args: { amount: 250 } } })),
@@ -129,13 +129,13 @@ test('a denial is attested as before: by its policies, not by what would change 
   expect(JSON.stringify(verified)).not.toContain('explanation')
   const journal = granted(await agent.client('readJournal', { params: { run: call.run } }))
   expect(JSON.stringify(journal)).not.toContain('args.amount')
-  // What is told of it later is what would be decided later.
+  // A later explanation shows what would be decided then.
   expect(
     granted(await agent.client('explainCall', { params: { run: call.run, call: call.id } })).decision.effect,
   ).toBe('allow')
 })
 
-test('what nobody permits is denied as that, not as sensitive', async () => {
+test('a call that no policy permits is denied for that reason, not as sensitive', async () => {
   const unlisted = await desk.agent({ tools: [] })
   const { decision } = granted(await unlisted.client('decide', { body: { tool: plain, args: {} } }))
   expect(decision).toMatchObject({ effect: 'deny', policies: ['allowlisted-tools-only'] })
@@ -147,7 +147,7 @@ test('what nobody permits is denied as that, not as sensitive', async () => {
   })
 })
 
-test('a policy that errs: the agent learns that, an operator which and why; nothing is offered', async () => {
+test('if a policy has an error, the agent learns so, an operator learns which and why, and no change is offered', async () => {
   const erring = forbid('erring', 'context.args has amount && context.args.amount * 9223372036854775807 > 1')
   await desk.withPolicies({ erring }, async () => {
     const denied = await tried({ amount: 9 })
@@ -164,7 +164,7 @@ test('a policy that errs: the agent learns that, an operator which and why; noth
   })
 })
 
-test('an agent is told no name of others and no text of a policy; an operator is', async () => {
+test('an explanation shows names of others and policy texts to operators but not to agents', async () => {
   const boss = await desk.operator(['canary-role', 'approver'])
   const CASES: [string, string, Record<string, unknown>][] = [
     [forbid('who', `!context.approval.approvers.contains("${boss.name}")`, sensitive), sensitive, {}],
@@ -217,7 +217,7 @@ test('an agent is told no name of others and no text of a policy; an operator is
   }
 })
 
-test('an agent asks for itself alone, and reads its own calls alone', async () => {
+test('an agent can explain only proposals of its own and read only its own calls', async () => {
   expect(refusal(await agent.client('decide', { body: { agent: other.name, tool: plain, args: {} } }))).toBe(
     '403 forbidden',
   )
@@ -232,7 +232,7 @@ test('an agent asks for itself alone, and reads its own calls alone', async () =
   granted(await desk.root('cancelRun', { params: { run: call.run } }))
 })
 
-test('an operator says for whom it asks', async () => {
+test('an operator names the agent whose proposal to explain', async () => {
   expect(refusal(await desk.root('decide', { body: { tool: plain, args: {} } }))).toBe('400 invalid_request')
   expect(
     refusal(await desk.root('decide', { body: { agent: 'nobody-at-all', tool: plain, args: {} } })),
@@ -243,7 +243,7 @@ test('an operator says for whom it asks', async () => {
   ).toBe('allow')
 })
 
-test('a spent budget says so, and what it would take besides', async () => {
+test('the explanation of a spent budget names the budget and the other changes that are needed', async () => {
   const tool = await desk.tool()
   const { id: run } = granted(await agent.client('createRun', { body: { budget: { max_calls_per_run: 0 } } }))
   const call = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
@@ -256,7 +256,7 @@ test('a spent budget says so, and what it would take besides', async () => {
   })
 })
 
-test('on the command line: for an operator with the texts, for an agent without', async () => {
+test('the command line shows an explanation with policy texts to operators and without them to agents', async () => {
   const limits = forbid('limit', 'context.args has amount && context.args.amount > 100')
   await desk.withPolicies({ limits }, async () => {
     const asked = ['policy', 'explain', '--tool', plain, '--args', '{"amount":250}']

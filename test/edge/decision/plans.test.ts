@@ -1,5 +1,6 @@
-// Policy picks the sandbox: of the plans that a tool allows, the least isolated that needs nobody runs; where each needs somebody or is
-// denied, the least isolated that a human may allow is asked about. Every pair of answers that policy can give of tier B and tier C.
+// Policy picks the sandbox: the least isolated plan that needs no approval runs; else humans are
+// asked about the least isolated one that they may allow. Covers every pair of verdicts for tier B
+// and tier C.
 
 import { expect, test } from 'vitest'
 import type { Output as Answered } from '../../../shared/routes/client.ts'
@@ -31,7 +32,7 @@ const says = (tier: 'b' | 'c'): string => {
     @id("plans-${tier}-denies") forbid (${on}) when { ${here('deny')} };
     @id("plans-${tier}-errs") forbid (${on}) when { ${here('err')} && context.args.n * 9223372036854775807 > 1 };`
 }
-/** Without the default that asks about every call of tier B: here each tier answers as the table says. */
+/** Without the default policy that asks about every tier B call, so that the table decides. */
 const set = { plans: `${says('b')}\n${says('c')}`, 'tier-b': null }
 
 const B = { tier: 'B', egress: 'none' }
@@ -62,7 +63,7 @@ const TABLE: readonly (readonly [Says, Says, string, object[]])[] = [
 const inWords = ({ decision, plan }: Pick<Answered<'decide'>, 'decision' | 'plan'>): string =>
   `${decision.effect} in ${plan?.tier}`
 
-test('the least isolated that needs nobody; else the least isolated that is asked about; an error denies', async () => {
+test('the least isolated plan that needs no approval wins, else the least isolated one to ask about; an error denies', async () => {
   await desk.withPolicies(set, async () => {
     for (const [b, c, expected, others] of TABLE) {
       const told = granted(
@@ -73,7 +74,7 @@ test('the least isolated that needs nobody; else the least isolated that is aske
   })
 })
 
-test('a call goes where it was decided to go, and is judged there when it is answered and claimed', async () => {
+test('a call keeps the plan of its decision, and policy judges that plan when it is answered and claimed', async () => {
   await desk.withPolicies(set, async () => {
     const propose = async (b: Says, c: Says) =>
       granted(await agent.client('proposeCallInNewRun', { body: { tool, args: { b, c, n: 2 } } }))
@@ -98,7 +99,7 @@ test('a call goes where it was decided to go, and is judged there when it is ans
   })
 })
 
-test('`policy explain` says which plan would have asked', async () => {
+test('`policy explain` shows which plan would have asked for an approval', async () => {
   await desk.withPolicies(set, async () => {
     const args = [
       'policy',

@@ -1,5 +1,5 @@
-// A set that shadows the one in force is asked about each call, counted, and heeded never. Operators see where it differs, agents do not;
-// no error of its own and no restart of the edge makes it matter or lose count.
+// A shadow set is evaluated and counted for each call but never affects it. Operators see the
+// differences, agents do not. Neither its errors nor a restart of the edge changes that.
 
 import { afterAll, afterEach, expect, test } from 'vitest'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'
@@ -32,12 +32,12 @@ const candidate = async (more: string, base: Record<string, string> = BASE) =>
   granted(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } }))
     .version
 const shadow = async (version: number | null) => granted(await root('putPolicyShadow', { body: { version } }))
-const told = async () => granted(await root('readPolicyShadow', {}))
+const readShadow = async () => granted(await root('readPolicyShadow', {}))
 afterEach(() => shadow(null))
 
 const propose = async (tool: string, args = {}, run = {}) =>
   granted(await agent.client('proposeCallInNewRun', { body: { tool, args, run } }))
-/** Its end, which is when a call is counted. */
+/** The end of the call, at which it is counted. */
 const end = async ({ id, run, state }: Call) => {
   if (state === 'granted') await peer.run(id)
   if (state === 'awaiting_approval') granted(await agent.client('cancelCall', { params: { run, call: id } }))
@@ -46,20 +46,20 @@ const inOrder = (counts: readonly ShadowCount[]) =>
   counts.map(({ from, to, count }) => `${from} ${to} ${count}`).sort()
 const counted = (calls: number) =>
   eventually(`${calls} calls are counted`, async () => {
-    const now = await told()
+    const now = await readShadow()
     return now.calls >= calls && now
   })
 const journal = async (by: typeof root, run: string) =>
   granted(await by('readJournal', { params: { run } })).items
 
-/** Differs on each tool: what runs is denied, what asks runs, what is denied asks. */
+/** Differs for each tool: it denies what runs, allows what asks, and asks about what is denied. */
 const DIFFERENT = [
   forbid('other-plain', 'plain', 'context.args has text'),
   forbid('other-denying', 'denying', '!context.approval.granted'),
 ].join('\n')
 
-test('differences are counted exactly and nothing is enforced; the set in force decides as if it were alone', async () => {
-  const before = (await told()).version
+test('a shadow set counts its differences exactly and never affects a decision', async () => {
+  const before = (await readShadow()).version
   const version = await candidate(DIFFERENT, DEFAULTS)
   expect([before, await shadow(version)]).toMatchObject([
     null,
@@ -96,7 +96,7 @@ test('differences are counted exactly and nothing is enforced; the set in force 
   expect((await counted(6)).differ).toBe(5)
 })
 
-test('a call that is proposed twice under one key is counted once', async () => {
+test('a call that is proposed twice with one idempotency key counts once for the shadow set', async () => {
   await shadow(await candidate(DIFFERENT))
   const headers = { 'idempotency-key': desk.name() }
   for (let i = 0; i < 3; i++)
@@ -105,7 +105,7 @@ test('a call that is proposed twice under one key is counted once', async () => 
   expect((await counted(2)).calls).toBe(2)
 })
 
-test('the journal of the call tells operators; an agent sees a digest that says nothing, and either chain verifies', async () => {
+test('the journal shows the shadow decision to operators and only a salted digest to agents, and both verify', async () => {
   const version = await candidate(DIFFERENT)
   const { since_ms } = await shadow(version)
   const call = await propose('plain', { text: 'x' })
@@ -139,17 +139,17 @@ test('the journal of the call tells operators; an agent sees a digest that says 
   expect(JSON.stringify(seen)).not.toMatch(/other-plain|since_ms/)
   expect(refusal(await agent.client('readPolicyShadow', {}))).toBe('403 forbidden')
   expect(refusal(await agent.client('putPolicyShadow', { body: { version: null } }))).toBe('403 forbidden')
-  expect((await told()).version).toBe(version)
+  expect((await readShadow()).version).toBe(version)
 })
 
-test('without a shadow nothing of one is journalled', async () => {
+test('without a shadow set the journal has no shadow decision', async () => {
   const call = await propose('plain', { text: 'x' })
   const [first] = await journal(root, call.run)
   expect([first?.shadow, first?.body['shadow_sha256']]).toEqual([undefined, undefined])
   await end(call)
 })
 
-test('a shadow that errs would have denied, and harms nobody', async () => {
+test('an error in a shadow set counts as its denial and does not affect the call', async () => {
   await shadow(await candidate(forbid('errs', 'plain', '9223372036854775807 + context.weekday > 0')))
   const call = await propose('plain')
   expect(call.state).toBe('granted')
@@ -162,7 +162,7 @@ test('a shadow that errs would have denied, and harms nobody', async () => {
   expect(inOrder((await counted(1)).counts)).toEqual(['allow deny 1'])
 })
 
-test('what a shadow alone reads of the session is counted for it, and a rehearsal knows it later', async () => {
+test('usage that only the shadow set reads is counted for it and known to later rehearsals', async () => {
   const capped = await candidate(forbid('cap', 'plain', 'context.budget.session.calls >= 2'))
   await shadow(capped)
   const session = desk.name()
@@ -183,7 +183,7 @@ test('what a shadow alone reads of the session is counted for it, and a rehearsa
   expect(flips.map(({ call, to }) => [call, to])).toEqual([[calls[2]?.id, 'deny']])
 })
 
-test('killed and started again, the edge goes on counting from where it was', async () => {
+test('the counters of a shadow set survive a crash of the edge', async () => {
   const version = await candidate(DIFFERENT)
   const { since_ms } = await shadow(version)
   const [one, two, three] = [
@@ -194,14 +194,14 @@ test('killed and started again, the edge goes on counting from where it was', as
   await end(one)
   await counted(1)
   await end(two)
-  expect(await stack.edge.restart()).toMatchObject({ ok: true }) // kill -9, and back
-  expect(await counted(2)).toMatchObject({ version, since_ms, calls: 2, differ: 2 }) // whatever the log had not heard of before
+  expect(await stack.edge.restart()).toMatchObject({ ok: true }) // kill -9 and restart
+  expect(await counted(2)).toMatchObject({ version, since_ms, calls: 2, differ: 2 }) // including what the log had not received before
   await end(three)
   await end(await propose('plain', { text: 'x' }))
   expect(await counted(4)).toMatchObject({ calls: 4, differ: 3 })
 })
 
-test('the same shadow again goes on counting, another begins anew, and what is put in force shadows nothing', async () => {
+test('setting the same shadow again keeps its counters, another one resets them, and activation ends it', async () => {
   const [first, second] = [await candidate(DIFFERENT), await candidate(forbid('other', 'plain', 'true'))]
   await shadow(first)
   await propose('denying')
@@ -209,7 +209,7 @@ test('the same shadow again goes on counting, another begins anew, and what is p
   expect(await shadow(first)).toMatchObject({ version: first, since_ms, calls: 1 })
   expect(await shadow(second)).toMatchObject({ version: second, calls: 0 })
   granted(await root('activatePolicyVersion', { params: { version: String(second) } }))
-  expect(await told()).toMatchObject({ version: null, calls: 0 })
+  expect(await readShadow()).toMatchObject({ version: null, calls: 0 })
   expect(refusal(await root('putPolicyShadow', { body: { version: second } }))).toBe('409 conflict')
   expect(refusal(await root('putPolicyShadow', { body: { version: 999_999 } }))).toBe('404 not_found')
   const auditor = await desk.operator(['auditor'])
@@ -218,12 +218,12 @@ test('the same shadow again goes on counting, another begins anew, and what is p
   granted(await root('putPolicies', { body: { policies: BASE } }))
 })
 
-test('what could not be put in force does not shadow', async () => {
+test('a set that could not be activated can’t be a shadow either', async () => {
   await desk.tool({}, 'passing')
   const version = await candidate(forbid('about-passing', 'passing', 'true'))
   await shadow(version)
   await shadow(null)
   granted(await root('deleteTool', { params: { name: 'passing' } }))
   expect(refusal(await root('putPolicyShadow', { body: { version } }))).toBe('422 invalid_policy')
-  expect((await told()).version).toBeNull()
+  expect((await readShadow()).version).toBeNull()
 })

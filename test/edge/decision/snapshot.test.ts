@@ -1,4 +1,4 @@
-// What was in force when a call was decided can be read later, and nothing else passes for it.
+// The snapshot of a decision can be read later, and no other one passes for it.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ test('the snapshot has the digest that decision and attestation name, for the ag
     egress: { mode: 'strict', hosts: ['example.com'] },
     limits: { timeout_ms: 900_000 },
   })
-  const call = await propose(await runOf(), tool) // asked about: it has hosts
+  const call = await propose(await runOf(), tool) // it asks, because the tool has hosts
   granted(
     await desk.root('answerApproval', {
       params: { id: call.approval?.id ?? '' },
@@ -52,7 +52,7 @@ test('the snapshot has the digest that decision and attestation name, for the ag
   })
 })
 
-test('a denied call has one too; a later change of policy, agent or tool leaves it as it was', async () => {
+test('a denied call has a snapshot too, and later changes of policy, agent or tool don’t change it', async () => {
   const tool = await desk.tool()
   const run = await runOf()
   const first = await propose(run, tool)
@@ -74,7 +74,7 @@ test('a denied call has one too; a later change of policy, agent or tool leaves 
   expect(digestOf(before)).toBe(first.decision.snapshot)
 })
 
-test('what an answer changes is the snapshot of the answer', async () => {
+test('an answer records the snapshot of its own moment', async () => {
   const tool = await desk.tool({ capabilities: ['network'] })
   const call = await desk.asked(agent.client, tool)
   const idle = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${await desk.tool()}", resource);`
@@ -88,7 +88,7 @@ test('what an answer changes is the snapshot of the answer', async () => {
   expect(digestOf(await read(call))).toBe(now.decision.snapshot)
 })
 
-test('what was in force when a worker claimed is what grant, attestation, journal and call name, asked about or not', async () => {
+test('grant, attestation, journal and call name the snapshot in force at the claim', async () => {
   const asked = await desk.tool({ capabilities: ['network'] })
   for (const tool of [await desk.tool(), asked]) {
     const call = await propose(await runOf(), tool)
@@ -150,7 +150,7 @@ test('`countersign verify --snapshot` says whether a call was decided under it',
   }
 })
 
-test('another agent reads nobody’s snapshot', async () => {
+test('an agent can’t read the snapshots of another agent', async () => {
   const call = await propose(await runOf(), await desk.tool())
   const stranger = await desk.agent()
   expect(refusal(await stranger.client('readSnapshot', { params: { run: call.run, call: call.id } }))).toBe(

@@ -1,8 +1,9 @@
-// Every page that a human answers on, held against axe: on a phone and on a desk, in light and in dark.
+// Checks every page on which humans answer with axe: on a phone and on a desktop, in light and
+// dark.
 
 import type { BrowserContextOptions } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { barriers } from '../../support/browser/axe.ts'
+import { accessibilityDefects } from '../../support/browser/axe.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
 import { Desk } from '../../support/fixtures.ts'
@@ -16,7 +17,7 @@ const tool = await desk.tool({
   input_schema: { type: 'object' },
   executor: { argv: ['echo', '{...words}'] },
 })
-const asked = async () =>
+const askApproval = async () =>
   (await desk.asked(agent.client, tool, { words: ['hello'], note: 'x'.repeat(100_000) })).approval.id
 
 const browser = await browserForTests()
@@ -30,86 +31,86 @@ describe.each([
   const options: BrowserContextOptions = { viewport, colorScheme, javaScriptEnabled: true }
   const mine = `/console?agent=${agent.name}`
 
-  test(`the console shuts nobody out, in the ${colorScheme}`, async () => {
+  test(`the console passes axe in the ${colorScheme} scheme`, async () => {
     const outside = await (await browser.newContext(options)).newPage()
     await outside.goto(new URL('/console', desk.url).href)
-    expect(await barriers(outside)).toEqual([])
+    expect(await accessibilityDefects(outside)).toEqual([])
     await outside.getByLabel('Operator key').fill('no key at all')
     await outside.getByRole('button', { name: 'Sign in' }).click()
     await outside.getByRole('alert').waitFor()
-    expect(await barriers(outside)).toEqual([])
+    expect(await accessibilityDefects(outside)).toEqual([])
 
-    const [first, second] = [await asked(), await asked()]
+    const [first, second] = [await askApproval(), await askApproval()]
     const page = await signedIn(browser, { url: desk.url, path: mine, key: approver.key }, options)
     const visit = async (path: string): Promise<void> => {
       await page.goto(new URL(path, desk.url).href)
-      expect([path, await barriers(page)]).toEqual([path, []])
+      expect([path, await accessibilityDefects(page)]).toEqual([path, []])
     }
     await visit(mine)
     await visit('/console?agent=nobody-at-all')
     await visit(
       `/console/approvals/${(await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id}`,
     )
-    await page.getByText('Approve less than this').click()
-    expect(await barriers(page)).toEqual([])
+    await page.getByText('Approve with changed arguments').click()
+    expect(await accessibilityDefects(page)).toEqual([])
     await page.locator('#change-text').fill('{"words":["a"]}')
-    await page.getByRole('button', { name: 'Show the change' }).click()
+    await page.getByRole('button', { name: 'Review the change' }).click()
     await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
-    expect(await barriers(page)).toEqual([])
+    expect(await accessibilityDefects(page)).toEqual([])
     await visit(`/console/approvals/${first}`)
-    await page.getByText('Answer for more than this call').click()
-    expect(await barriers(page)).toEqual([])
+    await page.getByText('Answer similar calls too').click()
+    expect(await accessibilityDefects(page)).toEqual([])
     await page.getByRole('button', { name: 'Approve for 60 minutes' }).click()
     await page.getByRole('status').waitFor()
-    expect(await barriers(page)).toEqual([])
-    await page.getByRole('link', { name: 'Look at what it does' }).click()
-    await page.getByText('waits for a worker').waitFor()
-    expect(await barriers(page)).toEqual([])
+    expect(await accessibilityDefects(page)).toEqual([])
+    await page.getByRole('link', { name: 'Watch the call' }).click()
+    await page.getByText('waiting for a worker').waitFor()
+    expect(await accessibilityDefects(page)).toEqual([])
     await visit('/console/history')
     await visit('/console/workers')
     await visit('/console/skills')
     await visit('/console/standing')
-    await page.getByRole('button', { name: 'Take it back' }).first().click()
-    await page.getByRole('heading', { name: 'Taken back' }).waitFor()
-    expect(await barriers(page)).toEqual([])
+    await page.getByRole('button', { name: 'Revoke' }).first().click()
+    await page.getByRole('heading', { name: 'Revoked' }).waitFor()
+    expect(await accessibilityDefects(page)).toEqual([])
     await page.goto(new URL(mine, desk.url).href)
     await page.locator(`#choose-${second}`).check()
     await page.locator('#deny-chosen summary').click()
-    await page.getByRole('button', { name: 'Deny those chosen' }).click()
+    await page.getByRole('button', { name: 'Deny selected' }).click()
     await page.getByText('1 of 1 denied').waitFor()
-    expect(await barriers(page)).toEqual([])
+    expect(await accessibilityDefects(page)).toEqual([])
     await visit('/console/approvals/apr_0')
     await visit('/console/nowhere')
   })
 
-  test(`a link’s page shuts nobody out, in the ${colorScheme}`, async () => {
+  test(`the approval page passes axe in the ${colorScheme} scheme`, async () => {
     const page = await (await browser.newContext(options)).newPage()
-    const link = await desk.link(desk.root, await asked())
+    const link = await desk.link(desk.root, await askApproval())
     await page.goto(link)
-    expect(await barriers(page)).toEqual([])
+    expect(await accessibilityDefects(page)).toEqual([])
     await page.goto(
       await desk.link(desk.root, (await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id),
     )
-    expect(await barriers(page)).toEqual([]) // with the arguments to change
+    expect(await accessibilityDefects(page)).toEqual([]) // with the fields for changed arguments open
     await page.locator('#change-text').fill('{"words":["a"]}')
-    await page.getByRole('button', { name: 'Show the change' }).click()
+    await page.getByRole('button', { name: 'Review the change' }).click()
     await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
-    expect(await barriers(page)).toEqual([])
+    expect(await accessibilityDefects(page)).toEqual([])
     await page.goto(link)
     await page.getByRole('button', { name: 'Approve once' }).click()
     await page.getByRole('status').waitFor()
-    expect(await barriers(page)).toEqual([])
+    expect(await accessibilityDefects(page)).toEqual([])
     await page.goto(`${link}x`)
-    expect(await barriers(page)).toEqual([])
+    expect(await accessibilityDefects(page)).toEqual([])
   })
 })
 
-test('control: what axe is to find, it finds', async () => {
+test('control: axe finds the defects of a broken page', async () => {
   const page = await (await browser.newContext()).newPage()
   await page.setContent(
     '<html lang=en><title>t</title><main><h1>h</h1><img src=x><input><p style="color:#ccc;background:#fff">faint</p></main>',
   )
-  const seen = await barriers(page)
+  const seen = await accessibilityDefects(page)
   const names = seen.map((line) => line.split(':')[0])
   expect(names).toEqual(
     expect.arrayContaining(['serious color-contrast', 'critical image-alt', 'critical label']),

@@ -1,8 +1,7 @@
-// The approval page while it is open: a change that is shown before it is answered, what others say meanwhile, and what is left of it
-// when it is over.
+// The approval page while it is open: reviewing a change, the answers of others, and its end.
 
 import { expect, test } from 'vitest'
-import { browsing, inert } from '../../support/browser/link-page.ts'
+import { expectNoControls, linkOpener } from '../../support/browser/link-page.ts'
 import { Desk, granted } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
@@ -15,28 +14,28 @@ const sensitive = await desk.tool({
   executor: { argv: ['echo', '{...words}'] },
 })
 
-const opened = await browsing()
-async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
+const openLink = await linkOpener()
+async function askApproval(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
   const { approval } = await desk.asked(agent.client, tool, args)
   return { id: approval.id, link: await desk.link(desk.root, approval.id) }
 }
 const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 
-test('approve less: the change is shown before it is answered, without JavaScript, and just that runs', async () => {
-  const { id, link } = await asked({
+test('approving with fewer arguments reviews the change first, without JavaScript, and runs exactly that', async () => {
+  const { id, link } = await askApproval({
     words: ['one', 'two \u202e'],
     note: '</textarea><script>1</script>',
     password: 'hunter2-hunter2',
   })
   const before = await approvalOf(id)
-  const page = await opened(link)
+  const page = await openLink(link)
   const text = page.locator('#change-text')
   const change = async (to: string) => {
-    await page.getByText('Approve less than this').click()
+    await page.getByText('Approve with changed arguments').click()
     await text.fill(to)
-    await page.getByRole('button', { name: 'Show the change' }).click()
+    await page.getByRole('button', { name: 'Review the change' }).click()
   }
-  const args = JSON.parse(await text.inputValue()) as Record<string, unknown> // as the card shows them
+  const args = JSON.parse(await text.inputValue()) as Record<string, unknown> // redacted, as on the card
   expect([args['words'], args['note'], await text.inputValue()]).toEqual([
     ['one', 'two \u202e'],
     '</textarea><script>1</script>',
@@ -48,15 +47,13 @@ test('approve less: the change is shown before it is answered, without JavaScrip
   await page.goto(link)
   await change(JSON.stringify({ ...args, words: ['one'] }))
   await page.getByRole('heading', { name: 'Approve with these changes?' }).waitFor()
-  expect(await page.locator('.changes').textContent()).toMatch(
-    /^\/words\/1"two \\u\{202e\}"It is taken out\.$/,
-  )
+  expect(await page.locator('.changes').textContent()).toMatch(/^\/words\/1"two \\u\{202e\}"It is removed\.$/)
   expect(await page.locator('pre.command').textContent()).toBe('["echo","one"]')
   expect(await approvalOf(id)).toEqual(before)
   await page.getByRole('textbox', { name: 'Reason' }).fill('one will do')
   await page.getByRole('button', { name: 'Approve with changes' }).click()
   await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
-  await inert(page)
+  await expectNoControls(page)
   expect(await page.locator('main').textContent()).toContain('has changed the arguments')
   const after = await approvalOf(id)
   expect(after).toMatchObject({
@@ -65,14 +62,14 @@ test('approve less: the change is shown before it is answered, without JavaScrip
     edits: [{ from: before.digest }],
   })
   await page.goto(link)
-  await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor() // B12: what became of it, and nothing to answer
-  await inert(page)
+  await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor() // B12: the outcome, and nothing to answer
+  await expectNoControls(page)
 })
 
-test('B10 what was written there is not passed over: any yes shows the change, and the reason stays', async () => {
-  const { id, link } = await asked({ words: ['one', 'two'] })
-  const page = await opened(link)
-  await page.getByText('Approve less than this').click()
+test('B10 approving beside an edited text leads to the review and keeps the reason', async () => {
+  const { id, link } = await askApproval({ words: ['one', 'two'] })
+  const page = await openLink(link)
+  await page.getByText('Approve with changed arguments').click()
   await page.locator('#change-text').fill('{"words":["one"]}')
   await page.getByRole('textbox', { name: 'Reason' }).fill('one will do')
   await page.getByRole('button', { name: 'Approve once' }).click()
@@ -84,7 +81,7 @@ test('B10 what was written there is not passed over: any yes shows the change, a
   expect((await approvalOf(id)).prompt.command).toBe('["echo","one"]')
 })
 
-// ── While it is open ──
+// ── Live updates ──
 
 const others = [await desk.operator(['approver']), await desk.operator(['approver'])] as const
 const yesBy = async (id: string, { client } = others[0]) =>
@@ -92,23 +89,23 @@ const yesBy = async (id: string, { client } = others[0]) =>
 const needsTwo = (name: string) =>
   `@id("two-${name}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.approval.count < 2 };`
 
-test('a page that is open follows: an answer of somebody else shows, and then what happened', async () => {
+test('an open approval page shows the answer of another approver and then the outcome', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
   await desk.withPolicies({ two: needsTwo(tool) }, async () => {
-    const { id, link } = await asked({}, tool)
-    const page = await opened(link, { javaScriptEnabled: true })
+    const { id, link } = await askApproval({}, tool)
+    const page = await openLink(link, { javaScriptEnabled: true })
     await yesBy(id)
-    await page.getByText(`Yes by ${others[0].name} (api)`).waitFor()
+    await page.getByText(`Approved by ${others[0].name} (api)`).waitFor()
     expect(await page.getByRole('button', { name: 'Approve once' }).isEnabled()).toBe(true)
     await yesBy(id, others[1])
     await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
-    await inert(page)
+    await expectNoControls(page)
   })
 })
 
-test('what somebody writes is not taken from them: the page says that it was decided, and lets nothing be sent', async () => {
-  const { id, link } = await asked()
-  const page = await opened(link, { javaScriptEnabled: true })
+test('a page keeps the text being written when others decide, and disables its buttons', async () => {
+  const { id, link } = await askApproval()
+  const page = await openLink(link, { javaScriptEnabled: true })
   await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
   await yesBy(id)
   await page.getByRole('alert').waitFor()
@@ -120,29 +117,29 @@ test('what somebody writes is not taken from them: the page says that it was dec
   await page.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
 })
 
-test('who has answered and waits for others can look again, and with JavaScript need not', async () => {
+test('an approver who waits for others can reload the page, and with JavaScript sees the outcome automatically', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
   await desk.withPolicies({ two: needsTwo(tool) }, async () => {
-    const { id, link } = await asked({}, tool)
-    const plain = await opened(link)
+    const { id, link } = await askApproval({}, tool)
+    const plain = await openLink(link)
     await plain.getByRole('button', { name: 'Approve once' }).click()
-    await plain.getByRole('heading', { name: 'Your answer is recorded; others are still asked' }).waitFor()
+    await plain.getByRole('heading', { name: 'Your answer is recorded; more answers are needed' }).waitFor()
     expect(await plain.locator('form, button, input, textarea').count()).toBe(0)
-    const following = await opened(link, { javaScriptEnabled: true })
-    await following.getByText('Yes by root (link)').waitFor()
+    const following = await openLink(link, { javaScriptEnabled: true })
+    await following.getByText('Approved by root (link)').waitFor()
     await yesBy(id)
     await following.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
     await plain.getByRole('link', { name: 'look again' }).click()
     await plain.getByRole('heading', { name: 'Approved', exact: true }).waitFor()
-    await inert(plain)
+    await expectNoControls(plain)
   })
 })
 
 test.each(['follows', 'has not begun to follow'])(
-  'a page that %s says that its link is taken back, and is over',
+  'a page that %s its stream says that its link was revoked, and can’t answer any more',
   async (when) => {
-    const { id, link } = await asked()
-    const page = await opened('about:blank', { javaScriptEnabled: true })
+    const { id, link } = await askApproval()
+    const page = await openLink('about:blank', { javaScriptEnabled: true })
     const revoked = Promise.withResolvers<void>()
     if (when !== 'follows')
       await page.route('**/events', (route) => revoked.promise.then(() => route.continue()))
@@ -152,7 +149,7 @@ test.each(['follows', 'has not begun to follow'])(
     granted(await desk.root('revokeLinks', { params: { id }, query: {} }))
     revoked.resolve()
     await page.getByText('This link was taken back').waitFor()
-    await inert(page)
+    await expectNoControls(page)
     expect((await approvalOf(id)).status).toBe('pending')
   },
 )

@@ -1,5 +1,5 @@
-// The approval page in a real browser: on a phone, by keyboard, in the dark, without JavaScript, and with arguments that want to be more
-// than text.
+// The approval page in a real browser: on a phone, by keyboard, in dark mode, without JavaScript,
+// and with hostile arguments.
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,7 +9,7 @@ import { PAGE_SCRIPT } from '../../../edge/pages/page-script.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { PHONE } from '../../support/browser/console-page.ts'
 import { aboveAnswers, faintTexts, focused, sideways } from '../../support/browser/in-page.ts'
-import { inert, openPage } from '../../support/browser/link-page.ts'
+import { expectNoControls, openPage } from '../../support/browser/link-page.ts'
 import { Desk, granted } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
@@ -24,59 +24,59 @@ const sensitive = await desk.tool({
 
 const browser = await browserForTests()
 
-const opened = (url: string, options: BrowserContextOptions = {}): Promise<Page> =>
+const openLink = (url: string, options: BrowserContextOptions = {}): Promise<Page> =>
   openPage(browser, url, options)
-async function asked(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
+async function askApproval(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
   const { approval } = await desk.asked(agent.client, tool, args)
   return { id: approval.id, link: await desk.link(desk.root, approval.id) }
 }
 const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
 
 describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
-  test('approve on a phone, without JavaScript; the page is over then, and stays so', async () => {
-    const { id, link } = await asked()
-    const page = await opened(link, { colorScheme, hasTouch: true, isMobile: true })
+  test('an approval on a phone without JavaScript ends the page for good', async () => {
+    const { id, link } = await askApproval()
+    const page = await openLink(link, { colorScheme, hasTouch: true, isMobile: true })
     expect(await page.title()).toBe(`${agent.name} wants to run ${sensitive} · Countersign`)
     const approve = page.getByRole('button', { name: 'Approve once' })
     expect(await approve.isVisible()).toBe(true)
     await approve.tap()
     expect(await page.getByRole('status').textContent()).toMatch(
-      /Approved[\s\S]*Exactly this call may run, once\./,
+      /Approved[\s\S]*Exactly this call may run once\./,
     )
     expect(await page.title()).toBe('Approved · Countersign')
-    await inert(page)
+    await expectNoControls(page)
     expect(await approvalOf(id)).toMatchObject({
       status: 'approved',
       answers: [{ by: 'root', channel: 'link' }],
     })
     await page.goto(link)
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approved')
-    await inert(page)
+    await expectNoControls(page)
   })
 
-  test('deny with a reason', async () => {
-    const { id, link } = await asked()
-    const page = await opened(link, { colorScheme })
+  test('an approver can deny with a reason on a phone', async () => {
+    const { id, link } = await askApproval()
+    const page = await openLink(link, { colorScheme })
     await page.getByRole('textbox', { name: 'Reason' }).fill('not <b>today</b>')
     await page.getByRole('button', { name: 'Deny' }).click()
     expect(await page.getByRole('status').textContent()).toMatch(/Denied.*by root.*not <b>today<\/b>/s)
-    await inert(page)
+    await expectNoControls(page)
     expect(await approvalOf(id)).toMatchObject({
       status: 'denied',
       answers: [{ reason: 'not <b>today</b>' }],
     })
   })
 
-  test('every text can be read: a contrast of 4.5 to 1 against what is behind it', async () => {
-    const { link } = await asked({ words: ['a'], note: 'b' })
-    const over = await asked()
+  test('every text of the approval page has a contrast of at least 4.5:1', async () => {
+    const { link } = await askApproval({ words: ['a'], note: 'b' })
+    const over = await askApproval()
     const pages = [link, `${link}x`, new URL('/docs', desk.url).href]
     for (const url of pages) {
-      const page = await opened(url, { colorScheme, javaScriptEnabled: true })
+      const page = await openLink(url, { colorScheme, javaScriptEnabled: true })
       expect([url, await page.evaluate(faintTexts)]).toEqual([url, []])
     }
     for (const decision of ['Approve once', 'Deny']) {
-      const page = await opened((decision === 'Deny' ? await asked() : over).link, {
+      const page = await openLink((decision === 'Deny' ? await askApproval() : over).link, {
         colorScheme,
         javaScriptEnabled: true,
       })
@@ -86,9 +86,9 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
   })
 })
 
-test('by keyboard alone: the order is the order of reading, no comes before yes, and Enter on yes approves', async () => {
-  const { id, link } = await asked()
-  const page = await opened(link)
+test('the approval page works by keyboard in reading order, deny before approve', async () => {
+  const { id, link } = await askApproval()
+  const page = await openLink(link)
   const order: string[] = []
   for (let i = 0; i < 6; i++) {
     await page.keyboard.press('Tab')
@@ -98,9 +98,9 @@ test('by keyboard alone: the order is the order of reading, no comes before yes,
   }
   expect(order).toEqual([
     'SUMMARY Details',
-    'SUMMARY Approve less than this',
+    'SUMMARY Approve with changed arguments',
     'TEXTAREA',
-    'SUMMARY Answer for more than this call',
+    'SUMMARY Answer similar calls too',
     'BUTTON Deny',
     'BUTTON Approve once',
   ])
@@ -109,19 +109,19 @@ test('by keyboard alone: the order is the order of reading, no comes before yes,
   expect((await approvalOf(id)).status).toBe('approved')
 })
 
-test('what is focused is not hidden behind the answers', async () => {
-  const { link } = await asked({ words: Array.from({ length: 60 }, (_, i) => `word ${i}`) })
-  const page = await opened(link, { javaScriptEnabled: true })
+test('the focused element is not hidden behind the sticky buttons', async () => {
+  const { link } = await askApproval({ words: Array.from({ length: 60 }, (_, i) => `word ${i}`) })
+  const page = await openLink(link, { javaScriptEnabled: true })
   for (const name of ['SUMMARY', 'SUMMARY', 'TEXTAREA']) {
     await page.keyboard.press('Tab')
     expect([name, (await page.evaluate(aboveAnswers)) >= 0]).toEqual([name, true])
   }
 })
 
-test('whatever is touched is at least 44 pixels high and wide, and everything has a name', async () => {
-  const { link } = await asked()
+test('every control of the approval page is at least 44 pixels high and wide and has a name', async () => {
+  const { link } = await askApproval()
   for (const viewport of [PHONE, { width: 320, height: 568 }, { width: 1280, height: 900 }]) {
-    const page = await opened(link, { viewport })
+    const page = await openLink(link, { viewport })
     for (const control of await page.locator('button:visible, textarea, summary').all()) {
       const box = await control.boundingBox()
       expect([
@@ -130,7 +130,7 @@ test('whatever is touched is at least 44 pixels high and wide, and everything ha
       ]).toEqual([true, expect.any(String)])
     }
   }
-  const page = await opened(link)
+  const page = await openLink(link)
   expect(await page.locator('main').ariaSnapshot()).toMatch(
     /heading "\S+ wants to run \S+" \[level=1\][\s\S]*textbox "Reason"[\s\S]*button "Deny"[\s\S]*button "Approve once"/,
   )
@@ -138,10 +138,13 @@ test('whatever is touched is at least 44 pixels high and wide, and everything ha
   expect(await page.locator('h1').count()).toBe(1)
 })
 
-test('nothing has to be scrolled sideways: on the smallest phone, with letters twice as large, with words without end', async () => {
-  const { link } = await asked({ words: ['x'.repeat(1_000)], [`key${'y'.repeat(300)}`]: 'z'.repeat(1_000) })
+test('the approval page never scrolls sideways: on the smallest phone, with double text size, with unbroken words', async () => {
+  const { link } = await askApproval({
+    words: ['x'.repeat(1_000)],
+    [`key${'y'.repeat(300)}`]: 'z'.repeat(1_000),
+  })
   for (const size of ['100%', '200%']) {
-    const page = await opened(link, { viewport: { width: 320, height: 568 }, javaScriptEnabled: true })
+    const page = await openLink(link, { viewport: { width: 320, height: 568 }, javaScriptEnabled: true })
     expect([size, await page.evaluate(sideways, size)]).toEqual([size, 0])
   }
 })
@@ -159,8 +162,8 @@ const HOSTILE: Readonly<Record<string, string>> = {
   'line breaks': 'a\n\n\nApproved by root\n\n',
 }
 
-test('G09 hostile arguments are text, whatever they want to be', async () => {
-  const { link } = await asked({ words: Object.values(HOSTILE), ...HOSTILE })
+test('G09 hostile arguments are shown as plain text', async () => {
+  const { link } = await askApproval({ words: Object.values(HOSTILE), ...HOSTILE })
   const context = await browser.newContext({ viewport: PHONE, javaScriptEnabled: true })
   const page = await context.newPage()
   const requested: string[] = []
@@ -189,21 +192,21 @@ test('G09 hostile arguments are text, whatever they want to be', async () => {
   }
 })
 
-test('G09 text that turns around, hides or looks like a blank is written out', async () => {
-  const { link } = await asked({ words: ['\u202egnp.exe', 'pay\u200bpal', 'a\u00a0b'] })
-  const text = (await (await opened(link)).locator('pre').allTextContents()).join('\n')
+test('G09 bidirectional, invisible and blank-like characters are escaped', async () => {
+  const { link } = await askApproval({ words: ['\u202egnp.exe', 'pay\u200bpal', 'a\u00a0b'] })
+  const text = (await (await openLink(link)).locator('pre').allTextContents()).join('\n')
   expect(text).not.toMatch(/[\u202e\u200b\u00a0]/)
   for (const written of ['\\u{202e}gnp.exe', 'pay\\u{200b}pal', 'a\\u{a0}b']) expect(text).toContain(written)
 })
 
-test('G10 an argument of a hundred kilobytes leaves a page that can be read and answered', async () => {
+test('G10 an approval with an argument of a hundred kilobytes can be read and answered', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
-  const { id, link } = await asked({ text: `BEGIN ${'lorem ipsum '.repeat(9_000)} END` }, tool)
-  const page = await opened(link)
+  const { id, link } = await askApproval({ text: `BEGIN ${'lorem ipsum '.repeat(9_000)} END` }, tool)
+  const page = await openLink(link)
   const text = (await page.locator('pre').allTextContents()).join('\n')
   expect(text).toMatch(/BEGIN lorem[\s\S]*characters more, sha256 of all [0-9a-f]{16}[\s\S]*ipsum {2}END/)
-  // What is left out is on the page all the same, folded.
-  const whole = page.locator('details', { hasText: 'The whole arguments' })
+  // The omitted part is on the page too, folded.
+  const whole = page.locator('details', { hasText: 'The arguments in full' })
   expect(await whole.locator('pre').isVisible()).toBe(false)
   await whole.locator('summary').click()
   expect(await whole.locator('pre').textContent()).toContain('lorem ipsum '.repeat(9_000))
@@ -211,12 +214,12 @@ test('G10 an argument of a hundred kilobytes leaves a page that can be read and 
   expect((await approvalOf(id)).status).toBe('denied')
 })
 
-test('G10 an argument of five thousand lines is there in parts, each a page that answers', async () => {
+test('G10 an argument of five thousand lines is shown in parts, and each page can answer', async () => {
   const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
   const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i} ${'x'.repeat(60)}`)
-  const { id, link } = await asked({ text: lines.join('\n'), token: 'hunter2-hunter2' }, tool)
-  const page = await opened(link)
-  const whole = page.locator('details', { hasText: 'The whole arguments' })
+  const { id, link } = await askApproval({ text: lines.join('\n'), token: 'hunter2-hunter2' }, tool)
+  const page = await openLink(link)
+  const whole = page.locator('details', { hasText: 'The arguments in full' })
   const shown: string[] = []
   await whole.locator('summary').click()
   for (let part = 1; ; part++) {
@@ -234,9 +237,9 @@ test('G10 an argument of five thousand lines is there in parts, each a page that
   expect((await approvalOf(id)).status).toBe('approved')
 })
 
-test('P05 an expired link, a broken one, and one that was answered elsewhere say what they are and offer nothing', async () => {
-  const { id, link } = await asked()
-  const page = await opened(link)
+test('P05 an expired, a broken and an already answered link say so and offer no buttons', async () => {
+  const { id, link } = await askApproval()
+  const page = await openLink(link)
   granted(
     await desk.root('answerApproval', {
       params: { id },
@@ -245,16 +248,16 @@ test('P05 an expired link, a broken one, and one that was answered elsewhere say
   )
   await page.getByRole('button', { name: 'Approve once' }).click()
   expect(await page.getByRole('status').textContent()).toMatch(/Denied.*by another way/s)
-  await inert(page)
-  const broken = await opened(`${link.slice(0, -1)}`)
+  await expectNoControls(page)
+  const broken = await openLink(`${link.slice(0, -1)}`)
   expect(await broken.getByRole('status').textContent()).toMatch(/can’t be answered.*What to do/s)
-  await inert(broken)
+  await expectNoControls(broken)
 })
 
-test('an answer for more than this call: said before it is given, given without JavaScript, by a link of its own', async () => {
-  const { id, link } = await asked()
-  const page = await opened(link)
-  const more = page.locator('details', { hasText: 'Answer for more than this call' })
+test('a standing approval through a link says what it covers before it is given, without JavaScript', async () => {
+  const { id, link } = await askApproval()
+  const page = await openLink(link)
+  const more = page.locator('details', { hasText: 'Answer similar calls too' })
   expect(await page.getByRole('button').count()).toBe(2)
   await more.locator('summary').click()
   expect(await more.textContent()).toContain(
@@ -269,10 +272,10 @@ test('an answer for more than this call: said before it is given, given without 
   await more.getByRole('button', { name: 'Approve for 10 minutes' }).click()
   const outcome = await page.getByRole('status').textContent()
   expect(outcome).toMatch(
-    /Approved[\s\S]*The same answer holds for every call of[\s\S]*Further ones of its kind may run without a question/,
+    /Approved[\s\S]*The same answer applies to every call of[\s\S]*Similar calls may run without asking/,
   )
   expect(outcome).not.toContain('Exactly this call')
-  await inert(page)
+  await expectNoControls(page)
   expect((await approvalOf(id)).answers).toMatchObject([
     { by: 'root', channel: 'link', scope: 'timeboxed', ttl_s: 600 },
   ])
@@ -280,11 +283,11 @@ test('an answer for more than this call: said before it is given, given without 
   expect(items.find(({ approval }) => approval === id)).toMatchObject({ assurance: 'link', live: true })
 })
 
-test('what policy wants asked each time offers no yes for more', async () => {
-  const { link } = await asked({}, await desk.tool({ capabilities: ['secrets_read'] }))
-  const page = await opened(link)
-  await page.getByText('Answer for more than this call').click()
-  expect(await page.getByText('Policy wants a yes for each call').isVisible()).toBe(true)
+test('where policy requires an approval for each call, the page offers no standing approval', async () => {
+  const { link } = await askApproval({}, await desk.tool({ capabilities: ['secrets_read'] }))
+  const page = await openLink(link)
+  await page.getByText('Answer similar calls too').click()
+  expect(await page.getByText('Policy requires an approval for each call').isVisible()).toBe(true)
   expect(await page.getByRole('button').allTextContents()).toEqual(
     ['Deny for the session', 'Deny', 'Approve once'].map((t) => expect.stringContaining(t)),
   )
@@ -299,32 +302,32 @@ beforeAll(async () => {
   await new Promise<void>((done) => evil.listen(0, '127.0.0.1', done))
 })
 afterAll(() => evil?.close())
-/** Another name for loopback: another site, for a browser. */
-const evilUrl = (): string => `http://localhost:${(evil.address() as AddressInfo).port}/` // it listens on a port
+/** Another name for loopback, which a browser treats as another site. */
+const evilUrl = (): string => `http://localhost:${(evil.address() as AddressInfo).port}/` // it is listening
 
-test('P03 the page shows in no frame of another site', async () => {
-  const { link } = await asked()
+test('P03 another site can’t frame the approval page', async () => {
+  const { link } = await askApproval()
   evilPage = `<iframe src="${link}" width=300 height=600></iframe>`
-  const page = await opened(evilUrl(), { javaScriptEnabled: true })
+  const page = await openLink(evilUrl(), { javaScriptEnabled: true })
   const frame = page.frames().find((one) => one !== page.mainFrame())
   expect(frame).toBeDefined()
   expect(await frame?.locator('button, form').count()).toBe(0)
 })
 
 test('P03 a form on another site decides nothing, even with the right nonce in it', async () => {
-  const { id, link } = await asked()
-  const nonce = await (await opened(link)).locator('input[name=nonce]').first().getAttribute('value')
+  const { id, link } = await askApproval()
+  const nonce = await (await openLink(link)).locator('input[name=nonce]').first().getAttribute('value')
   evilPage = `<form method=post action="${link}"><input name=nonce value="${nonce}"><button name=decision value=approve>Win a prize</button></form>`
-  const page = await opened(evilUrl())
+  const page = await openLink(evilUrl())
   await page.getByRole('button').click()
   expect(await page.getByRole('status').textContent()).toContain('did not come from the page itself')
   expect((await approvalOf(id)).status).toBe('pending')
 })
 
-test('P02 a browser that fetches ahead, or comes back to the page, decides nothing', async () => {
-  const { id, link } = await asked()
+test('P02 a browser that prefetches the page or goes back to it decides nothing', async () => {
+  const { id, link } = await askApproval()
   evilPage = `<link rel=prefetch href="${link}"><a href="${link}">go</a>`
-  const page = await opened(evilUrl(), { javaScriptEnabled: true })
+  const page = await openLink(evilUrl(), { javaScriptEnabled: true })
   await page.goto(link)
   await page.goBack()
   await page.goForward()

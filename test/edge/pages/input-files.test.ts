@@ -1,5 +1,5 @@
-// Whoever is asked about a call reads the very bytes that it brings, on the page that asks: saved and never shown, by the policy of that
-// moment, and of this call alone.
+// Approvers download the exact input files of a call from its page, never shown inline, if policy
+// lets them, and only those of this call.
 
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -22,7 +22,7 @@ const SCRIPT = '<script>alert(1)</script>\n'
 const NOTES = 'what it is for\n'
 const OTHER = 'of the same run, and not of the call'
 
-async function asked() {
+async function askApproval() {
   const run = granted(await agent.client('createRun', { body: {} })).id
   for (const text of [SCRIPT, NOTES, OTHER])
     granted(await agent.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) }))
@@ -45,8 +45,8 @@ const SAVED = {
   'cache-control': 'no-store',
 }
 
-test('in the console and through a link: the bytes, as what a browser saves; of this call alone', async () => {
-  const { id, link } = await asked()
+test('the input files of a call can be downloaded in the console and through its link, and no others', async () => {
+  const { id, link } = await askApproval()
   const session = await ConsoleSession.open(desk.url, approver.key)
   const doors = {
     console: { page: `/console/approvals/${id}`, get: (path: string) => session.get(path) },
@@ -75,8 +75,8 @@ test('in the console and through a link: the bytes, as what a browser saves; of 
   ])
 })
 
-test('nobody without session or link, nobody whose link was taken back, and nobody whom policy does not let read runs', async () => {
-  const { id, link } = await asked()
+test('input files need a session or a valid link, and permission to read runs', async () => {
+  const { id, link } = await askApproval()
   const [console, linked] = [
     `${desk.url}/console/approvals/${id}/files/${sha256(SCRIPT)}`,
     `${link}/files/${sha256(SCRIPT)}`,
@@ -99,10 +99,10 @@ test('nobody without session or link, nobody whose link was taken back, and nobo
   expect([(await fetch(linked)).status, (await session.get(console)).status]).toEqual([410, 200])
 })
 
-test('a tap saves the file, on a phone and on a desk, and the page can be read', {
+test('a tap downloads an input file, on a phone and on a desktop', {
   timeout: 60_000,
 }, async () => {
-  const { id, link } = await asked()
+  const { id, link } = await askApproval()
   const options = { javaScriptEnabled: true, acceptDownloads: true }
   const pages = [
     await openPage(browser, link, { ...options, viewport: PHONE, colorScheme: 'dark' }),

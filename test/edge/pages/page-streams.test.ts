@@ -1,4 +1,5 @@
-// Promise: pages that are open are told what happens to what they show and nothing else, and there are only so many of them.
+// Open pages receive the events of what they show and no others, and the number of streams is
+// limited.
 
 import { expect, test } from 'vitest'
 import { Followers } from '../../../edge/platform/stream-slots.ts'
@@ -11,9 +12,9 @@ import { eventually } from '../../support/worker/lone-worker.ts'
 const desk = new Desk('streams', sharedStack())
 const agent = await desk.agent()
 const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
-const asked = async (n: number) => (await desk.asked(agent.client, sensitive, { n })).approval.id
+const askApproval = async (n: number) => (await desk.asked(agent.client, sensitive, { n })).approval.id
 
-/** One after the other until one is refused: how many there are, and what the last one is told. */
+/** Opens streams until one is refused; returns their number and the last response. */
 async function fill(open: (signal: AbortSignal) => Promise<Response>) {
   const streams: AbortController[] = []
   for (;;) {
@@ -25,8 +26,8 @@ async function fill(open: (signal: AbortSignal) => Promise<Response>) {
   }
 }
 
-test('of one link, and of one session, so many pages are told what happens; who closes one may open another', async () => {
-  const id = await asked(1)
+test('a link and a session have a limited number of live streams, and closing one frees its slot', async () => {
+  const id = await askApproval(1)
   const link = await desk.link(desk.root, id)
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
   const another = await ConsoleSession.open(desk.url, desk.rootKey)
@@ -48,8 +49,8 @@ test('of one link, and of one session, so many pages are told what happens; who 
   other.abort()
 })
 
-test('who follows one approval is not told of others', async () => {
-  const id = await asked(2)
+test('the stream of one approval sends no events of others', async () => {
+  const id = await askApproval(2)
   const link = await desk.link(desk.root, id)
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
   const abort = new AbortController()
@@ -67,7 +68,7 @@ test('who follows one approval is not told of others', async () => {
   const inbox = await reading(await session.get(`/console/events?agent=${agent.name}`, { signal }))
   for (const read of followed) expect(await read()).toMatch(/^id: \d+\nevent: (answers|waits)\n/)
   for (let n = 3; n < 6; n++) {
-    const other = await asked(n)
+    const other = await askApproval(n)
     for (let text = ''; !text.includes(other); ) text = await inbox()
   }
   granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
@@ -75,7 +76,7 @@ test('who follows one approval is not told of others', async () => {
   abort.abort()
 })
 
-test('a tenant has so many in all; those that are gone without a word are forgotten', () => {
+test('a tenant has a limited number of live streams, and the slots of vanished ones are freed', () => {
   const followers = new Followers()
   for (let i = 0; i < LIMITS.streams_tenant; i++)
     expect(followers.enter(`s${i}`, `link ${i}`, 0).ok).toBe(true)
@@ -87,7 +88,7 @@ test('a tenant has so many in all; those that are gone without a word are forgot
   const later = LIMITS.console_wait_ms + 5_500
   for (let i = 1; i < LIMITS.streams_each; i++)
     expect(followers.enter(`t${i}`, 'link 1', later).ok).toBe(true)
-  expect(followers.enter('t', 'link 1', later).ok).toBe(false) // the one that stayed counts
+  expect(followers.enter('t', 'link 1', later).ok).toBe(false) // the stream that stayed open keeps its slot
   followers.leave('s1')
   expect(followers.enter('t', 'link 1', later).ok).toBe(true)
 })

@@ -1,5 +1,6 @@
-// Fills every field with the longest text that has no place to break, and checks that no page scrolls sideways, on a phone or on a desktop.
-// The texts come from a hostile agent, publisher, worker and operator.
+// Fills every field with the longest text that has no place to break, and checks that no page
+// scrolls sideways, on a phone or on a desktop. The texts come from a hostile agent, publisher,
+// worker and operator.
 
 import type { Page } from 'playwright-core'
 import { beforeAll, expect, test } from 'vitest'
@@ -17,7 +18,7 @@ const WIDTHS = [360, 1280]
 const long = (letter: string, length: number): string => letter.repeat(length)
 const REASON = long('R', LIMITS.reason_chars)
 
-/** Names are as long as names may be, but for the pool’s, which has the prefix and `-pool`. */
+/** Names have the maximal length, except the pool's, which has the prefix and `-pool`. */
 const desk = new Desk(`unbroken-${long('n', 48)}`, sharedStack())
 const agent = await desk.agent()
 const operator = await desk.operator(['approver', 'admin'])
@@ -28,7 +29,7 @@ const tool = await desk.tool({
   description: long('D', 500),
   executor: { argv: ['echo', '{...words}'] },
 })
-/** Each in its own session, so that no standing answer covers another. */
+/** Each in another session, so that no standing answer covers another. */
 const runSpec = () => ({
   session: `${long('S', 60)}${desk.name()}`,
   device: long('d', 128),
@@ -103,7 +104,7 @@ beforeAll(async () => {
     '/console/workers',
     '/console/skills',
     `/console/skills/${id}/1.0.0`,
-    `/console/approvals/${long('x', 60)}`, // no such one
+    `/console/approvals/${long('x', 60)}`, // does not exist
   ]
 })
 
@@ -113,15 +114,15 @@ async function reachesOut(page: Page): Promise<number> {
   return page.evaluate(sideways, '100%')
 }
 
-const opened = (width: number, path: string): Promise<Page> =>
+const openConsole = (width: number, path: string): Promise<Page> =>
   signedIn(
     browser,
     { url: desk.url, path, key: operator.key },
     { viewport: { width, height: 800 }, javaScriptEnabled: true },
   )
 
-test.each(WIDTHS)('D14 no page of the console reaches out of a window of %i pixels', async (width) => {
-  const page = await opened(width, '/console')
+test.each(WIDTHS)('D14 no page of the console overflows a window of %i pixels', async (width) => {
+  const page = await openConsole(width, '/console')
   const seen: [string, number][] = []
   for (const path of paths) {
     await page.goto(at(path))
@@ -130,41 +131,38 @@ test.each(WIDTHS)('D14 no page of the console reaches out of a window of %i pixe
   expect(seen).toEqual(paths.map((path) => [path, 0]))
 })
 
-test.each(WIDTHS)(
-  'D14 no page that follows from a form of the console reaches out of a window of %i pixels',
-  async (width) => {
-    // Everything that a page lets the reader change.
-    const shorter = await propose({ words: [long('W', 3_000)], [long('k', 2_000)]: long('v', 2_000), width })
-    const page = await opened(width, `/console/approvals/${shorter.approval?.id}`)
-    await page.getByRole('textbox', { name: 'Reason' }).fill(REASON)
-    await page.getByText('Approve less than this').click()
-    await page
-      .locator('textarea[name=arguments]')
-      .fill(JSON.stringify({ words: [long('W', 2_000)], [long('k', 2_000)]: long('v', 1_000) }))
-    await page.locator('button[name=step]').click()
-    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approve with these changes?')
-    expect(await reachesOut(page)).toBe(0)
+test.each(WIDTHS)('D14 no result page of a console form overflows a window of %i pixels', async (width) => {
+  // Every field that the reader can fill.
+  const shorter = await propose({ words: [long('W', 3_000)], [long('k', 2_000)]: long('v', 2_000), width })
+  const page = await openConsole(width, `/console/approvals/${shorter.approval?.id}`)
+  await page.getByRole('textbox', { name: 'Reason' }).fill(REASON)
+  await page.getByText('Approve with changed arguments').click()
+  await page
+    .locator('textarea[name=arguments]')
+    .fill(JSON.stringify({ words: [long('W', 2_000)], [long('k', 2_000)]: long('v', 1_000) }))
+  await page.locator('button[name=step]').click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Approve with these changes?')
+  expect(await reachesOut(page)).toBe(0)
 
-    const kept = await answered({ decision: 'approve', scope: 'session' })
-    const { items } = granted(await desk.root('listStanding', {}))
-    const standing = items.find(({ approval }) => approval === kept.approval?.id)
-    await page.goto(at('/console/standing'))
-    await page.locator(`#${standing?.id}`).getByRole('button', { name: 'Take it back' }).click()
-    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Taken back')
-    expect(await reachesOut(page)).toBe(0)
+  const kept = await answered({ decision: 'approve', scope: 'session' })
+  const { items } = granted(await desk.root('listStanding', {}))
+  const standing = items.find(({ approval }) => approval === kept.approval?.id)
+  await page.goto(at('/console/standing'))
+  await page.locator(`#${standing?.id}`).getByRole('button', { name: 'Revoke' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Revoked')
+  expect(await reachesOut(page)).toBe(0)
 
-    const another = await propose({ ...ARGS, width })
-    await page.goto(at(`/console?agent=${agent.name}`))
-    await page.locator(`#choose-${another.approval?.id}`).check()
-    await page.locator('#deny-chosen summary').click()
-    await page.getByRole('button', { name: 'Deny those chosen' }).click()
-    expect(await page.getByRole('heading', { level: 1 }).textContent()).toMatch(/denied/)
-    expect(await reachesOut(page)).toBe(0)
-  },
-)
+  const another = await propose({ ...ARGS, width })
+  await page.goto(at(`/console?agent=${agent.name}`))
+  await page.locator(`#choose-${another.approval?.id}`).check()
+  await page.locator('#deny-chosen summary').click()
+  await page.getByRole('button', { name: 'Deny selected' }).click()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toMatch(/denied/)
+  expect(await reachesOut(page)).toBe(0)
+})
 
 test.each(WIDTHS)(
-  'D14 no page behind a link, and no refusal page, reaches out of a window of %i pixels',
+  'D14 no page behind a link and no refusal page overflows a window of %i pixels',
   async (width) => {
     const context = await browser.newContext({ viewport: { width, height: 800 } })
     const page = await context.newPage()

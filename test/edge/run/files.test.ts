@@ -210,7 +210,7 @@ test.concurrent('a tool keeps nothing unless it says so, in tier C alone', async
   const refused = await propose(run, inB, [])
   expect(refusal(refused)).toBe('422 invalid_arguments')
   expect(refused).toMatchObject({
-    error: { detail: expect.stringMatching(/contract is at fault, not the arguments.* tier C/) },
+    error: { detail: expect.stringMatching(/contract is wrong, not the arguments.* tier C/) },
   })
 })
 
@@ -235,7 +235,7 @@ test.concurrent('L3 no answer stands for a call that brings files: others may be
 
   const bare = granted(await propose(run, asking, []))
   expect(granted(await desk.root('readApproval', of(bare))).prompt.standing?.covers).toContain(
-    'as long as it brings no files',
+    'as long as it supplies no input files',
   )
   granted(await desk.root('answerApproval', { ...of(bare), body: { decision: 'approve', scope: 'session' } }))
   expect(granted(await propose(run, asking, [])).state).toBe('granted')

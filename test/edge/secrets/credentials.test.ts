@@ -48,7 +48,7 @@ test('V04 a bound secret is in the claim for the proxy, not for the tool; the ca
   )
   const call = await desk.asked(agent.client, tool)
   const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval.id } }))
-  expect(prompt.plan).toContain(`with the secret ${name} added to what it asks of ${HOST}`)
+  expect(prompt.plan).toContain(`with the secret ${name} added to its requests to ${HOST}`)
   granted(
     await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
   )

@@ -1,9 +1,9 @@
-// Arguments that do not fit the tool's schema are refused by place.
+// Arguments that do not fit the tool's schema are refused with their place.
 
 import { expect, test } from 'vitest'
 import { argumentCheck } from '../../../edge/tools/argument-check.ts'
 
-test('arguments that do not fit the schema are named by place; the value is not repeated', () => {
+test('invalid arguments are reported by their place, without their value', () => {
   const check = argumentCheck({
     type: 'object',
     properties: { n: { type: 'integer' }, list: { type: 'array', items: { type: 'string', maxLength: 3 } } },

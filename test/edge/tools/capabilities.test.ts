@@ -1,5 +1,5 @@
-// A contract that says less than it gives is read by what it gives: who is handed secrets reads them, who is let through to hosts has a
-// network.
+// Capabilities follow from the contract: a tool with secrets has `secrets_read` and one with hosts
+// has `network`, whatever it declares.
 
 import { expect, test } from 'vitest'
 import { capabilitiesOf, isSensitive } from '../../../edge/tools/capabilities.ts'
@@ -9,7 +9,7 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const desk = new Desk('capabilities', sharedStack())
 const HOSTS = { mode: 'strict' as const, hosts: ['example.com'] }
 
-test('what follows from the contract is said, once', () => {
+test('what follows from the contract is a capability, listed once', () => {
   const of = (change: Parameters<typeof toolSpec>[0]) => [
     capabilitiesOf(toolSpec(change)),
     isSensitive(toolSpec(change)),
@@ -25,7 +25,7 @@ test('what follows from the contract is said, once', () => {
   expect(of({ sensitive: true })).toEqual([[], true])
 })
 
-test('a tool with secrets and hosts asks, whatever it calls itself; policies see its secrets, humans its risk', async () => {
+test('a tool with secrets and hosts is sensitive whatever it declares; policies see its secrets, humans its risk', async () => {
   const agent = await desk.agent()
   const tool = await desk.tool({ secrets: ['db'], egress: HOSTS, capabilities: [] })
   granted(

@@ -1,5 +1,5 @@
-// A tool is a contract with a version and a digest: the same contract is the same version, any change a new one, and what was asked for
-// under the old one is not run under the new (P08, G08).
+// A tool is a contract with a version and a digest: an equal contract keeps its version, any change
+// makes a new one, and a call proposed under the old one does not run under the new one (P08, G08).
 
 import { expect, test } from 'vitest'
 import { digestOf } from '../../../shared/bytes/json.ts'
@@ -18,7 +18,7 @@ const approve = (id: string) => desk.root('answerApproval', { params: { id }, bo
 const stateOf = async ({ run, id }: { run: string; id: string }) =>
   granted(await agent.client('readCall', { params: { run, call: id } })).state
 
-test('the same contract is the same version; any change makes the next', async () => {
+test('putting an equal contract keeps the version of a tool, and any change makes a new one', async () => {
   const name = desk.name()
   const first = await put(name)
   expect(first).toMatchObject({ name, version: 1 })
@@ -44,15 +44,15 @@ test('the same contract is the same version; any change makes the next', async (
   expect(back.version).toBe(digests.length + 1)
 })
 
-test('the order of members makes no version', async () => {
+test('another order of members in a contract makes no new version', async () => {
   const name = desk.name()
   const spec = toolSpec()
-  const reversed = Object.fromEntries(Object.entries(spec).reverse()) as typeof spec // the same members
+  const reversed = Object.fromEntries(Object.entries(spec).reverse()) as typeof spec // the same members in another order
   granted(await desk.root('putTool', { params: { name }, body: spec }))
   expect(granted(await desk.root('putTool', { params: { name }, body: reversed })).version).toBe(1)
 })
 
-test('two at once make one version, or two, and never the same number twice', async () => {
+test('concurrent puts of a tool never give two versions the same number', async () => {
   const name = desk.name()
   const puts = await Promise.all(
     Array.from({ length: 10 }, (_, i) => put(name, { description: `number ${i}` })),
@@ -71,7 +71,7 @@ test('P08 G08 an approval asked for under one version does not run under the nex
   expect(await stateOf(call)).toBe('denied')
   const read = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
   expect([read.decision.reason, processPlan(read.plan).executor.argv]).toEqual([
-    'the tool has changed since',
+    'the tool has changed since the call was proposed',
     ['echo', 'as approved'],
   ])
 })
@@ -92,7 +92,7 @@ test('P08 G08 a tool that changed after the approval and before the claim is not
   expect(await stateOf(call)).toBe('cancelled')
 })
 
-test('P08 a policy that denies by now refuses the approval, and the call that was approved', async () => {
+test('P08 a policy that has changed to deny refuses the approval and also the approved call', async () => {
   const name = await desk.tool({ capabilities: ['network'] })
   const [asked, approved] = [await desk.asked(agent.client, name), await desk.asked(agent.client, name)]
   granted(await approve(approved.approval.id))
@@ -104,7 +104,7 @@ test('P08 a policy that denies by now refuses the approval, and the call that wa
   expect([await stateOf(asked), await stateOf(approved)]).toEqual(['denied', 'cancelled'])
 })
 
-test('P08 an agent that was revoked, or may call the tool no more, gets nothing of what it asked for', async () => {
+test('P08 no pending call runs for an agent that was revoked or may no longer call the tool', async () => {
   const name = await desk.tool({ capabilities: ['network'] })
   const [gone, narrowed] = [await desk.agent(), await desk.agent()]
   const [first, second] = [await desk.asked(gone.client, name), await desk.asked(narrowed.client, name)]
@@ -116,7 +116,7 @@ test('P08 an agent that was revoked, or may call the tool no more, gets nothing 
     expect(granted(await approve(approval.id)).status).toBe('denied')
 })
 
-test('P08 other arguments are another call, with an approval of its own', async () => {
+test('P08 other arguments make another call that needs its own approval', async () => {
   const name = await desk.tool({ capabilities: ['network'], executor: { argv: ['echo', '{text}'] } })
   const [one, two] = [
     await desk.asked(agent.client, name, { text: 'a' }),
@@ -134,7 +134,7 @@ test('P08 other arguments are another call, with an approval of its own', async 
   expect(refusal(await peer.claim(two.id))).toBe('409 not_claimable')
 })
 
-test('the digest is over what the caller can see: tenant, run, call, tool, arguments and plan', async () => {
+test('the digest of a call covers tenant, run, call, tool, arguments and plan', async () => {
   const name = desk.name()
   const tool = await put(name)
   const args = { text: 'a', n: [1, { b: null }] }
@@ -150,7 +150,7 @@ test('the digest is over what the caller can see: tenant, run, call, tool, argum
   expect(digestOf(seen)).toBe(call.digest)
 })
 
-test('a withdrawn tool is unknown to agents; put again it takes up its versions', async () => {
+test('a withdrawn tool is unknown to agents, and put again it continues its version numbers', async () => {
   const name = desk.name()
   await put(name)
   granted(await desk.root('deleteTool', { params: { name } }))
@@ -163,7 +163,7 @@ test('a withdrawn tool is unknown to agents; put again it takes up its versions'
   expect((await put(name)).version).toBe(2)
 })
 
-test('an unknown tool says so, and says where known ones are', async () => {
+test('the refusal of an unknown tool says where to list the known ones', async () => {
   const answer = await agent.client('proposeCallInNewRun', { body: { tool: 'no.such.tool', args: {} } })
   expect(answer).toMatchObject({
     ok: false,
@@ -182,29 +182,29 @@ test.each([
     { input_schema: { type: 'object', $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/a' } } } },
     'invalid_schema',
   ],
-  ['a schema that is none', { input_schema: { type: 'object', required: 5 } }, 'invalid_schema'],
+  ['an invalid schema', { input_schema: { type: 'object', required: 5 } }, 'invalid_schema'],
   [
-    'G06 a pattern in what comes out',
+    'G06 a pattern in the output schema',
     { output_schema: { type: 'object', properties: { a: { pattern: '(a+)+' } } } },
     'invalid_schema',
   ],
   ['no argv', { executor: { argv: [] } }, 'invalid_request'],
   ['S47 NUL in the command line', { executor: { argv: ['a\0b'] } }, 'json_bad_text'],
   ['an environment variable in small letters', { executor: { env: { path: '/tmp' } } }, 'invalid_request'],
-  ['a limit beyond what anyone may have', { limits: { timeout_ms: 1e12 } }, 'invalid_request'],
+  ['a limit above the maximum', { limits: { timeout_ms: 1e12 } }, 'invalid_request'],
   [
     'a host with a scheme',
     { egress: { mode: 'strict' as const, hosts: ['https://example.com'] } },
     'invalid_request',
   ],
-  ['a host of everything', { egress: { mode: 'strict' as const, hosts: ['*'] } }, 'invalid_request'],
+  ['a host pattern for everything', { egress: { mode: 'strict' as const, hosts: ['*'] } }, 'invalid_request'],
   ['an unknown tier', { executor: { tiers: ['A' as 'B'] } }, 'invalid_request'],
-])('G06 S47: %s: a contract that can’t be kept is not registered', async (_name, change, code) => {
+])('G06 S47 an invalid contract is not registered: %s', async (_name, change, code) => {
   const answer = await desk.root('putTool', { params: { name: desk.name() }, body: toolSpec(change) })
   expect(answer).toMatchObject({ ok: false, error: { code } })
 })
 
-test('G07 a tool’s name is plain', async () => {
+test('G07 a tool’s name with anything but plain characters is refused', async () => {
   for (const name of [
     'Text',
     'a b',

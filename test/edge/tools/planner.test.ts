@@ -1,4 +1,5 @@
-// The plan is what would run, to the letter: one argument fills one place, limits only shrink, hosts are judged by their labels.
+// The plan is exactly what would run: one argument fills one argv element, limits only shrink, and
+// hosts match by labels.
 
 import { expect, test } from 'vitest'
 import { covers, plansFor } from '../../../edge/tools/planner.ts'
@@ -39,7 +40,7 @@ const refusal = (change: Change, args: Record<string, unknown> = {}): string | u
 const argv = (template: string[], args: Record<string, unknown>) =>
   plans({ executor: { argv: template } }, args)[0]?.executor.argv
 
-test('an argument fills exactly one element, whatever it holds', () => {
+test('an argument fills exactly one argv element, whatever its content', () => {
   for (const text of [
     '',
     'a b',
@@ -59,11 +60,11 @@ test('an argument fills exactly one element, whatever it holds', () => {
   }
 })
 
-test('an argument with NUL, which no program can be given, is refused', () => {
+test('an argument with NUL, which argv can’t hold, is refused', () => {
   expect(refusal({ executor: { argv: ['echo', '{text}'] } }, { text: 'a\0b' })).toBe('invalid_arguments')
 })
 
-test('a tool that names a sandbox profile has no plan of tier B, and its plan names it', () => {
+test('a tool with a sandbox profile has no tier B plan, and its plan names the profile', () => {
   expect(
     plans({ executor: { tiers: ['B', 'C'], profile: 'compiler' } }).map(({ tier, profile }) => [
       tier,
@@ -74,13 +75,13 @@ test('a tool that names a sandbox profile has no plan of tier B, and its plan na
   expect(plans({})[0]).not.toHaveProperty('profile')
 })
 
-test('what a tool promises of its output is part of the plan, and so of what is decided and run', () => {
+test('the output schema of a tool is part of the plan', () => {
   const output_schema = { type: 'object', required: ['lines'] }
   expect(plans({ output_schema })[0]?.executor.output).toEqual(output_schema)
   expect(plans({})[0]?.executor).not.toHaveProperty('output')
 })
 
-test('a placeholder is a whole element: in the middle of one it is text', () => {
+test('a placeholder has to be a whole argv element; inside an element it is literal text', () => {
   expect(argv(['echo', '--to={text}', '{text', '{a b}', '{{text}}', '{}'], { text: 'a' })).toEqual([
     'echo',
     '--to={text}',
@@ -91,7 +92,7 @@ test('a placeholder is a whole element: in the middle of one it is text', () => 
   ])
 })
 
-test('numbers and booleans are written out; a list spreads, one item an element; an absent list is none', () => {
+test('argv gets numbers and booleans as text, one element per list item, and none for an absent list', () => {
   expect(
     argv(['p', '{n}', '{yes}', '{...items}', 'end'], { n: 1.5, yes: true, items: ['a', 2, false] }),
   ).toEqual(['p', '1.5', 'true', 'a', '2', 'false', 'end'])
@@ -106,14 +107,14 @@ test.each([
   ['a text to spread', ['p', '{...items}'], { items: 'abc' }],
   ['a list in a list', ['p', '{...items}'], { items: [['a']] }],
   ['null in a list', ['p', '{...items}'], { items: [null] }],
-  ['what every object has', ['p', '{constructor}'], {}],
-  ['what every object has, spread', ['p', '{...toString}'], {}],
+  ['a property of Object.prototype', ['p', '{constructor}'], {}],
+  ['a spread property of Object.prototype', ['p', '{...toString}'], {}],
   ['an empty name of a program', ['{text}'], { text: '' }],
-])('what can’t be an argument of a program is refused: %s', (_name, template, args) => {
+])('a value that can’t be an argument of a program is refused: %s', (_name, template, args) => {
   expect(refusal({ executor: { argv: template } }, args)).toBe('invalid_arguments')
 })
 
-test('S47 the command line stays below what the kernel takes: one element, all together, how many', () => {
+test('S47 the size of each argument, their sum and their number stay below the kernel’s limits', () => {
   const one = { executor: { argv: ['p', '{text}'] } }
   expect(refusal(one, { text: 'x'.repeat(LIMITS.argv_item_bytes) })).toBeUndefined()
   expect(refusal(one, { text: 'x'.repeat(LIMITS.argv_item_bytes + 1) })).toBe('invalid_arguments')
@@ -128,7 +129,7 @@ test('S47 the command line stays below what the kernel takes: one element, all t
   )
 })
 
-test('S46 where an argument names the program, only listed names do, without a path', () => {
+test('S46 an argument can name only a listed program, without a path', () => {
   const change = { executor: { argv: ['{command}'], allowed_executables: ['ls', 'cat'] } }
   expect(plans(change, { command: 'ls' })[0]?.executor.argv).toEqual(['ls'])
   for (const command of [
@@ -160,7 +161,7 @@ test('D5 a tool that shares the folder of its run gets no plan with secrets, but
   expect(plans({ ...change, credentials })[0]).toMatchObject({ workspace: 'run', secrets: [], credentials })
 })
 
-test('the folder lies inside the workspace', () => {
+test('a working directory outside the workspace is refused', () => {
   const change = { executor: { cwd: { arg: 'cwd' } } }
   for (const cwd of ['', 'a', 'a/b', './a', '...', 'a..b', '..a'])
     expect([cwd, plans(change, { cwd })[0]?.executor.cwd]).toEqual([cwd, cwd])
@@ -168,7 +169,7 @@ test('the folder lies inside the workspace', () => {
     expect([cwd, refusal(change, { cwd })]).toEqual([cwd, 'workspace_scope_denied'])
   for (const cwd of [5, ['a'], {}, true])
     expect([cwd, refusal(change, { cwd })]).toEqual([cwd, 'invalid_arguments'])
-  // What no worker could enter is not planned; the bounds are bytes, and each name has one.
+  // A folder that no worker could enter is not planned; the limits count bytes, also for each name.
   const long = 'a/'.repeat(LIMITS.cwd_bytes / 2)
   for (const cwd of ['a'.repeat(255), long]) expect(plans(change, { cwd })[0]?.executor.cwd).toBe(cwd)
   for (const cwd of ['a'.repeat(256), `b/${'漢'.repeat(86)}/c`, `${long}a`, 'a/'.repeat(2_500), 'a\0b'])
@@ -176,7 +177,7 @@ test('the folder lies inside the workspace', () => {
   expect(plans(change, {})[0]?.executor.cwd).toBe('')
 })
 
-test('the smallest timeout wins: of the tool, of the run, of what the call asks for', () => {
+test('the timeout is the smallest of the tool’s, the run’s and the requested one', () => {
   const timeout = (tool_ms: number | undefined, run_ms: number, asked: unknown): number | undefined => {
     const limits = tool_ms === undefined ? {} : { timeout_ms: tool_ms }
     const change = { limits, executor: { timeout_ms: { arg: 'ms' } } }
@@ -191,14 +192,14 @@ test('the smallest timeout wins: of the tool, of the run, of what the call asks 
     expect(timeout(5_000, 9_000, nonsense)).toBe(5_000)
 })
 
-test('what the tool does not limit has the default', () => {
+test('a limit that the tool does not set has its default', () => {
   expect(plans({ limits: { pids: 3, timeout_ms: undefined } as ToolSpec['limits'] })[0]?.limits).toEqual({
     ...DEFAULT_LIMITS,
     pids: 3,
   })
 })
 
-test('plans come from the least isolated to the most, whatever the order that the tool lists tiers in', () => {
+test('plans are ordered from least to most isolated, whatever the order of the tool’s tiers', () => {
   const shape = (tiers: Executor['tiers'], mode: ToolSpec['egress']['mode']) =>
     plans({ executor: { tiers }, egress: { mode, hosts: [] } }).map(
       ({ tier, egress }) => `${tier} ${egress.mode}`,
@@ -210,14 +211,14 @@ test('plans come from the least isolated to the most, whatever the order that th
   expect(shape(['C', 'C'], 'strict')).toEqual(['C strict'])
 })
 
-test('L8 tier B enforces nothing, so it is never planned where egress is strict', () => {
+test('L8 a tool with strict egress has no plan in tier B, which can’t enforce it', () => {
   expect(
     plans({ executor: { tiers: ['B', 'C'] }, egress: { mode: 'strict', hosts: [] } }).map(({ tier }) => tier),
   ).toEqual(['C'])
   expect(plans({ executor: { tiers: ['B'] }, egress: { mode: 'strict', hosts: [] } })).toEqual([])
 })
 
-test('tier B shares no folder with other calls: the worker’s user would run what they left there', () => {
+test('a tool that shares the run’s folder has no plan in tier B', () => {
   const shape = (tiers: ('B' | 'C')[], workspace: 'call' | 'run') =>
     plans({ executor: { tiers }, egress: { mode: 'none', hosts: [] }, workspace }).map(
       ({ tier, workspace }) => `${tier} ${workspace}`,
@@ -237,14 +238,14 @@ test('L7 a tool with secrets or credentials gets no plan in tier B, where other 
   expect(tiers({ credentials: [{ secret: 'token', host: 'ok.com:80', header: 'x-api-key' }] })).toEqual(['C'])
 })
 
-test('plans of one call differ in tier and egress alone', () => {
+test('the plans of one call differ only in tier and egress', () => {
   const [b, c] = plans({ executor: { tiers: ['B', 'C'] }, egress: { mode: 'none', hosts: [] } })
   expect({ ...b, tier: 'C', egress: c?.egress }).toEqual(c)
 })
 
 // ── Hosts ──
 
-test('N07 a suffix covers whole labels, never a part of one', () => {
+test('N07 a host pattern with a leading dot covers only whole labels', () => {
   for (const host of ['a.ok.com:443', 'a.b.ok.com:80', 'a.ok.com'])
     expect([host, covers('.ok.com', host)]).toEqual([host, true])
   for (const host of [
@@ -262,7 +263,7 @@ test('N07 a suffix covers whole labels, never a part of one', () => {
     expect([host, covers('ok.com', host)]).toEqual([host, false])
 })
 
-test('N07 a pattern without a port is for the web’s two; with one it is for that one', () => {
+test('N07 a host pattern without a port covers 80 and 443, and one with a port only that port', () => {
   expect(
     ['ok.com', 'ok.com:80', 'ok.com:443', 'ok.com:22', 'ok.com:8443', 'ok.com:4430'].filter((host) =>
       covers('ok.com', host),
@@ -280,7 +281,7 @@ const url: Change = {
   egress: { mode: 'strict', hosts: ['ok.com', '.wide.org:443'], named_by: { url: 'url' } },
 }
 
-test('N07 a call names its hosts, each on the tool’s list; the plan holds those and no more', () => {
+test('N07 a call can name only hosts of the tool’s list, and the plan has exactly these', () => {
   expect(plans(named, { hosts: ['ok.com:443', 'A.wide.org:443'] })[0]?.egress.hosts).toEqual([
     'ok.com:443',
     'a.wide.org:443',
@@ -317,7 +318,7 @@ test('N07 a call names its hosts, each on the tool’s list; the plan holds thos
     expect([host, refusal(named, { hosts: [host] })]).toEqual([host, 'invalid_arguments'])
 })
 
-test('N05 a URL is read by one parser, and what it means is what the plan holds', () => {
+test('N05 the plan has the host that the URL parser finds', () => {
   const hostsOf = (value: string) => plans(url, { url: value })[0]?.egress.hosts
   expect(hostsOf('https://ok.com/a?b#c')).toEqual(['ok.com:443'])
   expect(hostsOf('http://OK.com')).toEqual(['ok.com:80'])

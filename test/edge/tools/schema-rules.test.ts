@@ -1,4 +1,4 @@
-// A tool's schema can't stall the edge, can't break it, and bounds what it says it bounds.
+// A tool's schema can't stall or crash the edge, and every limit in it is effective.
 
 import { expect, test } from 'vitest'
 import { argumentCheck } from '../../../edge/tools/argument-check.ts'
@@ -16,7 +16,7 @@ const refusals = (schema: Schema): string[] => {
   return checked.ok ? [] : (checked.error.errors ?? []).map(({ at }) => at)
 }
 
-test('G06 a pattern is refused wherever a schema can stand, also as a name for properties', () => {
+test('G06 a pattern is refused anywhere in a schema, also as patternProperties', () => {
   const pattern = { pattern: '^(a+)+$' }
   const places: Readonly<Record<string, Schema>> = {
     '/properties/a/pattern': over(pattern),
@@ -42,7 +42,7 @@ test('G06 a pattern is refused wherever a schema can stand, also as a name for p
   for (const [at, schema] of Object.entries(places)) expect(refusals(schema)).toEqual([at])
 })
 
-test('what only looks like a pattern is let through: a property of that name, an example, a default', () => {
+test('a property, example or default named pattern is accepted', () => {
   expect(
     refusals(over({ default: { pattern: '(a+)+' }, examples: ['(a+)+'], const: { pattern: 1 } })),
   ).toEqual([])
@@ -76,11 +76,11 @@ test.each([
   '#/$defs/%61',
   '#/$defs/absent',
   '#/$defs/toString',
-])('a reference out of the schema, or to nothing, is refused: %s', ($ref) => {
+])('a reference out of the schema or to a missing definition is refused: %s', ($ref) => {
   expect(refusals(over({ $ref }, { $defs: { a: {} } }))).toEqual(['/properties/a/$ref'])
 })
 
-test('G06 a reference that leads back to itself is refused: evaluation would not end', () => {
+test('G06 a recursive reference is refused, because its evaluation might not end', () => {
   expect(refusals(over({ $ref: '#/$defs/a' }, { $defs: { a: { allOf: [{ $ref: '#/$defs/a' }] } } }))).toEqual(
     ['/$defs/a/allOf/0/$ref'],
   )
@@ -88,7 +88,7 @@ test('G06 a reference that leads back to itself is refused: evaluation would not
   expect(refusals(over({ $ref: '#/$defs/a' }, { $defs: two }))).not.toEqual([])
 })
 
-test('G06 references that multiply are refused before they are followed', () => {
+test('G06 references that multiply exponentially are refused before they are followed', () => {
   const doubled = Object.fromEntries(
     Array.from({ length: 14 }, (_, i) => [
       `d${i}`,
@@ -100,7 +100,7 @@ test('G06 references that multiply are refused before they are followed', () => 
   expect(performance.now() - started).toBeLessThan(1_000)
 })
 
-test('G06 unique items are held against each other: only short lists may ask for it', () => {
+test('G06 uniqueItems is accepted only with a small maxItems, because it compares every pair', () => {
   expect(refusals(over({ type: 'array', uniqueItems: true }))).toEqual(['/properties/a/uniqueItems'])
   expect(
     refusals(over({ type: 'array', uniqueItems: true, maxItems: LIMITS.schema_unique_items + 1 })),
@@ -131,7 +131,7 @@ const KEYWORDS: Readonly<Record<string, readonly [good: unknown, ...bad: unknown
 }
 
 test.each(Object.entries(KEYWORDS))(
-  'a bound that can’t be read bounds nothing, so it is refused: %s',
+  'a keyword with a value of the wrong type is refused: %s',
   (keyword, [good, ...bad]) => {
     const around = { $defs: { x: {} } }
     expect(refusals(over({ [keyword]: good }, around))).toEqual([])
@@ -143,7 +143,7 @@ test.each(Object.entries(KEYWORDS))(
   },
 )
 
-test('whatever passes can be evaluated: no keyword makes a call throw', () => {
+test('every accepted schema can be evaluated without an exception', () => {
   for (const [keyword, [good]] of Object.entries(KEYWORDS)) {
     const check = argumentCheck(over({ [keyword]: good }, { $defs: { x: {} } }))
     for (const a of ['text', 5, 1.5, null, true, [], [1, 1], {}, { b: { c: [] } }])
@@ -151,7 +151,7 @@ test('whatever passes can be evaluated: no keyword makes a call throw', () => {
   }
 })
 
-test('arguments are an object, and the schema is small and shallow', () => {
+test('a schema has to describe an object and be small and shallow', () => {
   expect(refusals({ type: 'array' })).toEqual(['/type'])
   expect(refusals({})).toEqual(['/type'])
   expect(checkSchema(over({ description: 'x'.repeat(LIMITS.schema_bytes) }))).toMatchObject({
@@ -163,7 +163,7 @@ test('arguments are an object, and the schema is small and shallow', () => {
   expect(refusals(over(deep)).length).toBe(1)
 })
 
-test('a schema full of mistakes names twenty of them', () => {
+test('the refusal of a schema with many mistakes names twenty of them', () => {
   const many = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`p${i}`, { pattern: 'x' }]))
   expect(refusals({ type: 'object', properties: many })).toHaveLength(20)
 })

@@ -1,5 +1,5 @@
-// Tools and policies hold together whoever changes which: what policies see of a tool is told, a set fits the tools that there are, and a
-// tool does not change under the set that is in force.
+// Tools and policies stay consistent whichever changes: a set has to fit the present tools, and a
+// tool can't change in a way that breaks the set in force.
 
 import { expect, test } from 'vitest'
 import { readTexts } from '../../../edge/policy/text-limits.ts'
@@ -19,7 +19,7 @@ const put = (name: string, properties: Record<string, unknown>) =>
 const rule = (name: string) =>
   `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.args.amount > 100 };`
 
-test('what policies see of a tool, and what not and why, is in every answer about it', async () => {
+test('responses about a tool say which of its arguments policies see, and why not the others', async () => {
   const name = desk.name()
   const made = granted(
     await put(name, { amount: { type: 'integer' }, when: { type: ['string', 'integer'] } }),
@@ -31,7 +31,7 @@ test('what policies see of a tool, and what not and why, is in every answer abou
   expect(granted(await desk.root('readTool', { params: { name } }))).toEqual(made)
 })
 
-test('what a policy can’t hold exactly is refused with the call, by name', async () => {
+test('a number that policy can’t hold exactly is refused with the name of its argument', async () => {
   const name = desk.name()
   granted(await put(name, { price: { type: 'number' } }))
   const refused = await agent.client('decide', { body: { tool: name, args: { price: 0.00001 } } })
@@ -39,7 +39,7 @@ test('what a policy can’t hold exactly is refused with the call, by name', asy
   expect(refused.ok || refused.error.errors?.[0]?.at).toBe('/price')
 })
 
-test('a set that fits no tool is refused by file, line and column, with a hint, and the present one stays', async () => {
+test('a policy set that does not fit the tools is refused with file, line, column and hint, and the present set stays', async () => {
   const name = desk.name()
   granted(await put(name, { amount: { type: 'integer' } }))
   const { policies, version } = granted(await desk.root('readPolicies', {}))
@@ -57,7 +57,7 @@ test('a set that fits no tool is refused by file, line and column, with a hint, 
   expect(granted(await desk.root('readPolicies', {})).version).toBe(version)
 })
 
-test('a tool does not change under the set in force, and can once no rule minds', async () => {
+test('a tool change that breaks a rule in force is refused until no rule depends on it', async () => {
   const name = desk.name()
   granted(await put(name, { amount: { type: 'integer' } }))
   await desk.withPolicies({ mine: rule(name) }, async () => {
@@ -78,7 +78,7 @@ test('a tool does not change under the set in force, and can once no rule minds'
   granted(await desk.root('deleteTool', { params: { name } }))
 })
 
-test('a tool does not leave the group that a rule in force is over, nor forget what it spends, until the policy says so', async () => {
+test('a tool can’t leave a group or drop `spends` while a rule in force depends on it', async () => {
   const [name, group] = [desk.name(), desk.name()]
   const schema = {
     type: 'object',
@@ -112,7 +112,7 @@ test('a tool does not leave the group that a rule in force is over, nor forget w
   granted(await again({}))
 })
 
-test('of a set and a change of a tool that can’t both be, one is refused, at any order', async () => {
+test('of a policy set and a tool change that conflict, the later one is refused', async () => {
   for (let round = 0; round < 5; round++) {
     const name = desk.name()
     granted(await put(name, { amount: { type: 'integer' } }))
@@ -126,7 +126,7 @@ test('of a set and a change of a tool that can’t both be, one is refused, at a
   }
 })
 
-test('an older set is held against the tools of now before it is in force again', async () => {
+test('activating an older policy set checks it against the present tools', async () => {
   const name = desk.name()
   granted(await put(name, { amount: { type: 'integer' } }))
   const { policies } = granted(await desk.root('readPolicies', {}))
@@ -141,7 +141,7 @@ test('an older set is held against the tools of now before it is in force again'
   )
 })
 
-test('the deepest policies that are let through are parsed, checked, stored and asked by the edge, which stands', async () => {
+test('the edge parses, checks, stores and evaluates the deepest accepted policies without crashing', async () => {
   const name = desk.name()
   granted(await put(name, { amount: { type: 'integer' } }))
   const shapes: ((n: number) => string)[] = [

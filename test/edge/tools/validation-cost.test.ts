@@ -1,5 +1,5 @@
-// Holding a value against a schema is bounded, whoever brings either: it takes no more than a moment of the edge's one thread and of the
-// worker's, it never throws, and what is told of it is short.
+// Validation is bounded for hostile schemas and values: it blocks neither the edge's only thread
+// nor the worker's for long, never throws, and reports errors briefly.
 
 import { describe, expect, test } from 'vitest'
 import { endedAnyway, promised } from '../../../edge/skills/execution/output-check.ts'
@@ -17,7 +17,10 @@ const named = (length: number, one: (index: number) => unknown = () => 0): Schem
   Object.fromEntries(times(length, (index) => [`field${index}`, one(index)]))
 const words = times(7_000, (index) => `a${index}`)
 
-/** What would take seconds, gigabytes, or more arguments than a function takes. */
+/**
+ * Schemas and values that would take seconds, gigabytes, or more arguments than a function can
+ * have.
+ */
 const BOMBS: Readonly<Record<string, readonly [schema: Schema, a: unknown]>> = {
   'a long list of words, held against many values': [
     over({ items: { enum: words } }),
@@ -63,8 +66,8 @@ const BOMBS: Readonly<Record<string, readonly [schema: Schema, a: unknown]>> = {
   'members, counted again and again': [over({ allOf: times(1_000, () => ({})) }), named(40_000)],
 }
 
-describe.each(Object.entries(BOMBS))('G06 %s', (_name, [schema, a]) => {
-  test('is refused before it is begun, as arguments and as a result', () => {
+describe.each(Object.entries(BOMBS))('G06 validation bomb: %s', (_name, [schema, a]) => {
+  test('a validation that is too expensive is refused before it starts, for arguments and for results', () => {
     const begun = performance.now()
     expect(argumentCheck(schema)({ a })).toMatchObject({
       ok: false,
@@ -73,7 +76,7 @@ describe.each(Object.entries(BOMBS))('G06 %s', (_name, [schema, a]) => {
         errors: [{ at: '/', message: expect.stringContaining('too much') }],
       },
     })
-    const plan = { executor: { output: schema } } as unknown as SkillPlan // the one part that is read
+    const plan = { executor: { output: schema } } as unknown as SkillPlan // only this part is read
     expect(promised({ kind: 'returned' }, plan, Buffer.from(JSON.stringify({ a })))).toMatchObject({
       kind: 'invalid_output',
     })
@@ -81,7 +84,7 @@ describe.each(Object.entries(BOMBS))('G06 %s', (_name, [schema, a]) => {
   })
 })
 
-test('what is as large as values are, and not hostile, is held against its schema', () => {
+test('large but harmless values are validated', () => {
   const row = {
     type: 'object',
     properties: named(8, () => ({ type: 'integer', minimum: 0 })),
@@ -105,7 +108,7 @@ test('what is as large as values are, and not hostile, is held against its schem
   expect(first).toEqual({ at: '/a/4999/field3', message: 'must be at least 0' })
 })
 
-test('of little, all that is wrong is told, and each thing shortly', () => {
+test('a small invalid value gets all its errors, each a short text', () => {
   const check = schemaCheck({
     type: 'object',
     properties: { a: { enum: words }, b: { type: 'string' } },
@@ -122,7 +125,7 @@ test('of little, all that is wrong is told, and each thing shortly', () => {
     expect(Math.max(at.length, message.length)).toBeLessThanOrEqual(LIMITS.schema_told_chars)
 })
 
-test('all that the library knows how to compare with is counted', () => {
+test('every keyword of the library that compares values is counted', () => {
   const effort = (schema: Schema, value: unknown): number => effortOf(schema, 1e9)(value)
   const least = effort({}, { a: [1] })
   const many = times(1_000, (index) => `n${index}`)
@@ -147,7 +150,7 @@ test('all that the library knows how to compare with is counted', () => {
     ])
 })
 
-test('G06 a schema that compares with more than it may is not registered, however it comes to that', () => {
+test('G06 a schema with too many comparisons is not registered', () => {
   const refused = (schema: Schema): string[] => {
     const checked = checkSchema(schema)
     return checked.ok ? [] : (checked.error.errors ?? []).map(({ at }) => at)
@@ -165,7 +168,7 @@ test('G06 a schema that compares with more than it may is not registered, howeve
   ])
 })
 
-test('a mistake of ours ends the call all the same', async () => {
+test('an internal error in validation still ends the call', async () => {
   const failed = (outcome: Outcome) => outcome
   expect(await endedAnyway(Promise.resolve<Outcome>({ kind: 'returned' }), failed)).toEqual({
     kind: 'returned',

@@ -176,7 +176,7 @@ test('a provider that wants patience gets it; one that refuses is told of, and t
   })
   expect(mail.mails.at(-1)).toMatchObject({
     to: 'ada@example.com',
-    subject: 'this is a test of the channel; it asks nothing',
+    subject: 'this is a test message; there is nothing to answer',
   })
   expect(linkIn(mail.mails.at(-1)?.text ?? '')).toBe('')
 })
@@ -188,7 +188,7 @@ const drain = (...flags: string[]) =>
 const waiting = async (call: Call): Promise<Delivery> =>
   eventually(
     'it waits to be collected',
-    async () => (await deliveries(call)).find(({ why }) => why === 'waits to be collected'),
+    async () => (await deliveries(call)).find(({ why }) => why === 'waiting to be collected'),
     PATIENCE_MS,
   )
 
@@ -275,7 +275,7 @@ test('an outbox: a mail that is not taken stops no other', async () => {
       .map(({ recipient, state, tries }) => [recipient, state, tries])
   await eventually('all wait', async () => {
     const all = (await Promise.all(calls.map(deliveries))).flat()
-    return all.length === 6 && all.every(({ why }) => why === 'waits to be collected')
+    return all.length === 6 && all.every(({ why }) => why === 'waiting to be collected')
   })
   const program = join(folder, 'choosy')
   writeFileSync(program, '#!/bin/sh\nif grep -q "^To: ada@"; then exit 67; fi\n')
@@ -309,7 +309,7 @@ test('an outbox of more than a page: the longest waiting first, whatever is dela
   )
   await asked(40) // newer ones, which the first are not to be lost behind
   const isNew = ({ id, why }: Delivery) =>
-    why === 'waits to be collected' && first.every((one) => one.id !== id)
+    why === 'waiting to be collected' && first.every((one) => one.id !== id)
   await eventually('they wait', async () => (await newest()).filter(isNew).length >= 60, PATIENCE_MS)
   const page = await newest()
   const query = { state: 'due' as const, after: page.at(-1)?.id ?? '' } // other tests' are dropped

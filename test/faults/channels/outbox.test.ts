@@ -141,7 +141,7 @@ test('P06 a channel that has become another one sends its recipients’ links to
   const call = await ask()
   await eventually('it waits', async () => (await deliveries('pager', call)).length === 1)
   await put('pager', { url: `${receiver.url}/another`, after_s: 3 })
-  expect(await dropped('pager', call)).toBe('the channel is not for the recipient any more')
+  expect(await dropped('pager', call)).toBe('the recipient is no longer a recipient of the channel')
   await delivered('gone', call, 'asked', 'sent')
   must(await hurt.operator('deleteChannel', { params: { name: 'gone' } }))
   const changed = { decision: 'approve' as const, arguments: { mark: 'less' } }
@@ -160,7 +160,7 @@ test('whoever has answered is not asked, though others still are', async () => {
   must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
   const call = await ask()
   must(await answer(call, 'approve'))
-  expect(await dropped('pager', call)).toBe('the recipient had answered')
+  expect(await dropped('pager', call)).toBe('the recipient has already answered')
   expect(await delivered('pager', call, 'asked', 'sent')).toMatchObject({ recipient: 'ada' })
   must(await hurt.operator('cancelRun', { params: { run: call.run } }))
   must(await hurt.operator('putPolicies', { body: { policies: before } }))
@@ -254,7 +254,7 @@ test('channels in order: the second is silent when the first is answered in time
   expect(told.tries).toBe(1)
   // The other was due before it.
   expect(await deliveries('later', quick)).toMatchObject([
-    { kind: 'asked', state: 'dropped', tries: 0, why: 'the approval had ended' },
+    { kind: 'asked', state: 'dropped', tries: 0, why: 'the approval has ended' },
   ])
   expect(came(quick).map(({ path, type }) => `${path.split('?')[0]} ${type}`)).toEqual([
     'POST /now approval.requested',
@@ -270,7 +270,7 @@ test('answered while attempts fail: nobody is asked any more, and the end is tol
   must(await answer(call))
   receiver.reply = taking
   await delivered('pager', call, 'ended', 'sent')
-  expect(await delivered('pager', call, 'asked', 'dropped')).toMatchObject({ why: 'the approval had ended' })
+  expect(await delivered('pager', call, 'asked', 'dropped')).toMatchObject({ why: 'the approval has ended' })
   const types = came(call).map(({ type }) => type)
   expect(types.at(-1)).toBe('approval.ended')
   expect(types.indexOf('approval.ended')).toBe(types.length - 1)
@@ -333,7 +333,7 @@ test('V02 a channel’s secrets are in no answer, log or journal, and on disk in
   // Nobody listens there: what the runtime says of that is in the log.
   await put('nobody', { url: `http://127.0.0.1:1/${CANARY}?t=${CANARY}` })
   answers.push(must(await hurt.operator('testChannel', { params: { name: 'nobody' } })))
-  expect(answers.at(-1)).toEqual({ sent: false, why: 'it could not be reached' })
+  expect(answers.at(-1)).toEqual({ sent: false, why: 'the receiver could not be reached' })
   const refused = await hurt.operator('putChannel', {
     params: { name: 'x' },
     body: { kind: 'webhook', url: `http://${CANARY}:${CANARY}@example.com/`, keys: [KEY] },

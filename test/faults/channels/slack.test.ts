@@ -11,9 +11,9 @@ import {
   FakeSlack,
   faultIn,
   interact,
-  type Posted,
   press,
   SECRET,
+  type SlackMessage,
   send,
   TEAM,
   TOKEN,
@@ -46,8 +46,9 @@ afterAll(async () => {
 })
 
 const ask = (mark = 'asked\n') => hurt.propose('mark.asking', { mark })
-const posted = (call: Call): Promise<Posted> => eventually('a message', () => slack.about(call.id)[0], 60_000)
-const isOver = (one: Posted, outcome: string): boolean =>
+const posted = (call: Call): Promise<SlackMessage> =>
+  eventually('a message', () => slack.about(call.id)[0], 60_000)
+const isOver = (one: SlackMessage, outcome: string): boolean =>
   JSON.stringify(one.blocks.slice(0, 2)).includes(outcome) && buttonsOf(one).size === 0
 const over = (call: Call, outcome: string) =>
   eventually(
@@ -105,7 +106,7 @@ test('an answer of Slack that was lost makes a second message; pressed or not, b
   }
   const call = await ask()
   const known = await posted(call)
-  const copy: Posted = { ...known, ts: '1.77', edits: 0 }
+  const copy: SlackMessage = { ...known, ts: '1.77', edits: 0 }
   slack.messages.push(copy)
   expect((await interact(hurt.stack.url, press(copy, 'deny'))).status).toBe(200)
   await over(call, 'Denied by ann through slack')
@@ -163,7 +164,11 @@ test('what Slack refuses is told by its name, tried again, and reaches people wh
     return method === 'chat.postMessage'
   }
   const call = await ask()
-  await delivery(call, 'asked', ({ state, why }) => state === 'due' && why === 'Slack says `not_in_channel`')
+  await delivery(
+    call,
+    'asked',
+    ({ state, why }) => state === 'due' && why === 'Slack refused it: `not_in_channel`',
+  )
   slack.instead = () => false
   await posted(call)
   // A message that somebody took away ends nothing but itself.
@@ -171,7 +176,7 @@ test('what Slack refuses is told by its name, tried again, and reaches people wh
   must(await answer(call))
   expect(await delivery(call, 'ended', ({ state }) => state === 'failed')).toMatchObject({
     tries: 1,
-    why: 'Slack says `message_not_found`',
+    why: 'Slack refused it: `message_not_found`',
   })
 })
 

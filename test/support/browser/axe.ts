@@ -1,11 +1,11 @@
-// What shuts people out of a page, as axe finds it in a real browser: what a screen reader, a keyboard or tired eyes would stumble over.
+// Runs axe in a real browser and returns the accessibility defects of a page.
 
 import axe from 'axe-core'
 import type { Page } from 'playwright-core'
 import { unfold } from './in-page.ts'
 
-/** What the page's global `axe.run()` answers, as far as it is read here. */
-type Found = {
+/** The part of `axe.run()`'s result that we read. */
+type AxeResult = {
   passes: unknown[]
   violations: {
     id: string
@@ -16,13 +16,13 @@ type Found = {
 }
 
 /**
- * Every finding, grave or not, with the first place where it is. The page needs JavaScript: axe is some. Folded parts are unfolded
- * first.
+ * All findings of any severity, each with its first element. Needs a page with JavaScript, because
+ * axe is a script. Opens folded parts first.
  */
-export async function barriers(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source) // by the debugger, which no content security policy holds back
+export async function accessibilityDefects(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source) // through the debugger, which bypasses the page's CSP
   await page.evaluate(unfold)
-  const { passes, violations } = await page.evaluate<Found>('axe.run({ resultTypes: ["violations"] })')
+  const { passes, violations } = await page.evaluate<AxeResult>('axe.run({ resultTypes: ["violations"] })')
   if (passes.length < 5) return [`only ${passes.length} rules found anything to look at`]
   return violations.map(
     ({ id, impact, help, nodes: [first] }) =>

@@ -1,4 +1,4 @@
-// A real browser for the tests of our pages: the system's Chromium, without a head, with a profile that goes with it.
+// The system's Chromium for tests of our pages: headless, with a temporary profile.
 
 import { existsSync } from 'node:fs'
 import { type Browser, chromium } from 'playwright-core'
@@ -10,12 +10,12 @@ function openBrowser(): Promise<Browser> {
   const executablePath = PROGRAMS.find((path) => existsSync(path))
   if (executablePath === undefined)
     throw new Error('no Chromium on this machine; `npm test` installs it, or run `apt-get install chromium`')
-  // Chromium refuses to sandbox itself as root. What it opens here is our own page on loopback; it looks for nothing else.
+  // Chromium can't sandbox itself as root. It only opens our own pages on loopback.
   const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
   return chromium.launch({ executablePath, args: [...asRoot, ...QUIET] })
 }
 
-/** One browser for the tests of a file, in which no page outlives its test. */
+/** One browser for the tests of a file; each test's pages are closed after it. */
 export async function browserForTests(): Promise<Browser> {
   const browser = await openBrowser()
   afterAll(() => browser.close())

@@ -1,16 +1,16 @@
-// The console in a browser, as an operator who has just signed in sees it.
+// A console page in the browser, as an operator sees it after signing in.
 
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 
 export const PHONE = { width: 390, height: 844 }
 export const DESK = { width: 1280, height: 900 }
 
-type Wanted = { readonly url: string; readonly path: string; readonly key: string }
+type ConsoleTarget = { readonly url: string; readonly path: string; readonly key: string }
 
-/** A page of its own context, at `path`, behind the form to sign in: on a phone and without JavaScript if nobody says otherwise. */
+/** Signs in and opens `path` in a new context; by default on a phone and without JavaScript. */
 export async function signedIn(
   browser: Browser,
-  { url, path, key }: Wanted,
+  { url, path, key }: ConsoleTarget,
   options: BrowserContextOptions = {},
 ): Promise<Page> {
   const context = await browser.newContext({ viewport: PHONE, javaScriptEnabled: false, ...options })

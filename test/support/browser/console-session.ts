@@ -1,10 +1,11 @@
-// A browser's session at the console, by plain HTTP: what a browser would send, and what an attacker would send in its stead.
+// A console session over plain HTTP, for what a browser sends and what an attacker would send
+// instead.
 
 import { expect } from 'vitest'
 
 export class ConsoleSession {
   readonly #url: string
-  /** As a browser would send it back: `name=value`. */
+  /** The cookie as a browser sends it back: `name=value`. */
   readonly cookie: string
   readonly setCookie: string
 
@@ -28,7 +29,7 @@ export class ConsoleSession {
     })
   }
 
-  /** Every field of the page's first form that posts there. */
+  /** All fields of the page's first form with this action. */
   async fields(page: string): Promise<Record<string, string>> {
     const text = await (await this.get(page)).text()
     return Object.fromEntries(

@@ -1,5 +1,6 @@
-// Functions that run inside a page, by `page.evaluate`: each stands alone, and sees the browser's globals. Only what they use of those is
-// declared here, so that the rest of the project keeps knowing nothing of a DOM.
+// Functions that run inside a page, through `page.evaluate`. Each is self-contained and uses only
+// the browser's globals, which are declared here so that the rest of the project needs no DOM
+// types.
 
 type Inside = {
   readonly tagName: string
@@ -23,7 +24,7 @@ declare const getComputedStyle: (of: Inside) => {
   readonly outlineStyle: string
 }
 
-/** Each text whose contrast against its ground is below 4.5 to 1, with the contrast it has. Folded parts are unfolded first. */
+/** All texts with a contrast below 4.5:1, with their contrast. Opens folded parts first. */
 export function faintTexts(): string[] {
   type Colour = { rgb: number[]; alpha: number }
   const parse = (text: string): Colour => {
@@ -58,12 +59,12 @@ export function faintTexts(): string[] {
   return texts > 3 ? faint : ['no text was found to measure']
 }
 
-/** Opens whatever is folded. */
+/** Opens all folded parts. */
 export function unfold(): void {
   for (const folded of document.querySelectorAll('details')) folded.setAttribute('open', '')
 }
 
-/** What has the focus, and how it shows. */
+/** The focused element and its outline. */
 export function focused(): { element: string; outline: string } {
   const { activeElement } = document
   if (activeElement === null) return { element: 'nothing', outline: 'none' }
@@ -73,12 +74,12 @@ export function focused(): { element: string; outline: string } {
   }
 }
 
-/** How far what has the focus ends above the bar with the answers. */
+/** The distance between the focused element's end and the sticky buttons. */
 export const aboveAnswers = (): number =>
   (document.querySelector('.answer')?.getBoundingClientRect().top ?? 0) -
   (document.activeElement?.getBoundingClientRect().bottom ?? 0)
 
-/** How many pixels reach out of the window sideways, with letters of this size. */
+/** How many pixels the page overflows sideways with this font size. */
 export function sideways(fontSize: string): number {
   document.documentElement.style.fontSize = fontSize
   return document.documentElement.scrollWidth - innerWidth

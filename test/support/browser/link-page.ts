@@ -1,11 +1,11 @@
-// The page behind an approval's link, as a person opens it: on a phone and without JavaScript, if the test says no more.
+// The page behind an approval link in the browser; by default on a phone and without JavaScript.
 
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { browserForTests } from './browser.ts'
 import { PHONE } from './console-page.ts'
 
-/** As a person opens a link, in the browser of one file's tests. */
-export async function browsing(): Promise<(url: string, options?: BrowserContextOptions) => Promise<Page>> {
+/** Returns a function that opens a link in the browser of this test file. */
+export async function linkOpener(): Promise<(url: string, options?: BrowserContextOptions) => Promise<Page>> {
   const browser = await browserForTests()
   return (url, options) => openPage(browser, url, options)
 }
@@ -21,8 +21,8 @@ export async function openPage(
   return page
 }
 
-/** It throws where there is still something to press, to write in or to follow. */
-export async function inert(page: Page): Promise<void> {
+/** Throws if the page still has a control or a link. */
+export async function expectNoControls(page: Page): Promise<void> {
   const left = await page.locator('form, button, input, textarea, a').allTextContents()
   if (left.length > 0) throw new Error(`the page still offers ${JSON.stringify(left)}`)
 }

@@ -1,4 +1,5 @@
-// A small approval product that is not ours, to try the conformance suite on: sound as it is, and wrong in as many ways as there are flaws.
+// A small approval product that is not ours, to test the conformance suite: sound by default, with
+// a switch for each flaw.
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -6,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { Seen, Target } from '../../conformance/approval-links/check.ts'
 
-/** Each is what some product does, or did. */
+/** Flaws that real products have or had. */
 export type Flaw =
   | 'decides on GET'
   | 'decides on HEAD'
@@ -28,7 +29,12 @@ export type Flaw =
   | 'can be framed'
   | 'shows the form after the end'
 
-type Record = { readonly id: string; readonly expiresAt: number; status: Seen['status']; answers: number }
+type ApprovalRow = {
+  readonly id: string
+  readonly expiresAt: number
+  status: Seen['status']
+  answers: number
+}
 
 const STRICT = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
@@ -39,7 +45,7 @@ const STRICT = {
 
 export class ApprovalServer {
   readonly #key = randomBytes(32)
-  readonly #records = new Map<string, Record>()
+  readonly #records = new Map<string, ApprovalRow>()
   readonly #flaw: Flaw | undefined
   readonly #server: Server
 
@@ -59,12 +65,12 @@ export class ApprovalServer {
   }
 
   get #origin(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // it listens on a port
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // it is listening
   }
 
   readonly target: Target = {
     open: async (seconds = 600) => {
-      const record: Record = {
+      const record: ApprovalRow = {
         id: randomBytes(6).toString('hex'),
         expiresAt: Date.now() + seconds * 1000,
         status: 'pending',
@@ -75,14 +81,14 @@ export class ApprovalServer {
     },
   }
 
-  #look(record: Record): Seen {
+  #look(record: ApprovalRow): Seen {
     return {
       status: this.#isOver(record) && record.status === 'pending' ? 'expired' : record.status,
       answers: record.answers,
     }
   }
 
-  #isOver = ({ status, expiresAt }: Record): boolean =>
+  #isOver = ({ status, expiresAt }: ApprovalRow): boolean =>
     status !== 'pending' || (!this.#has('never expires') && Date.now() >= expiresAt)
 
   #has = (flaw: Flaw): boolean => this.#flaw === flaw
@@ -92,7 +98,7 @@ export class ApprovalServer {
   #nonceOf = (id: string): string =>
     this.#mac('form', this.#has('takes the nonce of another approval') ? '' : id)
 
-  #find(token: string): Record | undefined {
+  #find(token: string): ApprovalRow | undefined {
     const record = this.#records.get(token.slice(0, 12).toLowerCase())
     if (record === undefined) return undefined
     const [given, expected] = [token, this.#tokenOf(record.id)]
@@ -139,13 +145,13 @@ export class ApprovalServer {
     )
   }
 
-  #page({ id }: Record, token: string): string {
+  #page({ id }: ApprovalRow, token: string): string {
     const link = this.#has('decides on a link of its page') ? `<a href="/a/${token}/yes">Approve</a>` : ''
     return `<form method="post"><input type="hidden" name="nonce" value="${this.#nonceOf(id)}">${link}
       <button name="decision" value="approve">Approve</button><button name="decision" value="deny">Deny</button></form>`
   }
 
-  async #post(record: Record, { headers }: IncomingMessage, body: string): Promise<number> {
+  async #post(record: ApprovalRow, { headers }: IncomingMessage, body: string): Promise<number> {
     const plain = this.#has('reads plain text') && headers['content-type'] === 'text/plain'
     if (!plain && headers['content-type'] !== 'application/x-www-form-urlencoded') return 415
     if (!plain && !this.#has('believes every origin') && headers.origin !== this.#origin) return 403
@@ -154,13 +160,13 @@ export class ApprovalServer {
     const form = new URLSearchParams(body)
     if (!this.#has('asks for no nonce') && form.get('nonce') !== this.#nonceOf(record.id)) return 403
     if (this.#isOver(record) && !(this.#has('accepts replays') && record.status !== 'expired')) return 409
-    // Between looking and writing, others look too.
+    // Others can read between this check and the write.
     if (this.#has('counts answers that come at once')) await new Promise((done) => setTimeout(done, 20))
     this.#decide(record, form.get('decision') === 'approve' ? 'approved' : 'denied')
     return 200
   }
 
-  #decide(record: Record, status: Seen['status']): void {
+  #decide(record: ApprovalRow, status: Seen['status']): void {
     record.status = status
     record.answers += 1
   }

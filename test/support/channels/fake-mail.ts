@@ -1,35 +1,35 @@
-// Both mail providers over real HTTP, as far as their interfaces go: what they want, refuse and answer, and what they know again. It
-// keeps the mails that they would have sent.
+// Fakes of both mail providers over real HTTP: they validate requests as the providers do,
+// recognise idempotency keys, and keep the mails that they would have sent.
 
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-export type Posted = {
+export type MailRequest = {
   readonly to: string
   readonly from: string
   readonly subject: string
   readonly text: string
   readonly html: string
 }
-export type Mailed = Posted & {
+export type SentMail = MailRequest & {
   readonly provider: Provider
   readonly headers: IncomingHttpHeaders
   readonly body: Record<string, unknown>
 }
 type Provider = 'resend' | 'postmark'
-type Said = { status: number; body: Record<string, unknown>; headers?: Record<string, string> }
+type FakeResponse = { status: number; body: Record<string, unknown>; headers?: Record<string, string> }
 
 const ORIGINS = { resend: 'https://api.resend.com', postmark: 'https://api.postmarkapp.com' } as const
 
 export class FakeMail {
-  readonly mails: Mailed[] = []
-  /** Every request, sent or refused. */
+  readonly mails: SentMail[] = []
+  /** All requests, accepted or refused. */
   readonly tried: string[] = []
-  /** Instead of an answer: trouble at the provider's. */
+  /** A failure to answer with instead. */
   trouble: ((response: ServerResponse, body: Record<string, unknown>) => void) | undefined
-  /** It does what it is asked, and nobody hears of it. */
+  /** Accepts the mail but never answers. */
   silent = false
-  readonly #seen = new Map<string, { content: string; said: Said }>()
+  readonly #seen = new Map<string, { content: string; said: FakeResponse }>()
   readonly #servers: Server[]
   readonly #tokens: Readonly<Record<Provider, string>>
 
@@ -42,7 +42,7 @@ export class FakeMail {
           text += chunk
         })
         request.on('end', () => {
-          const body = JSON.parse(text) as Record<string, unknown> // whatever it is: what is missing shows as missing
+          const body = JSON.parse(text) as Record<string, unknown> // anything; missing fields show up as missing
           this.tried.push(`${provider} ${request.method} ${request.url} ${text}`)
           if (this.trouble !== undefined) return this.trouble(response, body)
           const {
@@ -66,7 +66,7 @@ export class FakeMail {
     return mail
   }
 
-  /** Each provider's origin, and the one here that stands in for it. */
+  /** The origin of each provider and of its fake. */
   get standIns(): Record<string, string> {
     const [resend, postmark] = this.#servers.map(
       (server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -74,8 +74,8 @@ export class FakeMail {
     return { [ORIGINS.resend]: resend ?? '', [ORIGINS.postmark]: postmark ?? '' }
   }
 
-  /** Mails about this call or approval. */
-  about(id: string): Mailed[] {
+  /** The mails about this call or approval. */
+  about(id: string): SentMail[] {
     return this.mails.filter(({ text }) => text.includes(id))
   }
 
@@ -92,14 +92,19 @@ export class FakeMail {
     headers: IncomingHttpHeaders,
     text: string,
     body: Record<string, unknown>,
-  ): Said {
+  ): FakeResponse {
     return provider === 'resend'
       ? this.#resend(line, headers, text, body)
       : this.#postmark(line, headers, body)
   }
 
-  #resend(line: string, headers: IncomingHttpHeaders, text: string, body: Record<string, unknown>): Said {
-    const refused = (statusCode: number, name: string): Said => ({
+  #resend(
+    line: string,
+    headers: IncomingHttpHeaders,
+    text: string,
+    body: Record<string, unknown>,
+  ): FakeResponse {
+    const refused = (statusCode: number, name: string): FakeResponse => ({
       status: statusCode,
       body: { statusCode, name, message: 'in words' },
     })
@@ -120,8 +125,8 @@ export class FakeMail {
     return said
   }
 
-  #postmark(line: string, headers: IncomingHttpHeaders, body: Record<string, unknown>): Said {
-    const refused = (status: number, ErrorCode: number): Said => ({
+  #postmark(line: string, headers: IncomingHttpHeaders, body: Record<string, unknown>): FakeResponse {
+    const refused = (status: number, ErrorCode: number): FakeResponse => ({
       status,
       body: { ErrorCode, Message: 'in words' },
     })
@@ -150,11 +155,11 @@ export class FakeMail {
 
   #take(
     provider: Provider,
-    posted: Record<keyof Posted, unknown>,
+    posted: Record<keyof MailRequest, unknown>,
     headers: IncomingHttpHeaders,
     body: Record<string, unknown>,
   ): void {
-    this.mails.push({ ...(posted as Posted), provider, headers, body }) // looked at before
+    this.mails.push({ ...(posted as MailRequest), provider, headers, body }) // validated above
   }
 }
 

@@ -1,5 +1,6 @@
-// Slack as far as an app of ours sees it, over real HTTP: its API, its response URLs, and people who press buttons and send forms. It
-// holds what it is sent to Slack's own rules, as its documents state them, and signs with its own reading of them.
+// A fake of Slack over real HTTP: its API, its response URLs, and people who press buttons and
+// submit forms. It checks requests against Slack's documented rules and signs its own with an
+// independent implementation.
 
 import { createHmac } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -12,10 +13,10 @@ const ORIGINS = ['https://slack.com', 'https://hooks.slack.com'] as const
 
 type Json = Record<string, unknown>
 export type Block = { type: string; elements?: Block[]; [field: string]: unknown }
-export type Posted = { channel: string; ts: string; text: string; blocks: Block[]; edits: number }
+export type SlackMessage = { channel: string; ts: string; text: string; blocks: Block[]; edits: number }
 type Reply = (response: ServerResponse, method: string, count: number) => boolean
 
-/** What is wrong with blocks, by Slack's rules for them; nothing, where nothing is. */
+/** The violations of Slack's rules for blocks. */
 export function faultIn(blocks: unknown, most: number): string | undefined {
   if (!Array.isArray(blocks) || blocks.length === 0 || blocks.length > most) return `not 1 to ${most} blocks`
   const faults: string[] = []
@@ -53,12 +54,12 @@ export function faultIn(blocks: unknown, most: number): string | undefined {
 }
 
 export class FakeSlack {
-  readonly messages: Posted[] = []
+  readonly messages: SlackMessage[] = []
   readonly views: { view: Json; trigger: string }[] = []
-  /** Shown to one person alone. */
+  /** Ephemeral messages. */
   readonly alone: string[] = []
   readonly calls: { method: string; at: number; authorization: string }[] = []
-  /** Answers in the place of Slack's API, where it says so. */
+  /** Overrides the API's responses. */
   instead: Reply = () => false
   readonly #server: Server
   #count = 0
@@ -78,21 +79,21 @@ export class FakeSlack {
     await new Promise((done) => this.#server.close(done))
   }
 
-  /** Where a stack finds this one in the place of Slack. */
+  /** The setting that makes a stack use this fake instead of Slack. */
   get standIns(): Record<string, string> {
     const url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // it listens on TCP
     return Object.fromEntries(ORIGINS.map((origin) => [origin, url]))
   }
 
-  /** Messages about a call, as they are now: each names it, before its end and after. */
-  about(call: string): Posted[] {
+  /** The present messages about a call; each names it. */
+  about(call: string): SlackMessage[] {
     return this.messages.filter(({ blocks }) => JSON.stringify(blocks).includes(`"${call}"`))
   }
 
-  // ── What an app asks of it ──
+  // ── The API ──
 
   async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = JSON.parse((await text(request)) || '{}') as Json // the app's; looked at below
+    const body = JSON.parse((await text(request)) || '{}') as Json // the app's; validated below
     const [, first, method = ''] = (request.url ?? '').split('/')
     const say = (answer: Json): void =>
       void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
@@ -128,8 +129,8 @@ export class FakeSlack {
     return { ok: true, channel: message.channel, ts: message.ts }
   }
 
-  /** A person is written to in a conversation of theirs. */
-  #post(to: string, body: Json): Posted {
+  /** A person has a conversation of their own. */
+  #post(to: string, body: Json): SlackMessage {
     this.#count++
     const channel = to.startsWith('U') ? `D${to.slice(1)}` : to
     const message = {
@@ -152,10 +153,10 @@ export class FakeSlack {
   }
 }
 
-// ── What people do ──
+// ── Interactions ──
 
-/** The buttons of a message, by what they are for. */
-export const buttonsOf = ({ blocks }: Pick<Posted, 'blocks'>): Map<string, Json> =>
+/** The buttons of a message by their use. */
+export const buttonsOf = ({ blocks }: Pick<SlackMessage, 'blocks'>): Map<string, Json> =>
   new Map(
     blocks
       .flatMap(({ type, elements = [] }) => (type === 'actions' ? elements : []))
@@ -173,7 +174,7 @@ const from = ({ user = 'U0ANN', team = TEAM, home = team, app = APP }: Who): Jso
   trigger_id: '1.2.3',
 })
 
-export function press(message: Posted, button: string, who: Who = {}): Json {
+export function press(message: SlackMessage, button: string, who: Who = {}): Json {
   const action = buttonsOf(message).get(button)
   if (action === undefined) throw new Error(`the message has no button \`${button}\``)
   return {
@@ -210,7 +211,7 @@ export const send = (view: Json, answer: string, reason: string | null, who: Who
   response_urls: [],
 })
 
-type Sealed = {
+type InteractionInput = {
   secret?: string
   at?: number
   change?: (body: string) => string
@@ -218,11 +219,11 @@ type Sealed = {
   tenant?: string
 }
 
-/** As Slack sends it to an app. `change`: on the way. */
+/** A request as Slack sends it. `change` alters it on the way. */
 export async function interact(
   edge: string,
   payload: Json,
-  { secret = SECRET, at = Date.now(), change, signature, tenant }: Sealed = {},
+  { secret = SECRET, at = Date.now(), change, signature, tenant }: InteractionInput = {},
 ) {
   const body = new URLSearchParams({ payload: JSON.stringify(payload) }).toString()
   const timestamp = String(Math.floor(at / 1000))

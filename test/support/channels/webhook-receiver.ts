@@ -1,5 +1,6 @@
-// A receiver of webhooks over real HTTP, which answers as it is told and keeps what came. It verifies as a receiver would: with the package
-// that Standard Webhooks publishes; and with a reading of its own what that does not know, signatures by Ed25519.
+// A webhook receiver over real HTTP, which answers as configured and keeps what it received. It
+// verifies HMAC signatures with the published Standard Webhooks package, and Ed25519 ones, which
+// that lacks, with its own code.
 
 import { createPublicKey, verify } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
@@ -34,8 +35,8 @@ export class WebhookReceiver {
       request.on('end', () => {
         const { type, data } = body.startsWith('{')
           ? (JSON.parse(body) as Pick<Came, 'type' | 'data'>)
-          : { type: '', data: { approval: {} as Approval, recipient: null } } // what was sent; the tests look at it
-        const whole = { ...data, approval: data.approval ?? ({} as Approval) } // a notice has none
+          : { type: '', data: { approval: {} as Approval, recipient: null } } // anything; the tests check it
+        const whole = { ...data, approval: data.approval ?? ({} as Approval) } // a notice has no approval
         this.came.push({
           at: Date.now(),
           path: `${request.method} ${request.url}`,
@@ -63,7 +64,7 @@ export class WebhookReceiver {
     return this.came.filter(({ data }) => data.approval.id === approval)
   }
 
-  /** Notices of this call. */
+  /** The notices of this call. */
   noticesOf(call: string): Came[] {
     return this.came.filter(({ data }) => data.notice?.call === call)
   }

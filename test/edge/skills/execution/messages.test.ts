@@ -176,7 +176,7 @@ test('P12 a call may post five times and a skill sixty times an hour; posts beyo
     const call = await posts(loud, `round ${n}`, 'ops-chan', 'postSix')
     expect([n, ended(call)]).toEqual([
       n,
-      `skill_error: the call has posted ${LIMITS.notices_per_call} notices already`,
+      `skill_error: the call has already posted ${LIMITS.notices_per_call} notices`,
     ])
     calls.push(call)
   }
@@ -281,7 +281,7 @@ test('a channel that no longer accepts notices drops those that still wait', asy
   await eventually('an attempt', () => receiver.noticesOf(call.id).length > 0)
   await put('ops-chan', {})
   expect(await shown()).toEqual([undefined])
-  expect((await delivery(call, 'dropped')).why).toBe('the channel takes no notices any more')
+  expect((await delivery(call, 'dropped')).why).toBe('the channel no longer accepts notices')
 })
 
 test('a notice is mailed to each recipient, collected without a link by those who collect, and deleted after a week', async () => {
