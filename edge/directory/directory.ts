@@ -1,6 +1,6 @@
-// A tenant's directory as an isolate holds it: who exists, which tools there are, which policies are active. Compiled
-// once per version. Each request asks the TenantObject whether its version is still the one: a revoked key is refused
-// on the very next request.
+// A tenant's directory as an isolate holds it: who exists, which tools there are, which policies
+// are active. Compiled once per version. Each request asks the TenantObject whether its version is
+// still the one: a revoked key is refused on the very next request.
 
 import { timingSafeEqual } from 'node:crypto'
 import { digestOf } from '../../shared/bytes/json.ts'
@@ -36,7 +36,10 @@ export type Principal = {
   /** The principal's own entity and the groups or roles it is in. */
   entities: EntityJson[]
 }
-/** `since`: when it was made. Whoever is made again under the name is somebody else, and inherits nothing. */
+/**
+ * `since`: when it was made. Whoever is made again under the name is somebody else, and inherits
+ * nothing.
+ */
 export type AgentPrincipal = Principal & { kind: 'Agent'; spec: AgentSpec; since: number }
 export type OperatorPrincipal = Principal & { kind: 'Operator'; since: number; keyHash: string }
 export type LoadedTool = {
@@ -50,13 +53,19 @@ export type LoadedTool = {
   action: EntityJson
 }
 
-/** A version that is asked about each call beside the one in force, and enforced never: the same directory under other policies. */
+/**
+ * A version that is asked about each call beside the one in force, and enforced never: the same
+ * directory under other policies.
+ */
 export type Shadow = { version: number; since: number; directory: Loaded }
 
 /** A directory ready for use. */
 export type Loaded = {
   tenant: string
-  /** A deleted tenant has no known callers. While it is suspended, policy permits only that its workers finish. */
+  /**
+   * A deleted tenant has no known callers. While it is suspended, policy permits only that its
+   * workers finish.
+   */
   state: TenantState
   version: number
   agents: ReadonlyMap<string, AgentPrincipal>
@@ -86,8 +95,8 @@ const NO_ONE = { agents: [], operators: [], workers: [] }
 const cache = new Map<string, Loaded>()
 
 /**
- * Where one process is all there is: the objects themselves, while all that they know is on disk. Over its stub the runtime holds an
- * answer back until the writes before it are; here nothing does.
+ * Where one process is all there is: the objects themselves, while all that they know is on disk.
+ * Over its stub the runtime holds an answer back until the writes before it are; here nothing does.
  */
 export const atHand = new Map<string, Gatekeeper>()
 
@@ -102,7 +111,10 @@ export const isDeleted = async (env: Env, tenant: string): Promise<boolean> =>
 export const takeCall = async (env: Env, tenant: string): Promise<Result<true>> =>
   atHand.get(tenant)?.takeStoredCall() ?? tenantObject(env, tenant).takeCall()
 
-/** The tenant's present directory. One small message where nothing changed, and none where the object is at hand. */
+/**
+ * The tenant's present directory. One small message where nothing changed, and none where the
+ * object is at hand.
+ */
 export const directoryOf = async (env: Env, tenant: string): Promise<Loaded> =>
   directoryFrom(identityOf(env), tenant, await gatekeeper(env, tenant).directory(knownVersion(tenant)))
 
@@ -231,9 +243,10 @@ type Others = {
 }
 
 /**
- * A directory as it would be with these too, or with these in the place of their namesakes. Operators are not named by whoever asks, and
- * who there is decides what is asked: if any are given, they are all. They have no keys: nobody becomes them. Tools have the secrets that
- * they name.
+ * A directory as it would be with these too, or with these in the place of their namesakes.
+ * Operators are not named by whoever asks, and who there is decides what is asked: if any are
+ * given, they are all. They have no keys: nobody becomes them. Tools have the secrets that they
+ * name.
  */
 export function including(directory: Loaded, { tools, agents, operators }: Others): Loaded {
   const { tenant } = directory
@@ -260,7 +273,10 @@ export function including(directory: Loaded, { tools, agents, operators }: Other
 
 const supposing = new WeakMap<Loaded, Loaded>()
 
-/** The same where every secret is: what policy says of a call that was does not hang on what has been removed since. */
+/**
+ * The same where every secret is: what policy says of a call that was does not hang on what has
+ * been removed since.
+ */
 export function withSupposedSecrets(directory: Loaded): Loaded {
   const known = supposing.get(directory) ?? { ...directory, vault: SUPPOSED_VAULT }
   supposing.set(directory, known)
@@ -320,8 +336,8 @@ function entitiesOf(
 const NOBODY = Buffer.alloc(32)
 
 /**
- * The principal whose key this is. What is looked up is the key's digest, which nobody can steer; it is compared in
- * constant time, by the same steps whether the key exists or not.
+ * The principal whose key this is. What is looked up is the key's digest, which nobody can steer;
+ * it is compared in constant time, by the same steps whether the key exists or not.
  */
 export function principalOf(directory: Loaded, key: string): AgentPrincipal | Principal | undefined {
   const hash = keyHash(key)

@@ -1,6 +1,7 @@
-// The registry of all tenants, existing and deleted: one object for the whole installation. Its row decides whether a tenant is active.
-// Each change is stored with its journal entry and then sent to the tenant's object, with retries until that object accepts it. It knows
-// nothing of what is inside a tenant.
+// The registry of all tenants, existing and deleted: one object for the whole installation. Its row
+// decides whether a tenant is active. Each change is stored with its journal entry and then sent to
+// the tenant's object, with retries until that object accepts it. It knows nothing of what is
+// inside a tenant.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, lte, or } from 'drizzle-orm'
@@ -56,7 +57,10 @@ export class InstallationObject extends DurableObject<Env> {
     if (this.#row(DEFAULT_TENANT) === undefined) this.#foundDefault()
   }
 
-  /** The tenant that set-up makes, whose operator's key is in the environment: nothing has to be sent to its object. */
+  /**
+   * The tenant that set-up makes, whose operator's key is in the environment: nothing has to be
+   * sent to its object.
+   */
   #foundDefault(): void {
     const now = Date.now()
     const times = { createdAt: now, changedAt: now, revision: 0 }
@@ -97,7 +101,10 @@ export class InstallationObject extends DurableObject<Env> {
     return ok({ ...shown(row), use: row.state === 'deleted' ? null : await tenancy(this.env, name).use() })
   }
 
-  /** A name is used only once, so that nobody else is taken for the signer of a deleted tenant’s evidence. */
+  /**
+   * A name is used only once, so that nobody else is taken for the signer of a deleted tenant’s
+   * evidence.
+   */
   async create({
     name,
     operator,
@@ -168,7 +175,10 @@ export class InstallationObject extends DurableObject<Env> {
     })
   }
 
-  /** Stores and journals the change in one transaction; returns success once the tenant's object has accepted it. */
+  /**
+   * Stores and journals the change in one transaction; returns success once the tenant's object has
+   * accepted it.
+   */
   async #change(
     name: string,
     kind: string,
@@ -194,7 +204,10 @@ export class InstallationObject extends DurableObject<Env> {
     return told.ok ? ok(shown(this.#known(name))) : told
   }
 
-  /** Sends the current row. The tenant's object ignores a message older than one that it has accepted. */
+  /**
+   * Sends the current row. The tenant's object ignores a message older than one that it has
+   * accepted.
+   */
   async #tell(name: string): Promise<Result<true>> {
     const { revision, state, quota, operator, keyHash } = this.#known(name)
     try {

@@ -1,12 +1,15 @@
-// The values that no text may show, however they are spelled in it. Pure. All texts of a value are searched for all of them at once before
-// any part of it is looked at: nearly always there is none.
+// The values that no text may show, however they are spelled in it. Pure. All texts of a value are
+// searched for all of them at once before any part of it is looked at: nearly always there is none.
 
 import type { Pieces } from '../../shared/secrets/byte-search.ts'
 import { piecesOf, Search } from '../../shared/secrets/encodings.ts'
 
 export class KnownValues {
   readonly #values: readonly string[]
-  /** Made when the first text is searched: a directory is loaded more often than it is needed for that. */
+  /**
+   * Made when the first text is searched: a directory is loaded more often than it is needed for
+   * that.
+   */
   #pieces: Pieces | undefined
 
   constructor(values: readonly string[]) {

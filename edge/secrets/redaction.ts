@@ -1,5 +1,6 @@
-// What of a call's arguments no human needs to be shown: secrets, known by their value, by the name of their member or flag, or by their
-// shape. Pure. What is left of a secret is a mark: the same for the same one, and nobody without the edge's key can try which it is.
+// What of a call's arguments no human needs to be shown: secrets, known by their value, by the name
+// of their member or flag, or by their shape. Pure. What is left of a secret is a mark: the same
+// for the same one, and nobody without the edge's key can try which it is.
 
 import { createHmac } from 'node:crypto'
 import { canonical, sha256 } from '../../shared/bytes/json.ts'
@@ -11,9 +12,9 @@ import { AFTER_NAMES, KEY_LINES, PLACED, PRIVATE_KEY, SECRET_NAME, TOKENS } from
 export type Mark = (secret: string) => string
 
 /**
- * A tenant's marks. A PIN can be guessed, and a digest that anyone can make would say which guess is right. A quarter of a keyed digest:
- * nobody can go on from it to another's, as from a whole one; and a text may hold many, of which an HMAC each would be ten times the work
- * (G06).
+ * A tenant's marks. A PIN can be guessed, and a digest that anyone can make would say which guess
+ * is right. A quarter of a keyed digest: nobody can go on from it to another's, as from a whole
+ * one; and a text may hold many, of which an HMAC each would be ten times the work (G06).
  */
 export function marker(key: Buffer, tenant: string): Mark {
   const ours = createHmac('sha256', key).update(tenant).digest('hex')
@@ -63,14 +64,19 @@ export class Redaction {
     return value
   }
 
-  /** A command line made of `args`: what is secret there is secret here, wherever the tool puts it. */
+  /**
+   * A command line made of `args`: what is secret there is secret here, wherever the tool puts it.
+   */
   ofArgv(argv: readonly string[], args: Readonly<Record<string, unknown>>): unknown {
     const secrets = new Set<string>()
     collect(args, '', secrets)
     return this.of(argv.map((item) => (secrets.has(item) ? this.#mark(item) : item)))
   }
 
-  /** A secret does not show because it is spread over a list: keys over their lines, tokens over their parts. */
+  /**
+   * A secret does not show because it is spread over a list: keys over their lines, tokens over
+   * their parts.
+   */
   #list(list: readonly unknown[]): readonly unknown[] {
     const whole = KEY_LINES.reduce((rest, shape) => this.#withoutSpread(rest, '\n', shape), list)
     const items = whole.map((item, i) => (item === list[i] ? this.#item(item, list[i - 1]) : item))
@@ -130,7 +136,10 @@ export class Redaction {
     return AFTER_NAMES.reduce((rest, named) => rest.replace(named, mark), unplaced)
   }
 
-  /** A secret does not show because it is written in base64, as settings and headers are, or as URLs are. */
+  /**
+   * A secret does not show because it is written in base64, as settings and headers are, or as URLs
+   * are.
+   */
   #withoutEncoded(text: string): string {
     const base64 = (encoded: string) => this.#unlessSecret(encoded, fromBase64(encoded))
     const percent = (encoded: string) => this.#unlessSecret(encoded, fromPercent(encoded))
@@ -142,8 +151,9 @@ export class Redaction {
   }
 
   /**
-   * A text that is JSON is redacted by its names as arguments are, at its own depth. Its tokens are replaced where they stand and all else
-   * is left as it is: what the approver reads must be what the tool will read, to the last digit.
+   * A text that is JSON is redacted by its names as arguments are, at its own depth. Its tokens are
+   * replaced where they stand and all else is left as it is: what the approver reads must be what
+   * the tool will read, to the last digit.
    */
   #withoutNamed(text: string): string {
     const parsed = objectOf(text)
@@ -172,7 +182,10 @@ const fromPercent = (encoded: string): string =>
     Buffer.from(bytes.replaceAll('%', ''), 'hex').toString('utf8'),
   )
 
-/** No deeper than arguments may be: what is deeper is no settings of anybody's, and walking it could end the stack. */
+/**
+ * No deeper than arguments may be: what is deeper is no settings of anybody's, and walking it could
+ * end the stack.
+ */
 function objectOf(text: string): object | undefined {
   if (!/^\s*[[{]/.test(text)) return undefined
   let depth = 0

@@ -1,5 +1,6 @@
-// How a secret is kept: AES-256-GCM under a key that is derived from the edge's for each tenant, bound to its name and version. Whoever has
-// the disk and not the key has nothing, and can't put one secret in the place of another.
+// How a secret is kept: AES-256-GCM under a key that is derived from the edge's for each tenant,
+// bound to its name and version. Whoever has the disk and not the key has nothing, and can't put
+// one secret in the place of another.
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { canonical } from '../../shared/bytes/json.ts'

@@ -1,8 +1,12 @@
-// What secrets look like in a text: by themselves, and behind a name that says so. Patterns only; what is done with a find is
-// `redaction.ts`'s. Each takes time in proportion to the text (G06): where one could begin anywhere it is bounded. And each stops where
-// its secret may end: what an approver has to see is not to pass for one.
+// What secrets look like in a text: by themselves, and behind a name that says so. Patterns only;
+// what is done with a find is `redaction.ts`'s. Each takes time in proportion to the text (G06):
+// where one could begin anywhere it is bounded. And each stops where its secret may end: what an
+// approver has to see is not to pass for one.
 
-/** Names of members and flags. Whole words where a shorter one is ordinary English: `compass` and `author` are not hidden. */
+/**
+ * Names of members and flags. Whole words where a shorter one is ordinary English: `compass` and
+ * `author` are not hidden.
+ */
 export const SECRET_NAME =
   /passw(?:or)?d|passphrase|passcode|secret|credential|cookie|authorization|tokens?(?![a-z])|(?:api|access|account|private|signing|encryption)[_-]?key|(?<![a-z])(?:pass|pwd|pin|otp|auth|jwt|signature)(?![a-z])/i
 
@@ -25,8 +29,8 @@ export const TOKENS: readonly RegExp[] = [
   /(?<![\w.-])(?:SG|ya29)\.[\w-]{16,}(?:\.[\w-]+)?|(?<!\d)\d{8,10}:AA[\w-]{30,}/g,
   /(?<![\w.-])hv[sbr]\.[\w-]{20,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}|GOCSPX-[\w-]{20,}|(?<!\w)dapi[0-9a-f]{32}/g,
   /(?<!\w)(?:dckr_[po]at|lin_api|glsa|gsk|figd)_[\w-]{20,}/g,
-  // A token starts where no word goes on: else each of many beginnings is followed to the end of the text. Signed ones have three parts,
-  // sealed ones five.
+  // A token starts where no word goes on: else each of many beginnings is followed to the end of
+  // the text. Signed ones have three parts, sealed ones five.
   /(?<![\w-])eyJ[\w-]{8,}(?:\.[\w-]*){2,4}/g,
 ]
 
@@ -34,14 +38,18 @@ export const TOKENS: readonly RegExp[] = [
 export const PLACED: readonly RegExp[] = [
   /(?<=hooks\.slack(?:-gov)?\.com\/(?:services|workflows|triggers)\/)[\w/-]{10,}|(?<=discord(?:app)?\.com\/api\/webhooks\/)[\w/-]{10,}/g,
   /\bBearer [\w+/=.~-]{8,}/gi,
-  // The password in a URL, up to the last `@` before its host ends: the host that is connected to must show, whatever comes after it.
+  // The password in a URL, up to the last `@` before its host ends: the host that is connected to
+  // must show, whatever comes after it.
   /(?<=:\/\/[^\s/:@]{0,64}:)[^\s/?#\\«]+(?=@)/g,
   // One that should have been encoded; what may be a port begins none.
   /(?<=:\/\/[^\s/:@]{0,64}:)(?!\d*[/?#\\])[^\s@«]{1,256}(?=@)/g,
   /(?<=:\/\/)[^\s/@«]{20,}(?=@)/g, // a token in its place, or behind a long name
 ]
 
-/** The end of a name that a secret follows, in a text, where names are not told from words and `tokens` are counted. */
+/**
+ * The end of a name that a secret follows, in a text, where names are not told from words and
+ * `tokens` are counted.
+ */
 const NAME =
   '(?:passw(?:or)?d|passphrase|passcode|secret|credentials?|cookie|authorization|token|(?:api|access|account|private|signing|encryption)[_-]?key|(?<![a-z])(?:pass|pwd|pin|otp|auth|jwt|sig|signature))'
 const BLANKS = String.raw`[ \t]{0,16}`
@@ -52,8 +60,8 @@ const PARAMETER = String.raw`[\w.*-]{1,64}=(?:"[^"\n]{0,512}"|\\"[^"\\\n]{0,512}
 const HEADER = `(?:(?:proxy-)?authorization|(?:set-)?cookie)${BLANKS}:${BLANKS}`
 
 /**
- * What names the secret, and the secret. In quotes these hold blanks too, within their line and 512 characters; else they end with the
- * word, and a list of parameters with the last of them.
+ * What names the secret, and the secret. In quotes these hold blanks too, within their line and 512
+ * characters; else they end with the word, and a list of parameters with the last of them.
  */
 export const AFTER_NAMES: readonly RegExp[] = [
   new RegExp(String.raw`(?<=')(${HEADER})([^'\n]{3,512})(?=')`, 'gi'),

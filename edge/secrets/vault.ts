@@ -1,5 +1,6 @@
-// A tenant's secrets as an isolate holds them: opened once for each version of the directory. It says whether a tool may have what it
-// names, hands that to a claim, and knows the values, former ones too, that no text may show.
+// A tenant's secrets as an isolate holds them: opened once for each version of the directory. It
+// says whether a tool may have what it names, hands that to a claim, and knows the values, former
+// ones too, that no text may show.
 
 import type { Tool } from '../../shared/wire/tools.ts'
 import { logError } from '../platform/error-log.ts'
@@ -17,7 +18,10 @@ type Wanting = Pick<Tool, 'name' | 'secrets' | 'credentials'>
 const IN_A_HEADER = /^[\x20-\x7e]+$/
 
 export type Vault = {
-  /** Why a tool can't have what it names. What is another tool's, or bound to hosts, is told of as not there (V03). */
+  /**
+   * Why a tool can't have what it names. What is another tool's, or bound to hosts, is told of as
+   * not there (V03).
+   */
   readonly withholds: (tool: Wanting) => string | undefined
   /** What a claim hands over; nothing, where one of them is gone. */
   readonly values: (names: readonly string[]) => Record<string, string> | undefined

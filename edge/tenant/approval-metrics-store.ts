@@ -1,5 +1,6 @@
-// How often agents had people asked, and how long the questions waited: sums that are kept as the inbox hears of approvals, each counted
-// once when it is asked and once when it has ended. It keeps no approval.
+// How often agents had people asked, and how long the questions waited: sums that are kept as the
+// inbox hears of approvals, each counted once when it is asked and once when it has ended. It keeps
+// no approval.
 
 import { asc, sql } from 'drizzle-orm'
 import type { Approval } from '../../shared/wire/approvals.ts'

@@ -1,5 +1,6 @@
-// Who is signed in to the console: sessions by the hash of their token, each under the key that opened it. It never holds a token or a key,
-// and doesn't say who may do what: a session stands for its operator only while the directory knows that key.
+// Who is signed in to the console: sessions by the hash of their token, each under the key that
+// opened it. It never holds a token or a key, and doesn't say who may do what: a session stands for
+// its operator only while the directory knows that key.
 
 import { asc, eq, lt, or } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'
@@ -15,14 +16,20 @@ const REMEMBERED = 1_000
 
 export class ConsoleSessions {
   readonly #db: Database
-  /** Wrong secrets by the id of the key that they were tried for. In memory: a restart forgets a minute. */
+  /**
+   * Wrong secrets by the id of the key that they were tried for. In memory: a restart forgets a
+   * minute.
+   */
   readonly #tries = new Map<string, { since: number; wrong: number }>()
 
   constructor(db: Database) {
     this.#db = db
   }
 
-  /** `keyHash` is `null` where the key is nobody's. A key that was tried too often is refused whether it is right or not: K03. */
+  /**
+   * `keyHash` is `null` where the key is nobody's. A key that was tried too often is refused
+   * whether it is right or not: K03.
+   */
   open(keyId: string, keyHash: string | null, hash: string, now: number): Result<true> {
     const tried = this.#tries.get(keyId)
     const wrong = tried !== undefined && now - tried.since < MINUTE ? tried.wrong : 0
@@ -47,7 +54,10 @@ export class ConsoleSessions {
     return ok(true)
   }
 
-  /** Being used is written once a minute at the most; a page that is only open, and watches, keeps no session alive. */
+  /**
+   * Being used is written once a minute at the most; a page that is only open, and watches, keeps
+   * no session alive.
+   */
   keyOf(hash: string, use: 'used' | 'watched', now: number): string | null {
     const session = this.#db.select().from(consoleSessions).where(eq(consoleSessions.hash, hash)).get()
     if (

@@ -1,5 +1,6 @@
-// How many bytes of files the runs of a tenant hold, by agent: a part of the TenantObject. The truth is in each run, which tells its whole
-// sum, before it takes more and when it holds less. A run that is not heard of for so long that all its files have gone counts no more.
+// How many bytes of files the runs of a tenant hold, by agent: a part of the TenantObject. The
+// truth is in each run, which tells its whole sum, before it takes more and when it holds less. A
+// run that is not heard of for so long that all its files have gone counts no more.
 
 import { eq, lte, sql } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'
@@ -9,7 +10,10 @@ import { err, ok } from '../../shared/result.ts'
 import type { Database } from '../platform/database.ts'
 import { filesHeld, filesSums } from './tables.ts'
 
-/** Longer than a file stays: a run tells us again before, while it holds any (edge/run/file-uploads.ts). */
+/**
+ * Longer than a file stays: a run tells us again before, while it holds any
+ * (edge/run/file-uploads.ts).
+ */
 const HEARD_MS = LIMITS.file_named_ms + 2 * LIMITS.file_unnamed_ms
 
 type Held = { readonly run: string; readonly agent: string; readonly bytes: number }
@@ -21,7 +25,10 @@ export class FileAccounts {
     this.#db = db
   }
 
-  /** A decrease is always accepted. `most`: the limit of this agent, where its operators set one, and the tenant's quota. */
+  /**
+   * A decrease is always accepted. `most`: the limit of this agent, where its operators set one,
+   * and the tenant's quota.
+   */
   hold(
     { run, agent, bytes }: Held,
     most: { agent: number | undefined; tenant: number },

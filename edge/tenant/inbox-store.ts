@@ -1,5 +1,6 @@
-// A tenant's inbox: the mirror of its approvals, listed for the API, and for the console filtered and in an order that serves whoever
-// answers. Those that ask exactly the same are listed once, by their head. The truth is in each run; nothing is decided here.
+// A tenant's inbox: the mirror of its approvals, listed for the API, and for the console filtered
+// and in an order that serves whoever answers. Those that ask exactly the same are listed once, by
+// their head. The truth is in each run; nothing is decided here.
 
 import { and, asc, count, desc, eq, gt, isNull, max, type SQL, sql } from 'drizzle-orm'
 import { LIMITS } from '../../shared/limits.ts'
@@ -30,8 +31,8 @@ export type Waiting = { approval: Approval; alike: number; newest: string }
 /** Each approval once, with the number of its last change, in that order. */
 export type Changes = { items: { seq: number; approval: Approval }[]; latest: number }
 /**
- * `waiting`: how many wait in all; `matching`: how many of those the filter leaves, of which `items` are some; `number` is that of the
- * last news.
+ * `waiting`: how many wait in all; `matching`: how many of those the filter leaves, of which
+ * `items` are some; `number` is that of the last news.
  */
 export type InboxPage = { items: Waiting[]; waiting: number; matching: number; more: boolean; number: number }
 
@@ -49,7 +50,10 @@ const shown = sql`${prompt('title')} || ' ' || ${prompt('command')} || ' ' || ${
 
 const p = sql.placeholder
 
-/** What every question and every answer needs, prepared once: building a statement takes longer than running it. */
+/**
+ * What every question and every answer needs, prepared once: building a statement takes longer than
+ * running it.
+ */
 function mirrorStatements(db: Database) {
   const row = {
     id: p('id'),
@@ -188,7 +192,10 @@ export class InboxStore {
     }
   }
 
-  /** Those that wait and ask exactly this, up to the newest that somebody was shown: what was asked since is not answered with them. */
+  /**
+   * Those that wait and ask exactly this, up to the newest that somebody was shown: what was asked
+   * since is not answered with them.
+   */
   alike(group: string, newest: string): string[] {
     const last = this.#at(newest)
     if (last === undefined) return []
@@ -219,7 +226,10 @@ export class InboxStore {
     return { items: page.map(({ seq, approval }) => ({ seq: seq ?? 0, approval })), latest }
   }
 
-  /** The number of the last change of one: at once where it is not `known`, or when there is any news about it, or after `ms`. */
+  /**
+   * The number of the last change of one: at once where it is not `known`, or when there is any
+   * news about it, or after `ms`.
+   */
   async follow(id: string, known: number, ms: number): Promise<number> {
     const number = () =>
       this.#db.select({ n: inbox.changed }).from(inbox).where(eq(inbox.id, id)).get()?.n ?? 0
@@ -286,8 +296,8 @@ export class InboxStore {
   }
 
   /**
-   * What was mirrored before there were groups stands alone; what was before changes were numbered changed in the order in which it
-   * came.
+   * What was mirrored before there were groups stands alone; what was before changes were numbered
+   * changed in the order in which it came.
    */
   #adopt(): void {
     const risk = sql`case ${prompt('risk')} when 'critical' then 0 when 'high' then 1 when 'medium' then 2 else 3 end`
@@ -309,7 +319,8 @@ function filtersOf({ agent, tool, risk, text }: InboxQuery): SQL[] {
     tool: eq(inbox.tool, tool),
     risk: eq(inbox.risk, RISKS.indexOf(risk)),
   }
-  // What the operator is shown is what is searched: case does not matter, and nothing in the text is a pattern.
+  // What the operator is shown is what is searched: case does not matter, and nothing in the text
+  // is a pattern.
   const found = sql`instr(lower(${shown}), ${text.toLowerCase()}) > 0`
   return [
     ...(agent === '' ? [] : [equal.agent]),

@@ -1,4 +1,5 @@
-// What is counted of approvals, and the text that Prometheus reads of it. Pure; the counts are kept by figures-store.ts.
+// What is counted of approvals, and the text that Prometheus reads of it. Pure; the counts are kept
+// by figures-store.ts.
 
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
@@ -20,7 +21,10 @@ export const asksPeople = ({ status, answers }: Approval): boolean =>
   answers.length === 0 ||
   answers.some(({ standing }) => standing === undefined)
 
-/** From the question to its end: by the channel of the last answer, or `none` where time or a cancellation ended it. */
+/**
+ * From the question to its end: by the channel of the last answer, or `none` where time or a
+ * cancellation ended it.
+ */
 export function waited({ status, answers, requested_at, expires_at }: Approval, now: number): Waited {
   const answer =
     status === 'approved' || status === 'denied'
@@ -83,7 +87,10 @@ export const askMetrics = ({ asks }: Figures): string =>
     asks.map(({ agent, n }): Sample => ['countersign_agent_asks_total', { agent }, n]),
   )
 
-/** For operators: how many workers of each pool have proven what a call may need. Where one is missing, calls that need it wait and lapse. */
+/**
+ * For operators: how many workers of each pool have proven what a call may need. Where one is
+ * missing, calls that need it wait and lapse.
+ */
 export function workerMetrics(workers: readonly ProvenWorker[], now: number): string {
   const active = workers.filter(({ status }) => status === 'active')
   const samples = [...Map.groupBy(active, ({ pool }) => pool)].flatMap(([pool, those]) => {

@@ -1,5 +1,6 @@
-// A tenant's policy sets: immutable versions, and which of them is in force, since when and by whom. It reads no policy and checks none;
-// what is put here has been checked. Every write that matters to others goes through the change of the TenantObject that owns it.
+// A tenant's policy sets: immutable versions, and which of them is in force, since when and by
+// whom. It reads no policy and checks none; what is put here has been checked. Every write that
+// matters to others goes through the change of the TenantObject that owns it.
 
 import { and, desc, eq, lt, lte, ne, notInArray, sql } from 'drizzle-orm'
 import { digestOf } from '../../shared/bytes/json.ts'
@@ -12,7 +13,9 @@ import type { Change, Database } from '../platform/database.ts'
 import type { PolicyTexts } from '../policy/engine.ts'
 import { policyActivations, policySets, policyShadow } from './tables.ts'
 
-/** The versions of which one must be in force for a change to be made; undefined where any may be. */
+/**
+ * The versions of which one must be in force for a change to be made; undefined where any may be.
+ */
 export type Expected = readonly number[] | undefined
 export type PolicyPut = {
   readonly policies: PolicyTexts
@@ -59,7 +62,10 @@ export class PolicyStore {
     this.#activate(this.#add(defaults, 'defaults', EDGE), EDGE)
   }
 
-  /** Whoever has never put a set of their own has the defaults of the edge that runs: else nobody might do what is new there. */
+  /**
+   * Whoever has never put a set of their own has the defaults of the edge that runs: else nobody
+   * might do what is new there.
+   */
   follow(defaults: PolicyTexts): void {
     const newest = this.#about(this.#newest())
     const ours = newest?.version === 1 || newest?.author === EDGE
@@ -129,9 +135,9 @@ export class PolicyStore {
   }
 
   /**
-   * What the newest version says already makes no other. A request that came twice changes nothing, and is not held against what it did.
-   * A new note of its author's replaces that of a version which has never been in force: nobody has acted on it, and nobody else's word
-   * is theirs.
+   * What the newest version says already makes no other. A request that came twice changes nothing,
+   * and is not held against what it did. A new note of its author's replaces that of a version
+   * which has never been in force: nobody has acted on it, and nobody else's word is theirs.
    */
   put({ policies, note, author, activate, expected }: PolicyPut): Result<PolicyVersion> {
     const newest = this.#about(this.#newest())
@@ -189,8 +195,8 @@ export class PolicyStore {
   }
 
   /**
-   * The oldest go where there are too many. What was ever in force stays, and what shadows that: a decision names it, and it can be
-   * again.
+   * The oldest go where there are too many. What was ever in force stays, and what shadows that: a
+   * decision names it, and it can be again.
    */
   #forget(until: number): void {
     if (until < 1) return

@@ -1,5 +1,6 @@
-// A tenant's agents and operators: who there is, and the hash of each one's key. Whoever is changed is so for everybody at once, through
-// the change of the TenantObject that owns it. It holds no key.
+// A tenant's agents and operators: who there is, and the hash of each one's key. Whoever is changed
+// is so for everybody at once, through the change of the TenantObject that owns it. It holds no
+// key.
 
 import { count, eq } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'

@@ -1,5 +1,5 @@
-// A tenant's secrets as they are kept: a part of the TenantObject, so that a secret that is gone is so for the very next claim. It takes
-// values and seals them; it opens none.
+// A tenant's secrets as they are kept: a part of the TenantObject, so that a secret that is gone is
+// so for the very next claim. It takes values and seals them; it opens none.
 
 import { asc, count, eq, lte } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'

@@ -1,5 +1,5 @@
-// The tenant's list of answers that stand, so that operators find them: a part of the TenantObject. The truth is in each session; what is
-// listed here and no longer stands there covers nothing.
+// The tenant's list of answers that stand, so that operators find them: a part of the TenantObject.
+// The truth is in each session; what is listed here and no longer stands there covers nothing.
 
 import { and, count, desc, eq, gt, inArray, lte, not } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'

@@ -1,4 +1,5 @@
-// Tables of a TenantObject: the directory of one tenant. Rows are small; whole things are kept as JSON documents.
+// Tables of a TenantObject: the directory of one tenant. Rows are small; whole things are kept as
+// JSON documents.
 
 import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
@@ -9,7 +10,10 @@ import type { Skill, SkillState } from '../../shared/wire/skills.ts'
 import type { Quota, TenantState } from '../../shared/wire/tenants.ts'
 import type { ToolSpec } from '../../shared/wire/tools.ts'
 
-/** One row: the directory's version, which every change increments, the times of set-up, and the installation's decisions. */
+/**
+ * One row: the directory's version, which every change increments, the times of set-up, and the
+ * installation's decisions.
+ */
 export const meta = sqliteTable('meta', {
   id: integer().primaryKey(),
   version: integer().notNull(),
@@ -57,7 +61,10 @@ export const tools = sqliteTable(
   (table) => [primaryKey({ columns: [table.name, table.version] }), index('tools_active').on(table.active)],
 )
 
-/** Versions of the tenant's own policy set; what one says never changes. `active` marks the one in force. */
+/**
+ * Versions of the tenant's own policy set; what one says never changes. `active` marks the one in
+ * force.
+ */
 export const policySets = sqliteTable(
   'policy_sets',
   {
@@ -141,8 +148,8 @@ export const inbox = sqliteTable(
     /** The number of its last change; each is the next. */
     changed: integer(),
   },
-  // What is listed, counted and filtered is read from the index alone; a document only where it is shown. Each index is paid for by every
-  // question.
+  // What is listed, counted and filtered is read from the index alone; a document only where it is
+  // shown. Each index is paid for by every question.
   (table) => [
     index('inbox_listed').on(
       table.pending,
@@ -174,7 +181,10 @@ export const waits = sqliteTable(
   (table) => [primaryKey({ columns: [table.channel, table.outcome, table.bucket] })],
 )
 
-/** Browsers in which an operator is signed in: by the hash of what the cookie holds, and for as long as the operator's key is this one. */
+/**
+ * Browsers in which an operator is signed in: by the hash of what the cookie holds, and for as long
+ * as the operator's key is this one.
+ */
 export const consoleSessions = sqliteTable('console_sessions', {
   hash: text().primaryKey(),
   keyHash: text('key_hash').notNull(),
@@ -193,7 +203,10 @@ export const secrets = sqliteTable('secrets', {
   at: integer().notNull(),
 })
 
-/** What secrets were before; the newest alone. Nothing hands them out: calls that were made while they held must not show them. */
+/**
+ * What secrets were before; the newest alone. Nothing hands them out: calls that were made while
+ * they held must not show them.
+ */
 export const formerSecrets = sqliteTable('former_secrets', {
   seq: integer().primaryKey({ autoIncrement: true }),
   name: text().notNull(),
@@ -243,7 +256,10 @@ export const skills = sqliteTable(
 /** Which skill has the name of a tool: whoever published one by it first. */
 export const skillTools = sqliteTable('skill_tools', { name: text().primaryKey(), skill: text().notNull() })
 
-/** What was done with skills and publishers: hash-chained, and each entry a leaf of the tenant's log. */
+/**
+ * What was done with skills and publishers: hash-chained, and each entry a leaf of the tenant's
+ * log.
+ */
 export const skillJournal = sqliteTable(
   'skill_journal',
   {

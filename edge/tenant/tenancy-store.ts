@@ -1,5 +1,5 @@
-// Stores what the installation has decided about this tenant (whether it is active, and its quota) and counts the calls that its agents
-// have proposed today. It decides nothing about single calls.
+// Stores what the installation has decided about this tenant (whether it is active, and its quota)
+// and counts the calls that its agents have proposed today. It decides nothing about single calls.
 
 import { count, eq, sql } from 'drizzle-orm'
 import { type Failure, failure } from '../../shared/failures.ts'
@@ -23,7 +23,10 @@ import {
   workers,
 } from './tables.ts'
 
-/** `revision` counts the installation's changes. `first`: the operator of a tenant that has no operator yet. */
+/**
+ * `revision` counts the installation's changes. `first`: the operator of a tenant that has no
+ * operator yet.
+ */
 export type Order = {
   readonly revision: number
   readonly state: TenantState
@@ -49,7 +52,10 @@ export class TenancyStore {
   #quota: Quota | undefined
   /** Of today: calls accepted so far, and calls that the stored count already includes. */
   #calls = { day: -1, taken: 0, stored: 0 }
-  /** What was counted in advance last: how many calls, when, and whether a timer is set to take back what is left. */
+  /**
+   * What was counted in advance last: how many calls, when, and whether a timer is set to take back
+   * what is left.
+   */
   #block = { size: 1, at: 0, timer: false }
 
   constructor(db: Database, change: Change) {
@@ -60,7 +66,8 @@ export class TenancyStore {
   /** The initial row; the default tenant gets the operator whose key set-up made. */
   found(tenant: string, rootHash: string, now: number): void {
     const isFirst = tenant === DEFAULT_TENANT
-    // Any other is active when the installation says so. Versions of an object that was erased before are all in the past.
+    // Any other is active when the installation says so. Versions of an object that was erased
+    // before are all in the past.
     this.#db
       .insert(meta)
       .values({ id: 1, version: now, createdAt: now, state: isFirst ? 'active' : 'deleted' })
@@ -104,9 +111,10 @@ export class TenancyStore {
   }
 
   /**
-   * Counts one proposal. While calls come fast the count is stored in advance, for more of them each time; what is left of that is taken
-   * back when a second passes without a call. So one write need not follow each call, a crash may lose some of the quota and never adds
-   * to it, and an object that leaves memory loses none.
+   * Counts one proposal. While calls come fast the count is stored in advance, for more of them
+   * each time; what is left of that is taken back when a second passes without a call. So one write
+   * need not follow each call, a crash may lose some of the quota and never adds to it, and an
+   * object that leaves memory loses none.
    */
   takeCall(now: number): Result<true> {
     const day = Math.floor(now / DAY_MS)
@@ -126,7 +134,10 @@ export class TenancyStore {
     return counted
   }
 
-  /** The same without storage, which another object's request may not touch; `null` where it takes that. */
+  /**
+   * The same without storage, which another object's request may not touch; `null` where it takes
+   * that.
+   */
   takeStoredCall(now: number): Result<true> | null {
     const calls = this.#calls
     if (this.#quota === undefined || calls.day !== Math.floor(now / DAY_MS)) return null

@@ -1,5 +1,6 @@
-// The directory of one tenant: principals, tools, policies, workers, and the operators' inbox. Every change counts the
-// version up, so that no isolate serves from an old one. It decides nothing about calls.
+// The directory of one tenant: principals, tools, policies, workers, and the operators' inbox.
+// Every change counts the version up, so that no isolate serves from an old one. It decides nothing
+// about calls.
 
 import { DurableObject } from 'cloudflare:workers'
 import migrations from '../../migrations/tenant/migrations.js'
@@ -107,7 +108,10 @@ export class TenantObject extends DurableObject<Env> {
     return this.ctx.id.name ?? DEFAULT_TENANT
   }
 
-  /** Erases the tenant's other objects, then itself. Returns whether everything is erased; a large tenant takes several calls. */
+  /**
+   * Erases the tenant's other objects, then itself. Returns whether everything is erased; a large
+   * tenant takes several calls.
+   */
   async #erase(): Promise<boolean> {
     if (this.#directory.state !== 'deleted') throw new Error('only a deleted tenant is erased')
     if (!(await eraseOthers(this.env, this.#tenant, this.#tenancy.known()))) return false
@@ -206,7 +210,10 @@ export class TenantObject extends DurableObject<Env> {
     const known = this.#directory.operators.some(({ keyHash }) => keyHash === hash)
     return this.#console.open(keyId, known ? hash : null, session, Date.now())
   }
-  /** The hash of the key that opened a session; whether that key still is anybody's is for the directory to say. */
+  /**
+   * The hash of the key that opened a session; whether that key still is anybody's is for the
+   * directory to say.
+   */
   async sessionKey(session: string, use: 'used' | 'watched'): Promise<string | null> {
     return this.#console.keyOf(session, use, Date.now())
   }
@@ -227,7 +234,10 @@ export class TenantObject extends DurableObject<Env> {
     return this.#tools.versions(wanted)
   }
 
-  /** Checked here, where tools and policies change one after the other: what is active always holds for the tools that there are. */
+  /**
+   * Checked here, where tools and policies change one after the other: what is active always holds
+   * for the tools that there are.
+   */
   #checked(texts: PolicyTexts, write: () => Result<PolicyVersion>, bounded = true): Result<CheckedVersion> {
     const warnings = checkPolicies(texts, this.#directory.tools, bounded)
     if (!warnings.ok) return warnings
@@ -259,7 +269,10 @@ export class TenantObject extends DurableObject<Env> {
     return shadow === null ? null : { version: shadow.version, since: shadow.since, by: shadow.by }
   }
 
-  /** Held against the tools of now, as if it were put in force: what could not be is nothing to compare with. */
+  /**
+   * Held against the tools of now, as if it were put in force: what could not be is nothing to
+   * compare with.
+   */
   async shadowPolicies(version: number | null, by: string): Promise<Result<FieldError[]>> {
     const texts = version === null ? undefined : this.#sets.read(version)?.texts
     const holds = texts === undefined ? ok([]) : checkPolicies(texts, this.#directory.tools)
@@ -308,7 +321,10 @@ export class TenantObject extends DurableObject<Env> {
     return room.ok ? this.#workers.enroll(id, hash, name, x) : room
   }
 
-  /** Whether a worker whose signature holds is enrolled, and its request fresh and new (K01, K02). With what changed since `known`. */
+  /**
+   * Whether a worker whose signature holds is enrolled, and its request fresh and new (K01, K02).
+   * With what changed since `known`.
+   */
   async admitWorker(input: SignatureInput, known: number): Promise<Result<Directory | null>> {
     if (this.#enrolled(input.worker) === undefined)
       return err(failure('bad_signature', 'no enrolled worker signed this request'))
@@ -333,7 +349,10 @@ export class TenantObject extends DurableObject<Env> {
     return ok(true)
   }
 
-  /** A claim by another process than the one that serves: the next heartbeat of that one records the alarm (D6). */
+  /**
+   * A claim by another process than the one that serves: the next heartbeat of that one records the
+   * alarm (D6).
+   */
   async claimRefused(id: string, process: string | null): Promise<void> {
     const worker = this.#enrolled(id)
     if (worker !== undefined) this.#gate.claimRefused(worker, process)
@@ -373,7 +392,9 @@ export class TenantObject extends DurableObject<Env> {
   async approvals(asked: ListQuery): Promise<ListedApproval[]> {
     return this.#inbox.list(asked)
   }
-  /** What changed after this; where nothing has, waits for news. No `after`: only the latest number. */
+  /**
+   * What changed after this; where nothing has, waits for news. No `after`: only the latest number.
+   */
   async changes(after: number | null, ms: number): Promise<Changes> {
     const { number } = this.#inbox.news
     const found = this.#inbox.changes(after)
@@ -390,7 +411,10 @@ export class TenantObject extends DurableObject<Env> {
   async pending(asked: InboxQuery): Promise<InboxPage> {
     return this.#inbox.pending(asked)
   }
-  /** The number of the last news of the inbox, or of one approval: once it is not `known` any more, or after `ms`. */
+  /**
+   * The number of the last news of the inbox, or of one approval: once it is not `known` any more,
+   * or after `ms`.
+   */
   async news({ stream, whose, approval }: Following, known: number, ms: number): Promise<number> {
     this.#followers.stay(stream, whose, Date.now())
     return approval === null ? this.#inbox.news.after(known, ms) : this.#inbox.follow(approval, known, ms)

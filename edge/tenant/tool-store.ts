@@ -1,5 +1,6 @@
-// A tenant's tools as they are kept: every version for good, and which of each is the one that can be called. What is put here has been
-// checked but for the policies in force, which it is held against here, where both change one after the other. It decides nothing.
+// A tenant's tools as they are kept: every version for good, and which of each is the one that can
+// be called. What is put here has been checked but for the policies in force, which it is held
+// against here, where both change one after the other. It decides nothing.
 
 import { and, desc, eq } from 'drizzle-orm'
 import { digestOf } from '../../shared/bytes/json.ts'
@@ -65,7 +66,10 @@ export class ToolStore {
     return ok({ done: true })
   }
 
-  /** The tools of a skill in place of those that it had: all of them, together with what `beside` writes, or none. */
+  /**
+   * The tools of a skill in place of those that it had: all of them, together with what `beside`
+   * writes, or none.
+   */
   enable(manifest: SkillManifest, digest: string, by: string, beside: () => void): Result<true> {
     const wanted = new Map(
       manifest.tools.map((tool) => [`${manifest.id}.${tool.name}`, specOf(manifest, digest, tool)]),

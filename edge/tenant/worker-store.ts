@@ -1,5 +1,6 @@
-// A tenant's workers: tokens that enrol one each, who is enrolled, who was. It admits nobody to anything; whether a request is fresh is the
-// gate's. Every write that matters to others goes through the change of the TenantObject that owns it.
+// A tenant's workers: tokens that enrol one each, who is enrolled, who was. It admits nobody to
+// anything; whether a request is fresh is the gate's. Every write that matters to others goes
+// through the change of the TenantObject that owns it.
 
 import { and, eq, isNull } from 'drizzle-orm'
 import { type Envelope, kidOf, payloadBytes, type Signer } from '../../shared/evidence/dsse.ts'
@@ -28,7 +29,10 @@ export class WorkerStore {
   readonly #db: Database
   readonly #change: Change
   readonly #proven = new Map<string, Proven | null>()
-  /** Workers by whether their key is one that signs; judging a key takes longer than everything else in `keys`. */
+  /**
+   * Workers by whether their key is one that signs; judging a key takes longer than everything else
+   * in `keys`.
+   */
   readonly #signing = new Map<string, boolean>()
 
   constructor(db: Database, change: Change) {
@@ -42,8 +46,9 @@ export class WorkerStore {
   }
 
   /**
-   * Public keys, also of revoked workers, so that their earlier signatures stay verifiable. Earlier versions enrolled weak and off-curve
-   * keys. They are left out: no signature by such a key is accepted, and one of them makes every reader refuse the whole key file (D2).
+   * Public keys, also of revoked workers, so that their earlier signatures stay verifiable. Earlier
+   * versions enrolled weak and off-curve keys. They are left out: no signature by such a key is
+   * accepted, and one of them makes every reader refuse the whole key file (D2).
    */
   keys({ kid, x }: Pick<Signer, 'kid' | 'x'>) {
     const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }
@@ -78,7 +83,10 @@ export class WorkerStore {
     return { token: key, expires_at: expiresAt }
   }
 
-  /** Takes a token once: the hash is part of the look-up, so nothing is learnt from how long a wrong one takes (K01, K03). */
+  /**
+   * Takes a token once: the hash is part of the look-up, so nothing is learnt from how long a wrong
+   * one takes (K01, K03).
+   */
   enroll(id: string, hash: string, name: string, x: string): Result<{ worker: string; pool: string }> {
     const now = Date.now()
     const token = this.#db
@@ -129,7 +137,10 @@ export class WorkerStore {
     return ok({ tiers: means.tiers })
   }
 
-  /** What is proven counts while it is still said (L8, K04); how old it may be is judged when somebody claims by it. */
+  /**
+   * What is proven counts while it is still said (L8, K04); how old it may be is judged when
+   * somebody claims by it.
+   */
   narrow({ id, tiers, proven }: EnrolledWorker, said: readonly Tier[]): void {
     const counts = proven?.means.tiers.filter((tier) => said.includes(tier)) ?? []
     if (counts.join() === tiers.join()) return
@@ -141,7 +152,9 @@ export class WorkerStore {
     this.#change(() => this.#db.update(workers).set({ process }).where(eq(workers.id, id)).run())
   }
 
-  /** Two processes use its key. Each heartbeat shows it while both live; it is stored once a minute. */
+  /**
+   * Two processes use its key. Each heartbeat shows it while both live; it is stored once a minute.
+   */
   doubled({ id, doubledAt }: WorkerRow, now: number): void {
     if (doubledAt !== null && now - doubledAt < DOUBLED_EVERY_MS) return
     this.#change(() => this.#db.update(workers).set({ doubledAt: now }).where(eq(workers.id, id)).run())

@@ -1,5 +1,6 @@
-// What each enrolled worker may be given calls of now: as it has proven, signed, not long ago by our clock, and still says. Pure. What a
-// call needs beyond that is not handed out (L8, K04), and is told to whoever asks why nobody took it.
+// What each enrolled worker may be given calls of now: as it has proven, signed, not long ago by
+// our clock, and still says. Pure. What a call needs beyond that is not handed out (L8, K04), and
+// is told to whoever asks why nobody took it.
 
 import { type Means, NO_MEANS, unmet } from '../../shared/evidence/worker-proof.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -17,7 +18,10 @@ export function meansNow({ tiers, proven }: Enrolled, now: number): Means {
   return { ...proven.means, tiers: proven.means.tiers.filter((tier) => tiers.includes(tier)) }
 }
 
-/** Why nobody claims such a call, in words for whoever reads its end; undefined where somebody could have. */
+/**
+ * Why nobody claims such a call, in words for whoever reads its end; undefined where somebody could
+ * have.
+ */
 export function unclaimable(plan: Plan, pool: readonly Enrolled[], now: number): string | undefined {
   if (plan.tier === 'A') return 'the edge could not begin it'
   const lacks = pool.map((worker) => unmet(plan, meansNow(worker, now)))

@@ -1,6 +1,7 @@
-// Freshness of workers' requests: a window by the edge's clock, and each nonce once (K02). Nonces are kept in memory, and each begins with
-// the gate's epoch, which is random and new whenever the gate forgets nonces that may still be fresh: at a restart, and when the clock goes
-// back. So a request that was admitted before that is refused after it, whatever signing time it claims (D9).
+// Freshness of workers' requests: a window by the edge's clock, and each nonce once (K02). Nonces
+// are kept in memory, and each begins with the gate's epoch, which is random and new whenever the
+// gate forgets nonces that may still be fresh: at a restart, and when the clock goes back. So a
+// request that was admitted before that is refused after it, whatever signing time it claims (D9).
 
 import { randomBytes } from 'node:crypto'
 import type { SignatureInput } from '../../shared/evidence/http-signature.ts'
@@ -21,7 +22,9 @@ export type WorkerRow = {
   tiers: Tier[]
   status: 'active' | 'revoked'
   enrolledAt: number
-  /** The random id of the process that serves as this worker; null until a heartbeat has named one. */
+  /**
+   * The random id of the process that serves as this worker; null until a heartbeat has named one.
+   */
   process: string | null
   doubledAt: number | null
 }
@@ -78,9 +81,10 @@ export class WorkerGate {
   }
 
   /**
-   * A process speaks for a worker. `serves`: it is the one that may. `takes`: it becomes that one, because the one before has left or is
-   * silent. `leaves`: from now on any other process may. `doubled`: it serves, and another process has sent a request since it last did. A
-   * restart never causes that.
+   * A process speaks for a worker. `serves`: it is the one that may. `takes`: it becomes that one,
+   * because the one before has left or is silent. `leaves`: from now on any other process may.
+   * `doubled`: it serves, and another process has sent a request since it last did. A restart never
+   * causes that.
    */
   heard(
     { id, process: present }: Pick<WorkerRow, 'id' | 'process'>,
@@ -103,7 +107,10 @@ export class WorkerGate {
     return doubled ? 'doubled' : 'serves'
   }
 
-  /** A claim of this process was refused. By now it may be the one that serves: a heartbeat can overtake the report. */
+  /**
+   * A claim of this process was refused. By now it may be the one that serves: a heartbeat can
+   * overtake the report.
+   */
   claimRefused({ id, process: present }: Pick<WorkerRow, 'id' | 'process'>, process: string | null): void {
     if (process !== present) this.#rivalled.add(id)
   }

@@ -1,5 +1,5 @@
-// Every route, declared once: method, path, who may call it, which Cedar action it is, what goes in and what comes out.
-// The edge's router, the typed client, /openapi.json and /docs are all read from these tables.
+// Every route, declared once: method, path, callers, Cedar action, input and output. The edge's
+// router, the typed client, /openapi.json and /docs all read these tables.
 
 import { AGENTS } from './agents.ts'
 import { CHANNELS } from './channels.ts'
@@ -25,7 +25,7 @@ export const ROUTES = {
   ...REHEARSAL,
   ...SECRETS,
   ...SKILL_TRIALS,
-  ...SKILL_STORAGE, // before what takes anything for a version
+  ...SKILL_STORAGE, // before `/v1/skills/{id}/{version}`, which also matches its paths
   ...SKILLS,
   ...STANDING,
   ...TENANTS,

@@ -1,21 +1,21 @@
-// Owns whether a value fits a tool's schema: its arguments at the edge, its result on the worker. Both sides must say the same of the same
-// value. Which schemas a tool may bring is edge/tools/schema-rules.ts; here each check is bounded, whoever's the value is, and never throws.
+// Checks a value against a tool's schema: arguments at the edge, results on the worker, with the
+// same result on both. edge/tools/schema-rules.ts decides which schemas are allowed. A check is
+// bounded, even for hostile values, and never throws.
 
 import { dereference, validate } from '@cfworker/json-schema'
 import type { FieldError } from '../failures.ts'
 import { LIMITS } from '../limits.ts'
 import { effortOf } from './validation-cost.ts'
 
-/** Where the value does not fit, a few of the places; none where it does. */
+/** Returns a few of the places where the value does not fit, or an empty list. */
 export type SchemaCheck = (value: unknown) => FieldError[]
 
-/** More tell nobody more. */
+/** More errors would not help the reader. */
 const ERRORS_MAX = 8
 
 const TOO_MUCH: FieldError = {
   at: '/',
-  message:
-    'too much to be held against its schema: send less, or have the schema compare with fewer values in fewer places',
+  message: 'is too large to be checked against its schema: send less, or simplify the schema',
 }
 
 export function schemaCheck(schema: Readonly<Record<string, unknown>>): SchemaCheck {
@@ -38,13 +38,13 @@ export function schemaCheck(schema: Readonly<Record<string, unknown>>): SchemaCh
         message: cut(error),
       }))
     } catch (thrown) {
-      if (thrown instanceof RangeError) return [TOO_MUCH] // the library hands on all that is wrong as arguments, and these have an end
+      if (thrown instanceof RangeError) return [TOO_MUCH] // the library spreads all errors into arguments, whose number is limited
       throw thrown
     }
   }
 }
 
-/** Values of the schema and names of members stand in it, and may be as long as either. */
+/** Messages quote values of the schema and names of members, which may be long. */
 const cut = (text: string): string =>
   text.length <= LIMITS.schema_told_chars
     ? text

@@ -1,24 +1,27 @@
-// Owns how a known value may be spelled in a text: as it is, by its numbers (hexadecimal, decimal), in base64, and each but the decimal
-// again with the escapes of URLs, of strings in programs and of HTML. Each is a decoder over the bytes as they come, and what it decodes
-// is searched; so a value is found wherever a reader of that encoding would find it. Pure. What is compressed, encrypted, turned around or
-// encoded twice is not found.
+// The encodings in which a known value is found in a text: plain, numbers (hexadecimal, decimal),
+// base64, and all but decimal again within escapes of URLs, string literals and HTML. Each decoder
+// feeds its output into the search, so a value is found wherever a reader of that encoding would
+// see it. Compressed, encrypted, reversed or doubly encoded values are not found.
 
 import type { Find } from './byte-search.ts'
 import { isBetween, Pieces, SPAN, Trail } from './byte-search.ts'
 
-/** Takes bytes that are spelled from one place of the text to another. */
+/** Consumes bytes, each with its position in the text. */
 type Reader = {
   take(byte: number, from: number, to: number): void
-  /** Where that begins which may still become part of a find. */
+  /** The beginning of the earliest text that may still become part of a find. */
   open(at: number): number
 }
 type Trails = () => Trail
 
-/** What is looked for. A value may hold an escape itself, which a reader of another encoding's escapes would take for one. */
+/**
+ * The values to search for. A value that contains an escape itself is also searched in its decoded
+ * form.
+ */
 export const piecesOf = (values: readonly (readonly [name: string, value: string])[]): Pieces =>
   new Pieces(values.flatMap(([name, value]) => [[name, value] as const, [name, unescaped(value)] as const]))
 
-/** For one text, in as many parts as it comes in. */
+/** The search of one text, which may arrive in parts. */
 export class Search {
   readonly #readers: readonly Reader[]
   #finds: Find[] = []
@@ -37,17 +40,17 @@ export class Search {
     }
   }
 
-  /** No more comes: what might have gone on does not. */
+  /** Ends the text, and with it numbers and escapes that might have continued. */
   end(): void {
     for (const reader of this.#readers) reader.take(NEWLINE, this.#at, this.#at)
   }
 
-  /** What begins before this place has been found, if ever. */
+  /** Everything that begins before this position and is found at all has been found by now. */
   get settled(): number {
     return Math.min(...this.#readers.map((reader) => reader.open(this.#at)))
   }
 
-  /** What was found and begins before a place, in order; each once. */
+  /** Takes the finds that begin before a position, in order. */
   findsBefore(place: number): Find[] {
     const before = this.#finds.filter(({ from }) => from < place)
     if (before.length > 0) this.#finds = this.#finds.filter(({ from }) => from >= place)
@@ -69,7 +72,7 @@ const SEXTET = tableOf('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 SEXTET['-'.charCodeAt(0)] = 62
 SEXTET['_'.charCodeAt(0)] = 63
 
-/** Two digits are a byte, whichever is the first of two. */
+/** Two digits are a byte; both alignments are searched. */
 class Hexadecimal implements Reader {
   readonly #pieces: Pieces
   readonly #trails: readonly [Trail, Trail]
@@ -110,7 +113,10 @@ class Hexadecimal implements Reader {
   }
 }
 
-/** Four characters are three bytes, whichever is the first of four; so a value is found in the base64 of a longer text. */
+/**
+ * Four characters are three bytes. All four alignments are searched, so a value is found inside the
+ * base64 of a longer text.
+ */
 class Base64 implements Reader {
   readonly #pieces: Pieces
   readonly #trails: readonly Trail[]
@@ -130,7 +136,8 @@ class Base64 implements Reader {
       return
     }
     if (this.#last >= 0) {
-      // A character that two bytes share is told to belong to the earlier: of the later it says four bits at the most.
+      // A character shared by two bytes counts as part of the earlier one: at most four of its bits
+      // belong to the later.
       this.#trail(0)?.take(((this.#last << 2) | (sextet >> 4)) & 255, this.#from, to)
       this.#trail(1)?.take(((this.#last << 4) | (sextet >> 2)) & 255, from, to)
       this.#trail(2)?.take(((this.#last << 6) | sextet) & 255, from, to)
@@ -140,7 +147,10 @@ class Base64 implements Reader {
     this.#from = from
   }
 
-  /** That for which these two characters are the first and second, the second and third, or the last of four. */
+  /**
+   * The alignment in which the last two characters are the first and second, second and third, or
+   * third and fourth.
+   */
   #trail = (place: number): Trail | undefined => this.#trails[(this.#count - place) & 3]
 
   #breakOff(): void {
@@ -158,7 +168,7 @@ class Base64 implements Reader {
   }
 }
 
-/** A list of numbers, as programs print bytes. */
+/** Bytes printed as a list of decimal numbers. */
 class Decimal implements Reader {
   readonly #trail: Trail
   #number = -1
@@ -187,7 +197,10 @@ class Decimal implements Reader {
   }
 }
 
-/** Escapes of URLs, of JSON and other strings (quoted more than once, too), and of HTML; and what may still become one. */
+/**
+ * Complete escapes of URLs, of JSON and other string literals (also if quoted repeatedly), and of
+ * HTML. `BEGUN` matches incomplete ones.
+ */
 const ESCAPE = new RegExp(
   [
     String.raw`^(?:(?:%|0x|\\{1,8}x)(?<byte>[0-9a-f]{2})`,
@@ -212,10 +225,10 @@ type Groups = Record<string, string | undefined>
 
 class Unescaping implements Reader {
   readonly #readers: readonly Reader[]
-  /** What may be the beginning of an escape. */
+  /** The text that may be the beginning of an escape. */
   #begun = ''
   #from = 0
-  /** The first half of a character that is written as two. */
+  /** The first half of a surrogate pair. */
   #half = ''
   #halfFrom = 0
 

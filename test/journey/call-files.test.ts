@@ -125,7 +125,7 @@ test('what a name can not be is a usage error, and nothing is read', () => {
   expect(told(`${a}:../b`)).toContain('2 `--file')
   expect(told(`${a}:`)).toContain('write PATH:NAME')
   expect(told(':b')).toContain('has a file before its `:`')
-  expect(told(a, a)).toContain('each path is named once')
+  expect(told(a, a)).toContain('must name each path once')
   expect(told(join(folder, 'none'))).toContain('1 `')
 })
 

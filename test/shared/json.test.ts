@@ -45,7 +45,7 @@ describe('G01 G02 G03 G04 G05 G10: reading', () => {
       const read = parseJson(utf8(text))
       return read.ok ? 'read' : read.error.detail
     }
-    for (const text of ['-0', '-0.0', '-0e5']) expect(said(text)).toMatch(/send `0`, or it as a string$/)
+    for (const text of ['-0', '-0.0', '-0e5']) expect(said(text)).toMatch(/send `0`, or a string$/)
     for (const text of ['-1e-400', '1e400', '9007199254740993', '0.10000000000000000001'])
       expect(said(text)).toContain('would be rounded')
   })

@@ -206,7 +206,7 @@ describe('T01 what edge and worker may not say, even together', () => {
     ],
     [
       'no cgroup, where the plan wants one',
-      'it had a cgroup where the plan wants one, and only where the worker had proven cgroups',
+      'it had a cgroup if the plan requires one, and only if the worker had proven cgroups',
       { [`${P}.execution.cgroup`]: false },
     ],
     ['no output', 'the execution digest fits', { [`${P}.execution.stdout`]: null }],

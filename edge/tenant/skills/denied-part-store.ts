@@ -1,5 +1,6 @@
-// Parts that no skill of a tenant is to be made of, known to be vulnerable say, by what bills of materials call them. It only tells which
-// of a version's parts are meant; what follows from that is the desk's to say.
+// Parts that no skill of a tenant is to be made of, known to be vulnerable say, by what bills of
+// materials call them. It only tells which of a version's parts are meant; what follows from that
+// is the desk's to say.
 
 import { asc } from 'drizzle-orm'
 import type { Result } from '../../../shared/result.ts'

@@ -1,6 +1,7 @@
-// The journal of a tenant's skills: who published what, who enabled, disabled or revoked it and why, and whose keys counted when.
-// Hash-chained as a run's is, and each entry is a leaf of the tenant's log, so that nobody can have done it otherwise afterwards. What is
-// appended is appended in the transaction that does it. It decides nothing.
+// The journal of a tenant's skills: who published what, who enabled, disabled or revoked it and
+// why, and whose keys counted when. Hash-chained as a run's is, and each entry is a leaf of the
+// tenant's log, so that nobody can have done it otherwise afterwards. What is appended is appended
+// in the transaction that does it. It decides nothing.
 
 import { and, asc, count, desc, eq, gt, inArray, isNotNull, lte } from 'drizzle-orm'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'

@@ -1,5 +1,6 @@
-// Whose signature under a tenant's skills counts: each publisher's keys, who put them there, and those that count no more. A part of the
-// TenantObject, so that a key that is revoked is so for the very next call. It opens no package.
+// Whose signature under a tenant's skills counts: each publisher's keys, who put them there, and
+// those that count no more. A part of the TenantObject, so that a key that is revoked is so for the
+// very next call. It opens no package.
 
 import { and, asc, eq, sql } from 'drizzle-orm'
 import { kidOf } from '../../../shared/evidence/dsse.ts'
@@ -47,7 +48,10 @@ export class PublisherStore {
     }))
   }
 
-  /** These count, and no others. Whoever puts a key vouches for it: it is no longer one that was only pinned. */
+  /**
+   * These count, and no others. Whoever puts a key vouches for it: it is no longer one that was
+   * only pinned.
+   */
   put(name: string, keys: readonly string[], by: string): Result<Publisher> {
     const had = this.#keys().filter(({ publisher }) => publisher === name)
     if (had.length === 0 && this.listed().length >= LIMITS.publishers)
@@ -76,7 +80,10 @@ export class PublisherStore {
     return ok({ done: true })
   }
 
-  /** Whether what this key signed as `name` counts; `pin`: where nobody knows the name, as if it were on the list. */
+  /**
+   * Whether what this key signed as `name` counts; `pin`: where nobody knows the name, as if it
+   * were on the list.
+   */
   counts(name: string, x: string, pin: boolean): Result<true> {
     const free = this.#free(name, x)
     if (!free.ok) return free
@@ -106,7 +113,10 @@ export class PublisherStore {
     this.#journal.append('publisher.pinned', { publisher: name }, { keys: [kidOf(x)], by })
   }
 
-  /** Together with what `beside` writes of all that the key has signed. A key that was taken from the list may still be revoked. */
+  /**
+   * Together with what `beside` writes of all that the key has signed. A key that was taken from
+   * the list may still be revoked.
+   */
   revoke(name: string, kid: string, by: string, reason: string, beside: () => void): Result<Publisher> {
     if (this.#db.select().from(revokedKeys).where(eq(revokedKeys.kid, kid)).get()?.publisher === name)
       return ok(this.#read(name))

@@ -1,5 +1,6 @@
-// What others ask a TenantObject of skills and publishers: `tenantSkills(env, tenant).publish(…)`. What the log has to know of it is told at
-// least once, by the object's alarm. What reaches here has been checked, but for what may have changed since.
+// What others ask a TenantObject of skills and publishers: `tenantSkills(env, tenant).publish(…)`.
+// What the log has to know of it is told at least once, by the object's alarm. What reaches here
+// has been checked, but for what may have changed since.
 
 import { RpcTarget } from 'cloudflare:workers'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'
@@ -32,7 +33,9 @@ import { SkillStore } from './version-store.ts'
 const LOG_DELAY_MS = 200
 const RETRY_MS = 2_000
 
-/** The key that signed a package, and whether it is to be pinned where nobody knows the publisher. */
+/**
+ * The key that signed a package, and whether it is to be pinned where nobody knows the publisher.
+ */
 type Signed = { readonly x: string; readonly pin: boolean }
 type Said = Omit<StateChange, 'to'>
 

@@ -1,6 +1,7 @@
-// A tenant's skills as they are kept: immutable versions with the code that was made of them, and which of them is enabled; each change
-// together with its entry in the journal. A part of the TenantObject, so that a skill that is disabled is so for the very next call. It opens
-// no package and runs nothing.
+// A tenant's skills as they are kept: immutable versions with the code that was made of them, and
+// which of them is enabled; each change together with its entry in the journal. A part of the
+// TenantObject, so that a skill that is disabled is so for the very next call. It opens no package
+// and runs nothing.
 
 import { and, asc, eq, gt, inArray, ne, or, sql } from 'drizzle-orm'
 import { failure } from '../../../shared/failures.ts'
@@ -54,7 +55,10 @@ const MOVED = {
   revoked: 'skill.revoked',
 } as const satisfies Record<Moved, SkillEntry>
 
-/** Versions as they followed each other: whoever goes back to one has left those behind that came after it. */
+/**
+ * Versions as they followed each other: whoever goes back to one has left those behind that came
+ * after it.
+ */
 function inLine(enabled: readonly string[]): string[] {
   const line: string[] = []
   for (const version of enabled) {
@@ -115,7 +119,10 @@ export class SkillStore {
     return ok({ ...about, state: 'quarantined', changes: [], denied: [] })
   }
 
-  /** Whether this may be published: a name is its first publisher's, of a skill or of a tool, and a version is one package for good. */
+  /**
+   * Whether this may be published: a name is its first publisher's, of a skill or of a tool, and a
+   * version is one package for good.
+   */
   taken(manifest: SkillManifest, digest: string): Result<Skill | undefined> {
     const { id, version, publisher } = manifest
     const versions = this.#versions(id)
@@ -191,7 +198,10 @@ export class SkillStore {
     }
   }
 
-  /** Read from where they lie: what else is told of a version may be long, and this is asked with each change of the directory. */
+  /**
+   * Read from where they lie: what else is told of a version may be long, and this is asked with
+   * each change of the directory.
+   */
   enabled(): EnabledSkill[] {
     const { id, version, digest } = skills
     const rows = this.#db
