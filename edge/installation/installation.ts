@@ -1,5 +1,5 @@
 // Authenticates the operator of the installation by its one key, whose hash is in the edge's
-// environment, and asks the installation's own policies. Tenants' policies take no part in it.
+// environment, and asks the installation's own policies, never a tenant's.
 
 import { timingSafeEqual } from 'node:crypto'
 import tenants from '../../policies/installation/tenants.cedar'

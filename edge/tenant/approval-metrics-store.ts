@@ -1,6 +1,5 @@
-// How often agents had people asked, and how long the questions waited: sums that are kept as the
-// inbox hears of approvals, each counted once when it is asked and once when it has ended. It keeps
-// no approval.
+// Counts how many approvals each agent caused and how long they were pending. The inbox reports
+// each approval once when it is asked and once when it has ended.
 
 import { asc, sql } from 'drizzle-orm'
 import type { Approval } from '../../shared/wire/approvals.ts'
@@ -16,7 +15,7 @@ export class FiguresStore {
     this.#db = db
   }
 
-  /** `isNew`: nothing was heard of it before. In one write with what makes it known. */
+  /** `isNew`: the approval is new to the inbox, which stores it in the same write. */
   count(approval: Approval, isNew: boolean): void {
     if (!asksPeople(approval)) return
     const more = { n: sql`n + 1` }

@@ -1,6 +1,6 @@
 // Removes the data of a deleted tenant's objects, by the names that its objects hold. Each step may
-// be repeated. The tenant's tombstone refuses requests to an object that no name leads to; such a
-// run removes itself when its alarm fires.
+// be repeated. An object whose name is unknown here is unreachable behind the tenant's tombstone;
+// such a run removes itself when its alarm fires.
 
 import type { Env } from '../bindings.ts'
 import {

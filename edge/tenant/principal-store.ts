@@ -1,6 +1,5 @@
-// A tenant's agents and operators: who there is, and the hash of each one's key. Whoever is changed
-// is so for everybody at once, through the change of the TenantObject that owns it. It holds no
-// key.
+// A tenant's agents and operators, with the hashes of their keys. A write goes through the
+// TenantObject's `change`, so it applies to the next request everywhere.
 
 import { count, eq } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'
@@ -12,7 +11,7 @@ import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
 import type { Change, Database } from '../platform/database.ts'
 import { agents, operators } from './tables.ts'
 
-/** `key`: where it was made just now. */
+/** `key`: only if it was created by this request. */
 export type Keyed<S> = { name: string; spec: S; created_at_ms: number; key?: string }
 
 const TABLES = { agent: agents, operator: operators } as const
@@ -20,7 +19,7 @@ type Kind = keyof typeof TABLES
 const tableOf = (kind: Kind): typeof agents | typeof operators => TABLES[kind]
 type Specs = { agent: AgentSpec; operator: OperatorSpec }
 
-const LAST_ADMIN = failure('conflict', 'this is the last admin; make another first')
+const LAST_ADMIN = failure('conflict', 'this is the last admin; create another one first')
 
 export class PrincipalStore {
   readonly #db: Database
@@ -32,7 +31,7 @@ export class PrincipalStore {
     this.#change = change
   }
 
-  /** An agent always has an owner: who is named, who was before, or who makes it. */
+  /** An agent always has owners: those of the request, those it had, or its creator. */
   putAgent(tenant: string, name: string, spec: AgentSpec, by: string): Result<Keyed<AgentSpec>> {
     const owners = spec.owners ?? this.#known('agent', name)?.spec.owners ?? [by]
     return this.#put('agent', tenant, name, { ...spec, owners })
@@ -53,10 +52,10 @@ export class PrincipalStore {
     }
     const held = this.#db.select({ n: count() }).from(table).get()?.n ?? 0
     if (held >= LIMITS.principals)
-      return err(failure('limit_reached', `a tenant holds ${LIMITS.principals} ${kind}s at the most`))
-    const now = Math.max(Date.now(), this.#removedAt + 1) // within one millisecond one would be taken for who had the name before
+      return err(failure('limit_reached', `a tenant can have at most ${LIMITS.principals} ${kind}s`))
+    const now = Math.max(Date.now(), this.#removedAt + 1) // a principal created in the same millisecond would pass for the previous one of that name
     const { key, hash } = mintKey(kind, tenant, now)
-    const row = { name, keyHash: hash, spec, createdAt: now } as typeof table.$inferInsert // the two tables differ in `spec` alone
+    const row = { name, keyHash: hash, spec, createdAt: now } as typeof table.$inferInsert // the two tables differ only in `spec`
     this.#change(() => this.#db.insert(table).values(row).run())
     return ok({ name, spec, created_at_ms: now, key })
   }
@@ -85,7 +84,7 @@ export class PrincipalStore {
       name,
       spec: spec as Specs[K],
       created_at_ms: createdAt,
-    })) // the table is the kind's
+    })) // the row comes from the table of this kind
   }
 
   #known<K extends Kind>(kind: K, name: string): { spec: Specs[K]; createdAt: number } | undefined {
@@ -94,7 +93,7 @@ export class PrincipalStore {
     return row === undefined ? undefined : { spec: row.spec as Specs[K], createdAt: row.createdAt } // as above
   }
 
-  /** Without an admin nobody could mend anything. */
+  /** Without an admin, nobody could administer the tenant. */
   #isLastAdmin(name: string): boolean {
     const admins = this.list('operator').filter(({ spec }) => spec.roles.includes('admin'))
     return admins.length === 1 && admins[0]?.name === name

@@ -64,10 +64,10 @@ export class TenancyStore {
   }
 
   /** The initial row; the default tenant gets the operator whose key set-up made. */
-  found(tenant: string, rootHash: string, now: number): void {
+  initialize(tenant: string, rootHash: string, now: number): void {
     const isFirst = tenant === DEFAULT_TENANT
-    // Any other is active when the installation says so. Versions of an object that was erased
-    // before are all in the past.
+    // Any other tenant becomes active by order of the installation. Versions start at the current
+    // time, after all versions of an object that was erased.
     this.#db
       .insert(meta)
       .values({ id: 1, version: now, createdAt: now, state: isFirst ? 'active' : 'deleted' })
@@ -92,7 +92,7 @@ export class TenancyStore {
   govern({ revision, state, quota, first }: Order): void {
     const row = this.#db.select().from(meta).get()
     if (row === undefined || revision <= row.governed) return
-    if (state !== 'active') this.#takeBack() // an object that is erased has nothing to write any more
+    if (state !== 'active') this.#takeBack() // an erased object must not write later
     this.#quota = undefined
     this.#change(() => {
       this.#db.update(meta).set({ state, quota, governed: revision }).run()
@@ -111,10 +111,10 @@ export class TenancyStore {
   }
 
   /**
-   * Counts one proposal. While calls come fast the count is stored in advance, for more of them
-   * each time; what is left of that is taken back when a second passes without a call. So one write
-   * need not follow each call, a crash may lose some of the quota and never adds to it, and an
-   * object that leaves memory loses none.
+   * Counts one proposal. While calls arrive fast, the stored count runs ahead in growing blocks, so
+   * that not every call needs a write; a second without a call takes the rest of the block back. A
+   * crash may lose part of the quota but never adds to it, and an idle object that is evicted loses
+   * none.
    */
   takeCall(now: number): Result<true> {
     const day = Math.floor(now / DAY_MS)
@@ -135,8 +135,8 @@ export class TenancyStore {
   }
 
   /**
-   * The same without storage, which another object's request may not touch; `null` where it takes
-   * that.
+   * Counts without touching storage, which requests of other objects may not do; `null` if storage
+   * is needed.
    */
   takeStoredCall(now: number): Result<true> | null {
     const calls = this.#calls
@@ -154,7 +154,7 @@ export class TenancyStore {
     this.#calls.stored = n
   }
 
-  /** Sooner than the runtime takes an idle object from memory. */
+  /** The timer fires before the runtime evicts an idle object. */
   #watch(): void {
     if (this.#block.timer) return
     this.#block.timer = true

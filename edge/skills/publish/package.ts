@@ -57,7 +57,7 @@ export function open(
     return err(
       failure(
         'publisher_unknown',
-        `no key of the publisher \`${manifest.publisher}\` on the list signed this`,
+        `no listed key of the publisher \`${manifest.publisher}\` signed this`,
       ),
     )
   if (!signedByExactly(packed, SKILL_TYPE, new Map([[signature.keyid, key]])))
