@@ -1,4 +1,5 @@
-// A worker's proof counts only if the worker signed it, as far as its checks passed, and as far as its heartbeats confirm (K04, L8).
+// Promise: a worker's proof counts only if the worker signed it, and covers only what its checks
+// showed and its heartbeats confirm (K04, L8).
 
 import { expect, test } from 'vitest'
 import type { Signer } from '../../shared/evidence/dsse.ts'
@@ -63,7 +64,7 @@ test('K04 a proof that claims more than its checks show is refused, in each of i
   }
 })
 
-test('K04 a tier or means that failed its canaries is not proven', () => {
+test('K04 a tier, egress, cgroups or profile whose canaries failed is not proven', () => {
   const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
   expect(provenMeans(proof)).toEqual(all)
   expect(provenMeans({ ...proof, tiers: { B: FAILED, C: PROVEN } })).toEqual({ ...all, tiers: ['C'] })
@@ -83,7 +84,7 @@ test('K04 a tier or means that failed its canaries is not proven', () => {
   })
 })
 
-test('K04 a later heartbeat can narrow what a worker has proven, and never widens it', () => {
+test('K04 a heartbeat can narrow what a worker has proven, and never widens it', () => {
   const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
   expect(narrowed(all, all)).toEqual(all)
   for (const one of [all, NO_MEANS])
@@ -92,7 +93,7 @@ test('K04 a later heartbeat can narrow what a worker has proven, and never widen
   expect([narrowed(all, changed).profiles, narrowed(changed, all).profiles]).toEqual([[], []])
 })
 
-test('L8 every unmet need of a plan is named', () => {
+test('L8 `unmet` names every need of a plan that a worker has not proven', () => {
   const plan: ProcessPlan = {
     tier: 'C',
     executor: { kind: 'process', argv: ['true'], stdin: 'none', env: {}, cwd: '' },

@@ -1,4 +1,5 @@
-// A secret is sealed for one tenant, name and version; one that can't be opened counts as missing (L6).
+// A secret is sealed for one tenant, name and version; one that can't be opened counts as missing
+// (L6).
 
 import { expect, test } from 'vitest'
 import { Sealing } from '../../../edge/secrets/sealing.ts'

@@ -1,4 +1,5 @@
-// A worker gets only calls for tiers and means that it has proven recently and that its heartbeats confirm (K04, L8).
+// Promise: a worker gets only calls whose needs it has proven recently and its heartbeats confirm
+// (K04, L8).
 
 import { expect, test } from 'vitest'
 import { meansNow } from '../../../edge/workers/eligibility.ts'
@@ -9,7 +10,7 @@ const NOW = 1_800_000_000_000
 const means: Means = { tiers: ['C'], egress: true, cgroups: true, profiles: [] }
 const proven = { means, at: NOW }
 
-test('K04 a worker has the tiers that it has proven and that its heartbeats still name', () => {
+test('K04 a worker may run the tiers that it has proven and that its heartbeats still report', () => {
   expect(meansNow({ tiers: ['B', 'C'], proven }, NOW)).toEqual(means) // B was never proven
   expect(meansNow({ tiers: ['B'], proven }, NOW)).toEqual({ ...means, tiers: [] })
   expect(meansNow({ tiers: ['B', 'C'], proven: null }, NOW)).toEqual(NO_MEANS)
