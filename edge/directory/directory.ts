@@ -21,7 +21,7 @@ import type { EntityJson, PolicySet } from '../policy/engine.ts'
 import { marker, Redaction } from '../secrets/redaction.ts'
 import { Sealing } from '../secrets/sealing.ts'
 import type { Vault } from '../secrets/vault.ts'
-import { openVault, SUPPOSED_VAULT } from '../secrets/vault.ts'
+import { HYPOTHETICAL_VAULT, openVault } from '../secrets/vault.ts'
 import type { ArgumentCheck } from '../tools/argument-check.ts'
 import { argumentCheck } from '../tools/argument-check.ts'
 import { actionGroups, capabilitiesOf, isSensitive } from '../tools/capabilities.ts'
@@ -99,10 +99,10 @@ const cache = new Map<string, Loaded>()
  * An object is listed only while all its writes are on disk, because only calls through a stub wait
  * for earlier writes (the output gate).
  */
-export const atHand = new Map<string, Gatekeeper>()
+export const localGatekeepers = new Map<string, Gatekeeper>()
 
 export const gatekeeper = (env: Env, tenant: string): Pick<Gatekeeper, 'directory' | 'admitWorker'> =>
-  atHand.get(tenant) ?? tenantObject(env, tenant)
+  localGatekeepers.get(tenant) ?? tenantObject(env, tenant)
 
 /** Whether this tenant is deleted, so that its data must be removed. */
 export const isDeleted = async (env: Env, tenant: string): Promise<boolean> =>
@@ -110,7 +110,7 @@ export const isDeleted = async (env: Env, tenant: string): Promise<boolean> =>
 
 /** Counts a proposal towards the quota of the tenant. */
 export const takeCall = async (env: Env, tenant: string): Promise<Result<true>> =>
-  atHand.get(tenant)?.takeStoredCall() ?? tenantObject(env, tenant).takeCall()
+  localGatekeepers.get(tenant)?.takeStoredCall() ?? tenantObject(env, tenant).takeCall()
 
 /**
  * The tenant's current directory. It costs a small message if nothing has changed, and none in a
@@ -256,7 +256,7 @@ export function including(directory: Loaded, { tools, agents, operators }: Hypot
   const { tenant } = directory
   return {
     ...directory,
-    vault: SUPPOSED_VAULT,
+    vault: HYPOTHETICAL_VAULT,
     tools: new Map([...directory.tools, ...tools.map((tool) => [tool.name, loadTool(tool)] as const)]),
     agents: new Map([
       ...directory.agents,
@@ -282,7 +282,7 @@ const hypothetical = new WeakMap<Loaded, Loaded>()
  * secrets removed since.
  */
 export function withSupposedSecrets(directory: Loaded): Loaded {
-  const known = hypothetical.get(directory) ?? { ...directory, vault: SUPPOSED_VAULT }
+  const known = hypothetical.get(directory) ?? { ...directory, vault: HYPOTHETICAL_VAULT }
   hypothetical.set(directory, known)
   return known
 }

@@ -71,7 +71,7 @@ export function openVault(
 /**
  * For hypothetical calls: every tool may use the secrets it names, and no values are handed out.
  */
-export const SUPPOSED_VAULT: Vault = {
+export const HYPOTHETICAL_VAULT: Vault = {
   withholds: () => undefined,
   values: () => undefined,
   known: new KnownValues([]),

@@ -4,11 +4,11 @@
 import { asc, sql } from 'drizzle-orm'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Database } from '../platform/database.ts'
-import type { Figures } from './metrics.ts'
-import { asksPeople, waited } from './metrics.ts'
+import type { ApprovalMetrics } from './metrics.ts'
+import { asksPeople, measureWait } from './metrics.ts'
 import { asks, waits } from './tables.ts'
 
-export class FiguresStore {
+export class ApprovalMetricsStore {
   readonly #db: Database
 
   constructor(db: Database) {
@@ -26,7 +26,7 @@ export class FiguresStore {
         .onConflictDoUpdate({ target: asks.agent, set: more })
         .run()
     if (approval.status === 'pending') return
-    const { wait_ms, ...place } = waited(approval, Date.now())
+    const { wait_ms, ...place } = measureWait(approval, Date.now())
     this.#db
       .insert(waits)
       .values({ ...place, n: 1, total_ms: wait_ms })
@@ -37,7 +37,7 @@ export class FiguresStore {
       .run()
   }
 
-  read(): Figures {
+  read(): ApprovalMetrics {
     return {
       waits: this.#db
         .select()

@@ -12,7 +12,7 @@ import {
   sessionObject,
   skillObject,
 } from '../bindings.ts'
-import type { Known } from './tenancy-store.ts'
+import type { ObjectNames } from './tenancy-store.ts'
 
 /** How long one round may take; the caller then starts another. */
 const ROUND_MS = 10_000
@@ -22,7 +22,7 @@ const AT_ONCE = 20
 export async function eraseOthers(
   env: Env,
   tenant: string,
-  { runs, agents, skills, pools, workers }: Known,
+  { runs, agents, skills, pools, workers }: ObjectNames,
 ): Promise<boolean> {
   const ends = Date.now() + ROUND_MS
   const log = logObject(env, tenant)

@@ -18,7 +18,7 @@ const REPORT_MS = LIMITS.file_named_ms + 2 * LIMITS.file_unnamed_ms
 
 type FileUse = { readonly run: string; readonly agent: string; readonly bytes: number }
 
-export class FileAccounts {
+export class FileQuotaStore {
   readonly #db: Database
 
   constructor(db: Database) {

@@ -6,7 +6,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Approval, ListedApproval } from '../../shared/wire/approvals.ts'
 import { News } from '../platform/change-counter.ts'
 import type { Database } from '../platform/database.ts'
-import { FiguresStore } from './approval-metrics-store.ts'
+import { ApprovalMetricsStore } from './approval-metrics-store.ts'
 import { inbox } from './tables.ts'
 
 /** An empty text does not filter. `past`: the last approval of the previous page. */
@@ -88,12 +88,12 @@ export class InboxStore {
   readonly news = new News()
   /** The number of the last change; read once and updated by every write. */
   #latest: number
-  readonly figures: FiguresStore
+  readonly figures: ApprovalMetricsStore
 
   constructor(db: Database) {
     this.#db = db
     this.#mirror = mirrorStatements(db)
-    this.figures = new FiguresStore(db)
+    this.figures = new ApprovalMetricsStore(db)
     this.#migrateRows()
     this.#latest =
       this.#db

@@ -2,7 +2,7 @@
 
 import { RpcTarget } from 'cloudflare:workers'
 import type { TenantUse } from '../../shared/wire/tenants.ts'
-import type { Order, TenancyStore } from './tenancy-store.ts'
+import type { InstallationOrder, TenancyStore } from './tenancy-store.ts'
 
 type Tenant = { readonly streams: () => number; readonly erase: () => Promise<boolean> }
 
@@ -16,7 +16,7 @@ export class TenancyDesk extends RpcTarget {
     this.#tenant = tenant
   }
 
-  async govern(order: Order): Promise<void> {
+  async govern(order: InstallationOrder): Promise<void> {
     this.#store.govern(order)
   }
 

@@ -8,10 +8,10 @@ import type { ProvenWorker } from '../../shared/wire/workers.ts'
 const BOUNDS_S = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400, 86_400] as const
 
 /** One ended approval: `bucket` is the index of the first bound that is at least its wait. */
-export type Waited = { channel: string; outcome: string; bucket: number; wait_ms: number }
-export type Figures = {
+export type EndedApproval = { channel: string; outcome: string; bucket: number; wait_ms: number }
+export type ApprovalMetrics = {
   /** By channel, outcome and bucket. */
-  waits: readonly (Omit<Waited, 'wait_ms'> & { n: number; total_ms: number })[]
+  waits: readonly (Omit<EndedApproval, 'wait_ms'> & { n: number; total_ms: number })[]
   asks: readonly { agent: string; n: number }[]
 }
 
@@ -25,7 +25,10 @@ export const asksPeople = ({ status, answers }: Approval): boolean =>
  * The time from the request to its end. `channel` is that of the last answer, or `none` if it
  * expired or was cancelled.
  */
-export function waited({ status, answers, requested_at, expires_at }: Approval, now: number): Waited {
+export function measureWait(
+  { status, answers, requested_at, expires_at }: Approval,
+  now: number,
+): EndedApproval {
   const answer =
     status === 'approved' || status === 'denied'
       ? answers.findLast(({ standing }) => standing === undefined)
@@ -61,7 +64,7 @@ function family(
 }
 
 /** Public metrics, without any names. */
-export function openMetrics(ended: number, { waits, asks }: Figures): string {
+export function openMetrics(ended: number, { waits, asks }: ApprovalMetrics): string {
   return [
     family('countersign_calls_ended_total', 'counter', "Calls that ended, by the tenant's log.", [
       ['countersign_calls_ended_total', {}, ended],
@@ -79,7 +82,7 @@ export function openMetrics(ended: number, { waits, asks }: Figures): string {
 }
 
 /** Metrics for operators. */
-export const askMetrics = ({ asks }: Figures): string =>
+export const askMetrics = ({ asks }: ApprovalMetrics): string =>
   family(
     'countersign_agent_asks_total',
     'counter',
@@ -121,7 +124,7 @@ const hasOf = ({ means: { tiers, egress, cgroups, profiles } }: ProvenWorker): s
   ...profiles.map(({ name }) => `profile ${name}`),
 ]
 
-function histogram(name: string, waits: Figures['waits']): Sample[] {
+function histogram(name: string, waits: ApprovalMetrics['waits']): Sample[] {
   const series = Map.groupBy(waits, ({ channel, outcome }) => `${channel} ${outcome}`)
   return [...series.values()].flatMap((rows): Sample[] => {
     const labels = { channel: rows[0]?.channel ?? '', outcome: rows[0]?.outcome ?? '' }

@@ -29,7 +29,7 @@ const EDGE = 'the edge'
 
 type Activation = { at_ms: number; by: string }
 /** `previous` is the version that was active before the current one. */
-export type PolicySetOnRecord = {
+export type StoredPolicySet = {
   about: PolicyVersion
   texts: PolicyTexts
   activations: Activation[]
@@ -117,7 +117,7 @@ export class PolicyStore {
   }
 
   /** A whole version; undefined if it does not exist or was removed. */
-  read(version: number): PolicySetOnRecord | undefined {
+  read(version: number): StoredPolicySet | undefined {
     const row = this.#db
       .select({ texts: policySets.policies })
       .from(policySets)

@@ -12,7 +12,7 @@ import type { Change, Database } from '../platform/database.ts'
 import { agents, operators } from './tables.ts'
 
 /** `key`: only if it was created by this request. */
-export type Keyed<S> = { name: string; spec: S; created_at_ms: number; key?: string }
+export type PrincipalRecord<S> = { name: string; spec: S; created_at_ms: number; key?: string }
 
 const TABLES = { agent: agents, operator: operators } as const
 type Kind = keyof typeof TABLES
@@ -32,18 +32,23 @@ export class PrincipalStore {
   }
 
   /** An agent always has owners: those of the request, those it had, or its creator. */
-  putAgent(tenant: string, name: string, spec: AgentSpec, by: string): Result<Keyed<AgentSpec>> {
+  putAgent(tenant: string, name: string, spec: AgentSpec, by: string): Result<PrincipalRecord<AgentSpec>> {
     const owners = spec.owners ?? this.#known('agent', name)?.spec.owners ?? [by]
     return this.#put('agent', tenant, name, { ...spec, owners })
   }
 
-  putOperator(tenant: string, name: string, spec: OperatorSpec): Result<Keyed<OperatorSpec>> {
+  putOperator(tenant: string, name: string, spec: OperatorSpec): Result<PrincipalRecord<OperatorSpec>> {
     return !spec.roles.includes('admin') && this.#isLastAdmin(name)
       ? err(LAST_ADMIN)
       : this.#put('operator', tenant, name, spec)
   }
 
-  #put<K extends Kind>(kind: K, tenant: string, name: string, spec: Specs[K]): Result<Keyed<Specs[K]>> {
+  #put<K extends Kind>(
+    kind: K,
+    tenant: string,
+    name: string,
+    spec: Specs[K],
+  ): Result<PrincipalRecord<Specs[K]>> {
     const table = tableOf(kind)
     const known = this.#known(kind, name)
     if (known !== undefined) {
@@ -60,7 +65,7 @@ export class PrincipalStore {
     return ok({ name, spec, created_at_ms: now, key })
   }
 
-  rotate<K extends Kind>(kind: K, tenant: string, name: string): Result<Keyed<Specs[K]>> {
+  rotate<K extends Kind>(kind: K, tenant: string, name: string): Result<PrincipalRecord<Specs[K]>> {
     const known = this.#known(kind, name)
     if (known === undefined) return err(failure('not_found', `no such ${kind}`))
     const table = tableOf(kind)
@@ -78,7 +83,7 @@ export class PrincipalStore {
     return ok({ done: true })
   }
 
-  list<K extends Kind>(kind: K): Keyed<Specs[K]>[] {
+  list<K extends Kind>(kind: K): PrincipalRecord<Specs[K]>[] {
     const rows = this.#db.select().from(tableOf(kind)).all()
     return rows.map(({ name, spec, createdAt }) => ({
       name,

@@ -27,14 +27,16 @@ import {
  * `revision` counts the installation's changes. `first`: the operator of a tenant that has no
  * operator yet.
  */
-export type Order = {
+export type InstallationOrder = {
   readonly revision: number
   readonly state: TenantState
   readonly quota: Quota
   readonly first: { readonly name: string; readonly keyHash: string }
 }
 
-export type Known = Readonly<Record<'runs' | 'agents' | 'skills' | 'pools' | 'workers', readonly string[]>>
+export type ObjectNames = Readonly<
+  Record<'runs' | 'agents' | 'skills' | 'pools' | 'workers', readonly string[]>
+>
 
 const DAY_MS = 24 * 3600_000
 /** Calls are counted in advance only while they come faster than one in this time. */
@@ -89,7 +91,7 @@ export class TenancyStore {
   }
 
   /** A message that arrives after a newer one changes nothing. */
-  govern({ revision, state, quota, first }: Order): void {
+  govern({ revision, state, quota, first }: InstallationOrder): void {
     const row = this.#db.select().from(meta).get()
     if (row === undefined || revision <= row.governed) return
     if (state !== 'active') this.#takeBack() // an erased object must not write later
@@ -176,7 +178,7 @@ export class TenancyStore {
   }
 
   /** The names of this tenant’s objects, as far as its stored rows mention them. */
-  known(): Known {
+  objectNames(): ObjectNames {
     const names = (rows: readonly { name: string }[]): string[] => rows.map(({ name }) => name)
     const approvals = [
       ...this.#db.select({ id: inbox.id }).from(inbox).all(),

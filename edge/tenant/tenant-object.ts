@@ -16,7 +16,7 @@ import type { Secret, SecretSpec } from '../../shared/wire/secrets.ts'
 import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import { DEFAULT_TENANT, type Env, identityOf } from '../bindings.ts'
-import { atHand, SUSPENDED } from '../directory/directory.ts'
+import { localGatekeepers, SUSPENDED } from '../directory/directory.ts'
 import type { Directory, Member } from '../directory/gatekeeper.ts'
 import { Alarm } from '../platform/alarm.ts'
 import { eraseObject, openDatabase } from '../platform/database.ts'
@@ -25,16 +25,16 @@ import { DEFAULTS } from '../policy/built-in.ts'
 import { checkPolicies } from '../policy/check.ts'
 import type { PolicyTexts } from '../policy/engine.ts'
 import { Sealing } from '../secrets/sealing.ts'
-import type { EnrolledWorker, Speaker } from '../workers/request-freshness.ts'
-import { WORKER_IN_USE, WorkerGate } from '../workers/request-freshness.ts'
+import type { EnrolledWorker, HeartbeatSender } from '../workers/request-freshness.ts'
+import { RequestFreshness, WORKER_IN_USE } from '../workers/request-freshness.ts'
 import { ConsoleSessions } from './console-session-store.ts'
 import { eraseOthers } from './erasure.ts'
-import { FileAccounts } from './file-quota-store.ts'
+import { FileQuotaStore } from './file-quota-store.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
 import { TenancyDesk } from './installation-requests.ts'
-import type { Figures } from './metrics.ts'
-import { type Expected, type PolicyPut, type PolicySetOnRecord, PolicyStore } from './policy-store.ts'
-import { type Keyed, PrincipalStore } from './principal-store.ts'
+import type { ApprovalMetrics } from './metrics.ts'
+import { type Expected, type PolicyPut, PolicyStore, type StoredPolicySet } from './policy-store.ts'
+import { type PrincipalRecord, PrincipalStore } from './principal-store.ts'
 import { SecretStore } from './secret-store.ts'
 import { SkillDesk } from './skills/skill-registry.ts'
 import { StandingIndex } from './standing-index-store.ts'
@@ -46,7 +46,7 @@ import { WorkerStore } from './worker-store.ts'
 type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
 
 /** Seen nonces outlive the object: workerd may restart it within this process. */
-const gates = new Map<string, WorkerGate>()
+const freshnessByTenant = new Map<string, RequestFreshness>()
 
 export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
@@ -68,22 +68,22 @@ export class TenantObject extends DurableObject<Env> {
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
   readonly #inbox = new InboxStore(this.#db)
-  readonly #files = new FileAccounts(this.#db)
+  readonly #files = new FileQuotaStore(this.#db)
   readonly #followers = new Followers()
   readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
-  readonly #tenancyDesk = new TenancyDesk(this.#tenancy, {
+  readonly #installationRequests = new TenancyDesk(this.#tenancy, {
     streams: () => this.#followers.open(Date.now()),
     erase: () => this.#erase(),
   })
-  readonly #gate: WorkerGate
+  readonly #freshness: RequestFreshness
   #directory: Directory
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     if (this.#db.select().from(meta).get() === undefined) this.#initialize()
     this.#directory = this.#read()
-    this.#gate = gates.get(this.#tenant) ?? new WorkerGate()
-    gates.set(this.#tenant, this.#gate)
+    this.#freshness = freshnessByTenant.get(this.#tenant) ?? new RequestFreshness()
+    freshnessByTenant.set(this.#tenant, this.#freshness)
     this.#listAsLocal()
     this.#policySets.follow(DEFAULTS)
   }
@@ -92,8 +92,8 @@ export class TenantObject extends DurableObject<Env> {
   #listAsLocal(): void {
     if (this.env.ONE_PROCESS !== 'yes') return
     const { version } = this.#directory
-    atHand.delete(this.#tenant)
-    const ready = () => version === this.#directory.version && atHand.set(this.#tenant, this)
+    localGatekeepers.delete(this.#tenant)
+    const ready = () => version === this.#directory.version && localGatekeepers.set(this.#tenant, this)
     void this.ctx.storage.sync().then(ready, () => undefined) // a failed write ends this object, and its successor reads the stored state
   }
 
@@ -114,8 +114,8 @@ export class TenantObject extends DurableObject<Env> {
    */
   async #erase(): Promise<boolean> {
     if (this.#directory.state !== 'deleted') throw new Error('only a deleted tenant is erased')
-    if (!(await eraseOthers(this.env, this.#tenant, this.#tenancy.known()))) return false
-    atHand.delete(this.#tenant)
+    if (!(await eraseOthers(this.env, this.#tenant, this.#tenancy.objectNames()))) return false
+    localGatekeepers.delete(this.#tenant)
     await eraseObject(this.ctx)
     return true
   }
@@ -171,7 +171,7 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   get tenancy(): TenancyDesk {
-    return this.#tenancyDesk
+    return this.#installationRequests
   }
 
   async takeCall(): Promise<Result<true>> {
@@ -183,16 +183,16 @@ export class TenantObject extends DurableObject<Env> {
 
   // ── Principals ──
 
-  async putAgent(name: string, spec: AgentSpec, by: string): Promise<Result<Keyed<AgentSpec>>> {
+  async putAgent(name: string, spec: AgentSpec, by: string): Promise<Result<PrincipalRecord<AgentSpec>>> {
     return this.#principals.putAgent(this.#tenant, name, spec, by)
   }
-  async putOperator(name: string, spec: OperatorSpec): Promise<Result<Keyed<OperatorSpec>>> {
+  async putOperator(name: string, spec: OperatorSpec): Promise<Result<PrincipalRecord<OperatorSpec>>> {
     return this.#principals.putOperator(this.#tenant, name, spec)
   }
-  async rotateAgentKey(name: string): Promise<Result<Keyed<AgentSpec>>> {
+  async rotateAgentKey(name: string): Promise<Result<PrincipalRecord<AgentSpec>>> {
     return this.#principals.rotate('agent', this.#tenant, name)
   }
-  async rotateOperatorKey(name: string): Promise<Result<Keyed<OperatorSpec>>> {
+  async rotateOperatorKey(name: string): Promise<Result<PrincipalRecord<OperatorSpec>>> {
     return this.#principals.rotate('operator', this.#tenant, name)
   }
   async deleteAgent(name: string): Promise<Result<{ done: true }>> {
@@ -201,10 +201,10 @@ export class TenantObject extends DurableObject<Env> {
   async deleteOperator(name: string): Promise<Result<{ done: true }>> {
     return this.#principals.remove('operator', name)
   }
-  async listAgents(): Promise<Keyed<AgentSpec>[]> {
+  async listAgents(): Promise<PrincipalRecord<AgentSpec>[]> {
     return this.#principals.list('agent')
   }
-  async listOperators(): Promise<Keyed<OperatorSpec>[]> {
+  async listOperators(): Promise<PrincipalRecord<OperatorSpec>[]> {
     return this.#principals.list('operator')
   }
 
@@ -263,7 +263,7 @@ export class TenantObject extends DurableObject<Env> {
     return this.#policySets.list(before)
   }
 
-  async policyVersion(version: number): Promise<PolicySetOnRecord | undefined> {
+  async policyVersion(version: number): Promise<StoredPolicySet | undefined> {
     return this.#policySets.read(version)
   }
 
@@ -292,7 +292,7 @@ export class TenantObject extends DurableObject<Env> {
   }
   override async alarm(): Promise<void> {
     this.#alarm.rang()
-    await this.#skills.tellLog()
+    await this.#skills.sendToLog()
   }
 
   // ── Secrets ──
@@ -331,7 +331,7 @@ export class TenantObject extends DurableObject<Env> {
   async admitWorker(input: SignatureInput, known: number): Promise<Result<Directory | null>> {
     if (this.#enrolled(input.worker) === undefined)
       return err(failure('bad_signature', 'no enrolled worker signed this request'))
-    const fresh = this.#gate.admit(input.worker, input, Date.now())
+    const fresh = this.#freshness.admit(input.worker, input, Date.now())
     return fresh.ok ? ok(await this.directory(known)) : fresh
   }
 
@@ -340,10 +340,10 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   /** Records a heartbeat. Only one process may serve as a worker (D6). */
-  async seen(id: string, tiers: Tier[], speaker: Speaker): Promise<Result<true>> {
+  async seen(id: string, tiers: Tier[], speaker: HeartbeatSender): Promise<Result<true>> {
     const [worker, now] = [this.#enrolled(id), Date.now()]
     if (worker === undefined) return ok(true) // revoked since it was admitted
-    const verdict = this.#gate.heard(worker, speaker, now)
+    const verdict = this.#freshness.judgeHeartbeat(worker, speaker, now)
     if (verdict === 'refused') return err(WORKER_IN_USE)
     if (verdict === 'takes') this.#workers.serve(id, speaker.process ?? null)
     if (verdict === 'leaves') this.#workers.serve(id, null) // stored, because edge and worker may restart together, as `npm start` does
@@ -358,7 +358,7 @@ export class TenantObject extends DurableObject<Env> {
    */
   async claimRefused(id: string, process: string | null): Promise<void> {
     const worker = this.#enrolled(id)
-    if (worker !== undefined) this.#gate.claimRefused(worker, process)
+    if (worker !== undefined) this.#freshness.claimRefused(worker, process)
   }
 
   async proveWorker(id: string, envelope: Envelope): Promise<Result<{ tiers: Tier[] }>> {
@@ -371,11 +371,11 @@ export class TenantObject extends DurableObject<Env> {
   /** When a worker of the pool last sent a heartbeat; null if it isn't in the pool. */
   async heardOf(id: string, pool: string): Promise<number | null> {
     const worker = this.#enrolled(id)
-    return worker?.pool === pool ? Math.max(this.#gate.heardAt(id), worker.enrolledAt) : null
+    return worker?.pool === pool ? Math.max(this.#freshness.lastHeartbeatAt(id), worker.enrolledAt) : null
   }
 
   async listWorkers(): Promise<ProvenWorker[]> {
-    return this.#workers.list((id) => this.#gate.seenAt(id), Date.now())
+    return this.#workers.list((id) => this.#freshness.seenAt(id), Date.now())
   }
 
   async revokeWorker(id: string): Promise<Result<{ done: true }>> {
@@ -409,7 +409,7 @@ export class TenantObject extends DurableObject<Env> {
   async alike(group: string, newest: string): Promise<string[]> {
     return this.#inbox.alike(group, newest)
   }
-  async figures(): Promise<Figures> {
+  async figures(): Promise<ApprovalMetrics> {
     return this.#inbox.figures.read()
   }
   async pending(asked: InboxQuery): Promise<InboxPage> {

@@ -68,8 +68,8 @@ export class ToolStore {
     return ok({ done: true })
   }
 
-  /** Replaces the tools of a skill: all of them, together with the writes of `beside`, or none. */
-  enable(manifest: SkillManifest, digest: string, by: string, beside: () => void): Result<true> {
+  /** Replaces the tools of a skill: all of them, together with the writes of `alsoWrite`, or none. */
+  enable(manifest: SkillManifest, digest: string, by: string, alsoWrite: () => void): Result<true> {
     const wanted = new Map(
       manifest.tools.map((tool) => [`${manifest.id}.${tool.name}`, specOf(manifest, digest, tool)]),
     )
@@ -98,7 +98,7 @@ export class ToolStore {
       for (const { name } of gone) this.#remove(name)
       for (const [name, spec] of wanted)
         if (this.#active(name)?.digest !== digestOf({ name, spec })) this.#write(name, spec, by)
-      beside()
+      alsoWrite()
     })
     return ok(true)
   }

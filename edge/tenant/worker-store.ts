@@ -14,7 +14,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import type { Change, Database } from '../platform/database.ts'
-import { meansNow, type Proven } from '../workers/eligibility.ts'
+import { meansNow, type ReceivedProof } from '../workers/eligibility.ts'
 import type { EnrolledWorker, WorkerRow } from '../workers/request-freshness.ts'
 import { enrolments, proofs, workers } from './tables.ts'
 
@@ -28,7 +28,7 @@ const proofIn = (envelope: Envelope): WorkerProof =>
 export class WorkerStore {
   readonly #db: Database
   readonly #change: Change
-  readonly #proven = new Map<string, Proven | null>()
+  readonly #proven = new Map<string, ReceivedProof | null>()
   /** Caches whether a worker's key is valid; the check takes longer than the rest of `keys`. */
   readonly #signing = new Map<string, boolean>()
 
@@ -158,7 +158,7 @@ export class WorkerStore {
     this.#change(() => this.#db.update(workers).set({ doubledAt: now }).where(eq(workers.id, id)).run())
   }
 
-  #provenBy(id: string): Proven | null {
+  #provenBy(id: string): ReceivedProof | null {
     const known = this.#proven.get(id)
     if (known !== undefined) return known
     const row = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()

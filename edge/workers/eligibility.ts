@@ -2,19 +2,19 @@
 // recent by the edge's clock and its heartbeats still report the tiers (L8, K04). Also explains why
 // nobody claimed a call. Pure.
 
-import { type Means, NO_MEANS, unmet } from '../../shared/evidence/worker-proof.ts'
+import { type Means, NO_RESOURCES, unmet } from '../../shared/evidence/worker-proof.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Plan, Tier } from '../../shared/plan/plan.ts'
 
 /** The content of a worker's last proof; `at`: when the edge received it. */
-export type Proven = { readonly means: Means; readonly at: number }
+export type ReceivedProof = { readonly means: Means; readonly at: number }
 
 /** `tiers`: those that its heartbeats still report. */
-type Enrolled = { readonly tiers: readonly Tier[]; readonly proven: Proven | null }
+type Enrolled = { readonly tiers: readonly Tier[]; readonly proven: ReceivedProof | null }
 
 /** An expired proof counts as none, because hosts change (L9). */
 export function meansNow({ tiers, proven }: Enrolled, now: number): Means {
-  if (proven === null || now - proven.at > LIMITS.proof_ms) return NO_MEANS
+  if (proven === null || now - proven.at > LIMITS.proof_ms) return NO_RESOURCES
   return { ...proven.means, tiers: proven.means.tiers.filter((tier) => tiers.includes(tier)) }
 }
 

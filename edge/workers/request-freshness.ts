@@ -10,7 +10,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Tier } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Proven } from './eligibility.ts'
+import type { ReceivedProof } from './eligibility.ts'
 
 export type WorkerRow = {
   id: string
@@ -26,10 +26,10 @@ export type WorkerRow = {
   process: string | null
   doubledAt: number | null
 }
-export type EnrolledWorker = WorkerRow & { proven: Proven | null }
+export type EnrolledWorker = WorkerRow & { proven: ReceivedProof | null }
 
 /** The sender of a heartbeat; older workers name no process. */
-export type Speaker = { readonly process?: string | undefined; readonly leaving?: true | undefined }
+export type HeartbeatSender = { readonly process?: string | undefined; readonly leaving?: true | undefined }
 type HeartbeatVerdict = 'serves' | 'takes' | 'leaves' | 'doubled' | 'refused'
 
 const newEpoch = (): string => randomBytes(12).toString('base64url')
@@ -43,7 +43,7 @@ export const WORKER_IN_USE = failure(
   'another process serves as this worker, with the same key',
 )
 
-export class WorkerGate {
+export class RequestFreshness {
   readonly #startedAt = Date.now()
   #epoch = newEpoch()
   readonly #seen = new Map<string, number>()
@@ -89,14 +89,14 @@ export class WorkerGate {
    * now on. `doubled`: it serves, but another process has sent a request since its last heartbeat,
    * which a restart never causes.
    */
-  heard(
+  judgeHeartbeat(
     { id, process: serving }: Pick<WorkerRow, 'id' | 'process'>,
-    { process: sender, leaving }: Speaker,
+    { process: sender, leaving }: HeartbeatSender,
     at: number,
   ): HeartbeatVerdict {
     const process = sender ?? null
     if (process !== serving) {
-      const free = serving === null || at - this.heardAt(id) >= LIMITS.process_silence_ms
+      const free = serving === null || at - this.lastHeartbeatAt(id) >= LIMITS.process_silence_ms
       if (!free || process === null) {
         if (process !== null) this.#contested.add(id) // `doctor` names no process and serves nothing
         return 'refused'
@@ -122,7 +122,7 @@ export class WorkerGate {
    * The latest time at which it may have sent a heartbeat. Nothing is known from before this
    * object's start.
    */
-  heardAt(id: string): number {
+  lastHeartbeatAt(id: string): number {
     return this.#seen.get(id) ?? this.#startedAt
   }
 

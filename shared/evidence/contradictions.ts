@@ -31,10 +31,10 @@ export const COMPARED = {
   connections: 'connections were allowed only to the plan’s hosts',
   times: 'it ran within the time of its grant',
 } as const
-export type Compared = keyof typeof COMPARED
+export type CheckKey = keyof typeof COMPARED
 
 /** `at`: the field, as a JSON pointer into the statement. */
-export type Contradiction = { readonly at: string; readonly what: Compared }
+export type Contradiction = { readonly at: string; readonly what: CheckKey }
 
 /** `now_ms`: the edge's clock. Only the edge sets it. */
 export type Evidence = { readonly grant: Grant | null; readonly plan: Plan | null; readonly now_ms?: number }

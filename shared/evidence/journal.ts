@@ -46,18 +46,21 @@ export type JournalEntry = z.infer<typeof JournalEntry>
 export type Head = { readonly seq: number; readonly hash: string }
 export const GENESIS: Head = { seq: 0, hash: '0'.repeat(64) }
 
-export type Link = Omit<JournalEntry, 'hash'>
-export const linkOf = ({ seq, at_ms, kind, call, body, prev }: Link): string =>
+export type UnhashedEntry = Omit<JournalEntry, 'hash'>
+export const linkOf = ({ seq, at_ms, kind, call, body, prev }: UnhashedEntry): string =>
   digestOf({ seq, at_ms, kind, call, body, prev })
 
-export type Break = { readonly seq: number; readonly reason: string }
+export type ChainBreak = { readonly seq: number; readonly reason: string }
 
 /**
  * Whether `entries` follow `from` without a gap and each hash fits; the value is the new head. A
  * truncated chain, or one rewritten from its start, is consistent; only a head stored elsewhere
  * reveals it (J01).
  */
-export function verifyChain(entries: readonly JournalEntry[], from: Head = GENESIS): Result<Head, Break> {
+export function verifyChain(
+  entries: readonly JournalEntry[],
+  from: Head = GENESIS,
+): Result<Head, ChainBreak> {
   let head = from
   for (const entry of entries) {
     const broken = (reason: string) => err({ seq: head.seq + 1, reason })

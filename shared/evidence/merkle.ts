@@ -32,8 +32,7 @@ export function append(size: number, leaf: string, read: Read): Node[] {
   return written
 }
 
-export const root = (size: number, read: Read): string =>
-  size === 0 ? EMPTY_ROOT : subtree(0, size, read)
+export const root = (size: number, read: Read): string => (size === 0 ? EMPTY_ROOT : subtree(0, size, read))
 
 /**
  * The hash over the leaves [begin, end): read for a full subtree, otherwise computed from its two

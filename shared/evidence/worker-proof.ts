@@ -46,7 +46,7 @@ export const Means = z.strictObject({
   profiles: z.array(OwnProfile).max(PROFILES_MAX),
 })
 export type Means = z.infer<typeof Means>
-export const NO_MEANS: Means = { tiers: [], egress: false, cgroups: false, profiles: [] }
+export const NO_RESOURCES: Means = { tiers: [], egress: false, cgroups: false, profiles: [] }
 
 export const WorkerProof = z.strictObject({
   format: z.literal('countersign-worker-proof/v1'),
@@ -121,8 +121,8 @@ export function unmet({ tier, egress, profile, cgroup }: ProcessPlan, means: Mea
 }
 
 /** `C-nocgroup`: tier C whose limits apply to each process alone. */
-export const Advertised = z.enum(['B', 'C', 'C-nocgroup'])
-export const advertised = ({ tiers, cgroups }: Means): z.infer<typeof Advertised>[] =>
+export const AdvertisedTier = z.enum(['B', 'C', 'C-nocgroup'])
+export const advertised = ({ tiers, cgroups }: Means): z.infer<typeof AdvertisedTier>[] =>
   tiers.map((tier) => (tier === 'C' && !cgroups ? 'C-nocgroup' : tier))
 
 export const sealProof = (proof: WorkerProof, worker: Signer): Envelope => seal(PROOF_TYPE, proof, worker)

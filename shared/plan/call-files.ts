@@ -76,7 +76,7 @@ export const HeldFile = FileRef.omit({ path: true }).extend({
 export type HeldFile = z.infer<typeof HeldFile>
 
 /** Input files in a policy case; by default empty files. */
-export const SupposedFiles = listed(
+export const HypotheticalFiles = listed(
   InputFile.extend({
     sha256: FileRef.shape.sha256.default(sha256('')),
     bytes: InputFile.shape.bytes.default(0),

@@ -8,7 +8,7 @@ import type { Code } from '../failures.ts'
 import { CallId, RunId, Sha256 } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { HeldFile } from '../plan/call-files.ts'
-import { ProposedCall, ProposedCallInNewRun, SupposedCall } from '../wire/call-request.ts'
+import { HypotheticalCall, ProposedCall, ProposedCallInNewRun } from '../wire/call-request.ts'
 import { Call, DryRun } from '../wire/calls.ts'
 import { LIVE_EVENTS, Position } from '../wire/output-events.ts'
 import { Run, RunSpec } from '../wire/runs.ts'
@@ -232,7 +232,7 @@ export const AGENTS = routes({
     callers: ['agent', 'operator'],
     action: 'decision.try',
     summary: 'Decide a call without proposing it: the decision, its reasons, and what would change it',
-    body: SupposedCall,
+    body: HypotheticalCall,
     status: 200,
     result: DryRun,
     failures: ['invalid_arguments'],

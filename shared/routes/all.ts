@@ -6,8 +6,8 @@ import { CHANNELS } from './channels.ts'
 import { CONSOLE } from './console.ts'
 import { OPERATORS } from './operators.ts'
 import { POLICIES } from './policies.ts'
-import { ANYONE } from './public.ts'
-import { REHEARSAL } from './rehearsals.ts'
+import { PUBLIC } from './public.ts'
+import { REHEARSALS } from './rehearsals.ts'
 import { SECRETS } from './secrets.ts'
 import { SKILL_STORAGE } from './skill-storage.ts'
 import { SKILL_TRIALS } from './skill-trials.ts'
@@ -22,7 +22,7 @@ export const ROUTES = {
   ...CHANNELS,
   ...CONSOLE,
   ...POLICIES,
-  ...REHEARSAL,
+  ...REHEARSALS,
   ...SECRETS,
   ...SKILL_TRIALS,
   ...SKILL_STORAGE, // before `/v1/skills/{id}/{version}`, which also matches its paths
@@ -30,7 +30,7 @@ export const ROUTES = {
   ...STANDING,
   ...TENANTS,
   ...WORKERS,
-  ...ANYONE,
+  ...PUBLIC,
 }
 export type Routes = typeof ROUTES
 export type RouteName = keyof Routes

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { Keys } from '../evidence/bundle.ts'
 import { Bytes, list, number, routes } from './route.ts'
 
-export const ANYONE = routes({
+export const PUBLIC = routes({
   keys: {
     method: 'GET',
     path: '/.well-known/countersign/keys.json',

@@ -81,7 +81,7 @@ const Shadowing = z.strictObject({
   latest: z.array(ShadowDifference),
 })
 
-export const REHEARSAL = routes({
+export const REHEARSALS = routes({
   readPolicyShadow: {
     method: 'GET',
     path: '/v1/policies/shadow',

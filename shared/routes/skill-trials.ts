@@ -1,7 +1,7 @@
 // The route on which authors try a skill before it is published.
 
 import { LIMITS } from '../limits.ts'
-import { Tried, Trials } from '../wire/skill-trials.ts'
+import { Trials, Tried } from '../wire/skill-trials.ts'
 import { list, routes } from './route.ts'
 
 export const SKILL_TRIALS = routes({

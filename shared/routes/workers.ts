@@ -89,10 +89,10 @@ export const WORKERS = routes({
     action: 'worker.heartbeat',
     summary:
       'Submit the signed results of the canaries; a worker gets no calls of a tier that it has not proven',
-    body: wire.Proving,
+    body: wire.ProofSubmission,
     body_bytes: 256 * 1024,
     status: 200,
-    result: wire.Proved,
+    result: wire.ProvenTiers,
     failures: ['proof_invalid'],
   },
   heartbeat: {

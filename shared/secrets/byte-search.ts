@@ -16,7 +16,7 @@ const FRAGMENT_BYTES = 32
  */
 const LINE_BYTES = 16
 /** An encoded fragment that is longer than this is not found. */
-export const SPAN = 1_024
+export const MAX_SPAN = 1_024
 
 const tableOf = (bytes: Iterable<number>): Uint8Array => {
   const table = new Uint8Array(256)
@@ -28,7 +28,7 @@ const tableOf = (bytes: Iterable<number>): Uint8Array => {
  * everywhere.
  */
 const BETWEEN = tableOf(Buffer.from('\0\t\n\v\f\r "\',:\\'))
-export const isBetween = (byte: number): boolean => BETWEEN[byte] === 1
+export const isIgnored = (byte: number): boolean => BETWEEN[byte] === 1
 
 const PLUS = 0x2b
 const lower = (byte: number): number => (byte >= 0x41 && byte <= 0x5a ? byte + 32 : byte)
@@ -36,12 +36,12 @@ const lower = (byte: number): number => (byte >= 0x41 && byte <= 0x5a ? byte + 3
 /** The bytes of a value that are searched. Lower case, because host names are normalized to it. */
 const significant = (text: string): Uint8Array =>
   Uint8Array.from(
-    [...Buffer.from(text)].filter((byte) => !isBetween(byte)),
+    [...Buffer.from(text)].filter((byte) => !isIgnored(byte)),
     lower,
   )
 
 /** Whether a value is long enough to be distinguished from ordinary text. */
-export const isTellable = (value: string): boolean => significant(value).length >= LIMITS.secret_chars_min
+export const isDistinctive = (value: string): boolean => significant(value).length >= LIMITS.secret_chars_min
 
 function* fragmentsOf(value: string): Generator<Uint8Array> {
   const whole = significant(value)
@@ -135,7 +135,7 @@ type OpenMatch = MatchState & { readonly from: number }
 /**
  * Matches the fragments against one stream, with at most one open match per position in a fragment.
  */
-export class Trail {
+export class FragmentMatcher {
   readonly #pieces: Pieces
   readonly #onFind: OnFind
   #open: OpenMatch[] = []
@@ -147,15 +147,15 @@ export class Trail {
 
   /** Takes one byte of the stream, with its position in the encoded text. */
   take(given: number, from: number, to: number): void {
-    if (isBetween(given)) return
+    if (isIgnored(given)) return
     const byte = lower(given)
     const begun = this.#pieces.begin(byte)
     if (begun === undefined && this.#open.length === 0) return
     const before = this.#open
     this.#open = []
     for (const one of before)
-      if (to - one.from <= SPAN) this.#reach(this.#pieces.advance(one, byte), one.from, to)
-    if (to - from <= SPAN) this.#reach(begun, from, to)
+      if (to - one.from <= MAX_SPAN) this.#reach(this.#pieces.advance(one, byte), one.from, to)
+    if (to - from <= MAX_SPAN) this.#reach(begun, from, to)
     if (given === PLUS) this.#stay(before)
   }
 
@@ -180,6 +180,6 @@ export class Trail {
 
   /** The beginning of the earliest match that may still complete. */
   open(at: number): number {
-    return this.#open.reduce((first, { from }) => (at - from < SPAN ? Math.min(first, from) : first), at)
+    return this.#open.reduce((first, { from }) => (at - from < MAX_SPAN ? Math.min(first, from) : first), at)
   }
 }

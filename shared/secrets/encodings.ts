@@ -4,7 +4,7 @@
 // see it. Compressed, encrypted, reversed or doubly encoded values are not found.
 
 import type { Find } from './byte-search.ts'
-import { isBetween, Pieces, SPAN, Trail } from './byte-search.ts'
+import { FragmentMatcher, isIgnored, MAX_SPAN, Pieces } from './byte-search.ts'
 
 /** Consumes bytes, each with its position in the text. */
 type Reader = {
@@ -12,7 +12,7 @@ type Reader = {
   /** The beginning of the earliest text that may still become part of a find. */
   open(at: number): number
 }
-type Trails = () => Trail
+type Trails = () => FragmentMatcher
 
 /**
  * The values to search for. A value that contains an escape itself is also searched in its decoded
@@ -28,7 +28,7 @@ export class Search {
   #at = 0
 
   constructor(pieces: Pieces) {
-    const trails = (): Trail => new Trail(pieces, (find) => this.#finds.push(find))
+    const trails = (): FragmentMatcher => new FragmentMatcher(pieces, (find) => this.#finds.push(find))
     const plain = (): Reader[] => [trails(), new Hexadecimal(pieces, trails), new Base64(pieces, trails)]
     this.#readers = [...plain(), new Decimal(trails()), new Unescaping(plain())]
   }
@@ -75,7 +75,7 @@ SEXTET['_'.charCodeAt(0)] = 63
 /** Two digits are a byte; both alignments are searched. */
 class Hexadecimal implements Reader {
   readonly #pieces: Pieces
-  readonly #trails: readonly [Trail, Trail]
+  readonly #trails: readonly [FragmentMatcher, FragmentMatcher]
   #turn = 0
   #high = -1
   #from = 0
@@ -88,7 +88,7 @@ class Hexadecimal implements Reader {
   take(byte: number, from: number, to: number): void {
     const nibble = NIBBLE[byte] ?? -1
     if (nibble < 0) {
-      if (!isBetween(byte) && byte !== DASH) this.#breakOff()
+      if (!isIgnored(byte) && byte !== DASH) this.#breakOff()
       return
     }
     if (this.#high >= 0)
@@ -107,7 +107,7 @@ class Hexadecimal implements Reader {
   open(at: number): number {
     const begun =
       this.#high >= 0 &&
-      at - this.#from < SPAN &&
+      at - this.#from < MAX_SPAN &&
       this.#pieces.beginBetween(this.#high << 4, (this.#high << 4) | 15)
     return Math.min(begun ? this.#from : at, ...this.#trails.map((trail) => trail.open(at)))
   }
@@ -119,7 +119,7 @@ class Hexadecimal implements Reader {
  */
 class Base64 implements Reader {
   readonly #pieces: Pieces
-  readonly #trails: readonly Trail[]
+  readonly #trails: readonly FragmentMatcher[]
   #count = 0
   #last = -1
   #from = 0
@@ -132,7 +132,7 @@ class Base64 implements Reader {
   take(byte: number, from: number, to: number): void {
     const sextet = SEXTET[byte] ?? -1
     if (sextet < 0) {
-      if (!isBetween(byte)) this.#breakOff()
+      if (!isIgnored(byte)) this.#breakOff()
       return
     }
     if (this.#last >= 0) {
@@ -151,7 +151,7 @@ class Base64 implements Reader {
    * The alignment in which the last two characters are the first and second, second and third, or
    * third and fourth.
    */
-  #trail = (place: number): Trail | undefined => this.#trails[(this.#count - place) & 3]
+  #trail = (place: number): FragmentMatcher | undefined => this.#trails[(this.#count - place) & 3]
 
   #breakOff(): void {
     if (this.#last < 0) return
@@ -162,7 +162,7 @@ class Base64 implements Reader {
   open(at: number): number {
     const begun =
       this.#last >= 0 &&
-      at - this.#from < SPAN &&
+      at - this.#from < MAX_SPAN &&
       this.#pieces.beginBetween(this.#last << 2, (this.#last << 2) | 3)
     return Math.min(begun ? this.#from : at, ...this.#trails.map((trail) => trail.open(at)))
   }
@@ -170,12 +170,12 @@ class Base64 implements Reader {
 
 /** Bytes printed as a list of decimal numbers. */
 class Decimal implements Reader {
-  readonly #trail: Trail
+  readonly #trail: FragmentMatcher
   #number = -1
   #from = 0
   #to = 0
 
-  constructor(trail: Trail) {
+  constructor(trail: FragmentMatcher) {
     this.#trail = trail
   }
 
@@ -188,12 +188,12 @@ class Decimal implements Reader {
       return
     }
     if (this.#number >= 0 && this.#number <= 255) this.#trail.take(this.#number, this.#from, this.#to)
-    if (this.#number > 255 || !isBetween(byte)) this.#trail.breakOff()
+    if (this.#number > 255 || !isIgnored(byte)) this.#trail.breakOff()
     this.#number = -1
   }
 
   open(at: number): number {
-    return Math.min(this.#number >= 0 && at - this.#from < SPAN ? this.#from : at, this.#trail.open(at))
+    return Math.min(this.#number >= 0 && at - this.#from < MAX_SPAN ? this.#from : at, this.#trail.open(at))
   }
 }
 

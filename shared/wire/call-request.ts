@@ -31,7 +31,7 @@ export const ProposedCallInNewRun = CallFields.extend({
  * A hypothetical call. An operator names the agent; an agent asks for itself. Its files are
  * described and need not exist.
  */
-export const SupposedCall = ProposedCallInNewRun.extend({
+export const HypotheticalCall = ProposedCallInNewRun.extend({
   agent: Name.optional(),
   files: InputFiles.optional(),
 })

@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import { Name, ToolName } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import { SupposedFiles } from '../plan/call-files.ts'
+import { HypotheticalFiles } from '../plan/call-files.ts'
 import { Decision } from './calls.ts'
 import { AgentSpec, OperatorSpec } from './principals.ts'
 import { RunSpec } from './runs.ts'
@@ -39,7 +39,7 @@ const PolicyCase = z.strictObject({
     tool: z.string(),
     args: z.record(z.string(), z.unknown()).default({}),
     run: RunSpec.optional(),
-    files: SupposedFiles.default([]),
+    files: HypotheticalFiles.default([]),
   }),
   /**
    * Operators of the file who approve, in this order; `expect` describes the decision after the

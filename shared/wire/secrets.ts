@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { Name, Time, ToolName } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { HostPort } from '../plan/plan.ts'
-import { isTellable } from '../secrets/byte-search.ts'
+import { isDistinctive } from '../secrets/byte-search.ts'
 
 /**
  * A tool's author could name any secret, so the operator who puts a secret lists the tools that may
@@ -24,7 +24,7 @@ export const SecretSpec = z.strictObject({
     .min(LIMITS.secret_chars_min)
     .max(LIMITS.secret_chars)
     .refine(
-      isTellable,
+      isDistinctive,
       `must have at least ${LIMITS.secret_chars_min} characters other than spaces, quotes, commas, colons and backslashes`,
     ),
   ...shared,

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { Envelope } from '../evidence/dsse.ts'
 import { PublicKey } from '../evidence/ed25519.ts'
 import { CallState } from '../evidence/statement.ts'
-import { Advertised, Means, WorkerProof } from '../evidence/worker-proof.ts'
+import { AdvertisedTier, Means, WorkerProof } from '../evidence/worker-proof.ts'
 import { CallId, Name, RunId, Sha256, Time, WorkerId } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { ProcessPlan, Tier } from '../plan/plan.ts'
@@ -29,7 +29,7 @@ export const Worker = z.strictObject({
   /** The tiers that it may run now. */
   tiers: z.array(Tier),
   /** The same, with the names of profiles. */
-  advertised: z.array(Advertised),
+  advertised: z.array(AdvertisedTier),
   /** What calls may rely on: proven recently, and still reported in heartbeats. */
   means: Means,
   enrolled_at_ms: Time,
@@ -94,9 +94,9 @@ export const Settlement = z.strictObject({
 })
 export type Settlement = z.infer<typeof Settlement>
 export const Settled = z.strictObject({ call: CallId, state: CallState, attestation: Envelope })
-export const Proving = z.strictObject({ envelope: Envelope })
+export const ProofSubmission = z.strictObject({ envelope: Envelope })
 /** The tiers that the worker may run. */
-export const Proved = z.strictObject({ tiers: z.array(Tier) })
+export const ProvenTiers = z.strictObject({ tiers: z.array(Tier) })
 export const Heartbeat = z.strictObject({
   tiers: z.array(Tier),
   running: z.array(z.strictObject({ call: CallId, fence: z.int() })).max(1_000),

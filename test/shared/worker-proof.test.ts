@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import type { Signer } from '../../shared/evidence/dsse.ts'
 import {
   type Means,
-  NO_MEANS,
+  NO_RESOURCES,
   narrowed,
   type Part,
   provenMeans,
@@ -87,8 +87,8 @@ test('K04 a tier, egress, cgroups or profile whose canaries failed is not proven
 test('K04 a heartbeat can narrow what a worker has proven, and never widens it', () => {
   const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
   expect(narrowed(all, all)).toEqual(all)
-  for (const one of [all, NO_MEANS])
-    expect([narrowed(one, NO_MEANS), narrowed(NO_MEANS, one)]).toEqual([NO_MEANS, NO_MEANS])
+  for (const one of [all, NO_RESOURCES])
+    expect([narrowed(one, NO_RESOURCES), narrowed(NO_RESOURCES, one)]).toEqual([NO_RESOURCES, NO_RESOURCES])
   const changed = { ...all, profiles: [{ ...PROFILE, sha256: '1'.repeat(64) }] }
   expect([narrowed(all, changed).profiles, narrowed(changed, all).profiles]).toEqual([[], []])
 })
@@ -115,5 +115,5 @@ test('L8 `unmet` names every need of a plan that a worker has not proven', () =>
     { profiles: [PROFILE] },
   ] satisfies Partial<Means>[])
     expect([lack, unmet(plan, { ...enough, ...lack }).length]).toEqual([lack, 1])
-  expect(unmet(plan, NO_MEANS)).toHaveLength(4)
+  expect(unmet(plan, NO_RESOURCES)).toHaveLength(4)
 })

@@ -48,7 +48,7 @@ export type Ids = {
 }
 
 /** Ids of the right form that never existed. `like`: copied where the form leaves no choice. */
-export function nobodys(like: Ids): Ids {
+export function unknownIds(like: Ids): Ids {
   const run = `run_${ulid(Date.now())}`
   const name = `never-${ulid(Date.now()).toLowerCase()}`
   const approval = approvalId(run, 1)
@@ -88,7 +88,7 @@ export type Tenant = {
  * Creates a tenant with a finished call with a file, a pending approval with a link, a standing
  * answer, a skill, a channel, a secret and a second policy set.
  */
-export async function furnished(dev: DevInfo, name: string): Promise<Tenant> {
+export async function newFurnishedTenant(dev: DevInfo, name: string): Promise<Tenant> {
   const desk = await newTenant(dev, name)
   const { root } = desk
   const [agent, approver] = [await desk.agent(), await desk.operator(['admin'])]

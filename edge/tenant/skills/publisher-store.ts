@@ -113,10 +113,10 @@ export class PublisherStore {
   }
 
   /**
-   * Revokes a key, together with the writes of `beside` to everything that it signed. A key that is
+   * Revokes a key, together with the writes of `alsoWrite` to everything that it signed. A key that is
    * no longer listed can still be revoked.
    */
-  revoke(name: string, kid: string, by: string, reason: string, beside: () => void): Result<Publisher> {
+  revoke(name: string, kid: string, by: string, reason: string, alsoWrite: () => void): Result<Publisher> {
     if (this.#db.select().from(revokedKeys).where(eq(revokedKeys.kid, kid)).get()?.publisher === name)
       return ok(this.#read(name))
     const isListed = this.#keys().some((key) => key.publisher === name && key.kid === kid)
@@ -126,7 +126,7 @@ export class PublisherStore {
       this.#delete(kid)
       this.#db.insert(revokedKeys).values({ kid, publisher: name, at: Date.now(), by, reason }).run()
       this.#journal.append('publisher.key_revoked', { publisher: name }, { keys: [kid], by, reason })
-      beside()
+      alsoWrite()
     })
     return ok(this.#read(name))
   }

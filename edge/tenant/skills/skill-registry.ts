@@ -27,7 +27,7 @@ import type { ToolStore } from '../tool-store.ts'
 import { DeniedParts } from './denied-part-store.ts'
 import { SkillJournal } from './journal-store.ts'
 import { PublisherStore } from './publisher-store.ts'
-import type { ListedSkill, Published, StateChange } from './version-store.ts'
+import type { ListedSkill, Publication, StateChange } from './version-store.ts'
 import { SkillStore } from './version-store.ts'
 
 const LOG_DELAY_MS = 200
@@ -74,7 +74,7 @@ export class SkillDesk extends RpcTarget {
     return counts.ok ? this.#skills.taken(manifest, digest) : counts
   }
 
-  async publish(published: Published, { x, pin }: Signed): Promise<Result<Skill>> {
+  async publish(published: Publication, { x, pin }: Signed): Promise<Result<Skill>> {
     const { manifest, published_by: by } = published.about
     const { publisher } = manifest
     const counts = this.#publishers.counts(publisher, x, pin) // the key may have been revoked since the first check
@@ -175,7 +175,7 @@ export class SkillDesk extends RpcTarget {
   }
 
   /** Called by the alarm. */
-  async tellLog(): Promise<void> {
+  async sendToLog(): Promise<void> {
     const rows = this.#journal.unlogged()
     const last = rows.at(-1)?.seq
     if (last === undefined) return

@@ -29,7 +29,7 @@ export type ListedSkill = Omit<Skill, 'manifest' | 'modules' | 'contents' | 'cha
   readonly manifest: Pick<SkillManifest, 'description' | 'publisher'>
 }
 /** A published version: stored once, never changed. */
-export type Published = {
+export type Publication = {
   readonly about: Omit<Skill, 'state' | 'changes' | 'denied'>
   /** The signed bytes. */
   readonly payload: Uint8Array
@@ -40,7 +40,7 @@ export type Moved = Exclude<SkillState, 'quarantined'>
 export type StateChange = { readonly to: Moved; readonly by: string; readonly reason: string }
 
 /** Nothing leaves `revoked`. */
-function mayMove({ state }: Skill, to: Moved): Result<true> {
+function checkMove({ state }: Skill, to: Moved): Result<true> {
   if (state === 'revoked' && to !== 'revoked')
     return err(failure('conflict', 'the version was revoked; publish another one'))
   if (to === 'disabled' && state === 'quarantined')
@@ -92,10 +92,10 @@ export class SkillStore {
   }
 
   /**
-   * Publishes together with the writes of `beside`. The same package again returns the existing
+   * Publishes together with the writes of `alsoWrite`. The same package again returns the existing
    * version.
    */
-  publish({ about, payload, files }: Published, beside: () => void): Result<Skill> {
+  publish({ about, payload, files }: Publication, alsoWrite: () => void): Result<Skill> {
     const { id, version, digest, manifest } = about
     const taken = this.taken(manifest, digest)
     if (!taken.ok) return taken
@@ -105,7 +105,7 @@ export class SkillStore {
     if (unwanted.length > 0) return err(failure('part_denied', unwanted.join('; ')))
     this.#change(() => {
       const { publisher } = manifest
-      beside()
+      alsoWrite()
       this.#db.insert(skills).values({ id, version, publisher, digest, state: 'quarantined', about }).run()
       for (const name of toolNames(manifest))
         this.#db.insert(skillTools).values({ name, skill: id }).onConflictDoNothing().run()
@@ -223,7 +223,7 @@ export class SkillStore {
   move(id: string, version: string, change: StateChange): Result<Skill> {
     const skill = this.read(id, version)
     if (skill === undefined) return err(failure('not_found', 'no such version of a skill'))
-    const may = mayMove(skill, change.to)
+    const may = checkMove(skill, change.to)
     if (!may.ok || skill.state === change.to) return may.ok ? ok(skill) : may
     if (change.to === 'enabled' && skill.denied.length > 0)
       return err(failure('part_denied', skill.denied.join('; ')))

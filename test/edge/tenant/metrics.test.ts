@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { sample } from '../../../edge/channels/test-approval.ts'
-import { asksPeople, openMetrics, waited } from '../../../edge/tenant/metrics.ts'
+import { asksPeople, measureWait, openMetrics } from '../../../edge/tenant/metrics.ts'
 import type { Approval } from '../../../shared/wire/approvals.ts'
 import { Desk, granted } from '../../support/fixtures.ts'
 import { eventually } from '../../support/stack/hurt-stack.ts'
@@ -34,27 +34,31 @@ const approval = (change: Partial<Approval>): Approval => ({
 const STANDING = { standing: 'std_00000000000000000000000000' }
 
 test('an ended approval is counted under the channel of its last answer, or `none` without one, and bucket bounds are inclusive', () => {
-  expect(waited(approval({ answers: [answer(2_000, { channel: 'api' }), answer(3_000)] }), 9_000)).toEqual({
+  expect(
+    measureWait(approval({ answers: [answer(2_000, { channel: 'api' }), answer(3_000)] }), 9_000),
+  ).toEqual({
     channel: 'link',
     outcome: 'approved',
     bucket: 1,
     wait_ms: 2_000,
   })
-  expect(waited(approval({ answers: [answer(3_001)] }), 9_000)).toMatchObject({ bucket: 2 })
-  expect(waited(approval({ status: 'expired', answers: [answer(2_000)] }), 99_000)).toMatchObject({
+  expect(measureWait(approval({ answers: [answer(3_001)] }), 9_000)).toMatchObject({ bucket: 2 })
+  expect(measureWait(approval({ status: 'expired', answers: [answer(2_000)] }), 99_000)).toMatchObject({
     channel: 'none',
     outcome: 'expired',
     wait_ms: 60_000,
   })
-  expect(waited(approval({ status: 'cancelled' }), 4_000)).toMatchObject({
+  expect(measureWait(approval({ status: 'cancelled' }), 4_000)).toMatchObject({
     channel: 'none',
     outcome: 'cancelled',
     wait_ms: 3_000,
   })
-  expect(waited(approval({ status: 'denied', answers: [answer(1_000 + 90_000_000)] }), 0)).toMatchObject({
-    bucket: 13,
-  })
-  expect(waited(approval({ answers: [answer(0)] }), 0)).toMatchObject({ wait_ms: 0, bucket: 0 }) // a clock that was set back
+  expect(measureWait(approval({ status: 'denied', answers: [answer(1_000 + 90_000_000)] }), 0)).toMatchObject(
+    {
+      bucket: 13,
+    },
+  )
+  expect(measureWait(approval({ answers: [answer(0)] }), 0)).toMatchObject({ wait_ms: 0, bucket: 0 }) // a clock that was set back
 })
 
 test('an approval that only standing answers settled does not count as asked', () => {

@@ -10,7 +10,7 @@ import { bearer, type Client, client } from '../../../shared/routes/client.ts'
 import { granted, refusal } from '../../support/fixtures.ts'
 import { advanceAlarm, objectId } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
-import { furnished, installation, newTenant, type Tenant } from '../../support/tenants.ts'
+import { installation, newFurnishedTenant, newTenant, type Tenant } from '../../support/tenants.ts'
 import { eventually } from '../../support/worker/lone-worker.ts'
 
 const name = 'deleted-acme'
@@ -24,7 +24,10 @@ let other: Tenant
 beforeAll(async () => {
   stack = await startTestStack()
   governor = installation(stack.dev)
-  ;[acme, other] = [await furnished(stack.dev, name), await furnished(stack.dev, 'deleted-other')]
+  ;[acme, other] = [
+    await newFurnishedTenant(stack.dev, name),
+    await newFurnishedTenant(stack.dev, 'deleted-other'),
+  ]
 })
 afterAll(() => stack.stop())
 

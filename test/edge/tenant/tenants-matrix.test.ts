@@ -12,11 +12,14 @@ import { granted } from '../../support/fixtures.ts'
 import { objectId } from '../../support/stack/object-file.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 import { BODIES, FORMS, NAMES_NOTHING } from '../../support/tenant-requests.ts'
-import { furnished, type Ids, nobodys, pathOf } from '../../support/tenants.ts'
+import { type Ids, newFurnishedTenant, pathOf, unknownIds } from '../../support/tenants.ts'
 import { eventually } from '../../support/worker/lone-worker.ts'
 
 const dev = sharedStack()
-const [mine, other] = [await furnished(dev, 'matrix-mine'), await furnished(dev, 'matrix-other')]
+const [mine, other] = [
+  await newFurnishedTenant(dev, 'matrix-mine'),
+  await newFurnishedTenant(dev, 'matrix-other'),
+]
 // Each tenant counts its own policy versions: only the other tenant has this one.
 const { policies } = granted(await other.desk.root('readPolicies', {}))
 const { version } = granted(
@@ -28,7 +31,7 @@ const theirs: Ids = {
   version: `${version}`,
   token: other.ids.token.replace(/^[^.]+/, mine.ids.tenant),
 }
-const never = nobodys(theirs)
+const never = unknownIds(theirs)
 
 const routes = Object.entries(ROUTES) as [RouteName, Route][]
 const isOpen = ({ callers }: Route): boolean => callers.includes('anyone') || callers.includes('slack')
