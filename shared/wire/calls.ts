@@ -51,10 +51,7 @@ export const Call = z.strictObject({
     .strictObject({ id: ApprovalId, status: z.string(), expires_at: Time, page: z.string() })
     .optional(),
   plan: Plan.optional(),
-  /**
-   * The arguments that an operator changed before approving. They run, and `digest` covers them;
-   * `from` is the digest of the proposal.
-   */
+  /** The arguments that an operator changed before approving. They run, and `digest` covers them; `from` is the digest of the proposal. */
   edited: z.strictObject({ arguments: z.record(z.string(), z.unknown()), from: Sha256 }).optional(),
   result: CallResult.optional(),
   attestation: z
