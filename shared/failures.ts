@@ -1,5 +1,6 @@
-// Every failure that crosses a boundary: its stable code, its HTTP status, whose fault it is, whether trying again
-// can help, and a sentence that says what to do. Rich reasons stay inside; this is what leaves.
+// Every failure that crosses a boundary: its stable code, HTTP status, whose fault it is, whether
+// a retry can help, and advice on what to do next. Internal reasons may be richer; a response holds
+// only these.
 
 type Entry = {
   readonly status: number
@@ -223,17 +224,20 @@ export const FAILURES = {
 export type Code = keyof typeof FAILURES
 export const entryOf = (code: Code): Entry => FAILURES[code]
 
-/** One refusal. `detail` is a sentence for the one who must mend it; it never holds a secret or another tenant's name. */
+/**
+ * One refusal. `detail` is written for the person who fixes it and never holds a secret or another
+ * tenant's name.
+ */
 export type Failure = {
   readonly code: Code
   readonly detail: string
   readonly errors?: readonly FieldError[]
-  /** What to do in this very case, where the advice of the code is too general. */
+  /** Advice for this very case, if the code's own advice is too general. */
   readonly todo?: string
-  /** What nonces of workers' signatures have to begin with. */
+  /** The prefix that nonces in workers' signatures need. */
   readonly epoch?: string
 }
-/** `hint`: what was probably meant, where that can be told. */
+/** `hint`: the probable intention, if one is known. */
 export type FieldError = { readonly at: string; readonly message: string; readonly hint?: string }
 
 export const adviceOf = ({ code, todo }: Failure): string => todo ?? FAILURES[code].todo

@@ -1,4 +1,4 @@
-// Schemas of the fields that many documents share: names, ids, digests, times.
+// Schemas of fields that many documents share: names, ids, digests, times.
 
 import { z } from 'zod'
 import { PATTERNS } from './ids.ts'
@@ -16,7 +16,10 @@ export const StandingId = z.string().regex(PATTERNS.standing)
 export const WorkerId = z.string().regex(PATTERNS.worker)
 export const Sha256 = z.string().regex(PATTERNS.sha256)
 export const Time = z.int().min(0)
-/** A name that the agent's side chooses and we don't interpret: of a session, of a device. */
+/**
+ * An id that the agent's side chooses, for example of a session or a device. The edge doesn't
+ * interpret it.
+ */
 export const Opaque = z
   .string()
   .min(1)

@@ -1,6 +1,7 @@
-// Names of things. An id routes to its object without an index: a call id holds its run, an API key its tenant.
+// Ids and API keys. An id leads to its object without an index: a call id contains its run, an API
+// key its tenant.
 //
-//   run_<ulid>            a run; its RunObject is `<tenant>/<run>`; minted by the edge alone, with a check of its own in it
+//   run_<ulid>            a run; its RunObject is `<tenant>/<run>`; only the edge mints them, with a check
 //   call_<ulid>_<n>       the n-th call of that run;  apr_… its approval, att_… its attestation
 //   cs_<kind>_<tenant>_<ulid>_<secret>   an API key (agent, operator) or enrolment token (enrol)
 //   cs_installation_<ulid>_<secret>      the key of the installation's operator, who is above tenants
@@ -11,7 +12,7 @@ const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
 const TENANT = '[a-z][a-z0-9-]{0,31}'
 
-/** The name of the installation's own log, which no tenant may have. */
+/** The name of the installation's log, so no tenant may have this name. */
 export const INSTALLATION_LOG = 'installation'
 
 export const PATTERNS = {
@@ -29,7 +30,10 @@ export const PATTERNS = {
   sha256: /^[0-9a-f]{64}$/,
 } as const
 
-/** Crockford base 32 of `bytes`, most significant bit first, zero-padded at the front to whole characters. */
+/**
+ * Crockford base 32 of `bytes`, most significant bit first, zero-padded at the front to whole
+ * characters.
+ */
 export function base32(bytes: Uint8Array): string {
   let value = 0n
   for (const byte of bytes) value = (value << 8n) | BigInt(byte)
@@ -55,7 +59,10 @@ export const callId = (run: string, n: number): string => numbered('call', run, 
 export const approvalId = (run: string, n: number): string => numbered('apr', run, n)
 export const attestationId = (run: string, n: number): string => numbered('att', run, n)
 
-/** The run and number that a call, approval or attestation id holds. The id has been matched against its pattern. */
+/**
+ * The run and number in a call, approval or attestation id that was matched against its pattern
+ * before.
+ */
 export function split(id: string): { run: string; n: number } {
   const [, ulidPart, n] = id.split('_')
   return { run: `run_${ulidPart}`, n: Number(n) }
@@ -64,7 +71,7 @@ export function split(id: string): { run: string; n: number } {
 export type KeyKind = 'agent' | 'operator' | 'enrol'
 export type ParsedKey = { kind: KeyKind; tenant: string; id: string }
 
-/** A new API key and what may be stored of it. The key itself is shown once and kept nowhere. */
+/** A new API key, with the id and hash to store. The key itself is shown once and never stored. */
 export function mintKey(
   kind: KeyKind,
   tenant: string,
@@ -75,13 +82,13 @@ export function mintKey(
   return { key, id, hash: keyHash(key) }
 }
 
-/** The key of the operator of an installation. Set-up makes it once; the edge is given its hash alone. */
+/** The key of an installation's operator. Set-up makes it once; the edge gets only its hash. */
 export const mintInstallationKey = (nowMs: number): string =>
   `cs_installation_${ulid(nowMs)}_${base32(randomBytes(32))}`
 
 /**
- * The doorbell queue of a tenant's pool, or of one of its workers. The first dot ends the tenant's name, which contains none, so no two
- * tenants share a queue, and a Redis access rule can name the queues of one tenant.
+ * The doorbell queue of a tenant's pool, or of one of its workers. A tenant's name contains no dot,
+ * so no two tenants share a queue and a Redis access rule can name the queues of one tenant.
  */
 export const doorbellQueue = (tenant: string, poolOrWorker: string): string =>
   `doorbell-${tenant}.${poolOrWorker}`
@@ -93,5 +100,5 @@ export function parseKey(text: string): ParsedKey | undefined {
   return { kind, tenant, id }
 }
 
-/** 256 bits of entropy need no slow hash: there is nothing to guess. */
+/** A key has 256 bits of entropy, so it needs no slow hash. */
 export const keyHash = (key: string): string => createHash('sha256').update(key).digest('hex')

@@ -1,5 +1,5 @@
-// Refusals are values. A `Result` either holds what was asked for or the failure that says why not.
-// Exceptions are left for bugs: nothing in this project throws to steer.
+// Refusals are values: a `Result` holds either the value or the failure that explains its absence.
+// Exceptions are for bugs; no code here throws for control flow.
 
 import type { Failure } from './failures.ts'
 

@@ -1,6 +1,6 @@
-// A tenant's directory as an isolate holds it: who exists, which tools there are, which policies are active. Compiled
-// once per version. Each request asks the TenantObject whether its version is still the one: a revoked key is refused
-// on the very next request.
+// A tenant's directory as an isolate caches it: principals, tools, policies, workers, compiled once
+// per version. Each request asks the TenantObject whether the cached version is current, so a
+// revoked key is refused on the next request.
 
 import { timingSafeEqual } from 'node:crypto'
 import { digestOf } from '../../shared/bytes/json.ts'
@@ -21,7 +21,7 @@ import type { EntityJson, PolicySet } from '../policy/engine.ts'
 import { marker, Redaction } from '../secrets/redaction.ts'
 import { Sealing } from '../secrets/sealing.ts'
 import type { Vault } from '../secrets/vault.ts'
-import { openVault, SUPPOSED_VAULT } from '../secrets/vault.ts'
+import { HYPOTHETICAL_VAULT, openVault } from '../secrets/vault.ts'
 import type { ArgumentCheck } from '../tools/argument-check.ts'
 import { argumentCheck } from '../tools/argument-check.ts'
 import { actionGroups, capabilitiesOf, isSensitive } from '../tools/capabilities.ts'
@@ -36,27 +36,36 @@ export type Principal = {
   /** The principal's own entity and the groups or roles it is in. */
   entities: EntityJson[]
 }
-/** `since`: when it was made. Whoever is made again under the name is somebody else, and inherits nothing. */
+/**
+ * `since`: when it was created. An agent that is created again under the same name is a different
+ * agent and inherits nothing.
+ */
 export type AgentPrincipal = Principal & { kind: 'Agent'; spec: AgentSpec; since: number }
 export type OperatorPrincipal = Principal & { kind: 'Operator'; since: number; keyHash: string }
 export type LoadedTool = {
   tool: Tool
   check: ArgumentCheck
   types: ArgumentTypes
-  /** As policies see it. */
+  /** As policies see them. */
   capabilities: readonly Capability[]
   sensitive: boolean
   entity: EntityJson
   action: EntityJson
 }
 
-/** A version that is asked about each call beside the one in force, and enforced never: the same directory under other policies. */
+/**
+ * The policy set in shadow: evaluated for each call next to the active one, and never enforced. The
+ * same directory with other policies.
+ */
 export type Shadow = { version: number; since: number; directory: Loaded }
 
-/** A directory ready for use. */
+/** A directory that is compiled and ready for use. */
 export type Loaded = {
   tenant: string
-  /** A deleted tenant has no known callers. While it is suspended, policy permits only that its workers finish. */
+  /**
+   * A deleted tenant has no principals. While it is suspended, policy permits only that its workers
+   * finish.
+   */
   state: TenantState
   version: number
   agents: ReadonlyMap<string, AgentPrincipal>
@@ -64,16 +73,16 @@ export type Loaded = {
   keys: ReadonlyMap<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>
   tools: ReadonlyMap<string, LoadedTool>
   policies: PolicySet
-  /** Which of the tenant's versions that is, the floor apart. */
+  /** The active version of the tenant's own set, which excludes the floor. */
   policyVersion: number
   shadow: Shadow | null
   roles: readonly string[]
   workers: ReadonlyMap<string, { row: EnrolledWorker; principal: Principal }>
   vault: Vault
   skills: ReadonlyMap<string, EnabledSkill>
-  /** The public keys of those who may publish skills. */
+  /** The public keys of each publisher of skills. */
   publishers: ReadonlyMap<string, readonly string[]>
-  /** What of arguments its people are shown. */
+  /** Masks secrets in arguments that people of the tenant see. */
   redaction: Redaction
 }
 
@@ -86,52 +95,59 @@ const NO_ONE = { agents: [], operators: [], workers: [] }
 const cache = new Map<string, Loaded>()
 
 /**
- * Where one process is all there is: the objects themselves, while all that they know is on disk. Over its stub the runtime holds an
- * answer back until the writes before it are; here nothing does.
+ * In a single-process installation: the tenants' objects themselves, to skip a message per request.
+ * An object is listed only while all its writes are on disk, because only calls through a stub wait
+ * for earlier writes (the output gate).
  */
-export const atHand = new Map<string, Gatekeeper>()
+export const localGatekeepers = new Map<string, Gatekeeper>()
 
 export const gatekeeper = (env: Env, tenant: string): Pick<Gatekeeper, 'directory' | 'admitWorker'> =>
-  atHand.get(tenant) ?? tenantObject(env, tenant)
+  localGatekeepers.get(tenant) ?? tenantObject(env, tenant)
 
-/** Whether this tenant is deleted, so that its data has to go. */
+/** Whether this tenant is deleted, so that its data must be removed. */
 export const isDeleted = async (env: Env, tenant: string): Promise<boolean> =>
   (await directoryOf(env, tenant)).state === 'deleted'
 
 /** Counts a proposal towards the quota of the tenant. */
 export const takeCall = async (env: Env, tenant: string): Promise<Result<true>> =>
-  atHand.get(tenant)?.takeStoredCall() ?? tenantObject(env, tenant).takeCall()
+  localGatekeepers.get(tenant)?.takeStoredCall() ?? tenantObject(env, tenant).takeCall()
 
-/** The tenant's present directory. One small message where nothing changed, and none where the object is at hand. */
+/**
+ * The tenant's current directory. It costs a small message if nothing has changed, and none in a
+ * single-process installation.
+ */
 export const directoryOf = async (env: Env, tenant: string): Promise<Loaded> =>
   directoryFrom(identityOf(env), tenant, await gatekeeper(env, tenant).directory(knownVersion(tenant)))
 
-/** The version to ask with: the tenant answers with its directory only where it has another. */
+/** The cached version, which the tenant's object compares with its own. */
 export const knownVersion = (tenant: string): number => cache.get(tenant)?.version ?? -1
 
 type Keys = Pick<Identity, 'markKey' | 'vaultKey'>
 
-/** What a tenant answered, made ready; `null` means that ours is the present one. */
+/** Compiles the answer of a tenant's object; `null` means that the cached version is current. */
 export function directoryFrom(keys: Keys, tenant: string, fresh: Directory | null): Loaded {
-  if (fresh !== null) return remember(keys, fresh)
+  if (fresh !== null) return cacheDirectory(keys, fresh)
   const known = cache.get(tenant)
-  if (known === undefined) throw new Error('the directory says that it is unchanged, and we have none')
+  if (known === undefined) throw new Error('the tenant reported an unchanged directory, but none is cached')
   return known
 }
 
-/** At least the version that the caller has just seen: for the objects behind the router. */
+/** A directory of at least the version that the caller has seen; for objects behind the router. */
 export async function directoryAt(env: Env, tenant: string, version: number): Promise<Loaded> {
   const known = cache.get(tenant)
   return known !== undefined && known.version >= version ? known : directoryOf(env, tenant)
 }
 
-/** One that knows this worker, if any does: for a check that is made before the tenant is asked. */
+/**
+ * A directory that contains the worker, if it is enrolled; for the signature check before the
+ * tenant is asked.
+ */
 export async function directoryWith(env: Env, tenant: string, worker: string): Promise<Loaded> {
   const known = cache.get(tenant)
   return known?.workers.has(worker) === true ? known : directoryOf(env, tenant)
 }
 
-function remember(keys: Keys, directory: Directory): Loaded {
+function cacheDirectory(keys: Keys, directory: Directory): Loaded {
   const known = cache.get(directory.tenant)
   if (known !== undefined && known.version >= directory.version) return known
   const loaded = load(keys, directory)
@@ -157,7 +173,7 @@ function load(
 ): Loaded {
   const { agents, operators, workers } = state === 'deleted' ? NO_ONE : people
   const ready = readyUnderFloor(policies.texts)
-  if (!ready.ok) logError(tenant, `policy set ${policies.version} can't be read: ${ready.error.detail}`)
+  if (!ready.ok) logError(tenant, `policy set ${policies.version} can't be compiled: ${ready.error.detail}`)
   const vault = openVault(secrets, formerSecrets, new Sealing(vaultKey, tenant))
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()
@@ -190,11 +206,11 @@ function load(
     publishers: new Map(publishers.map(({ name, keys }) => [name, keys])),
     redaction: new Redaction(marker(markKey, tenant), vault.known),
   }
-  return shadow === null || state !== 'active' ? loaded : { ...loaded, shadow: shadowing(loaded, shadow) }
+  return shadow === null || state !== 'active' ? loaded : { ...loaded, shadow: shadowOf(loaded, shadow) }
 }
 
-/** One that does not compile shadows nothing, and harms nothing. */
-function shadowing(
+/** Returns `null` for a set that does not compile: nothing is shadowed then. */
+function shadowOf(
   loaded: Loaded,
   { version, since, texts }: NonNullable<Directory['shadow']>,
 ): Shadow | null {
@@ -224,22 +240,23 @@ const operatorPrincipal = (
   entities: entitiesOf('Operator', name, 'Role', spec.roles),
 })
 
-type Others = {
+type HypotheticalEntries = {
   tools: readonly Tool[]
   agents: readonly [string, AgentSpec][]
   operators: readonly [string, OperatorSpec][]
 }
 
 /**
- * A directory as it would be with these too, or with these in the place of their namesakes. Operators are not named by whoever asks, and
- * who there is decides what is asked: if any are given, they are all. They have no keys: nobody becomes them. Tools have the secrets that
- * they name.
+ * A hypothetical directory, for policy cases: tools and agents are added or replace those of the
+ * same name. Operators, if any are given, replace all others, because the set of operators
+ * determines who is asked. Nobody can authenticate as any of them. Tools have all secrets that they
+ * name.
  */
-export function including(directory: Loaded, { tools, agents, operators }: Others): Loaded {
+export function including(directory: Loaded, { tools, agents, operators }: HypotheticalEntries): Loaded {
   const { tenant } = directory
   return {
     ...directory,
-    vault: SUPPOSED_VAULT,
+    vault: HYPOTHETICAL_VAULT,
     tools: new Map([...directory.tools, ...tools.map((tool) => [tool.name, loadTool(tool)] as const)]),
     agents: new Map([
       ...directory.agents,
@@ -258,12 +275,15 @@ export function including(directory: Loaded, { tools, agents, operators }: Other
   }
 }
 
-const supposing = new WeakMap<Loaded, Loaded>()
+const hypothetical = new WeakMap<Loaded, Loaded>()
 
-/** The same where every secret is: what policy says of a call that was does not hang on what has been removed since. */
+/**
+ * The directory as if every secret existed, so that a rehearsal of past calls does not depend on
+ * secrets removed since.
+ */
 export function withSupposedSecrets(directory: Loaded): Loaded {
-  const known = supposing.get(directory) ?? { ...directory, vault: SUPPOSED_VAULT }
-  supposing.set(directory, known)
+  const known = hypothetical.get(directory) ?? { ...directory, vault: HYPOTHETICAL_VAULT }
+  hypothetical.set(directory, known)
   return known
 }
 
@@ -274,7 +294,7 @@ function workerPrincipal(tenant: string, { id, pool, tiers, proven }: EnrolledWo
 
 const loadedTools = new Map<string, LoadedTool>()
 
-/** Tools outlive a directory's version: compile each tool version once. */
+/** Compiles each version of a tool once; tools change less often than directories. */
 export function loadTool(tool: Tool): LoadedTool {
   const id = digestOf([tool.name, tool.version, tool.digest])
   const known = loadedTools.get(id)
@@ -311,21 +331,21 @@ function entitiesOf(
   parentType: 'Group' | 'Role',
   parents: readonly string[],
 ): EntityJson[] {
-  // Without attributes and parents an entity says nothing that its name does not.
+  // An entity without attributes and parents adds nothing to its name.
   return parents.length === 0
     ? []
     : [{ uid: { type: kind, id: name }, attrs: {}, parents: parents.map((id) => ({ type: parentType, id })) }]
 }
 
-const NOBODY = Buffer.alloc(32)
+const NO_HASH = Buffer.alloc(32)
 
 /**
- * The principal whose key this is. What is looked up is the key's digest, which nobody can steer; it is compared in
- * constant time, by the same steps whether the key exists or not.
+ * The principal with this key. The look-up uses the key's digest, which a caller can't choose, and
+ * compares in constant time, with the same steps whether the key exists or not.
  */
 export function principalOf(directory: Loaded, key: string): AgentPrincipal | Principal | undefined {
   const hash = keyHash(key)
   const entry = directory.keys.get(hash)
-  const equal = timingSafeEqual(Buffer.from(hash, 'hex'), entry?.hash ?? NOBODY)
+  const equal = timingSafeEqual(Buffer.from(hash, 'hex'), entry?.hash ?? NO_HASH)
   return equal && entry !== undefined && entry.kind === parseKey(key)?.kind ? entry.principal : undefined
 }

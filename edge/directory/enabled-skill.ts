@@ -1,4 +1,4 @@
-// A skill as calls use it.
+// An enabled skill in the directory.
 
 import type { Skill } from '../../shared/wire/skills.ts'
 

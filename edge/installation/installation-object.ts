@@ -1,6 +1,7 @@
-// The registry of all tenants, existing and deleted: one object for the whole installation. Its row decides whether a tenant is active.
-// Each change is stored with its journal entry and then sent to the tenant's object, with retries until that object accepts it. It knows
-// nothing of what is inside a tenant.
+// The registry of all tenants, existing and deleted: one object for the whole installation. Its row
+// decides whether a tenant is active. Each change is stored with its journal entry and then sent to
+// the tenant's object, with retries until that object accepts it. It knows nothing of what is
+// inside a tenant.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, lte, or } from 'drizzle-orm'
@@ -30,20 +31,20 @@ export type NewTenant = { readonly name: string; readonly operator: string; read
 const UNERASED = and(eq(tenants.state, 'deleted'), eq(tenants.erased, false))
 
 const NO_TENANT = failure('not_found', 'no such tenant')
-const WAS_DELETED = failure('not_found', 'the tenant was deleted, and its name is never given again')
+const WAS_DELETED = failure('not_found', 'the tenant was deleted, and its name can’t be used again')
 const nameTaken = ({ name, state }: Row): Failure =>
   failure(
     'conflict',
     state === 'deleted'
-      ? `the tenant \`${name}\` was deleted, and its name is never given again; choose another name`
-      : `there is a tenant \`${name}\` already; choose another name`,
+      ? `the tenant \`${name}\` was deleted, and its name can’t be used again; choose another name`
+      : `the tenant \`${name}\` exists already; choose another name`,
   )
 /** Why a tenant can't be suspended, resumed or deleted now. */
 const conflictWith = ({ name, state }: Row, wanted: TenantState): string =>
   state === wanted
     ? `the tenant is ${state} already`
     : `the tenant is ${state}; suspend it first: \`countersign tenants suspend ${name}\``
-const UNTOLD = failure(
+const UNREACHABLE = failure(
   'unavailable',
   'the change is recorded and takes effect as soon as the tenant can be reached',
 )
@@ -56,7 +57,10 @@ export class InstallationObject extends DurableObject<Env> {
     if (this.#row(DEFAULT_TENANT) === undefined) this.#foundDefault()
   }
 
-  /** The tenant that set-up makes, whose operator's key is in the environment: nothing has to be sent to its object. */
+  /**
+   * The tenant that set-up makes, whose operator's key is in the environment: nothing has to be
+   * sent to its object.
+   */
   #foundDefault(): void {
     const now = Date.now()
     const times = { createdAt: now, changedAt: now, revision: 0 }
@@ -97,7 +101,10 @@ export class InstallationObject extends DurableObject<Env> {
     return ok({ ...shown(row), use: row.state === 'deleted' ? null : await tenancy(this.env, name).use() })
   }
 
-  /** A name is used only once, so that nobody else is taken for the signer of a deleted tenant’s evidence. */
+  /**
+   * A name is used only once, so that nobody else is taken for the signer of a deleted tenant’s
+   * evidence.
+   */
   async create({
     name,
     operator,
@@ -132,7 +139,7 @@ export class InstallationObject extends DurableObject<Env> {
       return ok(row)
     })
     if (!made.ok) return made
-    await this.#tell(name) // the key is shown even if this fails: the name is taken, and the alarm finishes the creation
+    await this.#notifyTenant(name) // the key is shown even if this fails: the name is taken, and the alarm finishes the creation
     return ok({ ...shown(made.value), operator, key })
   }
 
@@ -159,20 +166,23 @@ export class InstallationObject extends DurableObject<Env> {
     name: string,
     from: TenantState,
     state: TenantState,
-    said: Record<string, unknown>,
+    details: Record<string, unknown>,
   ): Promise<Result<Tenant>> {
     const kind = state === 'active' ? 'tenant.resumed' : `tenant.${state}`
-    return this.#change(name, kind, said, (row) => {
+    return this.#change(name, kind, details, (row) => {
       if (row.state === 'deleted') return err(WAS_DELETED)
       return row.state === from ? ok({ state }) : err(failure('conflict', conflictWith(row, state)))
     })
   }
 
-  /** Stores and journals the change in one transaction; returns success once the tenant's object has accepted it. */
+  /**
+   * Stores and journals the change in one transaction; returns success once the tenant's object has
+   * accepted it.
+   */
   async #change(
     name: string,
     kind: string,
-    said: Record<string, unknown>,
+    details: Record<string, unknown>,
     changed: (row: Row) => Result<Partial<Row>>,
   ): Promise<Result<Tenant>> {
     const done = this.ctx.storage.transactionSync((): Result<true> => {
@@ -185,22 +195,25 @@ export class InstallationObject extends DurableObject<Env> {
         .set({ ...change.value, ...stamp })
         .where(eq(tenants.name, name))
         .run()
-      this.#journal(kind, name, said)
+      this.#journal(kind, name, details)
       return ok(true)
     })
     if (!done.ok) return done
     if (this.#known(name).state === 'deleted') forgetTenant(name)
-    const told = await this.#tell(name)
+    const told = await this.#notifyTenant(name)
     return told.ok ? ok(shown(this.#known(name))) : told
   }
 
-  /** Sends the current row. The tenant's object ignores a message older than one that it has accepted. */
-  async #tell(name: string): Promise<Result<true>> {
+  /**
+   * Sends the current row. The tenant's object ignores a message older than one that it has
+   * accepted.
+   */
+  async #notifyTenant(name: string): Promise<Result<true>> {
     const { revision, state, quota, operator, keyHash } = this.#known(name)
     try {
       await tenancy(this.env, name).govern({ revision, state, quota, first: { name: operator, keyHash } })
     } catch {
-      return err(UNTOLD) // the alarm sends it again
+      return err(UNREACHABLE) // the alarm sends it again
     }
     if (this.#known(name).revision === revision)
       this.#db.update(tenants).set({ told: true }).where(eq(tenants.name, name)).run()
@@ -225,19 +238,19 @@ export class InstallationObject extends DurableObject<Env> {
   }
 
   /** Runs in the transaction of the change it records; the alarm is set in the same commit. */
-  #journal(kind: string, tenant: string, said: Record<string, unknown>): void {
+  #journal(kind: string, tenant: string, details: Record<string, unknown>): void {
     const last = this.#db.select().from(journal).orderBy(desc(journal.seq)).limit(1).get() ?? GENESIS
-    const [seq, at, body] = [last.seq + 1, Date.now(), { tenant, ...said }]
+    const [seq, at, body] = [last.seq + 1, Date.now(), { tenant, ...details }]
     const hash = linkOf({ seq, at_ms: at, kind, call: null, body, prev: last.hash })
     this.#db.insert(journal).values({ seq, at, kind, tenant, body, hash }).run()
     void this.ctx.storage.setAlarm(Date.now() + 1)
   }
 
   override async alarm(): Promise<void> {
-    const untold = this.#db.select().from(tenants).where(eq(tenants.told, false)).limit(LIMITS.page).all()
-    for (const { name } of untold) await this.#tell(name)
+    const pending = this.#db.select().from(tenants).where(eq(tenants.told, false)).limit(LIMITS.page).all()
+    for (const { name } of pending) await this.#notifyTenant(name)
     await this.#erase()
-    const logged = await this.#tellLog().catch(() => false)
+    const logged = await this.#sendToLog().catch(() => false)
     const left = this.#db
       .select()
       .from(tenants)
@@ -263,8 +276,8 @@ export class InstallationObject extends DurableObject<Env> {
     }
   }
 
-  /** At least once; the log recognises an entry that it has by its number. */
-  async #tellLog(): Promise<boolean> {
+  /** Delivers at least once; the log ignores entries whose number it has. */
+  async #sendToLog(): Promise<boolean> {
     const rows = this.#db
       .select()
       .from(journal)

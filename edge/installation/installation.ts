@@ -1,5 +1,5 @@
-// Authenticates the operator of the installation by its one key, whose hash is in the edge's environment, and asks the installation's own
-// policies. Tenants' policies take no part in it.
+// Authenticates the operator of the installation by its one key, whose hash is in the edge's
+// environment, and asks the installation's own policies, never a tenant's.
 
 import { timingSafeEqual } from 'node:crypto'
 import tenants from '../../policies/installation/tenants.cedar'
@@ -22,7 +22,10 @@ function policies(): PolicySet {
   return compiled
 }
 
-/** Whether the request carries the installation key and its policy permits the action. A tenant's key is refused like an unknown one. */
+/**
+ * Whether the request carries the installation key and its policy permits the action. A tenant's
+ * key is refused like an unknown one.
+ */
 export async function governs(
   request: Request,
   env: Env,

@@ -1,9 +1,13 @@
-// Tables of the InstallationObject: every tenant, also deleted ones, and the journal of their changes.
+// Tables of the InstallationObject: every tenant, also deleted ones, and the journal of their
+// changes.
 
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { Quota, TenantState } from '../../shared/wire/tenants.ts'
 
-/** Every tenant ever made. A row is never removed, so that the name of a deleted tenant is never used again. */
+/**
+ * Every tenant ever made. A row is never removed, so that the name of a deleted tenant is never
+ * used again.
+ */
 export const tenants = sqliteTable(
   'tenants',
   {

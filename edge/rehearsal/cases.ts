@@ -40,7 +40,7 @@ export function aroundCases(directory: Loaded, { tools, agents, operators }: Sen
     operators: Object.entries(operators),
   })
   if (around.tools.size > LIMITS.tools)
-    return err(failure('limit_reached', `a tenant may have at most ${LIMITS.tools} tools`))
+    return err(failure('limit_reached', `a tenant can have at most ${LIMITS.tools} tools`))
   if (around.agents.size + around.operators.size > LIMITS.principals)
     return err(failure('limit_reached', `a tenant may have at most ${LIMITS.principals} principals`))
   return ok({ ...around, shadow: null })

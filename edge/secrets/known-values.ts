@@ -1,19 +1,19 @@
-// The values that no text may show, however they are spelled in it. Pure. All texts of a value are searched for all of them at once before
-// any part of it is looked at: nearly always there is none.
+// Masks known secret values in any encoding that encodings.ts finds. All texts of a document are
+// first searched together, because nearly always there is no find.
 
 import type { Pieces } from '../../shared/secrets/byte-search.ts'
 import { piecesOf, Search } from '../../shared/secrets/encodings.ts'
 
 export class KnownValues {
   readonly #values: readonly string[]
-  /** Made when the first text is searched: a directory is loaded more often than it is needed for that. */
+  /** Built for the first search: most loaded directories never need it. */
   #pieces: Pieces | undefined
 
   constructor(values: readonly string[]) {
     this.#values = values
   }
 
-  /** The same, with each of them replaced wherever it stands; the very same where none does. */
+  /** The value with each secret replaced by a mark; the same object if it contains none. */
   hiddenIn(value: unknown, mark: (secret: string) => string): unknown {
     if (this.#values.length === 0) return value
     this.#pieces ??= piecesOf(this.#values.map((known) => ['', known]))

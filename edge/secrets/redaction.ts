@@ -1,5 +1,6 @@
-// What of a call's arguments no human needs to be shown: secrets, known by their value, by the name of their member or flag, or by their
-// shape. Pure. What is left of a secret is a mark: the same for the same one, and nobody without the edge's key can try which it is.
+// Masks secrets in a call's arguments before people see them. A secret is recognized by its value,
+// by the name of its member or flag, or by its shape, and replaced by a mark. Equal secrets get
+// equal marks, and nobody without the edge's key can test a guess.
 
 import { createHmac } from 'node:crypto'
 import { canonical, sha256 } from '../../shared/bytes/json.ts'
@@ -7,13 +8,13 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { KnownValues } from './known-values.ts'
 import { AFTER_NAMES, KEY_LINES, PLACED, PRIVATE_KEY, SECRET_NAME, TOKENS } from './secret-patterns.ts'
 
-/** What stands for a secret. */
+/** Returns the mark that replaces a secret. */
 export type Mark = (secret: string) => string
 
 /**
- * A tenant's marks. A PIN can be guessed, and a digest that anyone can make would say which guess is right. A quarter of a keyed digest:
- * nobody can go on from it to another's, as from a whole one; and a text may hold many, of which an HMAC each would be ten times the work
- * (G06).
+ * A tenant's marks. With an unkeyed digest anyone could test guesses of a PIN, so the hash starts
+ * with a keyed secret of the tenant. Truncation to a quarter prevents length extension. An HMAC for
+ * each mark would take ten times as long, and a text may contain many (G06).
  */
 export function marker(key: Buffer, tenant: string): Mark {
   const ours = createHmac('sha256', key).update(tenant).digest('hex')
@@ -22,14 +23,14 @@ export function marker(key: Buffer, tenant: string): Mark {
 
 const unmarked: Mark = () => '«redacted»'
 
-/** What stands for something hidden that may be put back. */
+/** A mark, which an edit of the arguments may send back unchanged. */
 export const HIDDEN = /«redacted, mark [0-9a-f]{16}»/
 
-/** What may be base64 of a text: long enough to hold a secret and the word that says so. */
+/** Possible base64: long enough for a secret and the word that names it. */
 const BASE64 = /(?<![\w+/=-])[\w+/-]{24,}={0,2}(?![\w+/=-])/g
-/** As mails and certificates break it. */
+/** Base64 with the line breaks of mails and certificates. */
 const BASE64_LINES = /(?<![\w+/=-])[\w+/-]{24,}(?:\r?\n[ \t]{0,16}[\w+/-]{2,})+={0,2}/g
-/** What may be a value in a query. */
+/** A possible value in a query. */
 const PERCENT = /[\w.~%!*()+-]{6,}/g
 
 const JSON_TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g
@@ -43,7 +44,7 @@ export class Redaction {
     this.#known = known
   }
 
-  /** The same, where nobody is to tell one secret from another. */
+  /** The same redaction with marks that don't tell secrets apart. */
   get unmarked(): Redaction {
     return new Redaction(unmarked, this.#known)
   }
@@ -63,14 +64,17 @@ export class Redaction {
     return value
   }
 
-  /** A command line made of `args`: what is secret there is secret here, wherever the tool puts it. */
+  /**
+   * Redacts a command line made of `args`: an argument that is secret there is secret anywhere in
+   * it.
+   */
   ofArgv(argv: readonly string[], args: Readonly<Record<string, unknown>>): unknown {
     const secrets = new Set<string>()
     collect(args, '', secrets)
     return this.of(argv.map((item) => (secrets.has(item) ? this.#mark(item) : item)))
   }
 
-  /** A secret does not show because it is spread over a list: keys over their lines, tokens over their parts. */
+  /** Finds secrets that are split over the items of a list: keys by line, tokens by part. */
   #list(list: readonly unknown[]): readonly unknown[] {
     const whole = KEY_LINES.reduce((rest, shape) => this.#withoutSpread(rest, '\n', shape), list)
     const items = whole.map((item, i) => (item === list[i] ? this.#item(item, list[i - 1]) : item))
@@ -86,7 +90,7 @@ export class Redaction {
     return this.#of(given, flag(before))
   }
 
-  /** Of `user:password`; two numbers are a user and its group. */
+  /** Masks the password of `user:password`. Two numbers are a user id and a group id. */
   #withoutPassword(user: string): string {
     return user.replace(
       /^([^\s:/«]{1,64}:)(?!\d+$)([^\n]{3,512})$/,
@@ -94,7 +98,7 @@ export class Redaction {
     )
   }
 
-  /** Those texts of a list over which a secret goes, hidden. */
+  /** Masks the texts of a list that together contain a secret. */
   #withoutSpread(list: readonly unknown[], between: string, shape: RegExp): readonly unknown[] {
     const texts = list.map((item) => (typeof item === 'string' ? item : '\u0000'))
     const spans = [...texts.join(between).matchAll(shape)].map(({ index, 0: { length } }) => ({
@@ -110,7 +114,7 @@ export class Redaction {
       for (; (spans[next]?.from ?? to) < to; next++) {
         const span = spans[next] ?? { from, to }
         spread ||= span.to > from && (span.from < from || span.to > to)
-        if (span.to > to) break // it goes on
+        if (span.to > to) break // the span continues in the next item
       }
       return spread && typeof item === 'string' && item !== '' ? this.#mark(item) : item
     })
@@ -120,7 +124,7 @@ export class Redaction {
     return this.#withoutEncoded(this.#withoutShapes(this.#withoutNamed(text)))
   }
 
-  /** Each find alone is hidden; what names it stays. */
+  /** Masks each find and keeps its name. */
   #withoutShapes(text: string): string {
     const unplaced = [PRIVATE_KEY, ...TOKENS, ...PLACED].reduce(
       (rest, shape) => rest.replace(shape, this.#mark),
@@ -130,7 +134,9 @@ export class Redaction {
     return AFTER_NAMES.reduce((rest, named) => rest.replace(named, mark), unplaced)
   }
 
-  /** A secret does not show because it is written in base64, as settings and headers are, or as URLs are. */
+  /**
+   * Masks encoded secrets: base64, as in settings and headers, and percent encoding, as in URLs.
+   */
   #withoutEncoded(text: string): string {
     const base64 = (encoded: string) => this.#unlessSecret(encoded, fromBase64(encoded))
     const percent = (encoded: string) => this.#unlessSecret(encoded, fromPercent(encoded))
@@ -142,8 +148,9 @@ export class Redaction {
   }
 
   /**
-   * A text that is JSON is redacted by its names as arguments are, at its own depth. Its tokens are replaced where they stand and all else
-   * is left as it is: what the approver reads must be what the tool will read, to the last digit.
+   * Redacts a text that is JSON by the names of its members, like arguments. Only the secret tokens
+   * are replaced, in place: except for these, the approver must read exactly what the tool will
+   * read.
    */
   #withoutNamed(text: string): string {
     const parsed = objectOf(text)
@@ -161,7 +168,7 @@ export class Redaction {
   }
 }
 
-/** Nothing, where it can be no text. */
+/** Empty if the bytes are not text. */
 function fromBase64(encoded: string): string {
   const decoded = Buffer.from(encoded, 'base64').toString('utf8')
   return /[\p{Cc}\ufffd]/u.test(decoded.replace(/[\n\r\t]/g, '')) ? '' : decoded
@@ -172,7 +179,9 @@ const fromPercent = (encoded: string): string =>
     Buffer.from(bytes.replaceAll('%', ''), 'hex').toString('utf8'),
   )
 
-/** No deeper than arguments may be: what is deeper is no settings of anybody's, and walking it could end the stack. */
+/**
+ * Parses JSON up to the depth limit of arguments; walking deeper values could exhaust the stack.
+ */
 function objectOf(text: string): object | undefined {
   if (!/^\s*[[{]/.test(text)) return undefined
   let depth = 0
@@ -182,26 +191,26 @@ function objectOf(text: string): object | undefined {
     if (depth > LIMITS.json_depth) return undefined
   }
   try {
-    return JSON.parse(text) as object // it begins like one
+    return JSON.parse(text) as object // the first character is `{` or `[`
   } catch {
     return undefined
   }
 }
 
-/** Names are looked at as words: `dbPassword`, `db-password` and `DB_PASSWORD` are one. */
+/** Splits a name into words, so that `dbPassword`, `db-password` and `DB_PASSWORD` are equal. */
 const words = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, '$1_$2')
 
 function isSecret(name: string, value: unknown): boolean {
   if (value === null || typeof value === 'boolean') return false
-  if (typeof value === 'number' && /tokens?$/i.test(name)) return false // how many, not which
+  if (typeof value === 'number' && /tokens?$/i.test(name)) return false // a count of tokens
   return SECRET_NAME.test(words(name))
 }
 
-/** In a list, a flag names what follows it. */
+/** In a list, a flag names the item after it. */
 const flag = (before: unknown): string =>
   typeof before === 'string' && /^--?[A-Za-z][\w-]*$/.test(before) ? before : ''
 
-/** The name that goes with a member `value`, as settings and headers are listed. */
+/** The name of a member `value` in lists of settings or headers: `{name, value}`. */
 function pairName(members: object): string {
   const found = Object.entries(members).find(
     ([key, name]) => /^(?:name|key|header)$/i.test(key) && typeof name === 'string',
@@ -209,11 +218,11 @@ function pairName(members: object): string {
   return found === undefined ? '' : String(found[1])
 }
 
-/** Under which name a member stands: its own, or what its neighbour says. */
+/** The name of a member: its own, or the one in a `{name, value}` pair. */
 const nameIn = (members: object, key: string): string =>
   /^values?$/i.test(key) && SECRET_NAME.test(words(pairName(members))) ? pairName(members) : key
 
-/** A name and its value as a list of two, in a list of such. */
+/** A `[name, value]` pair. */
 const isPair = (item: unknown): item is [string, unknown] =>
   Array.isArray(item) && item.length === 2 && typeof item[0] === 'string' && /^[\w-]{1,64}$/.test(item[0])
 

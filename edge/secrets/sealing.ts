@@ -1,5 +1,6 @@
-// How a secret is kept: AES-256-GCM under a key that is derived from the edge's for each tenant, bound to its name and version. Whoever has
-// the disk and not the key has nothing, and can't put one secret in the place of another.
+// Seals secrets with AES-256-GCM, under a key derived from the edge's for each tenant and bound to
+// name and version. An attacker who has the disk but not the key can neither read a secret nor swap
+// two.
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { canonical } from '../../shared/bytes/json.ts'
@@ -28,7 +29,7 @@ export class Sealing {
     return Buffer.concat([nonce, text, cipher.getAuthTag()]).toString('base64')
   }
 
-  /** Nothing, where it was sealed by another key, for another place, or was changed. */
+  /** Undefined if it was sealed with another key, for another name or version, or was changed. */
   open({ name, version, sealed }: SealedSecret): string | undefined {
     const bytes = Buffer.from(sealed, 'base64')
     if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined

@@ -1,23 +1,29 @@
-// What secrets look like in a text: by themselves, and behind a name that says so. Patterns only; what is done with a find is
-// `redaction.ts`'s. Each takes time in proportion to the text (G06): where one could begin anywhere it is bounded. And each stops where
-// its secret may end: what an approver has to see is not to pass for one.
+// Patterns of secrets in a text: by shape alone, or after a name. Each takes linear time (G06), so
+// a pattern that could begin anywhere has a bounded length. Each ends where its secret may end, so
+// that nothing else that an approver has to see is masked.
 
-/** Names of members and flags. Whole words where a shorter one is ordinary English: `compass` and `author` are not hidden. */
+/**
+ * Names of members and flags. Short ones match only as whole words, so `compass` and `author` are
+ * not masked.
+ */
 export const SECRET_NAME =
   /passw(?:or)?d|passphrase|passcode|secret|credential|cookie|authorization|tokens?(?![a-z])|(?:api|access|account|private|signing|encryption)[_-]?key|(?<![a-z])(?:pass|pwd|pin|otp|auth|jwt|signature)(?![a-z])/i
 
 export const PRIVATE_KEY =
   /-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|$)/g
 
-/** The same as a list of lines: without an end, only what can be of a key belongs to it. */
+/**
+ * Private keys as lists of lines. Without an end marker, only lines that look like a key belong to
+ * it.
+ */
 export const KEY_LINES: readonly RegExp[] = [
   /-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?:\n[\w+/=:, -]{0,100}){1,200}?\n-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----/g,
   /-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?:\n[\w+/=]{16,100}(?=\n|$))+/g,
 ]
 
-/** Secrets that are known by themselves. */
+/** Secrets recognized by their shape alone. */
 export const TOKENS: readonly RegExp[] = [
-  /cs_(?:agent|operator|enrol)_[a-z0-9-]+_[0-9A-Z_]{20,}/g, // ours
+  /cs_(?:agent|operator|enrol)_[a-z0-9-]+_[0-9A-Z_]{20,}/g, // API keys of this project
   /(?:xox[abceprs]|xapp)-[\w-]{10,}/g,
   /gh[opsur]_\w{20,}|github_pat_\w{20,}|gl(?:pat|dt|rt|ptt|cbt|ft|soat)-[\w-]{16,}/g,
   /(?<![\w-])(?:sk|rk|pk)[-_][\w-]{16,}|whsec_[\w+/=]{16,}/g,
@@ -25,35 +31,42 @@ export const TOKENS: readonly RegExp[] = [
   /(?<![\w.-])(?:SG|ya29)\.[\w-]{16,}(?:\.[\w-]+)?|(?<!\d)\d{8,10}:AA[\w-]{30,}/g,
   /(?<![\w.-])hv[sbr]\.[\w-]{20,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}|GOCSPX-[\w-]{20,}|(?<!\w)dapi[0-9a-f]{32}/g,
   /(?<!\w)(?:dckr_[po]at|lin_api|glsa|gsk|figd)_[\w-]{20,}/g,
-  // A token starts where no word goes on: else each of many beginnings is followed to the end of the text. Signed ones have three parts,
-  // sealed ones five.
+  // JSON Web Tokens. One starts only at the beginning of a word; otherwise matching would be
+  // quadratic. Signed tokens have three parts, encrypted ones five.
   /(?<![\w-])eyJ[\w-]{8,}(?:\.[\w-]*){2,4}/g,
 ]
 
-/** Secrets that are known by where they stand. */
+/** Secrets recognized by their position. */
 export const PLACED: readonly RegExp[] = [
   /(?<=hooks\.slack(?:-gov)?\.com\/(?:services|workflows|triggers)\/)[\w/-]{10,}|(?<=discord(?:app)?\.com\/api\/webhooks\/)[\w/-]{10,}/g,
   /\bBearer [\w+/=.~-]{8,}/gi,
-  // The password in a URL, up to the last `@` before its host ends: the host that is connected to must show, whatever comes after it.
+  // The password in a URL, up to the last `@` before the end of the host, so that the real host
+  // stays visible whatever follows it.
   /(?<=:\/\/[^\s/:@]{0,64}:)[^\s/?#\\«]+(?=@)/g,
-  // One that should have been encoded; what may be a port begins none.
+  // A password that should have been encoded; something that may be a port is none.
   /(?<=:\/\/[^\s/:@]{0,64}:)(?!\d*[/?#\\])[^\s@«]{1,256}(?=@)/g,
-  /(?<=:\/\/)[^\s/@«]{20,}(?=@)/g, // a token in its place, or behind a long name
+  /(?<=:\/\/)[^\s/@«]{20,}(?=@)/g, // a token as the whole user info, or after a long user name
 ]
 
-/** The end of a name that a secret follows, in a text, where names are not told from words and `tokens` are counted. */
+/**
+ * The end of a name before a secret in free text, where names look like words and `tokens` are
+ * counts.
+ */
 const NAME =
   '(?:passw(?:or)?d|passphrase|passcode|secret|credentials?|cookie|authorization|token|(?:api|access|account|private|signing|encryption)[_-]?key|(?<![a-z])(?:pass|pwd|pin|otp|auth|jwt|sig|signature))'
 const BLANKS = String.raw`[ \t]{0,16}`
 const TYPE = String.raw`:[ \t]{0,4}(?:&?str|string|bytes|SecretStr)[ \t]{0,4}=(?!=)`
-/** As settings, programs, headers, queries and command lines give a name its value. */
+/**
+ * The ways in which settings, programs, headers, queries and command lines assign a value to a
+ * name.
+ */
 const NAMED = String.raw`${NAME}\\?["']?\]?${BLANKS}(?:${TYPE}|:=|=>|[=:])${BLANKS}|(?<![\w-])--?[\w-]{0,40}?${NAME}[ \t]{1,16}(?!-)|(?:passw(?:or)?d|passphrase)[ \t]{1,16}(?=["'])|identified\s{1,8}(?:with\s{1,8}[\w"']{1,64}\s{1,8})?(?:by|as)\s{1,8}(?:password\s{1,8})?(?=["'])`
 const PARAMETER = String.raw`[\w.*-]{1,64}=(?:"[^"\n]{0,512}"|\\"[^"\\\n]{0,512}\\"|[^\s"';,«]{0,512})`
 const HEADER = `(?:(?:proxy-)?authorization|(?:set-)?cookie)${BLANKS}:${BLANKS}`
 
 /**
- * What names the secret, and the secret. In quotes these hold blanks too, within their line and 512 characters; else they end with the
- * word, and a list of parameters with the last of them.
+ * Two groups: the name, and the secret. A quoted secret may contain blanks, within its line and 512
+ * characters; otherwise it ends with the word, and a list of parameters with the last parameter.
  */
 export const AFTER_NAMES: readonly RegExp[] = [
   new RegExp(String.raw`(?<=')(${HEADER})([^'\n]{3,512})(?=')`, 'gi'),

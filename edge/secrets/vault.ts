@@ -1,25 +1,29 @@
-// A tenant's secrets as an isolate holds them: opened once for each version of the directory. It says whether a tool may have what it
-// names, hands that to a claim, and knows the values, former ones too, that no text may show.
+// A tenant's secrets in an isolate, opened once per version of the directory. It checks whether a
+// tool may use the secrets it names, hands values to a claim, and knows all current and former
+// values that must be masked.
 
 import type { Tool } from '../../shared/wire/tools.ts'
 import { logError } from '../platform/error-log.ts'
 import { KnownValues } from './known-values.ts'
 import type { SealedSecret, Sealing } from './sealing.ts'
 
-/** What a directory holds of a secret. */
+/** A sealed secret in the directory. */
 export type HeldSecret = SealedSecret & {
   readonly tools: readonly string[]
   readonly hosts: readonly string[] | null
 }
 
-type Wanting = Pick<Tool, 'name' | 'secrets' | 'credentials'>
+type SecretNeeds = Pick<Tool, 'name' | 'secrets' | 'credentials'>
 
 const IN_A_HEADER = /^[\x20-\x7e]+$/
 
 export type Vault = {
-  /** Why a tool can't have what it names. What is another tool's, or bound to hosts, is told of as not there (V03). */
-  readonly withholds: (tool: Wanting) => string | undefined
-  /** What a claim hands over; nothing, where one of them is gone. */
+  /**
+   * The reason why a tool can't use a secret that it names. A secret of another tool, or one bound
+   * to hosts, is reported as missing (V03).
+   */
+  readonly withholds: (tool: SecretNeeds) => string | undefined
+  /** The values that a claim hands over; undefined if any of them is gone. */
   readonly values: (names: readonly string[]) => Record<string, string> | undefined
   readonly known: KnownValues
 }
@@ -33,7 +37,7 @@ export function openVault(
   for (const secret of held) {
     const value = sealing.open(secret)
     if (value === undefined)
-      logError(secret.name, 'a secret can’t be opened; put it again') // L6: as if it were not there
+      logError(secret.name, 'a secret can’t be opened; put it again') // L6: treated as missing
     else opened.set(secret.name, { ...secret, value })
   }
   return {
@@ -49,7 +53,7 @@ export function openVault(
       const unfit = credentials.find(({ secret }) => !IN_A_HEADER.test(own(secret)?.value.trim() ?? ''))
       return unfit === undefined
         ? undefined
-        : `the secret \`${unfit.secret}\` is not one line of plain characters, as a header is`
+        : `the secret \`${unfit.secret}\` can’t be a header: it is not one line of ASCII characters`
     },
     values(names) {
       const values = names.flatMap((name) => opened.get(name)?.value ?? [])
@@ -64,8 +68,10 @@ export function openVault(
   }
 }
 
-/** Where only policy is asked: every tool has what it names, and nobody is handed any. */
-export const SUPPOSED_VAULT: Vault = {
+/**
+ * For hypothetical calls: every tool may use the secrets it names, and no values are handed out.
+ */
+export const HYPOTHETICAL_VAULT: Vault = {
   withholds: () => undefined,
   values: () => undefined,
   known: new KnownValues([]),

@@ -1,21 +1,21 @@
-// How often agents had people asked, and how long the questions waited: sums that are kept as the inbox hears of approvals, each counted
-// once when it is asked and once when it has ended. It keeps no approval.
+// Counts how many approvals each agent caused and how long they were pending. The inbox reports
+// each approval once when it is asked and once when it has ended.
 
 import { asc, sql } from 'drizzle-orm'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Database } from '../platform/database.ts'
-import type { Figures } from './metrics.ts'
-import { asksPeople, waited } from './metrics.ts'
+import type { ApprovalMetrics } from './metrics.ts'
+import { asksPeople, measureWait } from './metrics.ts'
 import { asks, waits } from './tables.ts'
 
-export class FiguresStore {
+export class ApprovalMetricsStore {
   readonly #db: Database
 
   constructor(db: Database) {
     this.#db = db
   }
 
-  /** `isNew`: nothing was heard of it before. In one write with what makes it known. */
+  /** `isNew`: the approval is new to the inbox, which stores it in the same write. */
   count(approval: Approval, isNew: boolean): void {
     if (!asksPeople(approval)) return
     const more = { n: sql`n + 1` }
@@ -26,7 +26,7 @@ export class FiguresStore {
         .onConflictDoUpdate({ target: asks.agent, set: more })
         .run()
     if (approval.status === 'pending') return
-    const { wait_ms, ...place } = waited(approval, Date.now())
+    const { wait_ms, ...place } = measureWait(approval, Date.now())
     this.#db
       .insert(waits)
       .values({ ...place, n: 1, total_ms: wait_ms })
@@ -37,7 +37,7 @@ export class FiguresStore {
       .run()
   }
 
-  read(): Figures {
+  read(): ApprovalMetrics {
     return {
       waits: this.#db
         .select()

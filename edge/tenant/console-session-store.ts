@@ -1,5 +1,5 @@
-// Who is signed in to the console: sessions by the hash of their token, each under the key that opened it. It never holds a token or a key,
-// and doesn't say who may do what: a session stands for its operator only while the directory knows that key.
+// Console sessions, by the hash of their token, each with the hash of the key that opened it. It
+// stores no token and no key. A session is valid only while the directory knows its key.
 
 import { asc, eq, lt, or } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'
@@ -10,24 +10,29 @@ import type { Database } from '../platform/database.ts'
 import { consoleSessions } from './tables.ts'
 
 const MINUTE = 60_000
-/** How many keys' tries are remembered: to forget one is to allow it a few tries more. */
+/**
+ * Failed attempts are remembered for this many keys. Forgetting one allows it a few more attempts.
+ */
 const REMEMBERED = 1_000
 
 export class ConsoleSessions {
   readonly #db: Database
-  /** Wrong secrets by the id of the key that they were tried for. In memory: a restart forgets a minute. */
+  /** Wrong secrets by key id. In memory only: a restart forgets the last minute. */
   readonly #tries = new Map<string, { since: number; wrong: number }>()
 
   constructor(db: Database) {
     this.#db = db
   }
 
-  /** `keyHash` is `null` where the key is nobody's. A key that was tried too often is refused whether it is right or not: K03. */
+  /**
+   * `keyHash` is `null` for an unknown key. After too many attempts even the right key is refused
+   * (K03).
+   */
   open(keyId: string, keyHash: string | null, hash: string, now: number): Result<true> {
     const tried = this.#tries.get(keyId)
     const wrong = tried !== undefined && now - tried.since < MINUTE ? tried.wrong : 0
     if (wrong >= LIMITS.sign_in_tries)
-      return err(failure('too_many_tries', 'this key was given wrongly too often'))
+      return err(failure('too_many_tries', 'too many failed attempts with this key'))
     if (keyHash === null) {
       if (this.#tries.size >= REMEMBERED) this.#tries.clear()
       this.#tries.set(keyId, { since: wrong === 0 ? now : (tried?.since ?? now), wrong: wrong + 1 })
@@ -47,7 +52,10 @@ export class ConsoleSessions {
     return ok(true)
   }
 
-  /** Being used is written once a minute at the most; a page that is only open, and watches, keeps no session alive. */
+  /**
+   * Use is stored at most once a minute. A page that is open but only watches does not extend its
+   * session.
+   */
   keyOf(hash: string, use: 'used' | 'watched', now: number): string | null {
     const session = this.#db.select().from(consoleSessions).where(eq(consoleSessions.hash, hash)).get()
     if (

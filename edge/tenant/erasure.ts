@@ -1,5 +1,6 @@
-// Removes the data of a deleted tenant's objects, by the names that its objects hold. Each step may be repeated. The tenant's tombstone
-// refuses requests to an object that no name leads to; such a run removes itself when its alarm fires.
+// Removes the data of a deleted tenant's objects, by the names that its objects hold. Each step may
+// be repeated. An object whose name is unknown here is unreachable behind the tenant's tombstone;
+// such a run removes itself when its alarm fires.
 
 import type { Env } from '../bindings.ts'
 import {
@@ -11,7 +12,7 @@ import {
   sessionObject,
   skillObject,
 } from '../bindings.ts'
-import type { Known } from './tenancy-store.ts'
+import type { ObjectNames } from './tenancy-store.ts'
 
 /** How long one round may take; the caller then starts another. */
 const ROUND_MS = 10_000
@@ -21,7 +22,7 @@ const AT_ONCE = 20
 export async function eraseOthers(
   env: Env,
   tenant: string,
-  { runs, agents, skills, pools, workers }: Known,
+  { runs, agents, skills, pools, workers }: ObjectNames,
 ): Promise<boolean> {
   const ends = Date.now() + ROUND_MS
   const log = logObject(env, tenant)

@@ -1,5 +1,6 @@
-// How many bytes of files the runs of a tenant hold, by agent: a part of the TenantObject. The truth is in each run, which tells its whole
-// sum, before it takes more and when it holds less. A run that is not heard of for so long that all its files have gone counts no more.
+// Counts the bytes of files that the runs of a tenant hold, by agent. Each run reports its total
+// before it takes more and when it holds less. A report expires when all the run's files must be
+// gone.
 
 import { eq, lte, sql } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'
@@ -9,21 +10,27 @@ import { err, ok } from '../../shared/result.ts'
 import type { Database } from '../platform/database.ts'
 import { filesHeld, filesSums } from './tables.ts'
 
-/** Longer than a file stays: a run tells us again before, while it holds any (edge/run/file-uploads.ts). */
-const HEARD_MS = LIMITS.file_named_ms + 2 * LIMITS.file_unnamed_ms
+/**
+ * Longer than a file is kept. A run that still holds files reports again earlier
+ * (edge/run/file-uploads.ts).
+ */
+const REPORT_MS = LIMITS.file_named_ms + 2 * LIMITS.file_unnamed_ms
 
-type Held = { readonly run: string; readonly agent: string; readonly bytes: number }
+type FileUse = { readonly run: string; readonly agent: string; readonly bytes: number }
 
-export class FileAccounts {
+export class FileQuotaStore {
   readonly #db: Database
 
   constructor(db: Database) {
     this.#db = db
   }
 
-  /** A decrease is always accepted. `most`: the limit of this agent, where its operators set one, and the tenant's quota. */
+  /**
+   * A decrease is always accepted. `most`: the limit of this agent, if operators set one, and the
+   * tenant's quota.
+   */
   hold(
-    { run, agent, bytes }: Held,
+    { run, agent, bytes }: FileUse,
     most: { agent: number | undefined; tenant: number },
     now = Date.now(),
   ): Result<true> {
@@ -40,7 +47,7 @@ export class FileAccounts {
       return full(
         `the runs of all agents hold ${all} bytes of files, and the tenant’s quota is ${most.tenant}`,
       )
-    const row = { run, agent, bytes, until: now + HEARD_MS }
+    const row = { run, agent, bytes, until: now + REPORT_MS }
     if (bytes === 0) this.#db.delete(filesHeld).where(eq(filesHeld.run, run)).run()
     else this.#db.insert(filesHeld).values(row).onConflictDoUpdate({ target: filesHeld.run, set: row }).run()
     this.#add(agent, more)

@@ -1,15 +1,15 @@
-// A tenant's inbox: the mirror of its approvals, listed for the API, and for the console filtered and in an order that serves whoever
-// answers. Those that ask exactly the same are listed once, by their head. The truth is in each run; nothing is decided here.
+// A tenant's inbox: a mirror of its approvals, for the API and, filtered and ordered, for the
+// console. Identical pending approvals are listed once, by their head. The truth is in each run.
 
 import { and, asc, count, desc, eq, gt, isNull, max, type SQL, sql } from 'drizzle-orm'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval, ListedApproval } from '../../shared/wire/approvals.ts'
 import { News } from '../platform/change-counter.ts'
 import type { Database } from '../platform/database.ts'
-import { FiguresStore } from './approval-metrics-store.ts'
+import { ApprovalMetricsStore } from './approval-metrics-store.ts'
 import { inbox } from './tables.ts'
 
-/** An empty text filters nothing. `past`: the last of the page before. */
+/** An empty text does not filter. `past`: the last approval of the previous page. */
 export type InboxQuery = {
   agent: string
   tool: string
@@ -25,17 +25,17 @@ export type ListQuery = {
   after?: string | undefined
 }
 
-/** One of those that ask exactly the same, how many they are, and the newest of them. */
+/** One of the identical pending approvals, their number, and the id of the newest. */
 export type Waiting = { approval: Approval; alike: number; newest: string }
-/** Each approval once, with the number of its last change, in that order. */
+/** Each approval once, with the number of its last change and in this order. */
 export type Changes = { items: { seq: number; approval: Approval }[]; latest: number }
 /**
- * `waiting`: how many wait in all; `matching`: how many of those the filter leaves, of which `items` are some; `number` is that of the
- * last news.
+ * `waiting`: the number of pending approvals; `matching`: how many of them match the filter;
+ * `items` is one page of these; `number`: the last change.
  */
 export type InboxPage = { items: Waiting[]; waiting: number; matching: number; more: boolean; number: number }
 
-/** What has ended is nobody’s head. */
+/** The kinds of rows in the index: an ended approval is never a head. */
 const KINDS = [
   { pending: true, head: true },
   { pending: true, head: false },
@@ -43,13 +43,16 @@ const KINDS = [
 ] as const
 const RISKS: readonly string[] = ['critical', 'high', 'medium', 'low']
 const prompt = (name: string) => sql`json_extract(${inbox.approval}, ${`$.prompt.${name}`})`
-/** Times have as many digits until the year 2286: as text they come in the same order. */
+/** Until the year 2286 all times have 13 digits, so texts sort like numbers. */
 const PLACE = sql<string>`${inbox.requestedAt} || ' ' || ${inbox.id}`
 const shown = sql`${prompt('title')} || ' ' || ${prompt('command')} || ' ' || ${prompt('arguments')} || ' ' || ${prompt('reason')}`
 
 const p = sql.placeholder
 
-/** What every question and every answer needs, prepared once: building a statement takes longer than running it. */
+/**
+ * Statements for every update of the mirror, prepared once: building one takes longer than running
+ * it.
+ */
 function mirrorStatements(db: Database) {
   const row = {
     id: p('id'),
@@ -63,7 +66,7 @@ function mirrorStatements(db: Database) {
     risk: p('risk'),
     changed: p('changed'),
   }
-  const set = row as never // drizzle's types know no placeholders in `set`
+  const set = row as never // drizzle's types lack placeholders in `set`
   return {
     known: db
       .select({ pending: inbox.pending, head: inbox.head, group: inbox.group, approval: inbox.approval })
@@ -83,15 +86,15 @@ export class InboxStore {
   readonly #db: Database
   readonly #mirror: ReturnType<typeof mirrorStatements>
   readonly news = new News()
-  /** The number of the last change: read once, and kept by every write. */
+  /** The number of the last change; read once and updated by every write. */
   #latest: number
-  readonly figures: FiguresStore
+  readonly figures: ApprovalMetricsStore
 
   constructor(db: Database) {
     this.#db = db
     this.#mirror = mirrorStatements(db)
-    this.figures = new FiguresStore(db)
-    this.#adopt()
+    this.figures = new ApprovalMetricsStore(db)
+    this.#migrateRows()
     this.#latest =
       this.#db
         .select({ n: max(inbox.changed) })
@@ -106,10 +109,10 @@ export class InboxStore {
       const { agent, tool, risk } = approval.prompt
       const pending = status === 'pending'
       const known = this.#mirror.known.get({ id })
-      if (known?.pending === false) continue // what has ended does not come back, in whatever order news arrive
-      if (known !== undefined && JSON.stringify(known.approval) === JSON.stringify(approval)) continue // told again: no change, no news
+      if (known?.pending === false) continue // an ended approval never becomes pending again, in whatever order updates arrive
+      if (known !== undefined && JSON.stringify(known.approval) === JSON.stringify(approval)) continue // a repeated update
       this.figures.count(approval, known === undefined)
-      const led = known?.head === true && (!pending || known.group !== group) ? known.group : null // it asks no more, or something else
+      const led = known?.head === true && (!pending || known.group !== group) ? known.group : null // it has ended, or was edited and now differs from its group
       const head =
         pending &&
         ((known?.head === true && led === null) || this.#mirror.headOf.get({ group }) === undefined)
@@ -128,12 +131,12 @@ export class InboxStore {
       }
       this.#mirror.put.run(row)
       written.push(id)
-      if (led !== null) this.#succeed(led)
+      if (led !== null) this.#promoteNext(led)
     }
     if (written.length > 0) this.news.tell(written)
   }
 
-  /** Newest first: of each kind its newest, by the index, and then of all. */
+  /** Newest first: takes the newest of each kind from the index, then merges them. */
   list({ status, alike, group, after }: ListQuery): ListedApproval[] {
     const last = after === undefined ? undefined : this.#at(after)
     const rest = and(
@@ -162,17 +165,17 @@ export class InboxStore {
       : this.#counted(rows).map(({ approval, alike }) => ({ ...approval, alike }))
   }
 
-  pending(asked: InboxQuery): InboxPage {
-    const filters = filtersOf(asked)
-    const place = asked.past === '' ? undefined : this.#at(asked.past)
+  pending(query: InboxQuery): InboxPage {
+    const filters = filtersOf(query)
+    const place = query.past === '' ? undefined : this.#at(query.past)
     const rest =
       place === undefined
         ? undefined
-        : asked.order === 'riskiest'
+        : query.order === 'riskiest'
           ? sql`(${inbox.risk}, ${inbox.requestedAt}, ${inbox.id}) > (${place.risk}, ${place.requestedAt}, ${place.id})`
           : sql`(${inbox.requestedAt}, ${inbox.id}) > (${place.requestedAt}, ${place.id})`
     const order = [
-      ...(asked.order === 'riskiest' ? [asc(inbox.risk)] : []),
+      ...(query.order === 'riskiest' ? [asc(inbox.risk)] : []),
       asc(inbox.requestedAt),
       asc(inbox.id),
     ]
@@ -188,7 +191,10 @@ export class InboxStore {
     }
   }
 
-  /** Those that wait and ask exactly this, up to the newest that somebody was shown: what was asked since is not answered with them. */
+  /**
+   * The identical pending approvals up to the newest one that the operator saw. Later ones must not
+   * be answered with them.
+   */
   alike(group: string, newest: string): string[] {
     const last = this.#at(newest)
     if (last === undefined) return []
@@ -219,7 +225,10 @@ export class InboxStore {
     return { items: page.map(({ seq, approval }) => ({ seq: seq ?? 0, approval })), latest }
   }
 
-  /** The number of the last change of one: at once where it is not `known`, or when there is any news about it, or after `ms`. */
+  /**
+   * Waits until the change number of an approval differs from `known`, at most `ms`, and returns
+   * it.
+   */
   async follow(id: string, known: number, ms: number): Promise<number> {
     const number = () =>
       this.#db.select({ n: inbox.changed }).from(inbox).where(eq(inbox.id, id)).get()?.n ?? 0
@@ -236,7 +245,7 @@ export class InboxStore {
       .map(({ approval }) => approval)
   }
 
-  /** The heads with how many stand behind each. */
+  /** The heads with the size of each group. */
   #counted(heads: readonly Approval[]): Waiting[] {
     const groups = JSON.stringify(heads.map(({ group }) => group))
     const behind = this.#db
@@ -263,8 +272,8 @@ export class InboxStore {
     })
   }
 
-  /** The head has ended: the next of those behind it takes its place. */
-  #succeed(group: string): void {
+  /** After the head of a group has ended: makes the next approval the head. */
+  #promoteNext(group: string): void {
     const behind = and(eq(inbox.group, group), eq(inbox.head, false), eq(inbox.pending, true))
     const next = this.#db
       .select({ id: inbox.id })
@@ -286,10 +295,10 @@ export class InboxStore {
   }
 
   /**
-   * What was mirrored before there were groups stands alone; what was before changes were numbered changed in the order in which it
-   * came.
+   * Migrates rows of older versions: an approval without a group becomes its own group, and changes
+   * without a number get the order of their rows.
    */
-  #adopt(): void {
+  #migrateRows(): void {
     const risk = sql`case ${prompt('risk')} when 'critical' then 0 when 'high' then 1 when 'medium' then 2 else 3 end`
     const alone = {
       group: sql`${inbox.id}`,
@@ -309,7 +318,7 @@ function filtersOf({ agent, tool, risk, text }: InboxQuery): SQL[] {
     tool: eq(inbox.tool, tool),
     risk: eq(inbox.risk, RISKS.indexOf(risk)),
   }
-  // What the operator is shown is what is searched: case does not matter, and nothing in the text is a pattern.
+  // The search covers the text that operators see, ignores case, and has no wildcards.
   const found = sql`instr(lower(${shown}), ${text.toLowerCase()}) > 0`
   return [
     ...(agent === '' ? [] : [equal.agent]),

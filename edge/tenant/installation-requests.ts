@@ -3,11 +3,11 @@
 import { RpcTarget } from 'cloudflare:workers'
 import type { TenantUse } from '../../shared/wire/tenants.ts'
 import type { Env } from '../bindings.ts'
-import { atHand } from '../directory/directory.ts'
+import { localGatekeepers } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
 import type { Followers } from '../platform/stream-slots.ts'
 import { eraseOthers } from './erasure.ts'
-import type { Order, TenancyStore } from './tenancy-store.ts'
+import type { InstallationOrder, TenancyStore } from './tenancy-store.ts'
 
 /** The tenant's object, as far as its erasure needs it. */
 type TenantHome = { readonly ctx: DurableObjectState; readonly env: Env; readonly tenant: string }
@@ -24,7 +24,7 @@ export class TenancyDesk extends RpcTarget {
     this.#home = home
   }
 
-  async govern(order: Order): Promise<void> {
+  async govern(order: InstallationOrder): Promise<void> {
     this.#store.govern(order)
   }
 
@@ -39,8 +39,8 @@ export class TenancyDesk extends RpcTarget {
   async erase(): Promise<boolean> {
     const { ctx, env, tenant } = this.#home
     if (this.#store.state() !== 'deleted') throw new Error('only a deleted tenant is erased')
-    if (!(await eraseOthers(env, tenant, this.#store.known()))) return false
-    atHand.delete(tenant)
+    if (!(await eraseOthers(env, tenant, this.#store.objectNames()))) return false
+    localGatekeepers.delete(tenant)
     await eraseObject(ctx)
     return true
   }

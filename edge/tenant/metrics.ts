@@ -1,27 +1,34 @@
-// What is counted of approvals, and the text that Prometheus reads of it. Pure; the counts are kept by figures-store.ts.
+// The metrics of a tenant and their Prometheus text format. Pure; approval-metrics-store.ts stores
+// the counts.
 
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
 
-/** Upper bounds in seconds. Up to two, nobody has read what they answered. */
+/** Upper bounds in seconds. An answer within two seconds was hardly read. */
 const BOUNDS_S = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400, 86_400] as const
 
-/** One end, as it is counted: `bucket` is the index of the first bound that the wait is within. */
-export type Waited = { channel: string; outcome: string; bucket: number; wait_ms: number }
-export type Figures = {
+/** One ended approval: `bucket` is the index of the first bound that is at least its wait. */
+export type EndedApproval = { channel: string; outcome: string; bucket: number; wait_ms: number }
+export type ApprovalMetrics = {
   /** By channel, outcome and bucket. */
-  waits: readonly (Omit<Waited, 'wait_ms'> & { n: number; total_ms: number })[]
+  waits: readonly (Omit<EndedApproval, 'wait_ms'> & { n: number; total_ms: number })[]
   asks: readonly { agent: string; n: number }[]
 }
 
-/** Whether people were asked: what standing answers settled by themselves bothered nobody. */
+/** Whether people were asked. An approval that standing answers settled alone does not count. */
 export const asksPeople = ({ status, answers }: Approval): boolean =>
   (status !== 'approved' && status !== 'denied') ||
   answers.length === 0 ||
   answers.some(({ standing }) => standing === undefined)
 
-/** From the question to its end: by the channel of the last answer, or `none` where time or a cancellation ended it. */
-export function waited({ status, answers, requested_at, expires_at }: Approval, now: number): Waited {
+/**
+ * The time from the request to its end. `channel` is that of the last answer, or `none` if it
+ * expired or was cancelled.
+ */
+export function measureWait(
+  { status, answers, requested_at, expires_at }: Approval,
+  now: number,
+): EndedApproval {
   const answer =
     status === 'approved' || status === 'denied'
       ? answers.findLast(({ standing }) => standing === undefined)
@@ -56,8 +63,8 @@ function family(
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`
 }
 
-/** For anyone: no name of anybody's is in it. */
-export function openMetrics(ended: number, { waits, asks }: Figures): string {
+/** Public metrics, without any names. */
+export function openMetrics(ended: number, { waits, asks }: ApprovalMetrics): string {
   return [
     family('countersign_calls_ended_total', 'counter', "Calls that ended, by the tenant's log.", [
       ['countersign_calls_ended_total', {}, ended],
@@ -68,14 +75,14 @@ export function openMetrics(ended: number, { waits, asks }: Figures): string {
     family(
       'countersign_approval_wait_seconds',
       'histogram',
-      'From the question to its end, by outcome and by the channel of the answer that ended it.',
+      'Time from the request to its end, by outcome and by the channel of the answer that ended it.',
       histogram('countersign_approval_wait_seconds', waits),
     ),
   ].join('')
 }
 
-/** For operators. */
-export const askMetrics = ({ asks }: Figures): string =>
+/** Metrics for operators. */
+export const askMetrics = ({ asks }: ApprovalMetrics): string =>
   family(
     'countersign_agent_asks_total',
     'counter',
@@ -83,7 +90,10 @@ export const askMetrics = ({ asks }: Figures): string =>
     asks.map(({ agent, n }): Sample => ['countersign_agent_asks_total', { agent }, n]),
   )
 
-/** For operators: how many workers of each pool have proven what a call may need. Where one is missing, calls that need it wait and lapse. */
+/**
+ * For operators: how many workers of each pool have proven each thing that a call may need. With
+ * none, such calls wait and lapse.
+ */
 export function workerMetrics(workers: readonly ProvenWorker[], now: number): string {
   const active = workers.filter(({ status }) => status === 'active')
   const samples = [...Map.groupBy(active, ({ pool }) => pool)].flatMap(([pool, those]) => {
@@ -92,15 +102,10 @@ export function workerMetrics(workers: readonly ProvenWorker[], now: number): st
     return [...names].map((means): Sample => ['countersign_workers', { pool, means }, has(means)])
   })
   const copied = active.filter(
-    ({ doubled_at_ms }) => doubled_at_ms !== null && now - doubled_at_ms < DOUBLED_COUNTS_MS,
+    ({ doubled_at_ms }) => doubled_at_ms !== null && now - doubled_at_ms < DOUBLED_MS,
   )
   return [
-    family(
-      'countersign_workers',
-      'gauge',
-      'Enrolled workers that have proven it not long ago, by pool.',
-      samples,
-    ),
+    family('countersign_workers', 'gauge', 'Enrolled workers with a current proof of it, by pool.', samples),
     family(
       'countersign_workers_copied',
       'gauge',
@@ -110,7 +115,7 @@ export function workerMetrics(workers: readonly ProvenWorker[], now: number): st
   ].join('')
 }
 
-const DOUBLED_COUNTS_MS = 3_600_000
+const DOUBLED_MS = 3_600_000
 
 const hasOf = ({ means: { tiers, egress, cgroups, profiles } }: ProvenWorker): string[] => [
   ...tiers,
@@ -119,7 +124,7 @@ const hasOf = ({ means: { tiers, egress, cgroups, profiles } }: ProvenWorker): s
   ...profiles.map(({ name }) => `profile ${name}`),
 ]
 
-function histogram(name: string, waits: Figures['waits']): Sample[] {
+function histogram(name: string, waits: ApprovalMetrics['waits']): Sample[] {
   const series = Map.groupBy(waits, ({ channel, outcome }) => `${channel} ${outcome}`)
   return [...series.values()].flatMap((rows): Sample[] => {
     const labels = { channel: rows[0]?.channel ?? '', outcome: rows[0]?.outcome ?? '' }

@@ -1,5 +1,5 @@
-// A tenant's policy sets: immutable versions, and which of them is in force, since when and by whom. It reads no policy and checks none;
-// what is put here has been checked. Every write that matters to others goes through the change of the TenantObject that owns it.
+// A tenant's policy sets: immutable versions, and their activations. Callers have checked the
+// policies. A write that changes the directory goes through the TenantObject's `change`.
 
 import { and, desc, eq, lt, lte, ne, notInArray, sql } from 'drizzle-orm'
 import { digestOf } from '../../shared/bytes/json.ts'
@@ -12,7 +12,9 @@ import type { Change, Database } from '../platform/database.ts'
 import type { PolicyTexts } from '../policy/engine.ts'
 import { policyActivations, policySets, policyShadow } from './tables.ts'
 
-/** The versions of which one must be in force for a change to be made; undefined where any may be. */
+/**
+ * The versions of which one must be active for a change to be accepted; undefined if any may be.
+ */
 export type Expected = readonly number[] | undefined
 export type PolicyPut = {
   readonly policies: PolicyTexts
@@ -22,19 +24,19 @@ export type PolicyPut = {
   readonly expected: Expected
 }
 
-/** The author of the defaults; no operator can have that name. */
+/** The author of the defaults; not a valid operator name. */
 const EDGE = 'the edge'
 
 type Activation = { at_ms: number; by: string }
-/** `previous` is what was in force before the set that is in force now. */
-export type PolicySetOnRecord = {
+/** `previous` is the version that was active before the current one. */
+export type StoredPolicySet = {
   about: PolicyVersion
   texts: PolicyTexts
   activations: Activation[]
   previous: number | null
 }
 
-/** What of a row is told in lists: the texts are counted where they lie, not read. */
+/** The columns of lists; SQLite counts the texts, so that they are not loaded. */
 const LISTED = {
   version: policySets.version,
   digest: policySets.digest,
@@ -54,25 +56,28 @@ export class PolicyStore {
     this.#change = change
   }
 
-  /** The set that a tenant starts with; within the transaction that makes the tenant. */
-  found(defaults: PolicyTexts): void {
+  /** Stores and activates the initial set, within the transaction that creates the tenant. */
+  initialize(defaults: PolicyTexts): void {
     this.#activate(this.#add(defaults, 'defaults', EDGE), EDGE)
   }
 
-  /** Whoever has never put a set of their own has the defaults of the edge that runs: else nobody might do what is new there. */
+  /**
+   * Updates a tenant without a set of its own to the defaults of this edge version, so that new
+   * actions are permitted to somebody.
+   */
   follow(defaults: PolicyTexts): void {
     const newest = this.#about(this.#newest())
     const ours = newest?.version === 1 || newest?.author === EDGE
-    if (ours && newest.digest !== digestOf(defaults)) this.#change(() => this.found(defaults))
+    if (ours && newest.digest !== digestOf(defaults)) this.#change(() => this.initialize(defaults))
   }
 
-  /** What is in force. */
+  /** The active set. */
   active(): { version: number; texts: PolicyTexts } {
     const set = this.#db.select().from(policySets).where(eq(policySets.active, true)).get()
     return { version: set?.version ?? 0, texts: set?.policies ?? {} }
   }
 
-  /** What shadows it, if anything does. */
+  /** The set in shadow, if any. */
   shadow(): { version: number; since: number; by: string; texts: PolicyTexts } | null {
     const { version, since, by } = policyShadow
     const row = this.#db
@@ -82,14 +87,14 @@ export class PolicyStore {
     return row.get() ?? null
   }
 
-  /** Once more the same goes on as it was: what it has counted stays. */
+  /** Setting the same version again keeps its counts. */
   setShadow(version: number | null, by: string): Result<true> {
     const present = this.shadow()?.version ?? null
     if (version === present) return ok(true)
     if (version !== null && this.#about(version) === undefined)
       return err(failure('not_found', `no version ${version} of the policy set`))
     if (version === this.active().version)
-      return err(failure('conflict', `version ${version} is in force; there is nothing to compare it with`))
+      return err(failure('conflict', `version ${version} is active; shadow a different version`))
     this.#change(() => {
       this.#db.delete(policyShadow).run()
       if (version !== null)
@@ -98,7 +103,7 @@ export class PolicyStore {
     return ok(true)
   }
 
-  /** Newest first; those before `before`. */
+  /** The versions before `before`, newest first. */
   list(before: number): PolicyVersion[] {
     const rows = this.#db
       .select(LISTED)
@@ -108,11 +113,11 @@ export class PolicyStore {
     return rows
       .limit(LIMITS.page)
       .all()
-      .map((row) => this.#told(row))
+      .map((row) => this.#withActivation(row))
   }
 
-  /** A version whole; undefined where it is not, or no longer. */
-  read(version: number): PolicySetOnRecord | undefined {
+  /** A whole version; undefined if it does not exist or was removed. */
+  read(version: number): StoredPolicySet | undefined {
     const row = this.#db
       .select({ texts: policySets.policies })
       .from(policySets)
@@ -129,20 +134,21 @@ export class PolicyStore {
   }
 
   /**
-   * What the newest version says already makes no other. A request that came twice changes nothing, and is not held against what it did.
-   * A new note of its author's replaces that of a version which has never been in force: nobody has acted on it, and nobody else's word
-   * is theirs.
+   * A set equal to the newest version creates no new one, so a repeated request changes nothing and
+   * raises no version conflict. The author of a version may replace its note until it has been
+   * active.
    */
   put({ policies, note, author, activate, expected }: PolicyPut): Result<PolicyVersion> {
     const newest = this.#about(this.#newest())
     const same = newest?.digest === digestOf(policies) ? newest : undefined
     const mayNote = same !== undefined && same.author === author && same.activated_at_ms === null
-    const renoted = mayNote && note !== '' && note !== same.note
-    if (same !== undefined && (same.active || !activate) && !renoted) return ok(same)
+    const replacesNote = mayNote && note !== '' && note !== same.note
+    if (same !== undefined && (same.active || !activate) && !replacesNote) return ok(same)
     const stale = this.#stale(expected)
     if (stale !== undefined) return stale
     const version = this.#change(() => {
-      if (renoted) this.#db.update(policySets).set({ note }).where(eq(policySets.version, same.version)).run()
+      if (replacesNote)
+        this.#db.update(policySets).set({ note }).where(eq(policySets.version, same.version)).run()
       const put = same?.version ?? this.#add(policies, note, author)
       if (activate) this.#activate(put, author)
       return put
@@ -164,12 +170,7 @@ export class PolicyStore {
     const { version } = this.active()
     if (expected === undefined || expected.includes(version)) return undefined
     const named = expected.length === 0 ? 'none' : expected.join(', ')
-    return err(
-      failure(
-        'version_conflict',
-        `version ${version} is in force; of the versions, \`If-Match\` names ${named}`,
-      ),
-    )
+    return err(failure('version_conflict', `version ${version} is active, but \`If-Match\` names ${named}`))
   }
 
   #add(policies: PolicyTexts, note: string, author: string): number {
@@ -189,8 +190,8 @@ export class PolicyStore {
   }
 
   /**
-   * The oldest go where there are too many. What was ever in force stays, and what shadows that: a decision names it, and it can be
-   * again.
+   * Removes the oldest versions beyond the limit. Versions that were ever active stay, because
+   * decisions name them and they can be activated again; so does the one in shadow.
    */
   #forget(until: number): void {
     if (until < 1) return
@@ -211,7 +212,7 @@ export class PolicyStore {
   #activate(version: number, by: string): void {
     this.#db.update(policySets).set({ active: false }).where(eq(policySets.active, true)).run()
     this.#db.update(policySets).set({ active: true }).where(eq(policySets.version, version)).run()
-    this.#db.delete(policyShadow).where(eq(policyShadow.version, version)).run() // nothing shadows itself
+    this.#db.delete(policyShadow).where(eq(policyShadow.version, version)).run() // the active version can't be its own shadow
     this.#db.insert(policyActivations).values({ version, at: Date.now(), by }).run()
   }
 
@@ -226,7 +227,7 @@ export class PolicyStore {
     )
   }
 
-  /** What was in force before the present set, and can be again. */
+  /** The version that was active before the current one. */
   #previous(): number | null {
     const last = this.#db
       .select({ version: policySets.version })
@@ -239,7 +240,7 @@ export class PolicyStore {
     return last?.version ?? null
   }
 
-  /** The last time first. */
+  /** Latest first. */
   #activations(version: number, limit: number): Activation[] {
     const { at, by, seq } = policyActivations
     const rows = this.#db
@@ -251,10 +252,10 @@ export class PolicyStore {
 
   #about(version: number): PolicyVersion | undefined {
     const row = this.#db.select(LISTED).from(policySets).where(eq(policySets.version, version)).get()
-    return row === undefined ? undefined : this.#told(row)
+    return row === undefined ? undefined : this.#withActivation(row)
   }
 
-  #told(row: Omit<PolicyVersion, 'shadow' | 'activated_at_ms' | 'activated_by'>): PolicyVersion {
+  #withActivation(row: Omit<PolicyVersion, 'shadow' | 'activated_at_ms' | 'activated_by'>): PolicyVersion {
     const [last] = this.#activations(row.version, 1)
     return {
       ...row,
@@ -266,7 +267,7 @@ export class PolicyStore {
 
   #known(version: number): PolicyVersion {
     const known = this.#about(version)
-    if (known === undefined) throw new Error(`version ${version} was written and is not there`)
+    if (known === undefined) throw new Error(`version ${version} was stored but is missing`)
     return known
   }
 }

@@ -1,5 +1,5 @@
-// A tenant's agents and operators: who there is, and the hash of each one's key. Whoever is changed is so for everybody at once, through
-// the change of the TenantObject that owns it. It holds no key.
+// A tenant's agents and operators, with the hashes of their keys. A write goes through the
+// TenantObject's `change`, so it applies to the next request everywhere.
 
 import { count, eq } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'
@@ -11,15 +11,15 @@ import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
 import type { Change, Database } from '../platform/database.ts'
 import { agents, operators } from './tables.ts'
 
-/** `key`: where it was made just now. */
-export type Keyed<S> = { name: string; spec: S; created_at_ms: number; key?: string }
+/** `key`: only if it was created by this request. */
+export type PrincipalRecord<S> = { name: string; spec: S; created_at_ms: number; key?: string }
 
 const TABLES = { agent: agents, operator: operators } as const
 type Kind = keyof typeof TABLES
 const tableOf = (kind: Kind): typeof agents | typeof operators => TABLES[kind]
 type Specs = { agent: AgentSpec; operator: OperatorSpec }
 
-const LAST_ADMIN = failure('conflict', 'this is the last admin; make another first')
+const LAST_ADMIN = failure('conflict', 'this is the last admin; create another one first')
 
 export class PrincipalStore {
   readonly #db: Database
@@ -31,19 +31,24 @@ export class PrincipalStore {
     this.#change = change
   }
 
-  /** An agent always has an owner: who is named, who was before, or who makes it. */
-  putAgent(tenant: string, name: string, spec: AgentSpec, by: string): Result<Keyed<AgentSpec>> {
+  /** An agent always has owners: those of the request, those it had, or its creator. */
+  putAgent(tenant: string, name: string, spec: AgentSpec, by: string): Result<PrincipalRecord<AgentSpec>> {
     const owners = spec.owners ?? this.#known('agent', name)?.spec.owners ?? [by]
     return this.#put('agent', tenant, name, { ...spec, owners })
   }
 
-  putOperator(tenant: string, name: string, spec: OperatorSpec): Result<Keyed<OperatorSpec>> {
+  putOperator(tenant: string, name: string, spec: OperatorSpec): Result<PrincipalRecord<OperatorSpec>> {
     return !spec.roles.includes('admin') && this.#isLastAdmin(name)
       ? err(LAST_ADMIN)
       : this.#put('operator', tenant, name, spec)
   }
 
-  #put<K extends Kind>(kind: K, tenant: string, name: string, spec: Specs[K]): Result<Keyed<Specs[K]>> {
+  #put<K extends Kind>(
+    kind: K,
+    tenant: string,
+    name: string,
+    spec: Specs[K],
+  ): Result<PrincipalRecord<Specs[K]>> {
     const table = tableOf(kind)
     const known = this.#known(kind, name)
     if (known !== undefined) {
@@ -52,15 +57,15 @@ export class PrincipalStore {
     }
     const held = this.#db.select({ n: count() }).from(table).get()?.n ?? 0
     if (held >= LIMITS.principals)
-      return err(failure('limit_reached', `a tenant holds ${LIMITS.principals} ${kind}s at the most`))
-    const now = Math.max(Date.now(), this.#removedAt + 1) // within one millisecond one would be taken for who had the name before
+      return err(failure('limit_reached', `a tenant can have at most ${LIMITS.principals} ${kind}s`))
+    const now = Math.max(Date.now(), this.#removedAt + 1) // a principal created in the same millisecond would pass for the previous one of that name
     const { key, hash } = mintKey(kind, tenant, now)
-    const row = { name, keyHash: hash, spec, createdAt: now } as typeof table.$inferInsert // the two tables differ in `spec` alone
+    const row = { name, keyHash: hash, spec, createdAt: now } as typeof table.$inferInsert // the two tables differ only in `spec`
     this.#change(() => this.#db.insert(table).values(row).run())
     return ok({ name, spec, created_at_ms: now, key })
   }
 
-  rotate<K extends Kind>(kind: K, tenant: string, name: string): Result<Keyed<Specs[K]>> {
+  rotate<K extends Kind>(kind: K, tenant: string, name: string): Result<PrincipalRecord<Specs[K]>> {
     const known = this.#known(kind, name)
     if (known === undefined) return err(failure('not_found', `no such ${kind}`))
     const table = tableOf(kind)
@@ -78,13 +83,13 @@ export class PrincipalStore {
     return ok({ done: true })
   }
 
-  list<K extends Kind>(kind: K): Keyed<Specs[K]>[] {
+  list<K extends Kind>(kind: K): PrincipalRecord<Specs[K]>[] {
     const rows = this.#db.select().from(tableOf(kind)).all()
     return rows.map(({ name, spec, createdAt }) => ({
       name,
       spec: spec as Specs[K],
       created_at_ms: createdAt,
-    })) // the table is the kind's
+    })) // the row comes from the table of this kind
   }
 
   #known<K extends Kind>(kind: K, name: string): { spec: Specs[K]; createdAt: number } | undefined {
@@ -93,7 +98,7 @@ export class PrincipalStore {
     return row === undefined ? undefined : { spec: row.spec as Specs[K], createdAt: row.createdAt } // as above
   }
 
-  /** Without an admin nobody could mend anything. */
+  /** Without an admin, nobody could administer the tenant. */
   #isLastAdmin(name: string): boolean {
     const admins = this.list('operator').filter(({ spec }) => spec.roles.includes('admin'))
     return admins.length === 1 && admins[0]?.name === name

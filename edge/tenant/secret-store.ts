@@ -1,5 +1,5 @@
-// A tenant's secrets as they are kept: a part of the TenantObject, so that a secret that is gone is so for the very next claim. It takes
-// values and seals them; it opens none.
+// A tenant's sealed secrets, as a part of the TenantObject, so that the next claim sees a removal.
+// It seals values and never opens one.
 
 import { asc, count, eq, lte } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'
@@ -25,7 +25,7 @@ export class SecretStore {
     const before = this.#db.select().from(secrets).where(eq(secrets.name, name)).get()
     const held = this.#db.select({ n: count() }).from(secrets).get()?.n ?? 0
     if (before === undefined && held >= LIMITS.secrets)
-      return err(failure('limit_reached', `a tenant holds ${LIMITS.secrets} secrets at the most`))
+      return err(failure('limit_reached', `a tenant can have at most ${LIMITS.secrets} secrets`))
     const version = (before?.version ?? 0) + 1
     const row = {
       name,
@@ -40,7 +40,7 @@ export class SecretStore {
       if (before !== undefined) this.#keepFormer(before)
       this.#db.insert(secrets).values(row).onConflictDoUpdate({ target: secrets.name, set: row }).run()
     })
-    return ok(told(row))
+    return ok(viewOf(row))
   }
 
   remove(name: string): Result<{ done: true }> {
@@ -54,7 +54,7 @@ export class SecretStore {
   }
 
   list(): Secret[] {
-    return this.#db.select().from(secrets).orderBy(asc(secrets.name)).all().map(told)
+    return this.#db.select().from(secrets).orderBy(asc(secrets.name)).all().map(viewOf)
   }
 
   former(): SealedSecret[] {
@@ -75,7 +75,7 @@ export class SecretStore {
   }
 }
 
-const told = ({ name, version, tools, hosts, by, at }: typeof secrets.$inferSelect): Secret => ({
+const viewOf = ({ name, version, tools, hosts, by, at }: typeof secrets.$inferSelect): Secret => ({
   name,
   version,
   tools,

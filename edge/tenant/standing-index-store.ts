@@ -1,5 +1,5 @@
-// The tenant's list of answers that stand, so that operators find them: a part of the TenantObject. The truth is in each session; what is
-// listed here and no longer stands there covers nothing.
+// The tenant's index of standing answers, so that operators can find them. The truth is in each
+// session: an answer that is listed here but gone there covers nothing.
 
 import { and, count, desc, eq, gt, inArray, lte, not } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'
@@ -17,7 +17,7 @@ export class StandingIndex {
     this.#db = db
   }
 
-  /** Before it stands: nothing stands that nobody can find. */
+  /** Called before the session stores the answer, so that no standing answer is unlisted. */
   list(entry: Standing, now: number): Result<true> {
     this.#db.delete(standing).where(lte(standing.until, now)).run()
     const held =
@@ -27,7 +27,12 @@ export class StandingIndex {
         .where(not(eq(standing.id, entry.id)))
         .get()?.n ?? 0
     if (held >= LIMITS.standing)
-      return err(failure('limit_reached', `${LIMITS.standing} answers stand already; take some back`))
+      return err(
+        failure(
+          'limit_reached',
+          `the tenant has ${LIMITS.standing} standing answers, the maximum; revoke some first`,
+        ),
+      )
     const row = { id: entry.id, until: entry.until_ms, standing: entry }
     this.#db.insert(standing).values(row).onConflictDoNothing().run()
     return ok(true)

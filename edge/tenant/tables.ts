@@ -1,4 +1,4 @@
-// Tables of a TenantObject: the directory of one tenant. Rows are small; whole things are kept as JSON documents.
+// Tables of a TenantObject. Rows are small; compound values are JSON documents.
 
 import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
@@ -9,7 +9,10 @@ import type { Skill, SkillState } from '../../shared/wire/skills.ts'
 import type { Quota, TenantState } from '../../shared/wire/tenants.ts'
 import type { ToolSpec } from '../../shared/wire/tools.ts'
 
-/** One row: the directory's version, which every change increments, the times of set-up, and the installation's decisions. */
+/**
+ * One row: the directory's version, which every change increments, the times of set-up, and the
+ * installation's decisions.
+ */
 export const meta = sqliteTable('meta', {
   id: integer().primaryKey(),
   version: integer().notNull(),
@@ -42,7 +45,7 @@ export const operators = sqliteTable('operators', {
   createdAt: integer('created_at').notNull(),
 })
 
-/** Every version of every tool, for good; `active` marks the one that can be called. */
+/** Every version of every tool, never deleted; `active` marks the callable one. */
 export const tools = sqliteTable(
   'tools',
   {
@@ -57,7 +60,7 @@ export const tools = sqliteTable(
   (table) => [primaryKey({ columns: [table.name, table.version] }), index('tools_active').on(table.active)],
 )
 
-/** Versions of the tenant's own policy set; what one says never changes. `active` marks the one in force. */
+/** Immutable versions of the tenant's own policy set; `active` marks the active one. */
 export const policySets = sqliteTable(
   'policy_sets',
   {
@@ -72,7 +75,7 @@ export const policySets = sqliteTable(
   (table) => [index('policy_sets_active').on(table.active)],
 )
 
-/** One row, or none: the version that shadows the one in force, and since when. */
+/** One row or none: the version in shadow, and since when. */
 export const policyShadow = sqliteTable('policy_shadow', {
   id: integer().primaryKey(),
   version: integer().notNull(),
@@ -80,7 +83,7 @@ export const policyShadow = sqliteTable('policy_shadow', {
   by: text().notNull(),
 })
 
-/** Each time that a version was put in force, in order. */
+/** The activations of versions, in order. */
 export const policyActivations = sqliteTable(
   'policy_activations',
   {
@@ -118,7 +121,7 @@ export const workers = sqliteTable('workers', {
 /** The last proof of each worker, as it signed it. */
 export const proofs = sqliteTable('proofs', {
   worker: text().primaryKey(),
-  /** By our clock. */
+  /** By the edge's clock. */
   receivedAt: integer('received_at').notNull(),
   envelope: text({ mode: 'json' }).$type<Envelope>().notNull(),
 })
@@ -132,17 +135,17 @@ export const inbox = sqliteTable(
     requestedAt: integer('requested_at').notNull(),
     approval: text({ mode: 'json' }).$type<Approval>().notNull(),
     group: text(),
-    /** Of those that wait and ask exactly the same, one stands for all. */
+    /** Marks one of the identical pending approvals, which lists show for all of them. */
     head: integer({ mode: 'boolean' }).notNull().default(false),
     agent: text().notNull().default(''),
     tool: text().notNull().default(''),
-    /** 0 is the gravest. */
+    /** 0 is critical, 3 is low. */
     risk: integer().notNull().default(0),
-    /** The number of its last change; each is the next. */
+    /** The number of its last change, from one sequence for the whole inbox. */
     changed: integer(),
   },
-  // What is listed, counted and filtered is read from the index alone; a document only where it is shown. Each index is paid for by every
-  // question.
+  // Listing, counting and filtering read only the index; documents are read only to be shown. Every
+  // new approval pays for each index.
   (table) => [
     index('inbox_listed').on(
       table.pending,
@@ -158,10 +161,10 @@ export const inbox = sqliteTable(
   ],
 )
 
-/** Questions put to people, by the agent that wanted them. */
+/** The number of approvals that people were asked for, by agent. */
 export const asks = sqliteTable('asks', { agent: text().primaryKey(), n: integer().notNull() })
 
-/** How long they waited until they ended: a histogram of each channel and outcome. */
+/** How long approvals were pending: a histogram for each channel and outcome. */
 export const waits = sqliteTable(
   'waits',
   {
@@ -174,7 +177,10 @@ export const waits = sqliteTable(
   (table) => [primaryKey({ columns: [table.channel, table.outcome, table.bucket] })],
 )
 
-/** Browsers in which an operator is signed in: by the hash of what the cookie holds, and for as long as the operator's key is this one. */
+/**
+ * Console sessions, by the hash of the cookie's token. A session is valid only while its operator's
+ * key is the same.
+ */
 export const consoleSessions = sqliteTable('console_sessions', {
   hash: text().primaryKey(),
   keyHash: text('key_hash').notNull(),
@@ -182,7 +188,7 @@ export const consoleSessions = sqliteTable('console_sessions', {
   seenAt: integer('seen_at').notNull(),
 })
 
-/** What tools are handed. Sealed: no file holds a value. */
+/** Secrets, sealed: no value is on disk. */
 export const secrets = sqliteTable('secrets', {
   name: text().primaryKey(),
   version: integer().notNull(),
@@ -193,7 +199,7 @@ export const secrets = sqliteTable('secrets', {
   at: integer().notNull(),
 })
 
-/** What secrets were before; the newest alone. Nothing hands them out: calls that were made while they held must not show them. */
+/** The newest former values of secrets. They are never handed out, only masked in older calls. */
 export const formerSecrets = sqliteTable('former_secrets', {
   seq: integer().primaryKey({ autoIncrement: true }),
   name: text().notNull(),
@@ -201,7 +207,9 @@ export const formerSecrets = sqliteTable('former_secrets', {
   sealed: text().notNull(),
 })
 
-/** Bytes of files that runs hold, as each last told, and until when that counts; and their sums. */
+/**
+ * Bytes of files that each run last reported, and until when the report counts; and sums by agent.
+ */
 export const filesHeld = sqliteTable(
   'files_held',
   {
@@ -214,14 +222,14 @@ export const filesHeld = sqliteTable(
 )
 export const filesSums = sqliteTable('files_sums', { agent: text().primaryKey(), bytes: integer().notNull() })
 
-/** A mirror of the answers that stand for further calls; the truth is in each session. */
+/** A mirror of standing answers; the truth is in each session. */
 export const standing = sqliteTable('standing', {
   id: text().primaryKey(),
   until: integer().notNull(),
   standing: text({ mode: 'json' }).$type<Standing>().notNull(),
 })
 
-/** Every version of every skill, for good; what one says never changes but its state. */
+/** Every version of every skill, never deleted; only its state changes. */
 export const skills = sqliteTable(
   'skills',
   {
@@ -240,23 +248,25 @@ export const skills = sqliteTable(
   ],
 )
 
-/** Which skill has the name of a tool: whoever published one by it first. */
+/** The skill that owns the name of a tool: the first one published with it. */
 export const skillTools = sqliteTable('skill_tools', { name: text().primaryKey(), skill: text().notNull() })
 
-/** What was done with skills and publishers: hash-chained, and each entry a leaf of the tenant's log. */
+/**
+ * The journal of skills and publishers: hash-chained, and each entry is a leaf of the tenant's log.
+ */
 export const skillJournal = sqliteTable(
   'skill_journal',
   {
     seq: integer().primaryKey(),
     at: integer().notNull(),
     kind: text().notNull(),
-    /** What it is about, as its body says too. */
+    /** The subject, which the body contains too. */
     publisher: text().notNull(),
     skill: text(),
     version: text(),
     body: text({ mode: 'json' }).$type<Record<string, unknown>>().notNull(),
     hash: text().notNull(),
-    /** The log has it. */
+    /** Whether the log has accepted it. */
     logged: integer({ mode: 'boolean' }).notNull().default(false),
   },
   (table) => [
@@ -266,21 +276,21 @@ export const skillJournal = sqliteTable(
   ],
 )
 
-/** Components and what was made of them, by digest, in parts that a row can hold. */
+/** Packages and their modules, by digest, in parts that fit a row. */
 export const skillParts = sqliteTable(
   'skill_parts',
   { sha256: text().notNull(), part: integer().notNull(), bytes: blob({ mode: 'buffer' }).notNull() },
   (table) => [primaryKey({ columns: [table.sha256, table.part] })],
 )
 
-/** Whose signature under a skill counts. A key is one publisher's. */
+/** The keys of publishers. A key belongs to one publisher. */
 export const publisherKeys = sqliteTable(
   'publisher_keys',
   {
     kid: text().primaryKey(),
     x: text().notNull(),
     publisher: text().notNull(),
-    /** Taken on first use, not put by somebody who was told it. */
+    /** Whether it was trusted on first use, rather than put by an operator. */
     pinned: integer({ mode: 'boolean' }).notNull(),
     at: integer().notNull(),
     by: text().notNull(),
@@ -288,7 +298,7 @@ export const publisherKeys = sqliteTable(
   (table) => [index('publisher_keys_publisher').on(table.publisher)],
 )
 
-/** Keys whose signatures count no more, for good. */
+/** Permanently revoked keys. */
 export const revokedKeys = sqliteTable('revoked_keys', {
   kid: text().primaryKey(),
   publisher: text().notNull(),
@@ -297,7 +307,7 @@ export const revokedKeys = sqliteTable('revoked_keys', {
   reason: text().notNull(),
 })
 
-/** Parts that no skill is to be made of. */
+/** Parts that no skill may contain. */
 export const deniedParts = sqliteTable('denied_parts', {
   pattern: text().primaryKey(),
   reason: text().notNull(),

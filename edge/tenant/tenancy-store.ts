@@ -1,5 +1,5 @@
-// Stores what the installation has decided about this tenant (whether it is active, and its quota) and counts the calls that its agents
-// have proposed today. It decides nothing about single calls.
+// Stores what the installation has decided about this tenant (whether it is active, and its quota)
+// and counts the calls that its agents have proposed today. It decides nothing about single calls.
 
 import { count, eq, sql } from 'drizzle-orm'
 import { type Failure, failure } from '../../shared/failures.ts'
@@ -23,15 +23,20 @@ import {
   workers,
 } from './tables.ts'
 
-/** `revision` counts the installation's changes. `first`: the operator of a tenant that has no operator yet. */
-export type Order = {
+/**
+ * `revision` counts the installation's changes. `first`: the operator of a tenant that has no
+ * operator yet.
+ */
+export type InstallationOrder = {
   readonly revision: number
   readonly state: TenantState
   readonly quota: Quota
   readonly first: { readonly name: string; readonly keyHash: string }
 }
 
-export type Known = Readonly<Record<'runs' | 'agents' | 'skills' | 'pools' | 'workers', readonly string[]>>
+export type ObjectNames = Readonly<
+  Record<'runs' | 'agents' | 'skills' | 'pools' | 'workers', readonly string[]>
+>
 
 const DAY_MS = 24 * 3600_000
 /** Calls are counted in advance only while they come faster than one in this time. */
@@ -49,7 +54,10 @@ export class TenancyStore {
   #quota: Quota | undefined
   /** Of today: calls accepted so far, and calls that the stored count already includes. */
   #calls = { day: -1, taken: 0, stored: 0 }
-  /** What was counted in advance last: how many calls, when, and whether a timer is set to take back what is left. */
+  /**
+   * What was counted in advance last: how many calls, when, and whether a timer is set to take back
+   * what is left.
+   */
   #block = { size: 1, at: 0, timer: false }
 
   constructor(db: Database, change: Change) {
@@ -58,9 +66,10 @@ export class TenancyStore {
   }
 
   /** The initial row; the default tenant gets the operator whose key set-up made. */
-  found(tenant: string, rootHash: string, now: number): void {
+  initialize(tenant: string, rootHash: string, now: number): void {
     const isFirst = tenant === DEFAULT_TENANT
-    // Any other is active when the installation says so. Versions of an object that was erased before are all in the past.
+    // Any other tenant becomes active by order of the installation. Versions start at the current
+    // time, after all versions of an object that was erased.
     this.#db
       .insert(meta)
       .values({ id: 1, version: now, createdAt: now, state: isFirst ? 'active' : 'deleted' })
@@ -82,10 +91,10 @@ export class TenancyStore {
   }
 
   /** A message that arrives after a newer one changes nothing. */
-  govern({ revision, state, quota, first }: Order): void {
+  govern({ revision, state, quota, first }: InstallationOrder): void {
     const row = this.#db.select().from(meta).get()
     if (row === undefined || revision <= row.governed) return
-    if (state !== 'active') this.#takeBack() // an object that is erased has nothing to write any more
+    if (state !== 'active') this.#takeBack() // an erased object must not write later
     this.#quota = undefined
     this.#change(() => {
       this.#db.update(meta).set({ state, quota, governed: revision }).run()
@@ -104,9 +113,10 @@ export class TenancyStore {
   }
 
   /**
-   * Counts one proposal. While calls come fast the count is stored in advance, for more of them each time; what is left of that is taken
-   * back when a second passes without a call. So one write need not follow each call, a crash may lose some of the quota and never adds
-   * to it, and an object that leaves memory loses none.
+   * Counts one proposal. While calls arrive fast, the stored count runs ahead in growing blocks, so
+   * that not every call needs a write; a second without a call takes the rest of the block back. A
+   * crash may lose part of the quota but never adds to it, and an idle object that is evicted loses
+   * none.
    */
   takeCall(now: number): Result<true> {
     const day = Math.floor(now / DAY_MS)
@@ -126,7 +136,10 @@ export class TenancyStore {
     return counted
   }
 
-  /** The same without storage, which another object's request may not touch; `null` where it takes that. */
+  /**
+   * Counts without touching storage, which requests of other objects may not do; `null` if storage
+   * is needed.
+   */
   takeStoredCall(now: number): Result<true> | null {
     const calls = this.#calls
     if (this.#quota === undefined || calls.day !== Math.floor(now / DAY_MS)) return null
@@ -143,7 +156,7 @@ export class TenancyStore {
     this.#calls.stored = n
   }
 
-  /** Sooner than the runtime takes an idle object from memory. */
+  /** The timer fires before the runtime evicts an idle object. */
   #watch(): void {
     if (this.#block.timer) return
     this.#block.timer = true
@@ -165,7 +178,7 @@ export class TenancyStore {
   }
 
   /** The names of this tenant’s objects, as far as its stored rows mention them. */
-  known(): Known {
+  objectNames(): ObjectNames {
     const names = (rows: readonly { name: string }[]): string[] => rows.map(({ name }) => name)
     const approvals = [
       ...this.#db.select({ id: inbox.id }).from(inbox).all(),

@@ -1,5 +1,6 @@
-// The directory of one tenant: principals, tools, policies, workers, and the operators' inbox. Every change counts the
-// version up, so that no isolate serves from an old one. It decides nothing about calls.
+// One tenant: principals, tools, policies, workers, secrets, skills and the operators' inbox. Every
+// change increments the directory's version, so that no isolate serves from an outdated cache. It
+// decides nothing about calls.
 
 import { DurableObject } from 'cloudflare:workers'
 import migrations from '../../migrations/tenant/migrations.js'
@@ -15,7 +16,7 @@ import type { Secret, SecretSpec } from '../../shared/wire/secrets.ts'
 import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import { DEFAULT_TENANT, type Env, identityOf } from '../bindings.ts'
-import { atHand, SUSPENDED } from '../directory/directory.ts'
+import { localGatekeepers, SUSPENDED } from '../directory/directory.ts'
 import type { Directory, Member } from '../directory/gatekeeper.ts'
 import { Alarm } from '../platform/alarm.ts'
 import { openDatabase } from '../platform/database.ts'
@@ -24,15 +25,15 @@ import { DEFAULTS } from '../policy/built-in.ts'
 import { checkPolicies } from '../policy/check.ts'
 import type { PolicyTexts } from '../policy/engine.ts'
 import { Sealing } from '../secrets/sealing.ts'
-import type { EnrolledWorker, Speaker } from '../workers/request-freshness.ts'
-import { WORKER_IN_USE, WorkerGate } from '../workers/request-freshness.ts'
+import type { EnrolledWorker, HeartbeatSender } from '../workers/request-freshness.ts'
+import { RequestFreshness, WORKER_IN_USE } from '../workers/request-freshness.ts'
 import { ConsoleSessions } from './console-session-store.ts'
-import { FileAccounts } from './file-quota-store.ts'
+import { FileQuotaStore } from './file-quota-store.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
 import { TenancyDesk } from './installation-requests.ts'
-import type { Figures } from './metrics.ts'
-import { type Expected, type PolicyPut, type PolicySetOnRecord, PolicyStore } from './policy-store.ts'
-import { type Keyed, PrincipalStore } from './principal-store.ts'
+import type { ApprovalMetrics } from './metrics.ts'
+import { type Expected, type PolicyPut, PolicyStore, type StoredPolicySet } from './policy-store.ts'
+import { type PrincipalRecord, PrincipalStore } from './principal-store.ts'
 import { SecretStore } from './secret-store.ts'
 import { SkillDesk } from './skills/skill-registry.ts'
 import { StandingIndex } from './standing-index-store.ts'
@@ -43,15 +44,15 @@ import { WorkerStore } from './worker-store.ts'
 
 type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
 
-/** A nonce that was seen in this process stays seen, whatever becomes of the object. */
-const gates = new Map<string, WorkerGate>()
+/** Seen nonces outlive the object: workerd may restart it within this process. */
+const freshnessByTenant = new Map<string, RequestFreshness>()
 
 export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
-  readonly #sets = new PolicyStore(this.#db, (write) => this.#change(write))
+  readonly #policySets = new PolicyStore(this.#db, (write) => this.#change(write))
   readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
   readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))
-  readonly #tools = new ToolStore(this.#db, (write) => this.#change(write), this.#sets)
+  readonly #tools = new ToolStore(this.#db, (write) => this.#change(write), this.#policySets)
   readonly #alarm = new Alarm(this.ctx.storage, () => null)
   readonly #skills = new SkillDesk(this.#db, (write) => this.#change(write), this.#tools, {
     env: this.env,
@@ -62,40 +63,40 @@ export class TenantObject extends DurableObject<Env> {
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
   readonly #inbox = new InboxStore(this.#db)
-  readonly #files = new FileAccounts(this.#db)
+  readonly #files = new FileQuotaStore(this.#db)
   readonly #followers = new Followers()
   readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
-  readonly #tenancyDesk = new TenancyDesk(this.#tenancy, this.#followers, {
+  readonly #installationRequests = new TenancyDesk(this.#tenancy, this.#followers, {
     ctx: this.ctx,
     env: this.env,
     tenant: this.#tenant,
   })
-  readonly #gate: WorkerGate
+  readonly #freshness: RequestFreshness
   #directory: Directory
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
-    if (this.#db.select().from(meta).get() === undefined) this.#found()
+    if (this.#db.select().from(meta).get() === undefined) this.#initialize()
     this.#directory = this.#read()
-    this.#gate = gates.get(this.#tenant) ?? new WorkerGate()
-    gates.set(this.#tenant, this.#gate)
-    this.#stayAtHand()
-    this.#sets.follow(DEFAULTS)
+    this.#freshness = freshnessByTenant.get(this.#tenant) ?? new RequestFreshness()
+    freshnessByTenant.set(this.#tenant, this.#freshness)
+    this.#listAsLocal()
+    this.#policySets.follow(DEFAULTS)
   }
 
-  /** Not at hand before what was written is on disk. */
-  #stayAtHand(): void {
+  /** Lists this object as local once its writes are on disk. */
+  #listAsLocal(): void {
     if (this.env.ONE_PROCESS !== 'yes') return
     const { version } = this.#directory
-    atHand.delete(this.#tenant)
-    const ready = () => version === this.#directory.version && atHand.set(this.#tenant, this)
-    void this.ctx.storage.sync().then(ready, () => undefined) // a write that fails ends this object; its successor reads what there is
+    localGatekeepers.delete(this.#tenant)
+    const ready = () => version === this.#directory.version && localGatekeepers.set(this.#tenant, this)
+    void this.ctx.storage.sync().then(ready, () => undefined) // a failed write ends this object, and its successor reads the stored state
   }
 
-  #found(): void {
+  #initialize(): void {
     this.ctx.storage.transactionSync(() => {
-      this.#tenancy.found(this.#tenant, this.env.ROOT_OPERATOR_HASH, Date.now())
-      this.#sets.found(DEFAULTS)
+      this.#tenancy.initialize(this.#tenant, this.env.ROOT_OPERATOR_HASH, Date.now())
+      this.#policySets.initialize(DEFAULTS)
     })
   }
 
@@ -105,7 +106,7 @@ export class TenantObject extends DurableObject<Env> {
 
   // ── Reading ──
 
-  /** `null` where the caller's version is the present one. */
+  /** `null` if the caller's version is current. */
   async directory(known: number): Promise<Directory | null> {
     return known === this.#directory.version ? null : this.#directory
   }
@@ -124,8 +125,8 @@ export class TenantObject extends DurableObject<Env> {
       agents: this.#db.select().from(agents).all().map(member),
       operators: this.#db.select().from(operators).all().map(member),
       tools: this.#tools.active(),
-      policies: this.#sets.active(),
-      shadow: this.#sets.shadow(),
+      policies: this.#policySets.active(),
+      shadow: this.#policySets.shadow(),
       workers: this.#workers.active(),
       secrets: this.#secrets.held(),
       formerSecrets: this.#secrets.former(),
@@ -134,7 +135,10 @@ export class TenantObject extends DurableObject<Env> {
     }
   }
 
-  /** Every change: the writes, the version, the copy in memory, as one. */
+  /**
+   * Makes a change of the directory: the writes and the new version in one transaction, then the
+   * copy in memory.
+   */
   #change<T>(write: () => T): T {
     const value = this.ctx.storage.transactionSync(() => {
       const done = write()
@@ -145,13 +149,13 @@ export class TenantObject extends DurableObject<Env> {
       return done
     })
     this.#directory = this.#read()
-    this.#stayAtHand()
-    this.#inbox.news.tell() // who watches may not be who they were
+    this.#listAsLocal()
+    this.#inbox.news.tell() // open pages check their permissions again
     return value
   }
 
   get tenancy(): TenancyDesk {
-    return this.#tenancyDesk
+    return this.#installationRequests
   }
 
   async takeCall(): Promise<Result<true>> {
@@ -163,16 +167,16 @@ export class TenantObject extends DurableObject<Env> {
 
   // ── Principals ──
 
-  async putAgent(name: string, spec: AgentSpec, by: string): Promise<Result<Keyed<AgentSpec>>> {
+  async putAgent(name: string, spec: AgentSpec, by: string): Promise<Result<PrincipalRecord<AgentSpec>>> {
     return this.#principals.putAgent(this.#tenant, name, spec, by)
   }
-  async putOperator(name: string, spec: OperatorSpec): Promise<Result<Keyed<OperatorSpec>>> {
+  async putOperator(name: string, spec: OperatorSpec): Promise<Result<PrincipalRecord<OperatorSpec>>> {
     return this.#principals.putOperator(this.#tenant, name, spec)
   }
-  async rotateAgentKey(name: string): Promise<Result<Keyed<AgentSpec>>> {
+  async rotateAgentKey(name: string): Promise<Result<PrincipalRecord<AgentSpec>>> {
     return this.#principals.rotate('agent', this.#tenant, name)
   }
-  async rotateOperatorKey(name: string): Promise<Result<Keyed<OperatorSpec>>> {
+  async rotateOperatorKey(name: string): Promise<Result<PrincipalRecord<OperatorSpec>>> {
     return this.#principals.rotate('operator', this.#tenant, name)
   }
   async deleteAgent(name: string): Promise<Result<{ done: true }>> {
@@ -181,19 +185,22 @@ export class TenantObject extends DurableObject<Env> {
   async deleteOperator(name: string): Promise<Result<{ done: true }>> {
     return this.#principals.remove('operator', name)
   }
-  async listAgents(): Promise<Keyed<AgentSpec>[]> {
+  async listAgents(): Promise<PrincipalRecord<AgentSpec>[]> {
     return this.#principals.list('agent')
   }
-  async listOperators(): Promise<Keyed<OperatorSpec>[]> {
+  async listOperators(): Promise<PrincipalRecord<OperatorSpec>[]> {
     return this.#principals.list('operator')
   }
 
-  /** Opens a session for whoever has this operator's key. */
+  /** Opens a console session for the holder of this operator's key. */
   async signIn(keyId: string, hash: string, session: string): Promise<Result<true>> {
     const known = this.#directory.operators.some(({ keyHash }) => keyHash === hash)
     return this.#console.open(keyId, known ? hash : null, session, Date.now())
   }
-  /** The hash of the key that opened a session; whether that key still is anybody's is for the directory to say. */
+  /**
+   * The hash of the key that opened a session. The caller looks it up in the directory: the key may
+   * have been revoked.
+   */
   async sessionKey(session: string, use: 'used' | 'watched'): Promise<string | null> {
     return this.#console.keyOf(session, use, Date.now())
   }
@@ -202,7 +209,7 @@ export class TenantObject extends DurableObject<Env> {
     this.#inbox.news.tell()
   }
 
-  // ── Tools and policies; what reaches here has been checked ──
+  // ── Tools and policies; callers have validated the input ──
 
   async putTool(name: string, spec: ToolSpec, by: string): Promise<Result<Tool>> {
     return this.#tools.put(name, spec, by)
@@ -214,7 +221,10 @@ export class TenantObject extends DurableObject<Env> {
     return this.#tools.versions(wanted)
   }
 
-  /** Checked here, where tools and policies change one after the other: what is active always holds for the tools that there are. */
+  /**
+   * Checks a set inside this object, which serializes changes of tools and policies, so that the
+   * active set always fits the current tools.
+   */
   #checked(texts: PolicyTexts, write: () => Result<PolicyVersion>, bounded = true): Result<CheckedVersion> {
     const warnings = checkPolicies(texts, this.#directory.tools, bounded)
     if (!warnings.ok) return warnings
@@ -223,47 +233,50 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   async putPolicies(put: PolicyPut): Promise<Result<CheckedVersion>> {
-    return this.#checked(put.policies, () => this.#sets.put(put))
+    return this.#checked(put.policies, () => this.#policySets.put(put))
   }
 
-  /** An older version again, or a newer one at last. */
+  /** Activates an older or a newer version. */
   async activatePolicies(version: number, by: string, expected: Expected): Promise<Result<CheckedVersion>> {
-    const set = this.#sets.read(version)
-    const bounded = (set?.activations.length ?? 0) === 0 // nobody is kept from rolling back
-    return this.#checked(set?.texts ?? {}, () => this.#sets.activate(version, by, expected), bounded)
+    const set = this.#policySets.read(version)
+    const bounded = (set?.activations.length ?? 0) === 0 // bounds introduced later must not prevent a rollback
+    return this.#checked(set?.texts ?? {}, () => this.#policySets.activate(version, by, expected), bounded)
   }
 
   async policyVersions(before: number): Promise<PolicyVersion[]> {
-    return this.#sets.list(before)
+    return this.#policySets.list(before)
   }
 
-  async policyVersion(version: number): Promise<PolicySetOnRecord | undefined> {
-    return this.#sets.read(version)
+  async policyVersion(version: number): Promise<StoredPolicySet | undefined> {
+    return this.#policySets.read(version)
   }
 
   async policyShadow(): Promise<{ version: number; since: number; by: string } | null> {
-    const shadow = this.#sets.shadow()
+    const shadow = this.#policySets.shadow()
     return shadow === null ? null : { version: shadow.version, since: shadow.since, by: shadow.by }
   }
 
-  /** Held against the tools of now, as if it were put in force: what could not be is nothing to compare with. */
+  /**
+   * Checks the set against the current tools as if it were activated, because a set that can't be
+   * activated is not worth comparing.
+   */
   async shadowPolicies(version: number | null, by: string): Promise<Result<FieldError[]>> {
-    const texts = version === null ? undefined : this.#sets.read(version)?.texts
-    const holds = texts === undefined ? ok([]) : checkPolicies(texts, this.#directory.tools)
-    if (!holds.ok) return holds
-    const set = this.#sets.setShadow(version, by)
-    return set.ok ? ok([...holds.value]) : set
+    const texts = version === null ? undefined : this.#policySets.read(version)?.texts
+    const checked = texts === undefined ? ok([]) : checkPolicies(texts, this.#directory.tools)
+    if (!checked.ok) return checked
+    const set = this.#policySets.setShadow(version, by)
+    return set.ok ? ok([...checked.value]) : set
   }
 
   // ── Skills ──
 
-  /** What is done with them, as an object of its own. */
+  /** The RPC target for skills. */
   get skills(): SkillDesk {
     return this.#skills
   }
   override async alarm(): Promise<void> {
     this.#alarm.rang()
-    await this.#skills.tellLog()
+    await this.#skills.sendToLog()
   }
 
   // ── Secrets ──
@@ -295,11 +308,14 @@ export class TenantObject extends DurableObject<Env> {
     return room.ok ? this.#workers.enroll(id, hash, name, x) : room
   }
 
-  /** Whether a worker whose signature holds is enrolled, and its request fresh and new (K01, K02). With what changed since `known`. */
+  /**
+   * Checks that the signer is enrolled and the request fresh and not replayed (K01, K02). The
+   * signature itself has been verified. Returns the directory if it has changed since `known`.
+   */
   async admitWorker(input: SignatureInput, known: number): Promise<Result<Directory | null>> {
     if (this.#enrolled(input.worker) === undefined)
       return err(failure('bad_signature', 'no enrolled worker signed this request'))
-    const fresh = this.#gate.admit(input.worker, input, Date.now())
+    const fresh = this.#freshness.admit(input.worker, input, Date.now())
     return fresh.ok ? ok(await this.directory(known)) : fresh
   }
 
@@ -307,23 +323,26 @@ export class TenantObject extends DurableObject<Env> {
     return this.#directory.workers.find((worker) => worker.id === id)
   }
 
-  /** One process serves as a worker (D6). */
-  async seen(id: string, tiers: Tier[], speaker: Speaker): Promise<Result<true>> {
+  /** Records a heartbeat. Only one process may serve as a worker (D6). */
+  async seen(id: string, tiers: Tier[], speaker: HeartbeatSender): Promise<Result<true>> {
     const [worker, now] = [this.#enrolled(id), Date.now()]
     if (worker === undefined) return ok(true) // revoked since it was admitted
-    const heard = this.#gate.heard(worker, speaker, now)
-    if (heard === 'refused') return err(WORKER_IN_USE)
-    if (heard === 'takes') this.#workers.serve(id, speaker.process ?? null)
-    if (heard === 'leaves') this.#workers.serve(id, null) // on disk: both may be started again, as `npm start` does
-    if (heard === 'doubled') this.#workers.doubled(worker, now)
+    const verdict = this.#freshness.judgeHeartbeat(worker, speaker, now)
+    if (verdict === 'refused') return err(WORKER_IN_USE)
+    if (verdict === 'takes') this.#workers.serve(id, speaker.process ?? null)
+    if (verdict === 'leaves') this.#workers.serve(id, null) // stored, because edge and worker may restart together, as `npm start` does
+    if (verdict === 'doubled') this.#workers.doubled(worker, now)
     this.#workers.narrow(worker, tiers)
     return ok(true)
   }
 
-  /** A claim by another process than the one that serves: the next heartbeat of that one records the alarm (D6). */
+  /**
+   * Records a claim by a process other than the serving one, whose next heartbeat then stores the
+   * warning (D6).
+   */
   async claimRefused(id: string, process: string | null): Promise<void> {
     const worker = this.#enrolled(id)
-    if (worker !== undefined) this.#gate.claimRefused(worker, process)
+    if (worker !== undefined) this.#freshness.claimRefused(worker, process)
   }
 
   async proveWorker(id: string, envelope: Envelope): Promise<Result<{ tiers: Tier[] }>> {
@@ -333,14 +352,14 @@ export class TenantObject extends DurableObject<Env> {
       : this.#workers.prove(this.#tenant, worker, envelope, Date.now())
   }
 
-  /** When a worker of the pool last spoke; null where it is none. */
+  /** When a worker of the pool last sent a heartbeat; null if it isn't in the pool. */
   async heardOf(id: string, pool: string): Promise<number | null> {
     const worker = this.#enrolled(id)
-    return worker?.pool === pool ? Math.max(this.#gate.heardAt(id), worker.enrolledAt) : null
+    return worker?.pool === pool ? Math.max(this.#freshness.lastHeartbeatAt(id), worker.enrolledAt) : null
   }
 
   async listWorkers(): Promise<ProvenWorker[]> {
-    return this.#workers.list((id) => this.#gate.seenAt(id), Date.now())
+    return this.#workers.list((id) => this.#freshness.seenAt(id), Date.now())
   }
 
   async revokeWorker(id: string): Promise<Result<{ done: true }>> {
@@ -360,7 +379,10 @@ export class TenantObject extends DurableObject<Env> {
   async approvals(asked: ListQuery): Promise<ListedApproval[]> {
     return this.#inbox.list(asked)
   }
-  /** What changed after this; where nothing has, waits for news. No `after`: only the latest number. */
+  /**
+   * The changes after `after`, waiting up to `ms` for the next one. Without `after`, only the
+   * latest number.
+   */
   async changes(after: number | null, ms: number): Promise<Changes> {
     const { number } = this.#inbox.news
     const found = this.#inbox.changes(after)
@@ -371,18 +393,21 @@ export class TenantObject extends DurableObject<Env> {
   async alike(group: string, newest: string): Promise<string[]> {
     return this.#inbox.alike(group, newest)
   }
-  async figures(): Promise<Figures> {
+  async figures(): Promise<ApprovalMetrics> {
     return this.#inbox.figures.read()
   }
   async pending(asked: InboxQuery): Promise<InboxPage> {
     return this.#inbox.pending(asked)
   }
-  /** The number of the last news of the inbox, or of one approval: once it is not `known` any more, or after `ms`. */
+  /**
+   * Waits until the change number of the inbox, or of one approval, differs from `known`, at most
+   * `ms`, and returns it.
+   */
   async news({ stream, whose, approval }: Following, known: number, ms: number): Promise<number> {
     this.#followers.stay(stream, whose, Date.now())
     return approval === null ? this.#inbox.news.after(known, ms) : this.#inbox.follow(approval, known, ms)
   }
-  /** Before a page is first told any. */
+  /** Takes a stream slot, before a page is sent its first event. */
   async follow({ stream, whose }: Following): Promise<Result<true>> {
     return this.#followers.enter(stream, whose, Date.now(), this.#tenancy.quota().streams)
   }
@@ -390,7 +415,7 @@ export class TenantObject extends DurableObject<Env> {
     this.#followers.leave(stream)
   }
 
-  /** Whether the run may hold so many bytes of files in all. */
+  /** Sets the total bytes of files that the run holds, if the quotas permit it. */
   async holdFiles(run: string, agent: string, bytes: number): Promise<Result<true>> {
     const most = {
       agent: this.#directory.agents.find(({ name }) => name === agent)?.spec.files_bytes,

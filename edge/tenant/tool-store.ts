@@ -1,5 +1,6 @@
-// A tenant's tools as they are kept: every version for good, and which of each is the one that can be called. What is put here has been
-// checked but for the policies in force, which it is held against here, where both change one after the other. It decides nothing.
+// A tenant's tools: every version, and which one is active. Callers have checked the contract; the
+// check against the active policies happens here, because the TenantObject serializes changes of
+// tools and policies.
 
 import { and, desc, eq } from 'drizzle-orm'
 import { digestOf } from '../../shared/bytes/json.ts'
@@ -32,7 +33,7 @@ export class ToolStore {
     return this.#db.select().from(tools).where(eq(tools.active, true)).all().map(toolOf)
   }
 
-  /** Versions on record, in force or not. */
+  /** Stored versions, active or not. */
   versions(wanted: readonly Pick<Tool, 'name' | 'version'>[]): Tool[] {
     return wanted.flatMap(({ name, version }) => {
       const is = and(eq(tools.name, name), eq(tools.version, version))
@@ -40,15 +41,15 @@ export class ToolStore {
     })
   }
 
-  /** The same contract again is the same version; anything else is the next. */
+  /** An unchanged contract keeps its version; any other is the next version. */
   put(name: string, spec: ToolSpec, by: string): Result<Tool> {
     const active = this.#active(name)
     if (active?.digest === digestOf({ name, spec })) return ok(active)
     const room = this.#room(active === undefined ? 1 : 0)
     if (!room.ok) return room
-    const whose = ownerOf(active)
-    if (whose !== undefined)
-      return err(failure('conflict', `\`${name}\` is the skill \`${whose}\`’s; take another name`))
+    const owner = ownerOf(active)
+    if (owner !== undefined)
+      return err(failure('conflict', `\`${name}\` belongs to the skill \`${owner}\`; choose another name`))
     const fits = this.#fits(name, { name, ...spec })
     return fits.ok ? ok(this.#change(() => this.#write(name, spec, by))) : fits
   }
@@ -56,17 +57,19 @@ export class ToolStore {
   remove(name: string): Result<{ done: true }> {
     const active = this.#active(name)
     if (active === undefined) return err(failure('not_found', `no tool \`${name}\``))
-    const whose = ownerOf(active)
-    if (whose !== undefined)
-      return err(failure('conflict', `\`${name}\` is the skill \`${whose}\`’s; disable that`))
+    const owner = ownerOf(active)
+    if (owner !== undefined)
+      return err(
+        failure('conflict', `\`${name}\` belongs to the skill \`${owner}\`; disable the skill instead`),
+      )
     const fits = this.#fits(name, null)
     if (!fits.ok) return fits
     this.#change(() => this.#remove(name))
     return ok({ done: true })
   }
 
-  /** The tools of a skill in place of those that it had: all of them, together with what `beside` writes, or none. */
-  enable(manifest: SkillManifest, digest: string, by: string, beside: () => void): Result<true> {
+  /** Replaces the tools of a skill: all of them, together with the writes of `alsoWrite`, or none. */
+  enable(manifest: SkillManifest, digest: string, by: string, alsoWrite: () => void): Result<true> {
     const wanted = new Map(
       manifest.tools.map((tool) => [`${manifest.id}.${tool.name}`, specOf(manifest, digest, tool)]),
     )
@@ -75,7 +78,7 @@ export class ToolStore {
       return active !== undefined && ownerOf(active) !== manifest.id
     })
     if (taken !== undefined)
-      return err(failure('skill_conflict', `there is a tool \`${taken}\` that is not this skill’s`))
+      return err(failure('skill_conflict', `the tool \`${taken}\` exists and does not belong to this skill`))
     const long = [...wanted.keys()].find((name) => name.length > 64)
     if (long !== undefined)
       return err(failure('skill_conflict', `the name \`${long}\` is longer than 64 characters`))
@@ -96,7 +99,7 @@ export class ToolStore {
       for (const { name } of gone) this.#remove(name)
       for (const [name, spec] of wanted)
         if (this.#active(name)?.digest !== digestOf({ name, spec })) this.#write(name, spec, by)
-      beside()
+      alsoWrite()
     })
     return ok(true)
   }
@@ -112,7 +115,7 @@ export class ToolStore {
 
   #room(more: number): Result<true> {
     return this.active().length + more > LIMITS.tools
-      ? err(failure('limit_reached', `a tenant holds ${LIMITS.tools} tools at the most`))
+      ? err(failure('limit_reached', `a tenant can have at most ${LIMITS.tools} tools`))
       : ok(true)
   }
 

@@ -1,5 +1,6 @@
-// A tenant's workers: tokens that enrol one each, who is enrolled, who was. It admits nobody to anything; whether a request is fresh is the
-// gate's. Every write that matters to others goes through the change of the TenantObject that owns it.
+// A tenant's workers: enrolment tokens, and the workers that are or were enrolled. Freshness of
+// requests is checked elsewhere (edge/workers/request-freshness.ts). A write that changes the
+// directory goes through the TenantObject's `change`.
 
 import { and, eq, isNull } from 'drizzle-orm'
 import { type Envelope, kidOf, payloadBytes, type Signer } from '../../shared/evidence/dsse.ts'
@@ -13,22 +14,22 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import type { Change, Database } from '../platform/database.ts'
-import { meansNow, type Proven } from '../workers/eligibility.ts'
+import { meansNow, type ReceivedProof } from '../workers/eligibility.ts'
 import type { EnrolledWorker, WorkerRow } from '../workers/request-freshness.ts'
 import { enrolments, proofs, workers } from './tables.ts'
 
 /** How often the warning about two processes of one worker is stored again. */
 const DOUBLED_EVERY_MS = 60_000
 
-/** One that was checked when it came. */
+/** The proof in a stored envelope, which was verified on arrival. */
 const proofIn = (envelope: Envelope): WorkerProof =>
   JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as WorkerProof
 
 export class WorkerStore {
   readonly #db: Database
   readonly #change: Change
-  readonly #proven = new Map<string, Proven | null>()
-  /** Workers by whether their key is one that signs; judging a key takes longer than everything else in `keys`. */
+  readonly #proven = new Map<string, ReceivedProof | null>()
+  /** Caches whether a worker's key is valid; the check takes longer than the rest of `keys`. */
   readonly #signing = new Map<string, boolean>()
 
   constructor(db: Database, change: Change) {
@@ -36,14 +37,15 @@ export class WorkerStore {
     this.#change = change
   }
 
-  /** Those that are enrolled, and those that were. */
+  /** All workers, including revoked ones. */
   all(): WorkerRow[] {
     return this.#db.select().from(workers).all()
   }
 
   /**
-   * Public keys, also of revoked workers, so that their earlier signatures stay verifiable. Earlier versions enrolled weak and off-curve
-   * keys. They are left out: no signature by such a key is accepted, and one of them makes every reader refuse the whole key file (D2).
+   * Public keys, also of revoked workers, so that their earlier signatures stay verifiable. Earlier
+   * versions enrolled weak and off-curve keys. They are left out: no signature by such a key is
+   * accepted, and one of them makes every reader refuse the whole key file (D2).
    */
   keys({ kid, x }: Pick<Signer, 'kid' | 'x'>) {
     const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }
@@ -78,7 +80,10 @@ export class WorkerStore {
     return { token: key, expires_at: expiresAt }
   }
 
-  /** Takes a token once: the hash is part of the look-up, so nothing is learnt from how long a wrong one takes (K01, K03). */
+  /**
+   * Uses a token once. The look-up includes its hash, so timing reveals nothing about a wrong token
+   * (K01, K03).
+   */
   enroll(id: string, hash: string, name: string, x: string): Result<{ worker: string; pool: string }> {
     const now = Date.now()
     const token = this.#db
@@ -101,7 +106,7 @@ export class WorkerStore {
       doubledAt: null,
     }
     if (this.#db.select().from(workers).where(eq(workers.kid, worker.kid)).get() !== undefined)
-      return err(failure('enrolment_invalid', 'this key is enrolled already; make a new one'))
+      return err(failure('enrolment_invalid', 'this key is already enrolled; generate a new one'))
     this.#change(() => {
       this.#db.update(enrolments).set({ usedAt: now }).where(eq(enrolments.id, id)).run()
       this.#db.insert(workers).values(worker).run()
@@ -109,16 +114,16 @@ export class WorkerStore {
     return ok({ worker: worker.id, pool: token.pool })
   }
 
-  /** What a worker says of itself, signed. It counts until it is old. */
+  /** Stores a worker's proof, which counts until it expires. */
   prove(tenant: string, worker: WorkerRow, envelope: Envelope, now: number): Result<{ tiers: Tier[] }> {
     const { id, kid, x } = worker
     const proof = readProof(envelope, { tenant, id, kid, x })
     if (!proof.ok) return err(failure('proof_invalid', proof.error))
     if (Math.abs(now - proof.value.at_ms) > LIMITS.proof_every_ms)
-      return err(failure('proof_invalid', 'it is not of these minutes'))
+      return err(failure('proof_invalid', 'its time differs too much from the edge’s clock; prove again'))
     const before = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()
     if (before !== undefined && proof.value.at_ms < proofIn(before.envelope).at_ms)
-      return err(failure('proof_invalid', 'a later one is known')) // one that was held up widens nothing
+      return err(failure('proof_invalid', 'a later proof is stored')) // a delayed proof must not restore what a newer one lacks
     const row = { worker: id, receivedAt: now, envelope }
     const means = provenMeans(proof.value)
     this.#proven.delete(id)
@@ -129,25 +134,31 @@ export class WorkerStore {
     return ok({ tiers: means.tiers })
   }
 
-  /** What is proven counts while it is still said (L8, K04); how old it may be is judged when somebody claims by it. */
-  narrow({ id, tiers, proven }: EnrolledWorker, said: readonly Tier[]): void {
-    const counts = proven?.means.tiers.filter((tier) => said.includes(tier)) ?? []
+  /**
+   * Limits the proven tiers to those of the last heartbeat (L8, K04). The proof's age is checked at
+   * the claim.
+   */
+  narrow({ id, tiers, proven }: EnrolledWorker, reported: readonly Tier[]): void {
+    const counts = proven?.means.tiers.filter((tier) => reported.includes(tier)) ?? []
     if (counts.join() === tiers.join()) return
     this.#change(() => this.#db.update(workers).set({ tiers: counts }).where(eq(workers.id, id)).run())
   }
 
-  /** From now on this process serves as the worker. */
+  /** Records the process that serves as the worker. */
   serve(id: string, process: string | null): void {
     this.#change(() => this.#db.update(workers).set({ process }).where(eq(workers.id, id)).run())
   }
 
-  /** Two processes use its key. Each heartbeat shows it while both live; it is stored once a minute. */
+  /**
+   * Records that two processes use the worker's key. While both live each heartbeat detects it; it
+   * is stored once a minute.
+   */
   doubled({ id, doubledAt }: WorkerRow, now: number): void {
     if (doubledAt !== null && now - doubledAt < DOUBLED_EVERY_MS) return
     this.#change(() => this.#db.update(workers).set({ doubledAt: now }).where(eq(workers.id, id)).run())
   }
 
-  #provenBy(id: string): Proven | null {
+  #provenBy(id: string): ReceivedProof | null {
     const known = this.#proven.get(id)
     if (known !== undefined) return known
     const row = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()
@@ -169,10 +180,10 @@ export class WorkerStore {
       const envelope = kept.get(worker.id) ?? null
       const proof = envelope === null ? null : proofIn(envelope)
       const means = meansNow({ tiers: worker.tiers, proven: this.#provenBy(worker.id) }, now)
-      const told = { tiers: means.tiers, advertised: advertised(means), means }
+      const current = { tiers: means.tiers, advertised: advertised(means), means }
       return {
         ...worker,
-        ...told,
+        ...current,
         enrolled_at_ms: enrolledAt,
         seen_at_ms: seenAt(worker.id),
         doubled_at_ms: doubledAt,

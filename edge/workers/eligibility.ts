@@ -1,25 +1,26 @@
-// What each enrolled worker may be given calls of now: as it has proven, signed, not long ago by our clock, and still says. Pure. What a
-// call needs beyond that is not handed out (L8, K04), and is told to whoever asks why nobody took it.
+// Which calls each enrolled worker may take now: those that its last proof covers, if the proof is
+// recent by the edge's clock and its heartbeats still report the tiers (L8, K04). Also explains why
+// nobody claimed a call. Pure.
 
-import { type Means, NO_MEANS, unmet } from '../../shared/evidence/worker-proof.ts'
+import { type Means, NO_RESOURCES, unmet } from '../../shared/evidence/worker-proof.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Plan, Tier } from '../../shared/plan/plan.ts'
 
-/** Of the last envelope that it signed; `at`: when we got it. */
-export type Proven = { readonly means: Means; readonly at: number }
+/** The content of a worker's last proof; `at`: when the edge received it. */
+export type ReceivedProof = { readonly means: Means; readonly at: number }
 
-/** `tiers`: those that its heartbeats still say. */
-type Enrolled = { readonly tiers: readonly Tier[]; readonly proven: Proven | null }
+/** `tiers`: those that its heartbeats still report. */
+type Enrolled = { readonly tiers: readonly Tier[]; readonly proven: ReceivedProof | null }
 
-/** A proof that is too old is none: hosts change (L9). */
+/** An expired proof counts as none, because hosts change (L9). */
 export function meansNow({ tiers, proven }: Enrolled, now: number): Means {
-  if (proven === null || now - proven.at > LIMITS.proof_ms) return NO_MEANS
+  if (proven === null || now - proven.at > LIMITS.proof_ms) return NO_RESOURCES
   return { ...proven.means, tiers: proven.means.tiers.filter((tier) => tiers.includes(tier)) }
 }
 
-/** Why nobody claims such a call, in words for whoever reads its end; undefined where somebody could have. */
+/** The reason why no worker of the pool could claim such a call; undefined if one could have. */
 export function unclaimable(plan: Plan, pool: readonly Enrolled[], now: number): string | undefined {
-  if (plan.tier === 'A') return 'the edge could not begin it'
+  if (plan.tier === 'A') return 'the edge could not start it'
   const lacks = pool.map((worker) => unmet(plan, meansNow(worker, now)))
   const [least] = lacks.toSorted((a, b) => a.length - b.length)
   if (least === undefined) return 'no worker is enrolled in its pool'

@@ -1,6 +1,7 @@
-// Freshness of workers' requests: a window by the edge's clock, and each nonce once (K02). Nonces are kept in memory, and each begins with
-// the gate's epoch, which is random and new whenever the gate forgets nonces that may still be fresh: at a restart, and when the clock goes
-// back. So a request that was admitted before that is refused after it, whatever signing time it claims (D9).
+// Freshness of workers' requests: a time window by the edge's clock, and each nonce once (K02).
+// Seen nonces are kept in memory. Every nonce begins with a random epoch, which changes whenever
+// nonces that may still be fresh are forgotten: at a restart, and when the clock goes back. So a
+// request from before is refused afterwards, whatever time it claims (D9).
 
 import { randomBytes } from 'node:crypto'
 import type { SignatureInput } from '../../shared/evidence/http-signature.ts'
@@ -9,7 +10,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Tier } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Proven } from './eligibility.ts'
+import type { ReceivedProof } from './eligibility.ts'
 
 export type WorkerRow = {
   id: string
@@ -17,19 +18,19 @@ export type WorkerRow = {
   pool: string
   kid: string
   x: string
-  /** That it has proven, and that its heartbeats still say. */
+  /** The tiers that it has proven and that its heartbeats still report. */
   tiers: Tier[]
   status: 'active' | 'revoked'
   enrolledAt: number
-  /** The random id of the process that serves as this worker; null until a heartbeat has named one. */
+  /** The random id of the process that serves as this worker; null until a heartbeat names one. */
   process: string | null
   doubledAt: number | null
 }
-export type EnrolledWorker = WorkerRow & { proven: Proven | null }
+export type EnrolledWorker = WorkerRow & { proven: ReceivedProof | null }
 
-/** As a heartbeat names it; earlier versions of the worker name no process. */
-export type Speaker = { readonly process?: string | undefined; readonly leaving?: true | undefined }
-type Heard = 'serves' | 'takes' | 'leaves' | 'doubled' | 'refused'
+/** The sender of a heartbeat; older workers name no process. */
+export type HeartbeatSender = { readonly process?: string | undefined; readonly leaving?: true | undefined }
+type HeartbeatVerdict = 'serves' | 'takes' | 'leaves' | 'doubled' | 'refused'
 
 const newEpoch = (): string => randomBytes(12).toString('base64url')
 const STALE_EPOCH = failure(
@@ -42,28 +43,33 @@ export const WORKER_IN_USE = failure(
   'another process serves as this worker, with the same key',
 )
 
-export class WorkerGate {
+export class RequestFreshness {
   readonly #startedAt = Date.now()
   #epoch = newEpoch()
   readonly #seen = new Map<string, number>()
-  /** Workers with another process that was refused since their own last sent a request. */
-  readonly #rivalled = new Set<string>()
-  /** Nonces of the present window and the one before: dropped whole, never swept. */
+  /** Workers for which another process was refused since the serving one last sent a heartbeat. */
+  readonly #contested = new Set<string>()
+  /** Nonces of the current window and the previous one. A window is dropped as a whole. */
   #nonces = new Set<string>()
   #older = new Set<string>()
-  #turnedAt = 0
+  #windowSince = 0
 
   admit(worker: string, { created, nonce }: SignatureInput, nowMs: number): Result<true> {
     const now = Math.floor(nowMs / 1000)
-    if (now < this.#turnedAt) {
-      this.#turn(now) // a nonce dropped at the last turn may be fresh again when the clock has gone back
+    if (now < this.#windowSince) {
+      this.#startWindow(now) // after the clock went back, a dropped nonce may be fresh again
       this.#older.clear()
       this.#epoch = newEpoch()
     }
     if (!nonce.startsWith(this.#epoch)) return err({ ...STALE_EPOCH, epoch: this.#epoch })
     if (Math.abs(now - created) > LIMITS.signature_age_s)
-      return err(failure('clock_skew', 'the signature is not from this minute'))
-    if (now - this.#turnedAt > 2 * LIMITS.signature_age_s) this.#turn(now)
+      return err(
+        failure(
+          'clock_skew',
+          'the time of the signature differs from the edge’s clock by more than a minute',
+        ),
+      )
+    if (now - this.#windowSince > 2 * LIMITS.signature_age_s) this.#startWindow(now)
     const id = `${worker} ${nonce}`
     if (this.#nonces.has(id) || this.#older.has(id))
       return err(failure('replayed', 'this request was seen before'))
@@ -71,45 +77,52 @@ export class WorkerGate {
     return ok(true)
   }
 
-  #turn(now: number): void {
+  #startWindow(now: number): void {
     this.#older = this.#nonces
     this.#nonces = new Set()
-    this.#turnedAt = now
+    this.#windowSince = now
   }
 
   /**
-   * A process speaks for a worker. `serves`: it is the one that may. `takes`: it becomes that one, because the one before has left or is
-   * silent. `leaves`: from now on any other process may. `doubled`: it serves, and another process has sent a request since it last did. A
-   * restart never causes that.
+   * Judges a heartbeat. `serves`: its process is the serving one. `takes`: it becomes the serving
+   * one, because the previous one has left or is silent. `leaves`: any process may take over from
+   * now on. `doubled`: it serves, but another process has sent a request since its last heartbeat,
+   * which a restart never causes.
    */
-  heard(
-    { id, process: present }: Pick<WorkerRow, 'id' | 'process'>,
-    { process: said, leaving }: Speaker,
+  judgeHeartbeat(
+    { id, process: serving }: Pick<WorkerRow, 'id' | 'process'>,
+    { process: sender, leaving }: HeartbeatSender,
     at: number,
-  ): Heard {
-    const process = said ?? null
-    if (process !== present) {
-      const free = present === null || at - this.heardAt(id) >= LIMITS.process_silence_ms
+  ): HeartbeatVerdict {
+    const process = sender ?? null
+    if (process !== serving) {
+      const free = serving === null || at - this.lastHeartbeatAt(id) >= LIMITS.process_silence_ms
       if (!free || process === null) {
-        if (process !== null) this.#rivalled.add(id) // `doctor` names none, and serves nothing
+        if (process !== null) this.#contested.add(id) // `doctor` names no process and serves nothing
         return 'refused'
       }
     }
-    const doubled = process === present && this.#rivalled.has(id)
+    const doubled = process === serving && this.#contested.has(id)
     this.#seen.set(id, at)
-    this.#rivalled.delete(id)
+    this.#contested.delete(id)
     if (leaving === true) return 'leaves'
-    if (process !== present) return 'takes'
+    if (process !== serving) return 'takes'
     return doubled ? 'doubled' : 'serves'
   }
 
-  /** A claim of this process was refused. By now it may be the one that serves: a heartbeat can overtake the report. */
-  claimRefused({ id, process: present }: Pick<WorkerRow, 'id' | 'process'>, process: string | null): void {
-    if (process !== present) this.#rivalled.add(id)
+  /**
+   * A claim of this process was refused. It may be the serving one by now, because a heartbeat can
+   * overtake this report.
+   */
+  claimRefused({ id, process: serving }: Pick<WorkerRow, 'id' | 'process'>, process: string | null): void {
+    if (process !== serving) this.#contested.add(id)
   }
 
-  /** The latest moment at which it may have spoken: before this object started nobody listened. */
-  heardAt(id: string): number {
+  /**
+   * The latest time at which it may have sent a heartbeat. Nothing is known from before this
+   * object's start.
+   */
+  lastHeartbeatAt(id: string): number {
     return this.#seen.get(id) ?? this.#startedAt
   }
 

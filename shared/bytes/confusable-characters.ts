@@ -1,5 +1,8 @@
-// Which characters make a text look like another. Pure; what is done about them is up to who shows or takes the text.
+// Characters that make a text look like another one. Callers decide whether to refuse or to escape
+// them.
 
-/** Controls, bidirectional and invisible ones, blanks that are no space. */
+/**
+ * Control, bidirectional and invisible characters, and blanks other than the space and the newline.
+ */
 export const DECEIVING =
   /(?![\n ])[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Default_Ignorable_Code_Point}\u2800]/u

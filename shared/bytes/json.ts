@@ -1,6 +1,7 @@
-// JSON at a trust boundary: one strict reading of bytes, one canonical writing of values (RFC 8785).
-// What policy, approver, digest and worker see must be the same value, so everything that two parsers could read
-// differently is refused here (attacks.md G01–G05): duplicate keys, unsafe numbers, bad text, `__proto__`, depth.
+// JSON at a trust boundary: a strict parser for bytes and a canonical serializer for values
+// (RFC 8785). Policy, approver, digest and worker must see the same value, so the parser refuses
+// everything that two parsers could read differently (G01–G05): duplicate keys, unsafe numbers, bad
+// text, `__proto__`, depth.
 
 import { createHash } from 'node:crypto'
 import type { Code } from '../failures.ts'
@@ -13,7 +14,7 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Control flow inside this file only: a recursive parser leaves through one door. */
+/** Thrown by the recursive parser and caught in `parseJson`; it never leaves this file. */
 class Refused extends Error {
   readonly code: Code
   constructor(code: Code, detail: string) {
@@ -24,7 +25,7 @@ class Refused extends Error {
 
 export type Bounds = { readonly bytes: number; readonly depth: number; readonly nodes: number }
 export const BODY: Bounds = { bytes: LIMITS.body_bytes, depth: LIMITS.json_depth, nodes: LIMITS.json_nodes }
-/** A file of evidence holds a body's arguments and more around them. */
+/** An evidence file contains the arguments of a body, and more around them. */
 export const EVIDENCE: Bounds = {
   bytes: LIMITS.evidence_bytes,
   depth: LIMITS.json_depth + 8,
@@ -54,7 +55,10 @@ const WORDS: ReadonlyMap<string, readonly [string, Json]> = new Map([
   ['f', ['false', false]],
   ['n', ['null', null]],
 ])
-/** Whether the double has exactly the value of the text: true for `1.50` and `15e-1`, false for `1.50000000000000000001`, read as 1.5. */
+/**
+ * Whether the double has exactly the value of the text: true for `1.50` and `15e-1`, false for
+ * `1.50000000000000000001`, read as 1.5.
+ */
 function isExact(text: string, value: number): boolean {
   const shortest = String(value)
   if (shortest === text) return true
@@ -64,12 +68,15 @@ function isExact(text: string, value: number): boolean {
 
 const DECIMAL = /^-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/
 
-/** The normal form of a text of `NUMBER`, without its sign: digits that neither begin nor end with 0, times a power of ten. */
+/**
+ * The normal form of a text of `NUMBER`, without its sign: digits that neither begin nor end with
+ * 0, times a power of ten.
+ */
 function decimalOf(text: string): { digits: string; exponent: number } {
   const [, whole = '', fraction = '', power = '0'] = DECIMAL.exec(text) ?? []
   const significant = (whole + fraction).replace(/^0+/, '')
   let end = significant.length
-  while (significant[end - 1] === '0') end-- // a pattern for the zeros at the end would try each run of zeros: quadratic
+  while (significant[end - 1] === '0') end-- // a pattern for trailing zeros would try each run of zeros: quadratic
   if (end === 0) return { digits: '', exponent: 0 }
   return {
     digits: significant.slice(0, end),
@@ -77,7 +84,7 @@ function decimalOf(text: string): { digits: string; exponent: number } {
   }
 }
 
-/** What a string holds up to its end or its first escape. */
+/** A string up to its end or its first escape. */
 const PLAIN = /[^"\\\u0000-\u001f]*/y
 
 class Parser {
@@ -157,7 +164,7 @@ class Parser {
     return this.#text.slice(start + 1, end)
   }
 
-  /** From its first escape on, which alone can bring in U+0000 or a lone surrogate: the text itself was valid UTF-8. */
+  /** Only escapes can produce U+0000 or a lone surrogate, because the text is valid UTF-8. */
   #escapedString(start: number, firstEscape: number): string {
     let end = firstEscape
     for (let code = this.#text.charCodeAt(end); code !== 0x22; code = this.#text.charCodeAt(++end)) {
@@ -167,12 +174,12 @@ class Parser {
     this.#at = end + 1
     let value: string
     try {
-      value = JSON.parse(this.#text.slice(start, end + 1)) // the engine's own reading of escapes
+      value = JSON.parse(this.#text.slice(start, end + 1)) // the engine decodes the escapes
     } catch {
       throw this.#unexpected(start)
     }
     if (value.includes('\0') || !value.isWellFormed())
-      throw new Refused('json_bad_text', 'a string holds U+0000 or a lone surrogate')
+      throw new Refused('json_bad_text', 'a string contains U+0000 or a lone surrogate')
     return value
   }
 
@@ -196,7 +203,7 @@ class Parser {
       throw new Refused(
         'json_unsafe_number',
         Object.is(value, -0) && isExact(text, value)
-          ? `not every reader tells \`${text.slice(0, 40)}\` from \`0\`; send \`0\`, or it as a string`
+          ? `some parsers read \`${text.slice(0, 40)}\` as \`0\`; send \`0\`, or a string`
           : `the number \`${text.slice(0, 40)}\` would be rounded; send it as a string, or with fewer digits`,
       )
     return value
@@ -225,7 +232,9 @@ class Parser {
   }
 }
 
-/** RFC 8785. The value has passed `parseJson` or was made by us: finite numbers, well-formed strings. */
+/**
+ * RFC 8785. The value comes from `parseJson` or from our code: finite numbers, well-formed strings.
+ */
 export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
   if (typeof value === 'object' && value !== null) {
@@ -246,5 +255,5 @@ export function canonical(value: unknown): string {
 
 export const sha256 = (bytes: string | Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
-/** SHA-256 over the canonical form: how every structured thing is named here. */
+/** SHA-256 over the canonical form: the digest of any structured value. */
 export const digestOf = (value: unknown): string => sha256(canonical(value))

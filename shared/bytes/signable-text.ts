@@ -1,10 +1,10 @@
-// How a text that somebody else had a say in stands in what is signed: so that every strict reader takes it (json.ts), and no longer than
-// its place. What a tool calls itself, its hosts or its files is never the reason why nobody hears how its call ended (L5).
+// Makes foreign text fit for a signed statement: valid for the strict parser (json.ts) and short
+// enough. Without this, the name of a host or file could prevent the attestation of a call (L5).
 
-/** Of the texts in an execution, at the most. */
+/** The longest texts in an execution. */
 export const TOLD_CHARS = { detail: 500, host: 260, left: 600 } as const
 
-/** Cut between two characters; what is no text has a mark in its place. */
+/** Replaces NUL and lone surrogates by U+FFFD and truncates without splitting a surrogate pair. */
 export function asTold(text: string, most: number): string {
   const whole = text.toWellFormed().replaceAll('\0', '\uFFFD')
   if (whole.length <= most) return whole

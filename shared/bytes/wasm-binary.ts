@@ -1,6 +1,7 @@
-// WebAssembly's binary format, its numbers alone: read with every bound checked, and written. It knows no section and no instruction.
+// Reads and writes the numbers and byte vectors of WebAssembly's binary format, with every bound
+// checked. Sections and instructions are left to the callers.
 
-/** Whoever sends a module may have made it by hand: what is thrown here is caught where it is read, and is a refusal there. */
+/** A module may be hostile. Whoever parses one catches this and refuses the module. */
 export class Malformed extends Error {}
 
 export class Bytes {
@@ -41,7 +42,7 @@ export class Bytes {
     throw new Malformed(`the number at byte ${this.at} is too long`)
   }
 
-  /** A signed number of at most as many bits: its value is nobody's business here. */
+  /** Skips a signed number of at most that many bits. */
   skipSigned(bits: 32 | 33 | 64): void {
     for (let left = Math.ceil(bits / 7); left > 0; left--) if (this.u8() < 0x80) return
     throw new Malformed(`the number at byte ${this.at} is too long`)
@@ -52,7 +53,7 @@ export class Bytes {
     this.at += count
   }
 
-  /** The next `count` bytes, for themselves. */
+  /** A reader for the next `count` bytes alone. */
   part(count: number): Bytes {
     const from = this.at
     this.skip(count)
@@ -63,10 +64,10 @@ export class Bytes {
     return this.#bytes.subarray(from, to)
   }
 
-  /** As many items as it says, each of which is at least a byte. */
+  /** A vector: its announced number of items, each of at least one byte. */
   times(read: (index: number) => void): number {
     const count = this.u32()
-    if (count > this.end - this.at) throw new Malformed(`it says ${count} and ends before`)
+    if (count > this.end - this.at) throw new Malformed(`it announces ${count} items and ends early`)
     for (let index = 0; index < count; index++) read(index)
     return count
   }
@@ -100,7 +101,7 @@ export class Writer {
     return this.raw(leb(value))
   }
 
-  /** In as many bytes as its sign needs. */
+  /** Signed LEB128. */
   s64(value: number): this {
     const bytes: number[] = []
     let rest = BigInt(value)
@@ -113,7 +114,7 @@ export class Writer {
     }
   }
 
-  /** With its length before it. */
+  /** Writes a length prefix and then the part. */
   sized(part: Writer): this {
     const bytes = part.bytes()
     return this.u32(bytes.length).raw(bytes)

@@ -1,10 +1,11 @@
-// The evidence bundle of one call for an auditor, and its verification with only public keys, written as a checklist.
+// The evidence bundle of one call for an auditor, and its verification with only public keys,
+// written as a checklist.
 
 import { z } from 'zod'
 import { canonical, digestOf, parseJson } from '../bytes/json.ts'
 import { PATTERNS } from '../ids.ts'
 import { Plan } from '../plan/plan.ts'
-import { COMPARED, type Compared, contradictions } from './contradictions.ts'
+import { type CheckKey, COMPARED, contradictions } from './contradictions.ts'
 import { Envelope, payloadBytes, signedByExactly } from './dsse.ts'
 import { PublicKey } from './ed25519.ts'
 import type { DigestInput, Facts } from './statement.ts'
@@ -21,7 +22,9 @@ import {
 
 export const BUNDLE_FORMAT = 'countersign-bundle/v1'
 
-/** The public keys of an edge and its workers, as `/.well-known/countersign/keys.json` serves them. */
+/**
+ * The public keys of an edge and its workers, as `/.well-known/countersign/keys.json` serves them.
+ */
 export const Keys = z.strictObject({
   format: z.literal('countersign-keys/v1'),
   tenant: z.string().regex(PATTERNS.tenant),
@@ -55,7 +58,9 @@ export const Bundle = z.strictObject({
 })
 export type Bundle = z.infer<typeof Bundle>
 
-/** `at`: where the first fault is, as a JSON pointer into the statement. `detail`: what to do about it, where that can be told. */
+/**
+ * `at`: the first fault, as a JSON pointer into the statement. `detail`: advice, if there is any.
+ */
 export type Check = {
   readonly name: string
   readonly ok: boolean
@@ -86,9 +91,9 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   const statement = read.data
   const { facts, execution, grant } = statement.predicate
   // First, because with another tenant's keys the checks that follow fail without saying why.
-  const advice = `the key file is of the tenant \`${keys.tenant}\`, the attestation of \`${facts.tenant}\`: fetch the keys with \`countersign keys --tenant ${facts.tenant}\``
+  const advice = `the key file belongs to the tenant \`${keys.tenant}\`, the attestation to \`${facts.tenant}\`: fetch the keys with \`countersign keys --tenant ${facts.tenant}\``
   holds(
-    'the key file is of the tenant that it names',
+    'the key file belongs to the tenant of the attestation',
     keys.tenant === facts.tenant,
     '/predicate/facts/tenant',
     advice,
@@ -124,10 +129,14 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
       return { ok: false, checks }
     required.set(workerKey.kid, workerKey.x)
   }
-  const who =
+  const signers =
     executed && !isolated ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
   if (
-    !holds(who, signedByExactly(bundle.envelope, STATEMENT_TYPE, required), '/predicate/execution/executor')
+    !holds(
+      signers,
+      signedByExactly(bundle.envelope, STATEMENT_TYPE, required),
+      '/predicate/execution/executor',
+    )
   )
     return { ok: false, checks }
 
@@ -162,17 +171,17 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   if (grant === null) holds('no grant is included where none was issued', bundle.grant === null)
   const granted = bundle.grant === null || grant === null ? null : grantIn(bundle.grant, edge, edgeKey)
   const found = contradictions(statement, { grant: granted, plan })
-  for (const [what, name] of Object.entries(COMPARED) as [Compared, string][]) {
-    // the table's own keys
-    const faults = found.filter((one) => one.what === what).slice(0, FAULTS_TOLD)
+  for (const [what, name] of Object.entries(COMPARED) as [CheckKey, string][]) {
+    // `Object.entries` loses the key type
+    const faults = found.filter((one) => one.what === what).slice(0, MAX_FAULTS)
     if (faults.length === 0) holds(name, true)
     for (const { at } of faults) holds(name, false, at)
   }
   return { ok: checks.every((check) => check.ok), checks, statement }
 }
 
-/** Of each check. */
-const FAULTS_TOLD = 16
+/** Faults listed per check. */
+const MAX_FAULTS = 16
 
 /** The first field of a value that does not match its schema. */
 export const faultIn = (error: z.ZodError | undefined): string =>

@@ -1,5 +1,5 @@
-// The signed head of a log: a C2SP checkpoint (tlog-checkpoint) in a signed note, signed and checked with Ed25519.
-// Text only: where heads are kept, and who compares them, is not known here.
+// The signed head of a log: a C2SP checkpoint (tlog-checkpoint) in a signed note, signed and
+// checked with Ed25519. It stores nothing: callers keep the heads and compare them.
 
 import { createHash, sign } from 'node:crypto'
 import type { Result } from '../result.ts'
@@ -9,7 +9,10 @@ import { isSignedBy } from './ed25519.ts'
 
 export type Checkpoint = { readonly origin: string; readonly size: number; readonly root: string }
 
-/** A host and path by custom; it names log and key in one. No space and no plus: the note's format needs both. */
+/**
+ * By convention a host and path; it names both log and key. The note format reserves spaces and
+ * `+`.
+ */
 const ORIGIN = /^[A-Za-z0-9][A-Za-z0-9./:_-]{0,200}$/
 const SIZE = /^(?:0|[1-9][0-9]{0,15})$/
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
@@ -19,7 +22,7 @@ const KEY_HASH_BYTES = 4
 const NOTE_CHARS = 16_384
 const SIGNATURE_LINES = 16
 
-/** What a note names its signing key by: four bytes over key name, algorithm and key. */
+/** The key id of a signed note: four bytes of a hash over key name, algorithm and key. */
 const keyHash = (name: string, x: string): Buffer =>
   createHash('sha256')
     .update(Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(ED25519), Buffer.from(x, 'base64url')]))
@@ -39,7 +42,10 @@ export function signCheckpoint(checkpoint: Checkpoint, signer: Signer): string {
   return `${text}\n— ${checkpoint.origin} ${signature.toString('base64')}\n`
 }
 
-/** Reads a note as a checkpoint of `origin`, signed by the key `x`. Signatures by others, witnesses say, are let stand. */
+/**
+ * Reads a note as a checkpoint of `origin`, signed by the key `x`. Signatures by others, such as
+ * witnesses, are ignored.
+ */
 export function verifyCheckpoint(note: string, origin: string, x: string): Result<Checkpoint, string> {
   if (note.length > NOTE_CHARS) return err('the note is too long')
   const cut = note.lastIndexOf('\n\n') + 1
@@ -82,7 +88,7 @@ function signedBy(text: string, lines: readonly string[], name: string, x: strin
   return holds ? ok(true) : err('the log’s key has not signed it')
 }
 
-/** The bytes of one spelling only: base64 that would not be written so again is refused. */
+/** Decodes canonical base64 only. */
 function decode(text: string, length?: number): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64')
   if (!BASE64.test(text) || bytes.toString('base64') !== text) return undefined

@@ -1,8 +1,10 @@
-// Compares a statement with the grant and the plan that it names. The edge does this before it countersigns, and every verifier does it
-// later. Pure. A table has a rule for each field, so a field without a rule doesn't compile.
+// Compares a statement with the grant and the plan that it names. The edge does this before it
+// countersigns, and every verifier does it later. Pure. A table has a rule for each field; a field
+// without a rule doesn't compile.
 //
-// Nobody can check what only the executor knows (docs/threat-model.md, "Evidence"): how a program ended, what it wrote, the addresses and
-// bytes of its connections, those that it leaves out, the digest of its command line, and times within the grant's.
+// Nobody can check what only the executor knows (docs/threat-model.md, "Evidence"): how a program
+// ended, what it wrote, the addresses and bytes of its connections, those that it leaves out, the
+// digest of its command line, and times within the grant's.
 
 import { canonical, digestOf, sha256 } from '../bytes/json.ts'
 import { approvalId, attestationId, split } from '../ids.ts'
@@ -23,27 +25,27 @@ export const COMPARED = {
   digest: 'the execution digest fits',
   tier: 'it ran in the sandbox that the plan names, or at the edge if it is a skill',
   started: 'profile, command line and output fit whether anything was started',
-  counted: 'it had a cgroup where the plan wants one, and only where the worker had proven cgroups',
+  counted: 'it had a cgroup if the plan requires one, and only if the worker had proven cgroups',
   limits: 'it ran within the plan’s limits',
-  output: 'the output is described consistently, and kept where the plan says so',
+  output: 'the output is described consistently, and kept if the plan says so',
   connections: 'connections were allowed only to the plan’s hosts',
   times: 'it ran within the time of its grant',
 } as const
-export type Compared = keyof typeof COMPARED
+export type CheckKey = keyof typeof COMPARED
 
 /** `at`: the field, as a JSON pointer into the statement. */
-export type Contradiction = { readonly at: string; readonly what: Compared }
+export type Contradiction = { readonly at: string; readonly what: CheckKey }
 
-/** `now_ms`: by the edge's clock, where the edge asks. */
-export type Against = { readonly grant: Grant | null; readonly plan: Plan | null; readonly now_ms?: number }
+/** `now_ms`: the edge's clock. Only the edge sets it. */
+export type Evidence = { readonly grant: Grant | null; readonly plan: Plan | null; readonly now_ms?: number }
 
-export const contradictions = (statement: Statement, against: Against): Contradiction[] => [
+export const contradictions = (statement: Statement, against: Evidence): Contradiction[] => [
   ...compared(statement, against),
 ]
 
 function* compared(
   { subject: [subject], predicate }: Statement,
-  { grant, plan, now_ms }: Against,
+  { grant, plan, now_ms }: Evidence,
 ): Generator<Contradiction> {
   const { facts, execution } = predicate
   if (subject.name !== facts.call) yield { at: '/subject/0/name', what: 'subject' }
@@ -82,11 +84,11 @@ const ENDS_OF_PROCESSES: readonly string[] = [
   'workspace_cap',
 ] satisfies Outcome['kind'][]
 
-type Rules<T, Known, Fields extends keyof T = keyof T> = {
-  readonly [Field in keyof Required<Pick<T, Fields>>]: (told: T, known: Known) => Iterable<Contradiction>
+type Rules<T, Context, Fields extends keyof T = keyof T> = {
+  readonly [Field in keyof Required<Pick<T, Fields>>]: (value: T, context: Context) => Iterable<Contradiction>
 }
 
-const PREDICATE: Rules<Predicate, Pick<Known, 'grant' | 'plan'>, Exclude<keyof Predicate, 'execution'>> = {
+const PREDICATE: Rules<Predicate, Pick<Context, 'grant' | 'plan'>, Exclude<keyof Predicate, 'execution'>> = {
   *attestation_id({ attestation_id, facts }) {
     if (attestation_id !== attestationId(facts.run, split(facts.call).n))
       yield { at: '/attestation_id', what: 'id' }
@@ -128,7 +130,7 @@ const PREDICATE: Rules<Predicate, Pick<Known, 'grant' | 'plan'>, Exclude<keyof P
   },
 }
 
-/** Where two values of one shape differ: the innermost fields. */
+/** The innermost fields in which two values of the same shape differ. */
 function* differing(one: unknown, other: unknown, at: string): Generator<Contradiction> {
   if (canonical(one) === canonical(other)) return
   const [a, b] = [membersOf(one), membersOf(other)]
@@ -139,23 +141,23 @@ function* differing(one: unknown, other: unknown, at: string): Generator<Contrad
   }
 }
 const membersOf = (value: unknown): Record<string, unknown> | undefined =>
-  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined // an object, or a list and its numbers
+  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined // a list becomes its indices
 
-type Known = {
+type Context = {
   readonly grant: Grant | null
   readonly plan: Plan | null
   readonly now_ms: number | undefined
   readonly who: typeof EDGE_EXECUTOR | typeof ISOLATE | typeof UNSTARTED | 'sandbox'
   /** The statement says that something was started. */
   readonly ran: boolean
-  /** Its outcome leaves open whether anything was. */
+  /** The outcome leaves open whether anything was started. */
   readonly unended: boolean
 }
 
-const EXECUTION: Rules<Execution, Known> = {
+const EXECUTION: Rules<Execution, Context> = {
   *outcome({ outcome }, { who, plan, ran, unended }) {
     const at = '/outcome'
-    if ((outcome === null) !== (who === EDGE_EXECUTOR)) yield { at, what: 'ending' } // the edge executes nothing but skills, so it saw no outcome
+    if ((outcome === null) !== (who === EDGE_EXECUTOR)) yield { at, what: 'ending' } // only an executor sees an outcome
     if (outcome === null) return
     const others = plan?.tier === 'A' ? ENDS_OF_PROCESSES : ENDS_OF_SKILLS
     if (others.includes(outcome.kind)) yield { at, what: 'tier' }
@@ -217,9 +219,9 @@ const EXECUTION: Rules<Execution, Known> = {
     const started = who === 'sandbox' || who === ISOLATE
     if ((limits !== undefined) !== started) return yield { at, what: 'started' }
     if (limits === undefined || plan === null) return
-    const [told, planned] = [new Map(Object.entries(limits)), Object.entries(plan.limits)]
+    const [stated, planned] = [new Map(Object.entries(limits)), Object.entries(plan.limits)]
     for (const [name, most] of planned) {
-      const one = told.get(name)
+      const one = stated.get(name)
       if (most === undefined) continue
       if (one === undefined || one > most || (who === ISOLATE && one !== most))
         yield { at: `${at}/${name}`, what: 'limits' }
@@ -257,15 +259,18 @@ const EXECUTION: Rules<Execution, Known> = {
   },
 }
 
-/** A sandbox names its digests; they are the digest of nothing where it was prepared but not started. */
-const fitsStart = (digest: string | null, who: Known['who'], ran: boolean): boolean =>
+/**
+ * A sandbox states its digests; for a sandbox that was prepared but not started, they are the
+ * digest of nothing.
+ */
+const fitsStart = (digest: string | null, who: Context['who'], ran: boolean): boolean =>
   who === 'sandbox' ? digest !== null && (digest === NOTHING) === !ran : digest === null
 
 function* streamed(
   at: string,
   summary: StreamSummary | null,
   limits: Execution['limits'],
-  { who, ran }: Known,
+  { who, ran }: Context,
 ): Generator<Contradiction> {
   if ((summary === null) !== (who === EDGE_EXECUTOR || who === UNSTARTED)) yield { at, what: 'started' }
   if (summary === null) return
@@ -276,7 +281,10 @@ function* streamed(
   if ((bytes === 0) !== (summary.sha256 === NOTHING)) yield { at: `${at}/sha256`, what: 'output' }
 }
 
-/** Verdicts that the proxy gives after its check of the host list, and verdicts without a connection. */
+/**
+ * Verdicts that the proxy gives after its check of the host list, and verdicts without a
+ * connection.
+ */
 const LISTED: readonly string[] = [
   'allowed',
   'address_refused',
@@ -299,9 +307,9 @@ function* connected(one: Connection, i: number, plan: Plan | null): Generator<Co
   const to: Destination = { host, port }
   if (folded !== undefined && i < CONNECTIONS_TOLD && verdict !== 'unknown_client')
     yield { at: '/folded', what: 'connections' }
-  const untold = MASKED.test(host) || (folded !== undefined && host === '' && port === 0)
+  const hostHidden = MASKED.test(host) || (folded !== undefined && host === '' && port === 0)
   const listed = isListed(plan?.egress.hosts ?? [], to)
-  if (!untold && ((LISTED.includes(verdict) && !listed) || (verdict === 'host_not_listed' && listed)))
+  if (!hostHidden && ((LISTED.includes(verdict) && !listed) || (verdict === 'host_not_listed' && listed)))
     yield { at: '', what: 'connections' }
   if (UNCONNECTED.includes(verdict) && (address !== '' || bytes_in + bytes_out > 0))
     yield { at: '', what: 'connections' }

@@ -1,5 +1,6 @@
-// DSSE envelopes (Dead Simple Signing Envelope v1.0.2) with Ed25519: the one way anything is signed at rest.
-// The signature covers the pre-authentication encoding, so type and payload can't be swapped (T01).
+// DSSE envelopes (Dead Simple Signing Envelope v1.0.2) with Ed25519: the format of everything that
+// is signed and stored. The signature covers the pre-authentication encoding, so type and payload
+// can't be swapped (T01).
 
 import type { KeyObject } from 'node:crypto'
 import { createHash, createPrivateKey, sign } from 'node:crypto'
@@ -8,7 +9,8 @@ import { canonical } from '../bytes/json.ts'
 import { LIMITS } from '../limits.ts'
 import { isSignedBy, Signature, signatureIn } from './ed25519.ts'
 
-// Base64 in its one spelling: the bits that pad the last character are zero, so that no byte of an envelope can change unnoticed (J01).
+// Canonical base64: the padding bits of the last character are zero, so no byte of an envelope can
+// change unnoticed (J01).
 const Base64 = z
   .string()
   .regex(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$/)
@@ -23,10 +25,13 @@ export const Envelope = z.strictObject({
 })
 export type Envelope = z.infer<typeof Envelope>
 
-/** A private key that knows its own name. */
+/** A private key with its id and public key. */
 export type Signer = { readonly kid: string; readonly x: string; readonly key: KeyObject }
 
-/** The name of a public key: enough of its digest to tell keys apart; trust comes from the key itself. */
+/**
+ * The id of a public key: a prefix of its digest, to tell keys apart. Trust comes from the key
+ * itself.
+ */
 export const kidOf = (x: string): string =>
   `ed25519:${createHash('sha256').update(Buffer.from(x, 'base64url')).digest('hex').slice(0, 16)}`
 
@@ -65,7 +70,7 @@ export function countersign(envelope: Envelope, signer: Signer): Envelope {
 
 /**
  * Whether `envelope` has exactly one signature by each of `keys` (kid → public key) and no other.
- * A stray or unknown signature makes it invalid: nobody shall think that it was vouched for.
+ * An additional or unknown signature makes it invalid, so that nobody takes it for an endorsement.
  */
 export function signedByExactly(
   envelope: Envelope,
@@ -74,7 +79,7 @@ export function signedByExactly(
 ): boolean {
   if (envelope.payloadType !== type || envelope.signatures.length !== keys.size) return false
   const payload = Buffer.from(envelope.payload, 'base64')
-  if (payload.toString('base64') !== envelope.payload) return false // a second spelling of the same bytes
+  if (payload.toString('base64') !== envelope.payload) return false // non-canonical base64
   const signed = preAuthEncoding(type, payload)
   const seen = new Set<string>()
   for (const { keyid, sig } of envelope.signatures) {

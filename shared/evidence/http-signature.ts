@@ -1,5 +1,6 @@
-// HTTP Message Signatures (RFC 9421) with Ed25519 and Content-Digest (RFC 9530), in the one shape that workers use.
-// The covered components are fixed: nobody can have fewer of them accepted (K02). Both sides build the same base here.
+// HTTP Message Signatures (RFC 9421) with Ed25519 and Content-Digest (RFC 9530), in the one form
+// that workers use. The covered components are fixed, so a signature over fewer of them is refused
+// (K02). Both sides build the signature base here.
 
 import type { KeyObject } from 'node:crypto'
 import { createHash, randomBytes, sign } from 'node:crypto'
@@ -35,7 +36,7 @@ function base(request: SignedRequest, digest: string, input: SignatureInput): Bu
   )
 }
 
-/** `epoch`: the text that nonces have to begin with, as the edge's last refusal named it. */
+/** `epoch`: the prefix that nonces need, from the edge's last refusal. */
 export type SigningWorker = {
   readonly tenant: string
   readonly worker: string
@@ -62,7 +63,10 @@ const INPUT =
   /^w=\(.{1,80}\);created=([0-9]{1,12});nonce="([A-Za-z0-9_-]{16,64})";keyid="([a-z0-9-]{1,32})\/(wrk_[0-9A-Z]{26})";alg="ed25519";tag="countersign-worker"$/
 const SIGNATURE = /^w=:([^:]{88}):$/
 
-/** Reads who claims to have signed; nothing is proven yet. Anything but the one shape is no signature. */
+/**
+ * Parses the claimed signer without verifying anything. Any form other than the fixed one is
+ * refused.
+ */
 export function readSignatureInput(header: string | undefined): SignatureInput | undefined {
   const match = header === undefined || header.length > 400 ? null : INPUT.exec(header)
   if (match === null) return undefined

@@ -1,5 +1,5 @@
-// The journal of a run: its entries, the hash that links each to the one before it, and the check of a sequence of entries.
-// Pure. It stores nothing, and it reads no clock: order is the sequence, never the time (L9).
+// The journal of a run: its entries, the hash that chains them, and the check of a chain. Pure. The
+// order is the sequence, never the time (L9).
 
 import { z } from 'zod'
 import { digestOf } from '../bytes/json.ts'
@@ -8,7 +8,10 @@ import type { Result } from '../result.ts'
 import { err, ok } from '../result.ts'
 import { Effect } from './statement.ts'
 
-/** What a policy set that is tested in shadow would have decided. `salt` keeps its digest in the journal from revealing the decision. */
+/**
+ * What a policy set that is tested in shadow would have decided. `salt` keeps its digest in the
+ * journal from revealing the decision.
+ */
 export const Shadowed = z.strictObject({
   version: z.int(),
   since_ms: Time,
@@ -29,26 +32,35 @@ export const JournalEntry = z.strictObject({
   body: z.record(z.string(), z.unknown()),
   prev: Sha256,
   hash: Sha256,
-  /** For operators only, so `hash` does not cover it. The hash covers its digest, which is `shadow_sha256` of the body. */
+  /**
+   * For operators only, so `hash` does not cover it. The hash covers its digest, which is
+   * `shadow_sha256` of the body.
+   */
   shadow: Shadowed.optional(),
 })
 export type JournalEntry = z.infer<typeof JournalEntry>
 
-/** What is known of a chain at one point: the last sequence number, and the hash that the next entry names as `prev`. */
+/**
+ * The end of a chain: the last sequence number, and the hash that the next entry names as `prev`.
+ */
 export type Head = { readonly seq: number; readonly hash: string }
 export const GENESIS: Head = { seq: 0, hash: '0'.repeat(64) }
 
-export type Link = Omit<JournalEntry, 'hash'>
-export const linkOf = ({ seq, at_ms, kind, call, body, prev }: Link): string =>
+export type UnhashedEntry = Omit<JournalEntry, 'hash'>
+export const linkOf = ({ seq, at_ms, kind, call, body, prev }: UnhashedEntry): string =>
   digestOf({ seq, at_ms, kind, call, body, prev })
 
-export type Break = { readonly seq: number; readonly reason: string }
+export type ChainBreak = { readonly seq: number; readonly reason: string }
 
 /**
- * Whether `entries` follow `from` without a gap and each hash fits; the value is the new head.
- * A cut tail or a chain rewritten from its start fits itself: only a head kept elsewhere shows that (J01).
+ * Whether `entries` follow `from` without a gap and each hash fits; the value is the new head. A
+ * truncated chain, or one rewritten from its start, is consistent; only a head stored elsewhere
+ * reveals it (J01).
  */
-export function verifyChain(entries: readonly JournalEntry[], from: Head = GENESIS): Result<Head, Break> {
+export function verifyChain(
+  entries: readonly JournalEntry[],
+  from: Head = GENESIS,
+): Result<Head, ChainBreak> {
   let head = from
   for (const entry of entries) {
     const broken = (reason: string) => err({ seq: head.seq + 1, reason })

@@ -1,22 +1,26 @@
-// The Merkle tree of RFC 6962 / RFC 9162 over SHA-256: growing it, proving with it, checking proofs. Pure; hashes are hex.
-// The store keeps one hash per full subtree: `(level, index)` covers the 2^level leaves from index · 2^level. Full subtrees
-// never change, so a stored node is written once. Sizes may exceed 32 bits: no bit operators here.
+// The Merkle tree of RFC 6962 / RFC 9162 over SHA-256: growing it, proving with it, checking
+// proofs. Pure; hashes are hex. The store keeps one hash per full subtree: `(level, index)` covers
+// the 2^level leaves from index · 2^level. Full subtrees never change, so a stored node is written
+// once. Sizes may exceed 32 bits: no bit operators here.
 
 import { sha256 } from '../bytes/json.ts'
 
 export type Node = { readonly level: number; readonly index: number; readonly hash: string }
-/** Reads a stored node. It is asked only for full subtrees of the size that it is called with. */
+/** ReadNodes the stored node of a full subtree within the tree's current size. */
 export type Read = (level: number, index: number) => string
 
 export const EMPTY_ROOT = sha256('')
 
-// The prefixes keep a leaf from passing for a node (second preimages).
+// The prefixes distinguish leaves from nodes (second preimages).
 export const leafHash = (data: string | Uint8Array): string =>
   sha256(Buffer.concat([Buffer.of(0), Buffer.from(data)]))
 const nodeHash = (left: string, right: string): string =>
   sha256(Buffer.concat([Buffer.of(1), Buffer.from(left, 'hex'), Buffer.from(right, 'hex')]))
 
-/** The nodes to store when `leaf` becomes leaf number `size`: itself, and every subtree that it completes. */
+/**
+ * The nodes to store when `leaf` becomes leaf number `size`: the leaf and every subtree that it
+ * completes.
+ */
 export function append(size: number, leaf: string, read: Read): Node[] {
   let node: Node = { level: 0, index: size, hash: leaf }
   const written = [node]
@@ -30,7 +34,10 @@ export function append(size: number, leaf: string, read: Read): Node[] {
 
 export const root = (size: number, read: Read): string => (size === 0 ? EMPTY_ROOT : subtree(0, size, read))
 
-/** The hash over the leaves [begin, end): read where it is a full subtree, else made of its two parts. */
+/**
+ * The hash over the leaves [begin, end): read for a full subtree, otherwise computed from its two
+ * parts.
+ */
 function subtree(begin: number, end: number, read: Read): string {
   const { level, width } = smallestPower(end - begin)
   if (width === end - begin) return read(level, begin / width)
@@ -38,7 +45,9 @@ function subtree(begin: number, end: number, read: Read): string {
   return nodeHash(subtree(begin, middle, read), subtree(middle, end, read))
 }
 
-/** The smallest power of two that is at least `count`. Half of it splits a tree that is not full. */
+/**
+ * The smallest power of two that is at least `count`. Half of it splits a tree that is not full.
+ */
 function smallestPower(count: number): { level: number; width: number } {
   let level = 0
   let width = 1
@@ -49,7 +58,10 @@ function smallestPower(count: number): { level: number; width: number } {
   return { level, width }
 }
 
-/** The siblings on the way from leaf `index` to the root of `size` leaves, the deepest first. 0 ≤ index < size. */
+/**
+ * The siblings on the path from leaf `index` to the root of `size` leaves, deepest first. 0 ≤ index
+ * < size.
+ */
 export function inclusion(index: number, size: number, read: Read): string[] {
   const proof: string[] = []
   let [begin, end] = [0, size]
@@ -66,7 +78,10 @@ export function inclusion(index: number, size: number, read: Read): string[] {
   return proof.reverse()
 }
 
-/** What it takes to rebuild both roots, so that the tree of `n` leaves is seen to begin with that of `m`. 0 ≤ m ≤ n. */
+/**
+ * The hashes that rebuild both roots and so prove that the tree of `m` leaves is a prefix of that
+ * of `n`. 0 ≤ m ≤ n.
+ */
 export function consistency(m: number, n: number, read: Read): string[] {
   if (m === 0 || m === n) return []
   const proof: string[] = []
@@ -81,7 +96,7 @@ export function consistency(m: number, n: number, read: Read): string[] {
       begin = middle
     }
   }
-  if (begin > 0) proof.push(subtree(begin, end, read)) // else it is the old root itself, which the verifier has
+  if (begin > 0) proof.push(subtree(begin, end, read)) // otherwise it is the old root, which the verifier has
   return proof.reverse()
 }
 
@@ -93,7 +108,7 @@ export type Inclusion = {
   readonly proof: readonly string[]
 }
 
-/** RFC 9162 §2.1.3.2, on numbers that anyone may have sent. */
+/** RFC 9162 §2.1.3.2. All input is untrusted. */
 export function verifyInclusion({ leaf, index, size, root: expected, proof }: Inclusion): boolean {
   if (!isCount(index) || !isCount(size) || index >= size || !areHashes([leaf, expected, ...proof]))
     return false
@@ -119,7 +134,7 @@ export type Consistency = {
   readonly proof: readonly string[]
 }
 
-/** RFC 9162 §2.1.4.2, and the two ends that it leaves out: nothing is a beginning of every tree, a tree is one of itself. */
+/** RFC 9162 §2.1.4.2, plus the two cases that it omits: m = 0 and m = n. */
 export function verifyConsistency({ m, rootM, n, rootN, proof }: Consistency): boolean {
   if (!isCount(m) || !isCount(n) || m > n || !areHashes([rootM, rootN, ...proof])) return false
   if (m === 0) return proof.length === 0 && rootM === EMPTY_ROOT

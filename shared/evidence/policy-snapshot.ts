@@ -1,5 +1,5 @@
-// The policy snapshot of a call: what its agent was allowed in its run when it was decided, apart from the call itself. Statements hold its
-// digest; whoever has the snapshot recomputes that.
+// The policy snapshot of a call: everything that applied to its agent and run when it was decided,
+// apart from the call itself. Statements hold its digest.
 
 import { z } from 'zod'
 import { digestOf } from '../bytes/json.ts'
@@ -41,7 +41,10 @@ export const PolicySnapshot = z.strictObject({
 })
 export type PolicySnapshot = z.infer<typeof PolicySnapshot>
 
-/** Whether a call was decided under this snapshot: the digest, the policy set and the tool must match. */
+/**
+ * Whether a call was decided under this snapshot: the digest, the policy set and the tool must
+ * match.
+ */
 export const decidedUnder = (snapshot: PolicySnapshot, { tool, decision }: Facts): boolean =>
   digestOf(snapshot) === decision.snapshot &&
   snapshot.policy_set === decision.policy_set &&

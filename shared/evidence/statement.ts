@@ -1,5 +1,6 @@
-// What is signed about a call: the facts the edge vouches for, the grant that lets one worker run it once, and the
-// attestation of what happened. Whether these agree is contradictions.ts's to say, and verifying them offline bundle.ts's.
+// What is signed about a call: the facts that the edge vouches for, the grant that lets one worker
+// run it once, and the attestation of the result. contradictions.ts checks that these agree,
+// bundle.ts verifies them offline.
 
 import { z } from 'zod'
 import type { Json } from '../bytes/json.ts'
@@ -50,7 +51,7 @@ export const ToolRef = z.strictObject({
 })
 export type ToolRef = z.infer<typeof ToolRef>
 
-/** What the digest covers: THE identity of what is decided, approved, run and attested. */
+/** The input of the call digest, which identifies what is decided, approved, run and attested. */
 export type DigestInput = {
   tenant: string
   run: string
@@ -71,7 +72,7 @@ export const ApprovalFacts = z.strictObject({
         decision: z.enum(['approve', 'deny']),
         channel: Name,
         at_ms: Time,
-        /** The standing approval that gave it, where it was not given to this very call. */
+        /** The standing approval that supplied the answer, if it was not given to this call. */
         standing: z.string().regex(PATTERNS.standing).optional(),
       }),
     )
@@ -81,7 +82,7 @@ export type ApprovalFacts = z.infer<typeof ApprovalFacts>
 
 export const Effect = z.enum(['allow', 'ask', 'deny'])
 
-/** What the edge vouches for, before anything runs. */
+/** The facts that the edge vouches for before the call runs. */
 export const Facts = z.strictObject({
   tenant: z.string().regex(PATTERNS.tenant),
   run: z.string().regex(PATTERNS.run),
@@ -107,12 +108,15 @@ export const Facts = z.strictObject({
 export type Facts = z.infer<typeof Facts>
 
 export const EDGE_EXECUTOR = 'edge'
-/** As the edge calls itself where it runs a skill. */
+/** The executor of a skill: the edge. */
 export const ISOLATE = 'wasm_isolate'
-/** The executor that a worker names where it started no sandbox, and the names of its sandboxes, by tier. */
+/**
+ * The executor that a worker names if it started no sandbox, and the names of its sandboxes by
+ * tier.
+ */
 export const UNSTARTED = 'worker'
 export const SANDBOXES = { B: 'sandbox_tier_b_linux_rlimits', C: 'sandbox_tier_c_linux_bubblewrap' } as const
-/** A worker; or the edge itself, of tier A. */
+/** A worker, or for tier A the edge. */
 const Executor = z.union([z.string().regex(PATTERNS.worker), z.literal(EDGE_EXECUTOR)])
 
 /** One worker, one digest, one execution, one deadline (L1, L2). */
@@ -122,16 +126,22 @@ export const Grant = z.strictObject({
   fence: z.int().min(1),
   issued_at_ms: Time,
   deadline_ms: Time,
-  /** Where the plan shares the run's folder. kept: calls of the run have worked in it, so a worker that has it no more must not begin. */
+  /**
+   * Set if the plan shares the run's folder. `kept`: earlier calls have used it, so a worker that
+   * has lost it must not begin.
+   */
   folder: z.enum(['new', 'kept']).optional(),
-  /** The worker's proven means at the claim, which limit its statement. Absent in earlier grants, and where the edge runs a skill. */
+  /**
+   * What the worker had proven at the claim; it limits its statement. Absent in older grants and
+   * for skills.
+   */
   proven: z.strictObject({ cgroups: z.boolean(), profile_sha256: Sha256.optional() }).optional(),
 })
 export type Grant = z.infer<typeof Grant>
 
 export const sealGrant = (grant: Grant, edge: Signer): Envelope => seal(GRANT_TYPE, grant, edge)
 
-/** The modules are those that ran, metered, with what joins them. */
+/** The use of a skill. `modules` are those that ran: the metered ones and their glue. */
 const SkillUse = z.strictObject({
   digest: Sha256,
   component_sha256: Sha256,
@@ -141,7 +151,10 @@ const SkillUse = z.strictObject({
   host_calls: z.record(z.string().max(64), z.int().min(0)),
 })
 
-/** What an executor saw. For an ending without execution (a denial, an expiry) the edge is the executor. */
+/**
+ * An execution as its executor saw it. For an ending without execution (a denial, an expiry) the
+ * edge is the executor.
+ */
 export const Execution = z.strictObject({
   outcome: Outcome.nullable(),
   stdout: StreamSummary.nullable(),
@@ -149,16 +162,22 @@ export const Execution = z.strictObject({
   connections: z.array(Connection).max(1_000),
   executor: z.string().max(64),
   sandbox_enforcement: z.string().max(64),
-  /** Whether memory and processes of the call were counted together, by a cgroup. Absent where nothing was started, and in statements of before. */
+  /**
+   * Whether a cgroup limited memory and processes of the whole call. Absent if nothing was started,
+   * and in older statements.
+   */
   cgroup: z.boolean().optional(),
   /** Digests of the sandbox profile and of the exact command line that was spawned. */
   profile_sha256: Sha256.nullable(),
   argv_sha256: Sha256.nullable(),
-  /** What was in force: of plan, worker and the time that the grant left, the least. Absent where nothing was to be started. */
+  /**
+   * The effective limits: the minimum of plan, worker and the time left of the grant. Absent if
+   * nothing was started.
+   */
   limits: z.union([Limits, SkillLimits]).optional(),
-  /** Which code ran, of a skill, and what it used. */
+  /** For a skill: which code ran, and what it used. */
   skill: SkillUse.optional(),
-  /** What the call left, where its plan keeps that. */
+  /** The output files, if the plan keeps them. */
   files: OutputFiles.optional(),
   started_at_ms: Time.nullable(),
   ended_at_ms: Time,
@@ -189,13 +208,13 @@ export const Statement = z.strictObject({
 })
 export type Statement = z.infer<typeof Statement>
 
-/** Names what was executed and what came of it; recomputed by every verifier. */
+/** The digest of an execution and its result, which every verifier recomputes. */
 export const executionDigest = (digest: string, execution: Execution): string =>
   digestOf({ digest, execution })
 
 export function statementOf(predicate: Omit<Predicate, 'execution_sha256' | 'timed_out'>): Statement {
   const { facts, state } = predicate
-  const execution = readable(predicate.execution)
+  const execution = signable(predicate.execution)
   return {
     _type: 'https://in-toto.io/Statement/v1',
     subject: [{ name: facts.call, digest: { sha256: facts.digest } }],
@@ -209,8 +228,11 @@ export function statementOf(predicate: Omit<Predicate, 'execution_sha256' | 'tim
   }
 }
 
-/** The one place where texts of tools, skills and hosts are made fit to be told. Whoever hides a secret in them has done so before: part of one is one too. */
-function readable({ outcome, connections, files, ...rest }: Execution): Execution {
+/**
+ * Makes texts of tools, skills and hosts signable; the only place that does. Mask secrets before: a
+ * truncated secret is no longer found.
+ */
+function signable({ outcome, connections, files, ...rest }: Execution): Execution {
   return {
     ...rest,
     outcome:
@@ -227,12 +249,17 @@ function readable({ outcome, connections, files, ...rest }: Execution): Executio
   }
 }
 
-/** As `env`, `prlimit` and every shell tell it: there is no such program, or it can't be executed. */
+/**
+ * Exit codes of `env`, `prlimit` and shells for a program that does not exist or can't be executed.
+ */
 const NOT_STARTED: readonly number[] = [126, 127]
-/** The kernel sends them for nothing else than CPU time or a file beyond its limit. */
+/** Signals that the kernel sends only when a CPU or file size limit is exceeded. */
 const QUOTA_SIGNALS: readonly string[] = ['SIGXCPU', 'SIGXFSZ']
 
-/** How an outcome ends a call. `indeterminate` is not here: only the edge says it, when nobody saw the end. */
+/**
+ * The state and error in which an outcome ends a call. Never `indeterminate`, which the edge sets
+ * if no outcome was reported.
+ */
 export function endingOf(outcome: Outcome): {
   state: 'succeeded' | 'failed' | 'timed_out' | 'cancelled'
   error: Code | null

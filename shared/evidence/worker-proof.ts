@@ -1,5 +1,5 @@
-// What a worker has proven of itself: the outcome of its canaries, signed with its key. The edge offers a worker no call of a tier that
-// such a proof does not hold (L8, K04), and shows operators why.
+// A worker's proof: the results of its canaries, signed with its key. The edge offers a worker no
+// call of a tier that the proof does not cover (L8, K04), and shows operators why.
 
 import { z } from 'zod'
 import { canonical, parseJson } from '../bytes/json.ts'
@@ -9,20 +9,26 @@ import { err, ok, type Result } from '../result.ts'
 import { type Envelope, payloadBytes, type Signer, seal, signedByExactly } from './dsse.ts'
 
 export const PROOF_TYPE = 'application/vnd.countersign.worker-proof+json'
-/** What a canary saw may be lines of anything; this much of it is sent. */
+/** The longest text that a canary's observation may have; the rest is cut off. */
 export const SEEN_CHARS = 300
 
 const Check = z.strictObject({ name: z.string().max(100), ok: z.boolean(), seen: z.string().max(SEEN_CHARS) })
 export const Part = z.strictObject({
   ok: z.boolean(),
-  /** switched off by the worker's operator, not possible on such a host, or something is missing; canaries were not tried then. */
+  /**
+   * Why no canaries ran: switched off by the worker's operator, impossible on this platform, or a
+   * missing prerequisite.
+   */
   lack: z.enum(['disabled', 'unsupported_platform', 'sandbox_unavailable']).nullable(),
   checks: z.array(Check).max(100),
 })
 export type Part = z.infer<typeof Part>
 const Version = z.string().max(64)
 
-/** A sandbox of the worker's own: its name, what it is made from, and the digest of what it is. */
+/**
+ * A sandbox profile that the worker's operator added: its name, its base profile, and the digest of
+ * its definition.
+ */
 const OwnProfile = z.strictObject({
   name: z.string().regex(PATTERNS.name),
   from: z.enum(['c_offline', 'c_relayed']),
@@ -30,34 +36,43 @@ const OwnProfile = z.strictObject({
 })
 export const PROFILES_MAX = 32
 
-/** What a worker has for calls: none that needs more is handed to it. */
+/** What a worker can offer to calls. It gets no call that needs more. */
 export const Means = z.strictObject({
   tiers: z.array(Tier).max(2),
-  /** Tier C for calls that may reach hosts. */
+  /** Whether tier C works for calls that may reach hosts. */
   egress: z.boolean(),
-  /** Memory and processes of a call counted together, ended together. */
+  /** Whether a cgroup can limit, and end, all processes of a call together. */
   cgroups: z.boolean(),
   profiles: z.array(OwnProfile).max(PROFILES_MAX),
 })
 export type Means = z.infer<typeof Means>
-export const NO_MEANS: Means = { tiers: [], egress: false, cgroups: false, profiles: [] }
+export const NO_RESOURCES: Means = { tiers: [], egress: false, cgroups: false, profiles: [] }
 
 export const WorkerProof = z.strictObject({
   format: z.literal('countersign-worker-proof/v1'),
   tenant: z.string().regex(PATTERNS.tenant),
   worker: z.string().regex(PATTERNS.worker),
-  /** By the edge's clock, as the worker knows it. */
+  /** The edge's clock, as the worker estimates it. */
   at_ms: z.int().min(0),
   took_ms: z.int().min(0),
   versions: z.strictObject({ kernel: Version, bubblewrap: Version, util_linux: Version, node: Version }),
   tiers: z.strictObject({ B: Part, C: Part }),
-  /** Of tier C, for calls that may reach hosts. */
+  /** Tier C for calls that may reach hosts. */
   egress: Part,
-  /** Memory and processes of a call counted together. Without it tier C is `C-nocgroup`: each process has its limits, and stands alone. */
+  /**
+   * Limits for all processes of a call together. Without it tier C is `C-nocgroup`: the limits
+   * apply to each process alone.
+   */
   cgroups: Part,
-  /** Sandboxes of tier C that are set up in advance: without, each call starts its own. Proofs of before say nothing of them; new ones always do. */
+  /**
+   * Warm sandboxes of tier C. Without it, each call starts its own sandbox. Absent only in older
+   * proofs.
+   */
   prepared: Part.optional(),
-  /** Its own sandboxes, each by the canaries of what it is made from. Proofs of before have none; new ones always do. */
+  /**
+   * Profiles that the worker's operator added, each proven by the canaries of its base profile.
+   * Absent only in older proofs.
+   */
   profiles: z
     .array(OwnProfile.extend({ proof: Part }))
     .max(PROFILES_MAX)
@@ -77,17 +92,20 @@ export const provenMeans = ({
   profiles: profiles.flatMap(({ proof, ...profile }) => (proof.ok ? [profile] : [])),
 })
 
-/** What both say. A profile that is another by now is none of them. */
-export const narrowed = (proven: Means, said: Means): Means => ({
-  tiers: proven.tiers.filter((tier) => said.tiers.includes(tier)),
-  egress: proven.egress && said.egress,
-  cgroups: proven.cgroups && said.cgroups,
+/**
+ * The intersection of what was proven and what is reported. A profile whose definition has changed
+ * is not in it.
+ */
+export const narrowed = (proven: Means, reported: Means): Means => ({
+  tiers: proven.tiers.filter((tier) => reported.tiers.includes(tier)),
+  egress: proven.egress && reported.egress,
+  cgroups: proven.cgroups && reported.cgroups,
   profiles: proven.profiles.filter((profile) =>
-    said.profiles.some((other) => canonical(other) === canonical(profile)),
+    reported.profiles.some((other) => canonical(other) === canonical(profile)),
   ),
 })
 
-/** What of the plan's needs these means do not meet, in words; nothing where they do (L8, K04). */
+/** The needs of a plan that `means` does not meet, in words (L8, K04). */
 export function unmet({ tier, egress, profile, cgroup }: ProcessPlan, means: Means): string[] {
   const from = egress.hosts.length === 0 ? 'c_offline' : 'c_relayed'
   const needs: readonly (readonly [string, boolean])[] = [
@@ -102,14 +120,14 @@ export function unmet({ tier, egress, profile, cgroup }: ProcessPlan, means: Mea
   return needs.flatMap(([words, met]) => (met ? [] : [words]))
 }
 
-/** `C-nocgroup`: each process of a call has its limits, and stands alone. */
-export const Advertised = z.enum(['B', 'C', 'C-nocgroup'])
-export const advertised = ({ tiers, cgroups }: Means): z.infer<typeof Advertised>[] =>
+/** `C-nocgroup`: tier C whose limits apply to each process alone. */
+export const AdvertisedTier = z.enum(['B', 'C', 'C-nocgroup'])
+export const advertised = ({ tiers, cgroups }: Means): z.infer<typeof AdvertisedTier>[] =>
   tiers.map((tier) => (tier === 'C' && !cgroups ? 'C-nocgroup' : tier))
 
 export const sealProof = (proof: WorkerProof, worker: Signer): Envelope => seal(PROOF_TYPE, proof, worker)
 
-/** Whose it has to be. */
+/** The worker whose proof is expected. */
 export type Prover = {
   readonly tenant: string
   readonly id: string
@@ -119,16 +137,16 @@ export type Prover = {
 
 export function readProof(envelope: Envelope, { tenant, id, kid, x }: Prover): Result<WorkerProof, string> {
   if (!signedByExactly(envelope, PROOF_TYPE, new Map([[kid, x]])))
-    return err('it is not signed by the worker alone')
+    return err('it must have exactly one signature, the worker’s')
   const bytes = payloadBytes(envelope)
   const parsed = parseJson(bytes)
   const read = WorkerProof.safeParse(parsed.ok ? parsed.value : undefined)
-  if (!read.success) return err('the payload is no proof of a worker')
+  if (!read.success) return err('the payload is not a worker proof')
   if (canonical(read.data) !== new TextDecoder().decode(bytes))
     return err('the payload is not in canonical form')
-  if (read.data.tenant !== tenant || read.data.worker !== id) return err('it is another worker’s')
+  if (read.data.tenant !== tenant || read.data.worker !== id) return err('it belongs to another worker')
   const { tiers, egress, cgroups, prepared, profiles = [] } = read.data
-  const said = [
+  const parts = [
     tiers.B,
     tiers.C,
     egress,
@@ -136,7 +154,7 @@ export function readProof(envelope: Envelope, { tenant, id, kid, x }: Prover): R
     ...(prepared === undefined ? [] : [prepared]),
     ...profiles.map(({ proof }) => proof),
   ]
-  if (said.some((part) => part.ok !== (part.checks.length > 0 && part.checks.every((check) => check.ok))))
-    return err('it says more than its checks do')
+  if (parts.some((part) => part.ok !== (part.checks.length > 0 && part.checks.every((check) => check.ok))))
+    return err('it claims more than its checks show')
   return ok(read.data)
 }

@@ -1,5 +1,5 @@
-// Files that a call brings and leaves, as the wire, the plan and both sides know them: a path that can only mean one place inside a
-// folder, and the digest of the bytes. Pure.
+// Input and output files of a call: an unambiguous path inside a folder, and the digest of the
+// bytes. Pure.
 
 import { z } from 'zod'
 import { DECEIVING } from '../bytes/confusable-characters.ts'
@@ -8,27 +8,33 @@ import { TOLD_CHARS } from '../bytes/signable-text.ts'
 import { PATTERNS } from '../ids.ts'
 import { LIMITS } from '../limits.ts'
 
-/** Where a call finds the files that it brings: a folder of its own, which nothing of an earlier call can reach into. */
+/** The folder of a call's input files. Earlier calls can't have written to it. */
 export const INPUT_FOLDER = '/input'
-/** Where a call whose tool says so leaves the files that are kept. */
+/** The folder in which a call leaves its output files, if its tool keeps them. */
 export const OUTPUT_FOLDER = '/output'
 
-/** Characters that end a line or mean nothing. `\` means a folder elsewhere; a backtick ends what our texts quote (G09). */
+/**
+ * Control and unassigned characters; `\`, which separates folders on other systems; a backtick,
+ * which ends a quotation in our texts (G09).
+ */
 const UNFIT = /[\p{C}\\`]/u
 
-/** Why a path is refused; nothing where it names one place below its folder, however it is read. */
+/**
+ * The reason to refuse a path, or nothing if every program reads it as the same place below its
+ * folder.
+ */
 export function pathFault(path: string): string | undefined {
   const parts = path.split('/')
   if (path === '' || Buffer.byteLength(path) > LIMITS.file_path_bytes)
-    return `has 1 to ${LIMITS.file_path_bytes} bytes`
-  if (parts.length > LIMITS.file_path_depth) return `has at most ${LIMITS.file_path_depth} parts`
+    return `must have 1 to ${LIMITS.file_path_bytes} bytes`
+  if (parts.length > LIMITS.file_path_depth) return `must have at most ${LIMITS.file_path_depth} parts`
   if (parts.includes('') || parts.includes('.') || parts.includes('..'))
-    return 'is relative, in its shortest form, without `..`'
-  if (parts.some((part) => Buffer.byteLength(part) > 255)) return 'has parts of at most 255 bytes'
+    return 'must be relative and in its shortest form, without `..`'
+  if (parts.some((part) => Buffer.byteLength(part) > 255)) return 'must have parts of at most 255 bytes'
   if (UNFIT.test(path) || DECEIVING.test(path) || path !== path.normalize('NFC'))
-    return 'is of plain characters, in the form NFC'
+    return 'must have plain characters only, in the form NFC'
   if (parts.some((part) => part.toLowerCase() === '.git'))
-    return 'names no `.git`: programs obey what lies there' // S45
+    return 'must not contain `.git`: programs run what such a folder configures' // S45
   return undefined
 }
 
@@ -46,22 +52,22 @@ const distinct = (files: readonly { path: string }[]): boolean => {
 }
 
 const listed = <T extends z.ZodType<{ path: string }>>(file: T) =>
-  z
-    .array(file)
-    .max(LIMITS.call_files)
-    .refine(distinct, 'each path is named once, and none lies below another')
+  z.array(file).max(LIMITS.call_files).refine(distinct, 'must name each path once, and none below another')
 
 const FileRef = z.strictObject({ path: FilePath, sha256: z.string().regex(PATTERNS.sha256) })
-/** As a call names them; the bytes were put into its run before. */
+/** Input files as a call names them. Their bytes were uploaded to its run before. */
 export const FileRefs = listed(FileRef)
 export type FileRef = z.infer<typeof FileRef>
 
 const InputFile = FileRef.extend({ bytes: z.int().min(0).max(LIMITS.file_bytes) })
-/** As a plan has them. */
+/** Input files in a plan. */
 export const InputFiles = listed(InputFile)
 export type InputFile = z.infer<typeof InputFile>
 
-/** As a run holds it: `named` by a call of it, and until when, if nobody puts or names it again. */
+/**
+ * A file of a run. `named`: a call uses it. `until_ms`: when it is deleted unless it is uploaded or
+ * used again.
+ */
 export const HeldFile = FileRef.omit({ path: true }).extend({
   bytes: InputFile.shape.bytes,
   named: z.boolean(),
@@ -69,8 +75,8 @@ export const HeldFile = FileRef.omit({ path: true }).extend({
 })
 export type HeldFile = z.infer<typeof HeldFile>
 
-/** As a case of policies has them: an empty file where no more is said. */
-export const SupposedFiles = listed(
+/** Input files in a policy case; by default empty files. */
+export const HypotheticalFiles = listed(
   InputFile.extend({
     sha256: FileRef.shape.sha256.default(sha256('')),
     bytes: InputFile.shape.bytes.default(0),
@@ -78,19 +84,20 @@ export const SupposedFiles = listed(
 )
 
 /**
- * `name`: one that could mean or show as another. `no_file`: a link, a device, or what has a second name. `no_room`: run, agent or tenant
- * hold as much as they may. `secret`: a value of one that the call was given stands in it, or in its name. `path` as JSON writes it.
+ * An output file that was not kept. `name`: its name is ambiguous or deceptive. `no_file`: a link,
+ * a device, or a file with several names. `no_room`: the quota of run, agent or tenant is used up.
+ * `secret`: the file or its name contains a secret of the call. `path` is escaped as in JSON.
  */
 const LeftFile = z.strictObject({
   path: z.string().max(TOLD_CHARS.left),
   why: z.enum(['name', 'no_file', 'too_much', 'no_room', 'not_sent', 'secret']),
 })
 export type LeftFile = z.infer<typeof LeftFile>
-/** What a call left, by content. */
+/** The output files of a call. */
 export const OutputFiles = z.strictObject({
   files: z.array(InputFile).max(LIMITS.call_files),
   left: z.array(LeftFile).max(64),
-  /** Left beyond those that are told. */
+  /** The number of files that `left` omits. */
   more: z.int().min(0),
 })
 export type OutputFiles = z.infer<typeof OutputFiles>

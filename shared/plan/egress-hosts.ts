@@ -1,15 +1,16 @@
-// Matches hosts with the patterns of a plan's egress: for the proxy that opens connections, and for the check of a statement's.
+// Matches hosts with the egress patterns of a plan. The proxy uses it before it connects, and the
+// check of a statement uses it again.
 
 export type Destination = { readonly host: string; readonly port: number }
 
-/** A pattern without a port means the ports of the web. */
+/** The ports of a pattern without a port. */
 const WEB_PORTS: readonly number[] = [80, 443]
-/** An address, as a URL parser writes it. */
+/** An IP address, as a URL parser prints it. */
 const ADDRESS = /^[0-9.]+$|:/
 
 /**
- * `host[:port]` is that host; `.suffix[:port]` is every name below it, not itself. Compared label by label (N07), never inside an
- * address.
+ * `host[:port]` matches that host; `.suffix[:port]` matches all names below it, but not the suffix.
+ * It is compared label by label (N07), and never matches an IP address.
  */
 export function covers(pattern: string, { host, port }: Destination): boolean {
   const [name = '', only] = pattern.split(':')

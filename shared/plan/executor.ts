@@ -1,4 +1,4 @@
-// How a tool runs a program: what its contract fixes, and what its calls fill in.
+// How a tool runs a program: the fixed part, and the parts that arguments fill in.
 
 import { z } from 'zod'
 import { PATTERNS } from '../ids.ts'
@@ -8,17 +8,20 @@ export const FromArgument = z.strictObject({ arg: z.string().min(1).max(64) })
 
 export const ProcessExecutor = z.strictObject({
   kind: z.literal('process'),
-  /** From least to most isolated; policy makes the planner climb. */
+  /** From least to most isolated. If policy refuses a plan, the planner tries the next tier. */
   tiers: z.array(Tier).min(1).max(2),
-  /** `{name}` fills exactly one element with that argument; `{...name}` fills one element for each item of a list of strings. */
+  /**
+   * `{name}` fills exactly one element with that argument; `{...name}` fills one element for each
+   * item of a list of strings.
+   */
   argv: Argv,
   stdin: Stdin,
   env: z.record(EnvName, ArgvItem).optional(),
   cwd: FromArgument.optional(),
   /** An argument that may ask for less time than the tool's limit. */
   timeout_ms: FromArgument.optional(),
-  /** A sandbox profile that the workers' operator has added. It is tier C's. */
+  /** A tier C sandbox profile that the workers' operator has added. */
   profile: z.string().regex(PATTERNS.name).optional(),
-  /** What argv[0] may be, where an argument fills it. */
+  /** The values that argv[0] may have, if an argument fills it. */
   allowed_executables: z.array(z.string().min(1).max(256)).max(256).optional(),
 })

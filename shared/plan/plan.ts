@@ -1,4 +1,5 @@
-// What exactly would run. The edge makes a plan, policy sees it, the digest covers it, the worker obeys it to the letter.
+// The plan of a call: exactly what would run. The edge makes it, policy sees it, the digest covers
+// it, and the worker follows it to the letter.
 
 import { z } from 'zod'
 import { TOLD_CHARS } from '../bytes/signable-text.ts'
@@ -16,16 +17,18 @@ export const Limits = z.strictObject({
   open_files: bounded(MAX_LIMITS.open_files),
   file_bytes: bounded(MAX_LIMITS.file_bytes),
   workspace_bytes: bounded(MAX_LIMITS.workspace_bytes),
-  /** Files and folders of a workspace on disk. Plans of before have none; new ones always do. */
+  /** Files and folders of a workspace on disk. Absent only in older plans. */
   workspace_inodes: bounded(MAX_LIMITS.workspace_inodes).optional(),
   output_bytes: bounded(MAX_LIMITS.output_bytes),
-  /** Through the proxy of a call, both ways, and attempts to connect. Plans of before have none; new ones always do. */
+  /**
+   * Bytes through the call's proxy, both ways, and attempts to connect. Absent only in older plans.
+   */
   net_bytes: bounded(MAX_LIMITS.net_bytes).optional(),
   net_connections: bounded(MAX_LIMITS.net_connections).optional(),
 })
 export type Limits = z.infer<typeof Limits>
 
-/** What a run may use: calls, the time that they execute, and denials. */
+/** The budget of a run: calls, execution time, and denials. */
 export const Budget = z.strictObject({
   max_calls_per_run: z.int().min(0).max(MAX_BUDGET.max_calls_per_run),
   execution_timeout_ms: z.int().min(1).max(MAX_BUDGET.execution_timeout_ms),
@@ -36,7 +39,10 @@ export type Budget = z.infer<typeof Budget>
 export const Tier = z.enum(['B', 'C'])
 export type Tier = z.infer<typeof Tier>
 
-/** none: no restriction (tier B only). preflight: named hosts are checked, not enforced. strict: enforced by the kernel. */
+/**
+ * `none`: no restriction (tier B only). `preflight`: the hosts named in arguments are checked, but
+ * not enforced. `strict`: enforced by the kernel.
+ */
 export const EgressMode = z.enum(['none', 'preflight', 'strict'])
 export type EgressMode = z.infer<typeof EgressMode>
 
@@ -52,22 +58,24 @@ export const HostPattern = z
 /** One host and one port. */
 export const HostPort = HostPattern.refine(
   (host) => /^[^.].*:[0-9]+$/.test(host),
-  'name one host and its port: `api.example.com:80`',
+  'must be one host with its port, such as `api.example.com:80`',
 )
 
 /** A secret that the proxy adds to requests to one host, so that the tool never holds it. */
 export const Credential = z.strictObject({
   secret: z.string().regex(PATTERNS.name),
   host: HostPort,
-  /** Of those that carry credentials: with another one a request could be made to mean something else. */
+  /** Only headers that carry credentials; another header could change the meaning of a request. */
   header: z
     .string()
     .max(64)
     .regex(
       /^(?:authorization|cookie|x-[a-z0-9-]+|[a-z0-9-]+-(?:token|key))$/,
-      'is no header for credentials; write it in lower case',
+      'is not a header for credentials; use `authorization`, `cookie`, `x-…`, `…-token` or `…-key`, in lower case',
     ),
-  /** What the header says, with `{}` where the value stands; the value alone if it says nothing. */
+  /**
+   * The template of the header's value, in which `{}` is the secret. By default the secret alone.
+   */
   format: z
     .string()
     .max(128)
@@ -76,17 +84,20 @@ export const Credential = z.strictObject({
       'must be plain text with one `{}`, which stands for the value: `Bearer {}`',
     )
     .optional(),
-  /** Over TLS, and then only there: the proxy ends it for this host, by an authority of this call that no other sandbox knows. */
+  /**
+   * Adds the credential to HTTPS requests only: the proxy terminates TLS for this host, with a CA
+   * that only this call's sandbox trusts.
+   */
   tls: z.literal('intercept').optional(),
 })
 export type Credential = z.infer<typeof Credential>
-/** One host is told one thing in one header. */
+/** Each header of a host appears at most once. */
 export const Credentials = z
   .array(Credential)
   .max(16)
   .refine(
     (all) => new Set(all.map(({ host, header }) => `${host} ${header}`)).size === all.length,
-    'name each header of a host once',
+    'must name each header of a host once',
   )
 
 const NUL_FREE = /^[^\0]*$/
@@ -99,7 +110,10 @@ export const EnvName = z
     'must be the name of a variable: 1 to 64 of `A-Z`, `0-9` and `_`, not beginning with a digit',
   )
 
-/** Where the process's standard input comes from: nothing, all arguments as canonical JSON, or the text of one argument. */
+/**
+ * The source of standard input: nothing, all arguments as canonical JSON, or the text of one
+ * argument.
+ */
 export const Stdin = z.union([
   z.literal('none'),
   z.literal('args'),
@@ -118,34 +132,40 @@ export const ProcessPlan = z.strictObject({
     env: z.record(EnvName, ArgvItem),
     /** Relative to the workspace; never leaves it. */
     cwd: z.string().max(4096).regex(NUL_FREE),
-    /** JSON Schema of the one value on standard output, where the tool promises one. */
+    /** JSON Schema of the single value on standard output, if the tool declares one. */
     output: z.record(z.string(), z.unknown()).optional(),
   }),
   egress: z.strictObject({ mode: EgressMode, hosts: z.array(HostPattern).max(64) }),
-  /** One of the worker's own sandbox profiles; a worker without it refuses. */
+  /** A profile that the worker's operator added; a worker without it refuses. */
   profile: z.string().regex(PATTERNS.name).optional(),
-  /** Handed to the process. */
+  /** Secrets that the process receives. */
   secrets: z.array(z.string().regex(PATTERNS.name)).max(32),
-  /** Handed to its proxy alone. */
+  /** Secrets that only its proxy receives. */
   credentials: Credentials.optional(),
-  /** call: a fresh folder, gone afterwards. run: one folder that the calls of a run share on one worker. */
+  /**
+   * `call`: a new folder, deleted afterwards. `run`: a folder that the calls of a run share on one
+   * worker.
+   */
   workspace: Workspace,
-  /** Files that the call brings, read-only in a folder of their own; absent where it brings none. */
+  /** Input files, read-only in `/input`; absent if there are none. */
   files: InputFiles.optional(),
-  /** Files that the call leaves in a folder of their own are kept. */
+  /** Whether files that the call leaves in `/output` are kept. */
   outputs: z.literal(true).optional(),
   limits: Limits,
-  /** Only where the worker counts and ends all processes of the call together, by a cgroup. Absent: where it can. */
+  /**
+   * Requires a worker that limits and ends all processes of the call with a cgroup. Absent: a
+   * cgroup is used if available.
+   */
   cgroup: z.literal(true).optional(),
 })
 export type ProcessPlan = z.infer<typeof ProcessPlan>
 
-/** What a skill may import of its host: the interfaces of its world. A plan names those that a call is granted. */
+/** The interfaces of its world, which a skill may import. A plan names those that are granted. */
 export const SkillCapability = z.enum(['log', 'clock', 'random', 'http', 'secrets', 'kv', 'channel'])
 export type SkillCapability = z.infer<typeof SkillCapability>
 export const HttpMethod = z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'])
 export type HttpMethod = z.infer<typeof HttpMethod>
-/** What the keys of its storage begin with that a skill may use; the empty one is all of them. */
+/** A prefix of storage keys that a skill may use; the empty prefix covers all keys. */
 export const KeyPrefix = z
   .string()
   .max(128)
@@ -153,25 +173,31 @@ export const KeyPrefix = z
     /^(?:[A-Za-z0-9][A-Za-z0-9_./-]*)?$/,
     'must be the beginning of keys: `A-Z`, `a-z`, `0-9`, `_`, `.`, `/` and `-`',
   )
-  .refine((prefix) => !prefix.includes('..'), 'holds `..`')
+  .refine((prefix) => !prefix.includes('..'), 'must not contain `..`')
 export const SkillVersion = z
   .string()
   .max(32)
-  .regex(/^(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)$/, 'write three numbers: `1.0.0`')
+  .regex(
+    /^(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)$/,
+    'must be three numbers, such as `1.0.0`',
+  )
 
-/** What its isolate is given. Fuel is what its code pays with, and its memory was bounded when it was published. */
+/**
+ * The limits of a skill's isolate. Fuel limits computation; the memory limit was built into the
+ * module at publication.
+ */
 export const SkillLimits = z.strictObject({
   timeout_ms: bounded(MAX_SKILL_LIMITS.timeout_ms),
   fuel: bounded(MAX_SKILL_LIMITS.fuel),
   memory_bytes: bounded(MAX_SKILL_LIMITS.memory_bytes),
   output_bytes: bounded(MAX_SKILL_LIMITS.output_bytes),
-  /** Of its requests together, both ways, and how many they may be. Absent where it makes none. */
+  /** Bytes of all its requests, both ways, and their number. Absent if it makes none. */
   net_bytes: bounded(MAX_SKILL_LIMITS.net_bytes).optional(),
   net_connections: bounded(MAX_SKILL_LIMITS.net_connections).optional(),
 })
 export type SkillLimits = z.infer<typeof SkillLimits>
 
-/** One version of a skill and one of its tools. `digest`: of manifest and component, as their publisher signed them. */
+/** A tool of one version of a skill. `digest` covers manifest and component. */
 export type SkillExecutor = z.infer<typeof SkillExecutor>
 export const SkillExecutor = z.strictObject({
   kind: z.literal('skill'),
@@ -180,22 +206,22 @@ export const SkillExecutor = z.strictObject({
   digest: z.string().regex(PATTERNS.sha256),
   tool: z.string().regex(PATTERNS.name),
   capabilities: z.array(SkillCapability).max(8),
-  /** Of `http`: how it may ask; whom, egress says. */
+  /** For `http`: the permitted methods. `egress` lists the hosts. */
   methods: z.array(HttpMethod).max(8).optional(),
-  /** Of `kv`. */
+  /** For `kv`: the permitted prefixes. */
   kv: z.array(KeyPrefix).max(16).optional(),
-  /** Of `channel`: those that it may write to. */
+  /** For `channel`: the channels that it may write to. */
   channels: z.array(z.string().regex(PATTERNS.name)).max(16).optional(),
 })
 
-/** Tier A: an isolate of the edge. It reaches nothing but what it was granted. */
+/** A plan of tier A: an isolate at the edge with only the granted capabilities. */
 export const SkillPlan = z.strictObject({
   tier: z.literal('A'),
   executor: SkillExecutor.extend({ output: z.record(z.string(), z.unknown()).optional() }),
   egress: z.strictObject({ mode: z.literal('strict'), hosts: z.array(HostPattern).max(64) }),
-  /** That it may read. */
+  /** Secrets that it may read. */
   secrets: z.array(z.string().regex(PATTERNS.name)).max(32),
-  /** That the edge adds to what it asks, so that it never holds them. */
+  /** Secrets that the edge adds to its requests, so that it never sees them. */
   credentials: Credentials.optional(),
   limits: SkillLimits,
 })
@@ -204,20 +230,21 @@ export type SkillPlan = z.infer<typeof SkillPlan>
 export const Plan = z.discriminatedUnion('tier', [ProcessPlan, SkillPlan])
 export type Plan = ProcessPlan | SkillPlan
 
-/** The files that its call brings; a skill’s brings none. */
+/** The input files of a plan. A skill has none. */
 export const broughtBy = (plan: Plan | null | undefined): ProcessPlan['files'] =>
   plan === null || plan === undefined || plan.tier === 'A' ? undefined : plan.files
 
-/** All that a claim hands over, to the process or to its proxy. */
-type Given = {
+/** The part of a plan or tool that names secrets. */
+type SecretUse = {
   readonly secrets?: readonly string[] | undefined
   readonly credentials?: readonly Credential[] | undefined
 }
-export const secretsOf = ({ secrets = [], credentials = [] }: Given): string[] => [
+/** All secrets that a claim hands over, to the process or to its proxy. */
+export const secretsOf = ({ secrets = [], credentials = [] }: SecretUse): string[] => [
   ...new Set([...secrets, ...credentials.map(({ secret }) => secret)]),
 ]
 
-/** Why a worker would not begin. */
+/** Why a worker refused to begin. */
 const RefusalCode = z.enum([
   'disabled',
   'unsupported_platform',
@@ -231,39 +258,52 @@ const RefusalCode = z.enum([
   'skill_disabled',
 ])
 
-/** How an execution ended, as the worker saw it. One shape for every ending. */
+/** How an execution ended, as its executor saw it. */
 export const Outcome = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('exit'), code: z.int().min(0).max(255) }),
   z.strictObject({ kind: z.literal('signal'), signal: z.string().max(16) }),
   z.strictObject({ kind: z.literal('timeout') }),
   z.strictObject({ kind: z.literal('output_cap') }),
-  /** The kernel ended it: all of the call together wanted more memory than its limit, what it wrote into memory included. */
+  /**
+   * The kernel ended it: the whole call used more memory than its limit, including files in memory.
+   */
   z.strictObject({ kind: z.literal('memory_cap') }),
-  /** All of the call together took more CPU time than its limit, where the worker counts that; elsewhere a process alone is ended by SIGXCPU. */
+  /**
+   * The whole call used more CPU time than its limit. Needs a cgroup; without one, SIGXCPU ends a
+   * single process.
+   */
   z.strictObject({ kind: z.literal('cpu_cap') }),
-  /** Its workspace on disk took more bytes or files than its limit. */
+  /** Its workspace on disk exceeded its limit of bytes or files. */
   z.strictObject({ kind: z.literal('workspace_cap') }),
-  /** It ended well, and what it wrote is not the result that its tool promises. */
+  /** It succeeded, but its output does not match the schema of its tool. */
   z.strictObject({ kind: z.literal('invalid_output'), detail: z.string().max(TOLD_CHARS.detail) }),
   z.strictObject({ kind: z.literal('cancelled') }),
-  /** Of a skill: it returned a result, or an error of its own; it trapped; it had paid for more than it had; or it used what it had not been granted. */
+  /**
+   * Endings of a skill: it returned a result or an error, trapped, used up its fuel, or used an
+   * import that was not granted.
+   */
   z.strictObject({ kind: z.literal('returned') }),
   z.strictObject({ kind: z.literal('skill_error'), detail: z.string().max(TOLD_CHARS.detail) }),
   z.strictObject({ kind: z.literal('trap'), detail: z.string().max(TOLD_CHARS.detail) }),
   z.strictObject({ kind: z.literal('fuel_exhausted') }),
   z.strictObject({ kind: z.literal('capability_denied'), detail: z.string().max(TOLD_CHARS.detail) }),
-  /** The worker would not run it: the plan asks for what this host has not proven or has no more, or names a host it may not reach. */
+  /**
+   * The worker refused: the plan needs something that this host has not proven or no longer has, or
+   * names a host that it may not reach.
+   */
   z.strictObject({
     kind: z.literal('refused'),
     code: RefusalCode,
     detail: z.string().max(TOLD_CHARS.detail),
   }),
-  /** The sandbox itself failed before or beside the tool; what the tool did, if anything, did not finish. */
+  /** The sandbox failed before or during the tool's execution, which did not finish. */
   z.strictObject({ kind: z.literal('infra'), detail: z.string().max(TOLD_CHARS.detail) }),
 ])
 export type Outcome = z.infer<typeof Outcome>
 
-/** What is known of one output stream: every byte is counted and digested, `kept` bytes of it (head, then tail) are sent. */
+/**
+ * One output stream: every byte is counted and hashed, and `kept` bytes (head, then tail) are sent.
+ */
 export const StreamSummary = z.strictObject({
   bytes: z.int().min(0),
   sha256: z.string().regex(PATTERNS.sha256),
@@ -272,7 +312,10 @@ export const StreamSummary = z.strictObject({
 })
 export type StreamSummary = z.infer<typeof StreamSummary>
 
-/** This many connections are listed one by one (about 20 kB of a statement); the rest are summed up. */
+/**
+ * The number of connections that are listed one by one (about 20 kB of a statement); the others are
+ * summed up.
+ */
 export const CONNECTIONS_TOLD = 128
 
 /** One connection that the egress proxy saw, or the sum of many. */
@@ -282,7 +325,10 @@ export const Connection = z.strictObject({
   address: z.string().max(64),
   bytes_out: z.int().min(0),
   bytes_in: z.int().min(0),
-  /** Of how many this is the sum; beyond the first, they are added up by host, port and verdict, and lastly by verdict alone. */
+  /**
+   * The number of connections in this sum. Connections beyond the listed ones are summed by host,
+   * port and verdict, and finally by verdict alone.
+   */
   folded: z.int().min(1).optional(),
   /** Names of secrets that the proxy added. */
   credentials: z.array(z.string().regex(PATTERNS.name)).max(16).optional(),

@@ -1,10 +1,10 @@
-// Owns which folder of a workspace a call may begin in: one rule for the edge, which plans it, and for the worker, which goes there.
-// It judges what is written, never what is on a disk.
+// The rule for the folder of a workspace in which a call may begin, for both the edge, which plans
+// it, and the worker, which enters it. It checks the text only, not the disk.
 
 import { type Failure, failure } from '../failures.ts'
 import { LIMITS } from '../limits.ts'
 
-/** What the kernel takes as one name. */
+/** The kernel's limit for one file name. */
 const NAME_BYTES = 255
 
 export function cwdFault(cwd: string): Failure | undefined {
@@ -14,7 +14,7 @@ export function cwdFault(cwd: string): Failure | undefined {
       'workspace_scope_denied',
       'the folder must lie inside the workspace: relative, without `..`',
     )
-  if (cwd.includes('\0')) return failure('invalid_arguments', 'the folder’s name must hold no NUL')
+  if (cwd.includes('\0')) return failure('invalid_arguments', 'the folder’s name must not contain NUL')
   if (Buffer.byteLength(cwd) > LIMITS.cwd_bytes || names.some((name) => Buffer.byteLength(name) > NAME_BYTES))
     return failure(
       'invalid_arguments',

@@ -1,4 +1,4 @@
-// What agents may ask; operators whom policy lets in read runs by the same routes.
+// Routes of agents. Operators read runs through the same routes if policy permits it.
 
 import { z } from 'zod'
 import { Bundle } from '../evidence/bundle.ts'
@@ -8,7 +8,7 @@ import type { Code } from '../failures.ts'
 import { CallId, RunId, Sha256 } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { HeldFile } from '../plan/call-files.ts'
-import { ProposedCall, ProposedCallInNewRun, SupposedCall } from '../wire/call-request.ts'
+import { HypotheticalCall, ProposedCall, ProposedCallInNewRun } from '../wire/call-request.ts'
 import { Call, DryRun } from '../wire/calls.ts'
 import { LIVE_EVENTS, Position } from '../wire/output-events.ts'
 import { Run, RunSpec } from '../wire/runs.ts'
@@ -17,7 +17,7 @@ import { Bytes, Events, list, number, routes } from './route.ts'
 
 const run = z.strictObject({ run: RunId })
 const call = z.strictObject({ run: RunId, call: CallId })
-const PROPOSE: readonly Code[] = [
+const PROPOSAL_FAILURES: readonly Code[] = [
   'invalid_arguments',
   'idempotency_key_reused',
   'run_cancelled',
@@ -32,7 +32,7 @@ export const AGENTS = routes({
     path: '/v1/runs',
     callers: ['agent'],
     action: 'run.create',
-    summary: 'Make a run: one task, one budget',
+    summary: 'Create a run: one task with one budget',
     body: RunSpec,
     status: 201,
     result: Run,
@@ -44,7 +44,7 @@ export const AGENTS = routes({
     callers: ['agent'],
     action: 'file.put',
     params: z.strictObject({ run: RunId, sha256: Sha256 }),
-    summary: 'Put a file into a run, for calls to bring; the body is its bytes',
+    summary: 'Upload an input file for calls of a run; the body is its bytes',
     body: Bytes,
     raw: true,
     body_bytes: LIMITS.file_bytes,
@@ -58,7 +58,7 @@ export const AGENTS = routes({
     callers: ['agent', 'operator'],
     action: 'run.read',
     params: run,
-    summary: 'The files that a run holds, and until when',
+    summary: 'List the files of a run and when each is deleted',
     status: 200,
     result: list(HeldFile),
     failures: ['not_found'],
@@ -69,22 +69,22 @@ export const AGENTS = routes({
     callers: ['agent'],
     action: null,
     params: run,
-    summary: 'Propose a call; answers at once, or after `Prefer: wait=N` seconds at most',
+    summary: 'Propose a call; `Prefer: wait=N` waits up to N seconds for its end',
     body: ProposedCall,
     status: 200,
     result: Call,
-    failures: ['not_found', 'no_such_file', ...PROPOSE],
+    failures: ['not_found', 'no_such_file', ...PROPOSAL_FAILURES],
   },
   proposeCallInNewRun: {
     method: 'POST',
     path: '/v1/calls',
     callers: ['agent'],
     action: 'run.create',
-    summary: 'Propose a call in a run of its own',
+    summary: 'Propose a call in a new run',
     body: ProposedCallInNewRun,
     status: 200,
     result: Call,
-    failures: PROPOSE,
+    failures: PROPOSAL_FAILURES,
   },
   readRun: {
     method: 'GET',
@@ -103,7 +103,7 @@ export const AGENTS = routes({
     callers: ['agent', 'operator'],
     action: 'run.cancel',
     params: run,
-    summary: 'Cancel a run and every call of it that has not ended',
+    summary: 'Cancel a run and all its calls that have not ended',
     status: 200,
     result: Run,
     failures: ['not_found'],
@@ -129,7 +129,7 @@ export const AGENTS = routes({
     headers: z.object({ 'last-event-id': Position.optional() }),
     media: 'text/event-stream',
     summary:
-      'A call as it goes on, as server-sent events: `state`, `stdout` and `stderr` as they are written, `end`. The id of an event, as `Last-Event-ID` or `after`, resumes behind it',
+      'Follow a call as server-sent events: `state`, `stdout` and `stderr` as the tool writes them, `end`. To resume after an event, send its id as `Last-Event-ID` or `after`',
     status: 200,
     result: Events,
     events: LIVE_EVENTS,
@@ -141,7 +141,7 @@ export const AGENTS = routes({
     callers: ['agent', 'operator'],
     action: 'run.read',
     params: call.extend({ sha256: Sha256 }),
-    summary: 'Read a file that a call brought or left, as it is',
+    summary: 'Read an input or output file of a call, unchanged',
     status: 200,
     result: Bytes,
     media: 'application/octet-stream',
@@ -153,7 +153,7 @@ export const AGENTS = routes({
     callers: ['agent', 'operator'],
     action: 'run.read',
     params: call,
-    summary: 'The attestation of an ended call, with what it takes to verify it offline',
+    summary: 'Read the attestation of an ended call, with everything needed to verify it offline',
     status: 200,
     result: Bundle,
     failures: ['not_found'],
@@ -165,7 +165,7 @@ export const AGENTS = routes({
     action: 'run.read',
     params: call,
     summary:
-      'The policy snapshot that a call was decided under; its RFC 8785 digest is in the decision and in the attestation',
+      'Read the policy snapshot that a call was decided under; its RFC 8785 digest is in the decision and in the attestation',
     status: 200,
     result: PolicySnapshot,
     failures: ['not_found'],
@@ -176,7 +176,7 @@ export const AGENTS = routes({
     callers: ['agent', 'operator'],
     action: 'run.read',
     params: call,
-    summary: 'What would be decided of a call now, why, and what would change it',
+    summary: 'Explain how a call would be decided now, why, and what would change that',
     status: 200,
     result: DryRun,
     failures: ['not_found'],
@@ -200,7 +200,7 @@ export const AGENTS = routes({
     action: 'run.read',
     params: run,
     query: z.strictObject({ after: number(1e9).default(0) }),
-    summary: 'The hash-chained events of a run, a page at a time',
+    summary: 'List the hash-chained events of a run, one page at a time',
     status: 200,
     result: list(JournalEntry),
     failures: ['not_found'],
@@ -212,7 +212,7 @@ export const AGENTS = routes({
     action: 'run.read',
     params: run,
     media: 'text/event-stream',
-    summary: 'The journal as server-sent events; `Last-Event-ID` resumes',
+    summary: 'Stream the journal of a run as server-sent events; `Last-Event-ID` resumes',
     status: 200,
     result: z.string(),
     failures: ['not_found'],
@@ -222,7 +222,7 @@ export const AGENTS = routes({
     path: '/v1/tools',
     callers: ['agent', 'operator'],
     action: 'tool.list',
-    summary: 'The tools that the caller may see',
+    summary: 'List the tools that the caller may see',
     status: 200,
     result: list(ToolSummary),
     failures: [],
@@ -232,8 +232,8 @@ export const AGENTS = routes({
     path: '/v1/decisions',
     callers: ['agent', 'operator'],
     action: 'decision.try',
-    summary: 'What would be decided, why, and what would change it; no effect',
-    body: SupposedCall,
+    summary: 'Decide a call without proposing it: the decision, its reasons, and what would change it',
+    body: HypotheticalCall,
     status: 200,
     result: DryRun,
     failures: ['invalid_arguments'],

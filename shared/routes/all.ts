@@ -1,13 +1,13 @@
-// Every route, declared once: method, path, who may call it, which Cedar action it is, what goes in and what comes out.
-// The edge's router, the typed client, /openapi.json and /docs are all read from these tables.
+// Every route, declared once: method, path, callers, Cedar action, input and output. The edge's
+// router, the typed client, /openapi.json and /docs all read these tables.
 
 import { AGENTS } from './agents.ts'
 import { CHANNELS } from './channels.ts'
 import { CONSOLE } from './console.ts'
 import { OPERATORS } from './operators.ts'
 import { POLICIES } from './policies.ts'
-import { ANYONE } from './public.ts'
-import { REHEARSAL } from './rehearsals.ts'
+import { PUBLIC } from './public.ts'
+import { REHEARSALS } from './rehearsals.ts'
 import { SECRETS } from './secrets.ts'
 import { SKILL_STORAGE } from './skill-storage.ts'
 import { SKILL_TRIALS } from './skill-trials.ts'
@@ -22,15 +22,15 @@ export const ROUTES = {
   ...CHANNELS,
   ...CONSOLE,
   ...POLICIES,
-  ...REHEARSAL,
+  ...REHEARSALS,
   ...SECRETS,
   ...SKILL_TRIALS,
-  ...SKILL_STORAGE, // before what takes anything for a version
+  ...SKILL_STORAGE, // before `/v1/skills/{id}/{version}`, which also matches its paths
   ...SKILLS,
   ...STANDING,
   ...TENANTS,
   ...WORKERS,
-  ...ANYONE,
+  ...PUBLIC,
 }
 export type Routes = typeof ROUTES
 export type RouteName = keyof Routes

@@ -1,4 +1,4 @@
-// What operators may do about channels. Settings are put whole, because what is secret of them can't be read back.
+// Routes for channels. Settings are replaced as a whole, because their secrets can't be read back.
 
 import { z } from 'zod'
 import { Name } from '../fields.ts'
@@ -14,7 +14,7 @@ export const CHANNELS = routes({
     path: '/v1/channels',
     callers: ['operator'],
     action: 'channel.read',
-    summary: 'Channels, in the order in which they are tried; without their secrets',
+    summary: 'List channels in the order in which they are tried, without their secrets',
     status: 200,
     result: list(channels.Channel),
     failures: [],
@@ -25,10 +25,10 @@ export const CHANNELS = routes({
     callers: ['operator'],
     action: 'channel.write',
     params: named,
-    summary: 'Set up a channel, or change it as a whole; it tells of approvals that are asked from then on',
+    summary: 'Create a channel or replace its settings; it announces approvals from then on',
     body: channels.ChannelSpec,
     status: 200,
-    /** `warnings`: what it names and nobody is. */
+    /** `warnings`: people that the settings name but that aren't operators. */
     result: channels.Channel.extend({ warnings: z.array(z.string()) }),
     failures: ['channel_refused', 'limit_reached'],
   },
@@ -38,7 +38,7 @@ export const CHANNELS = routes({
     callers: ['operator'],
     action: 'channel.write',
     params: named,
-    summary: 'Remove a channel and its secrets; what it has not sent is not sent',
+    summary: 'Remove a channel and its secrets; its unsent messages are dropped',
     status: 200,
     result: z.strictObject({ done: z.literal(true) }),
     failures: ['not_found'],
@@ -50,7 +50,7 @@ export const CHANNELS = routes({
     action: 'channel.write',
     params: named,
     summary:
-      'Send a message that asks nothing, once, to you if it is a channel to people, and say whether it was taken',
+      'Send a test message once, to yourself if the channel writes to people, and report whether it was accepted',
     status: 200,
     result: z.strictObject({ sent: z.boolean(), why: z.string().nullable() }),
     failures: ['not_found'],
@@ -65,7 +65,8 @@ export const CHANNELS = routes({
       'x-slack-signature': z.string().max(100).default(''),
       'x-slack-request-timestamp': z.string().max(20).default(''),
     }),
-    summary: 'What somebody did with a message in Slack; the body is a form, as Slack sends and signs it',
+    summary:
+      'Receive an interaction with a message in Slack; the body is a form, as Slack sends and signs it',
     status: 200,
     result: z.unknown(),
     failures: ['slack_refused', 'not_json', 'invalid_request', 'body_too_large', 'body_too_slow'],
@@ -76,10 +77,10 @@ export const CHANNELS = routes({
     callers: ['operator'],
     action: 'channel.read',
     params: named,
-    /** `after`: the last message of the page before. */
+    /** `after`: the last message of the previous page. */
     query: z.strictObject({ state: channels.DeliveryState.optional(), after: z.string().max(64).optional() }),
     summary:
-      'What became of a channel’s messages, the latest first, a page at a time; `state=failed` are those that were given up',
+      'List a channel’s messages with their delivery state, latest first, one page at a time; `state=failed` lists those that were given up',
     status: 200,
     result: list(channels.Delivery),
     failures: ['not_found'],
@@ -90,7 +91,7 @@ export const CHANNELS = routes({
     callers: ['operator'],
     action: 'channel.write',
     params: named,
-    summary: 'Try a channel’s messages that were given up again, where they are still of use',
+    summary: 'Retry a channel’s failed messages if they still matter',
     status: 200,
     result: z.strictObject({ due: z.int() }),
     failures: ['not_found'],
@@ -100,7 +101,7 @@ export const CHANNELS = routes({
     path: '/v1/delegations',
     callers: ['operator'],
     action: 'channel.read',
-    summary: 'Who is away, who is asked too, and until when',
+    summary: 'List who is away, their delegates, and until when',
     status: 200,
     result: list(channels.Delegation),
     failures: [],
@@ -111,10 +112,13 @@ export const CHANNELS = routes({
     callers: ['operator'],
     action: 'channel.delegate',
     summary:
-      'While you are away, have another operator asked too, through the channels that write to you by name, about what you are asked; it gives them no right',
+      'Name a delegate for the time you are away: another operator who is also sent the approvals that channels send to you by name. Delegation grants no permission',
     body: z.strictObject({ to: Name, for_s: z.int().min(60).max(LIMITS.delegation_s) }),
     status: 200,
-    /** The channels that write to you by name and know where to write to them: they are asked through no other. */
+    /**
+     * The channels that write to you by name and have an address of the delegate, who is asked only
+     * through these.
+     */
     result: channels.Delegation.extend({ through: z.array(Name) }),
     failures: ['delegate_refused'],
   },
@@ -123,7 +127,7 @@ export const CHANNELS = routes({
     path: '/v1/delegations/me',
     callers: ['operator'],
     action: 'channel.delegate',
-    summary: 'You are back: nobody else is asked from now on',
+    summary: 'End your delegation',
     status: 200,
     result: z.strictObject({ done: z.literal(true) }),
     failures: ['not_found'],
@@ -135,8 +139,11 @@ export const CHANNELS = routes({
     action: 'channel.collect',
     params: named,
     summary:
-      'Say which of an outbox’s mails have been delivered and which could not be; get those that wait, the longest first, with the links in them',
-    /** What is not said to be done is handed out again: nothing is lost by whoever dies in between. What failed waits behind all others. */
+      'Report which mails of an outbox were delivered and which failed; get the waiting ones, oldest first, with the links in them',
+    /**
+     * A mail that is not reported as done is handed out again, so a crashed collector loses none. A
+     * failed one queues behind all others.
+     */
     body: z.strictObject({
       done: z.array(z.string().max(64)).max(LIMITS.page).default([]),
       failed: z

@@ -1,4 +1,4 @@
-// The typed client: every route of `api.ts` as a method-less call, for the CLI, the worker and the tests.
+// The typed client for every route of `all.ts`, used by the CLI, the worker and the tests.
 
 import type { z } from 'zod'
 import type { Code, FieldError } from '../failures.ts'
@@ -8,7 +8,7 @@ import type { RouteName, Routes } from './all.ts'
 import { ROUTES } from './all.ts'
 import type { Route } from './route.ts'
 
-/** An answer that is not a success, as it came over the wire (RFC 9457). */
+/** A response that is not a success (RFC 9457). */
 export type Problem = {
   status: number
   code: Code
@@ -21,26 +21,36 @@ export type Problem = {
 type Part<R extends Route, K extends 'params' | 'query' | 'body'> = R[K] extends z.ZodType
   ? z.input<R[K]>
   : undefined
-type Given<K extends string, T> = undefined extends T
+type OptionalIfEmpty<K extends string, T> = undefined extends T
   ? { [P in K]?: T }
   : Record<never, never> extends T
     ? { [P in K]?: T }
     : { [P in K]: T }
-export type Input<N extends RouteName> = Given<'params', Part<Routes[N], 'params'>> &
-  Given<'query', Part<Routes[N], 'query'>> &
-  Given<'body', Part<Routes[N], 'body'>> & { headers?: Sent<Routes[N]>; wait?: number; signal?: AbortSignal }
-/** Headers that the route declares, and any other. */
-type Sent<R extends Route> = Record<string, string> &
+export type Input<N extends RouteName> = OptionalIfEmpty<'params', Part<Routes[N], 'params'>> &
+  OptionalIfEmpty<'query', Part<Routes[N], 'query'>> &
+  OptionalIfEmpty<'body', Part<Routes[N], 'body'>> & {
+    headers?: RouteHeaders<Routes[N]>
+    wait?: number
+    signal?: AbortSignal
+  }
+/** The headers that the route declares, and any others. */
+type RouteHeaders<R extends Route> = Record<string, string> &
   (R extends { headers: z.ZodType } ? z.input<R['headers']> : unknown)
 export type Output<N extends RouteName> = z.output<Routes[N]['result']>
 
-/** Adds credentials: a header for a key, a signature over the whole for a worker. */
+/**
+ * Returns the headers that authenticate a request: an API key, or a worker's signature over the
+ * whole request.
+ */
 export type Credentials = (request: { method: string; url: URL; body: Uint8Array }) => Record<string, string>
 export const bearer =
   (key: string): Credentials =>
   () => ({ authorization: `Bearer ${key}` })
 
-/** What carries a request: `fetch`, or something leaner that keeps its connections open. It follows no redirect. */
+/**
+ * Sends a request without following redirects: `fetch`, or a leaner client that keeps connections
+ * open.
+ */
 export type Send = (
   url: URL,
   request: {
@@ -63,7 +73,7 @@ export function client(base: string, credentials: Credentials = () => ({}), send
   return async (name, input) => {
     const route: Route = ROUTES[name]
     const { params, query, body, headers, wait, signal } = input as {
-      // the mapped type above, seen from inside
+      // TypeScript can't resolve the mapped type for a generic `N`
       params?: Record<string, string>
       query?: Record<string, unknown>
       body?: unknown
@@ -94,7 +104,7 @@ export function client(base: string, credentials: Credentials = () => ({}), send
         ...headers,
       },
     })
-    if (answer.ok && route.media === 'text/event-stream') return ok(answer.body as Output<typeof name>) // such an answer has a body
+    if (answer.ok && route.media === 'text/event-stream') return ok(answer.body as Output<typeof name>) // an event stream has a body
     const isBytes = answer.ok && route.media === 'application/octet-stream'
     const value: unknown = isBytes ? new Uint8Array(await answer.arrayBuffer()) : await answer.json()
     return answer.ok ? ok(value as Output<typeof name>) : err(value as Problem) // the edge validated what it sent

@@ -1,22 +1,26 @@
-// The console: pages for operators, behind a session that an operator's key opens. Each does what a route of the API does, under the same
-// action; what changes something answers with a redirect (303) to the page that shows it.
+// The console: pages for operators, behind a session that an operator's key opens. Each page does
+// what a route of the API does, under the same action. A form that changes something answers with
+// a redirect (303) to the page that shows the change.
 
 import { z } from 'zod'
 import { Position } from '../wire/output-events.ts'
 import { Bytes, number, routes } from './route.ts'
 
-/** Read behind the session: who has none is told to sign in, not which ids there could be. */
+/**
+ * Deliberately loose, and checked after the session: without one, the answer is to sign in,
+ * whatever the id.
+ */
 const named = z.strictObject({ id: z.string().max(64) })
 
 const versioned = named.extend({ version: z.string().max(64) })
 
-const asked = z.strictObject({
+const inboxFilter = z.strictObject({
   agent: z.string().max(64).default(''),
   tool: z.string().max(64).default(''),
   risk: z.enum(['', 'low', 'medium', 'high', 'critical']).default(''),
   text: z.string().max(200).default(''),
   order: z.enum(['oldest', 'riskiest']).default('oldest'),
-  /** The last of the page before. */
+  /** The last approval of the previous page. */
   past: z.string().max(64).default(''),
 })
 
@@ -27,8 +31,8 @@ export const CONSOLE = routes({
     callers: ['console'],
     action: 'approval.list',
     media: 'text/html',
-    summary: 'The approvals that wait; without a session, the form to sign in',
-    query: asked,
+    summary: 'Show the pending approvals; without a session, the form to sign in',
+    query: inboxFilter,
     status: 200,
     result: z.string(),
     failures: ['signed_out'],
@@ -39,7 +43,7 @@ export const CONSOLE = routes({
     callers: ['console'],
     action: null,
     media: 'text/html',
-    summary: 'Open a session with an operator’s key; the answer sets its cookie',
+    summary: 'Open a session with an operator’s key; the response sets its cookie',
     status: 200,
     result: z.string(),
     failures: ['unauthenticated', 'cross_origin', 'too_many_tries'],
@@ -62,7 +66,7 @@ export const CONSOLE = routes({
     action: 'approval.list',
     params: named,
     media: 'text/html',
-    summary: 'One approval, with the form to answer it',
+    summary: 'Show an approval with the form to answer it',
     status: 200,
     result: z.string(),
     failures: ['signed_out', 'not_found'],
@@ -74,7 +78,7 @@ export const CONSOLE = routes({
     action: 'approval.decide',
     params: named,
     media: 'text/html',
-    summary: 'The answer given on that page',
+    summary: 'Submit the answer on that page',
     status: 200,
     result: z.string(),
     failures: [
@@ -93,7 +97,7 @@ export const CONSOLE = routes({
     action: 'run.read',
     params: named.extend({ sha256: z.string().max(64) }),
     media: 'application/octet-stream',
-    summary: 'A file that the call brings, as it is',
+    summary: 'Read an input file of the call, unchanged',
     status: 200,
     result: Bytes,
     failures: ['signed_out', 'not_found'],
@@ -106,7 +110,7 @@ export const CONSOLE = routes({
     params: named,
     query: z.strictObject({ after: Position.default('0.0.0') }),
     media: 'text/html',
-    summary: 'One call, and what it has written so far; `after` shows what follows',
+    summary: 'Show a call and its output so far, or the output after `after`',
     status: 200,
     result: z.string(),
     failures: ['signed_out', 'not_found'],
@@ -120,7 +124,7 @@ export const CONSOLE = routes({
     query: z.strictObject({ after: Position.default('0.0.0') }),
     headers: z.object({ 'last-event-id': Position.optional() }),
     media: 'text/event-stream',
-    summary: 'The same as it goes on, until the call or the session ends; `Last-Event-ID` resumes',
+    summary: 'Follow a call and its output until the call or the session ends; `Last-Event-ID` resumes',
     status: 200,
     result: z.string(),
     failures: ['signed_out', 'not_found', 'too_many_streams'],
@@ -143,7 +147,7 @@ export const CONSOLE = routes({
     callers: ['console'],
     action: 'approval.decide',
     media: 'text/html',
-    summary: 'Deny those that were chosen in the inbox, or answer all that ask exactly the same',
+    summary: 'Deny the approvals selected in the inbox, or answer all identical ones',
     status: 200,
     result: z.string(),
     failures: ['signed_out', 'cross_origin'],
@@ -154,7 +158,7 @@ export const CONSOLE = routes({
     callers: ['console'],
     action: 'standing.read',
     media: 'text/html',
-    summary: 'The answers that stand for further calls, newest first',
+    summary: 'List standing answers, newest first',
     status: 200,
     result: z.string(),
     failures: ['signed_out'],
@@ -165,7 +169,7 @@ export const CONSOLE = routes({
     callers: ['console'],
     action: 'standing.revoke',
     media: 'text/html',
-    summary: 'Take one of them back',
+    summary: 'Revoke a standing answer',
     status: 200,
     result: z.string(),
     failures: ['signed_out', 'cross_origin', 'not_found'],
@@ -176,7 +180,7 @@ export const CONSOLE = routes({
     callers: ['console'],
     action: 'worker.read',
     media: 'text/html',
-    summary: 'The workers, what each has proven of its sandboxes, and why not',
+    summary: 'List the workers: which tiers each has proven, and why it has not proven the others',
     status: 200,
     result: z.string(),
     failures: ['signed_out'],
@@ -188,7 +192,7 @@ export const CONSOLE = routes({
     action: 'skill.read',
     query: z.strictObject({ after: z.string().max(128).default('') }),
     media: 'text/html',
-    summary: 'The skills and their versions; `after` shows what follows',
+    summary: 'List the skills and their versions, one page at a time after `after`',
     status: 200,
     result: z.string(),
     failures: ['signed_out'],
@@ -200,7 +204,7 @@ export const CONSOLE = routes({
     action: 'skill.read',
     params: versioned,
     media: 'text/html',
-    summary: 'One version of a skill, with the forms to enable, disable and revoke it',
+    summary: 'Show a version of a skill with the forms to enable, disable and revoke it',
     status: 200,
     result: z.string(),
     failures: ['signed_out', 'not_found'],
@@ -245,7 +249,7 @@ export const CONSOLE = routes({
     action: 'skill.disable',
     params: versioned,
     media: 'text/html',
-    summary: 'Revoke the version of that page, for good',
+    summary: 'Revoke the version of that page permanently',
     status: 200,
     result: z.string(),
     failures: ['signed_out', 'cross_origin', 'not_found'],
@@ -257,7 +261,7 @@ export const CONSOLE = routes({
     action: 'skill.enable',
     params: named,
     media: 'text/html',
-    summary: 'Enable the version again that was enabled before',
+    summary: 'Enable the previously enabled version again',
     status: 200,
     result: z.string(),
     failures: [
@@ -277,7 +281,7 @@ export const CONSOLE = routes({
     callers: ['console'],
     action: 'approval.list',
     media: 'text/html',
-    summary: 'The approvals that ended, newest first',
+    summary: 'List ended approvals, newest first',
     status: 200,
     result: z.string(),
     failures: ['signed_out'],
@@ -287,12 +291,12 @@ export const CONSOLE = routes({
     path: '/console/events',
     callers: ['console'],
     action: 'approval.list',
-    query: asked.extend({
+    query: inboxFilter.extend({
       approval: z.string().max(64).default(''),
       after: number(Number.MAX_SAFE_INTEGER).default(0),
     }),
     media: 'text/event-stream',
-    summary: 'The inbox as it changes, until the session ends or `approval` does; `Last-Event-ID` resumes',
+    summary: 'Stream changes of the inbox until the session or `approval` ends; `Last-Event-ID` resumes',
     status: 200,
     result: z.string(),
     failures: ['signed_out', 'not_found', 'too_many_streams'],

@@ -1,4 +1,5 @@
-// What operators may do with policies: each set is a version for good, one of them is in force, and every change says which it changes.
+// Routes for policy sets. Each set is an immutable version, exactly one is active, and a change may
+// name the version that it expects to replace (`If-Match`).
 
 import { z } from 'zod'
 import { Name } from '../fields.ts'
@@ -16,20 +17,23 @@ const Texts = z.record(z.string(), z.string())
 const PutTexts = z.record(Name, z.string().max(LIMITS.policy_bytes))
 const Time = z.int().min(0)
 
-/** RFC 9110 §13.1.1: `*`, or tags of versions. A weak tag, or one of another kind, names no version and so matches none. */
+/**
+ * RFC 9110 §13.1.1: `*`, or tags of versions. A weak tag or a tag of another form matches no
+ * version.
+ */
 const IfMatch = z
   .string()
   .max(1_000)
   .regex(
     /^(?:\*|(?:W\/)?"[\x21\x23-\x7e]*"(?:\s*,\s*(?:W\/)?"[\x21\x23-\x7e]*")*)$/,
-    'send the `ETag` of the set in force, as it came: "7"',
+    'send the `ETag` of the active set unchanged, such as "7"',
   )
   .transform((text) =>
     text === '*'
       ? undefined
       : [...text.matchAll(/(?<!W\/)"([0-9]{1,9})"/g)].map(([, version]) => Number(version)),
   )
-const expecting = z.strictObject({ 'if-match': IfMatch.optional() })
+const ifMatch = z.strictObject({ 'if-match': IfMatch.optional() })
 
 const PolicyVersion = z.strictObject({
   version: z.int(),
@@ -38,17 +42,20 @@ const PolicyVersion = z.strictObject({
   author: z.string(),
   created_at_ms: Time,
   active: z.boolean(),
-  /** Whether it shadows the one in force. */
+  /** Whether it shadows the active version. */
   shadow: z.boolean(),
-  /** How many named texts it has. */
+  /** The number of its named texts. */
   policy_count: z.int(),
-  /** The last time, if there was one. */
+  /** When it was last activated, if ever. */
   activated_at_ms: Time.nullable(),
   activated_by: z.string().nullable(),
 })
 export type PolicyVersion = z.infer<typeof PolicyVersion>
 
-/** What is no mistake but probably not meant: a rule that never applies, by file, line and column; or a `/note` that is not kept. */
+/**
+ * Probable mistakes that don't prevent storing: a rule that never applies (by file, line and
+ * column), or a `/note` that is not stored.
+ */
 export const Warnings = z.array(
   z.strictObject({ at: z.string(), message: z.string(), hint: z.string().optional() }),
 )
@@ -58,7 +65,7 @@ const CheckedVersion = z.strictObject({ ...PolicyVersion.shape, warnings: Warnin
 const PolicyChange = z.strictObject({
   /** The policy's `@id`, or its text's name and its number there. */
   policy: z.string(),
-  /** The name of the text that it is in; where it is removed, was in. */
+  /** The name of the text that contains the policy, or contained it before its removal. */
   in: z.string(),
   change: z.enum(['added', 'removed', 'changed']),
   before: z.string().nullable(),
@@ -67,7 +74,7 @@ const PolicyChange = z.strictObject({
 export type PolicyChange = z.infer<typeof PolicyChange>
 
 const Finding = z.strictObject({
-  /** The text's name, line and column, where it has a place. */
+  /** The text's name, line and column, if the finding has a position. */
   at: z.string(),
   message: z.string(),
   hint: z.string().optional(),
@@ -82,14 +89,14 @@ export const POLICIES = routes({
     callers: ['operator'],
     action: 'policy.read',
     summary:
-      'The set in force, and the floor above it; its `ETag` is what `If-Match` takes. `policy_set` is how decisions name the two together',
+      'Read the active set and the floor above it; send its `ETag` as `If-Match` with a change. Decisions name the two together as `policy_set`',
     status: 200,
     result: z.strictObject({
       ...PolicyVersion.shape,
       policies: Texts,
       floor: Texts,
       policy_set: z.string(),
-      /** What was in force before, and can be again. */
+      /** The version that was active before this one. */
       previous: z.int().nullable(),
     }),
     failures: [],
@@ -100,8 +107,8 @@ export const POLICIES = routes({
     callers: ['operator'],
     action: 'policy.write',
     summary:
-      'A new version of the tenant’s policy set; what the newest says already makes no other, and a new `note` of its author replaces its own until it has been in force. Putting it in force asks for `policy.activate` too. Without `If-Match` it takes the place of whatever is in force',
-    headers: expecting,
+      'Store a new version of the tenant’s policy set, unless it equals the newest one; a new `note` by the same author then replaces the old one, until that version has been active. Activating it needs `policy.activate` too. Without `If-Match` it replaces whichever set is active',
+    headers: ifMatch,
     body: z.strictObject({
       policies: PutTexts,
       note: z.string().max(LIMITS.reason_chars).default(''),
@@ -116,7 +123,8 @@ export const POLICIES = routes({
     path: '/v1/policies/versions',
     callers: ['operator'],
     action: 'policy.read',
-    summary: 'Versions of the policy set, newest first; `before` is the last of the page before',
+    summary:
+      'List versions of the policy set, newest first; `before` is the last version of the previous page',
     query: z.strictObject({ before: number(1e9).default(1e9) }),
     status: 200,
     result: list(PolicyVersion),
@@ -128,7 +136,7 @@ export const POLICIES = routes({
     callers: ['operator'],
     action: 'policy.read',
     params: versioned,
-    summary: 'One version: its texts, and when and by whom it was put in force, the last time first',
+    summary: 'Read a version: its texts, and its activations with time and operator, latest first',
     status: 200,
     result: z.strictObject({
       ...PolicyVersion.shape,
@@ -143,8 +151,8 @@ export const POLICIES = routes({
     callers: ['operator'],
     action: 'policy.activate',
     params: versioned,
-    summary: 'Put a version in force, an older one too; it is checked as if it were put now',
-    headers: expecting,
+    summary: 'Activate a version, new or old; it is checked as if it were put now',
+    headers: ifMatch,
     status: 200,
     result: CheckedVersion,
     failures: ['not_found', 'invalid_policy', 'limit_reached', 'version_conflict'],
@@ -155,7 +163,7 @@ export const POLICIES = routes({
     callers: ['operator'],
     action: 'policy.read',
     params: versioned,
-    summary: 'What a version would change: policy by policy, against the one in force or another',
+    summary: 'Compare a version with the active one or with `against`, policy by policy',
     query: z.strictObject({ against: number(1e9).optional() }),
     status: 200,
     result: z.strictObject({ version: z.int(), against: z.int(), changes: z.array(PolicyChange) }),
@@ -167,12 +175,12 @@ export const POLICIES = routes({
     callers: ['operator'],
     action: 'policy.check',
     summary:
-      'What putting a set would find, and what would come of the calls that cases describe. Nothing is stored, runs or asks anybody. ' +
-      'A file’s tools and agents stand beside the tenant’s, its operators in their place; without `policies` it is about the set in force',
+      'Check a set as if it were put, and decide the calls that cases describe. Nothing is stored or run, and nobody is asked. ' +
+      'Tools and agents of the cases are added to the tenant’s, operators replace the tenant’s; without `policies` the active set is checked',
     body: z.strictObject({ policies: PutTexts.optional(), cases: SentCases.optional() }),
     status: 200,
     result: z.strictObject({
-      /** Why the set would not be stored; then no case is decided. */
+      /** The reason why the set would not be stored; if there is one, no case is decided. */
       refusal: z.strictObject({ code: z.string(), detail: z.string() }).nullable(),
       findings: z.array(Finding),
       results: z.array(CaseResult),

@@ -1,16 +1,16 @@
-// What is open: links, which carry their own authority, and what anyone may read.
+// Routes without a key: approval links, whose token is the authority, and public documents.
 
 import { z } from 'zod'
 import { Keys } from '../evidence/bundle.ts'
 import { Bytes, list, number, routes } from './route.ts'
 
-export const ANYONE = routes({
+export const PUBLIC = routes({
   keys: {
     method: 'GET',
     path: '/.well-known/countersign/keys.json',
     callers: ['anyone'],
     action: null,
-    summary: 'Public keys for offline verification',
+    summary: 'Read the public keys for offline verification',
     query: z.strictObject({ tenant: z.string().max(32).default('default') }),
     status: 200,
     result: Keys,
@@ -21,7 +21,7 @@ export const ANYONE = routes({
     path: '/v1/log/checkpoint',
     callers: ['anyone'],
     action: null,
-    summary: 'The signed head of the tenant’s Merkle log',
+    summary: 'Read the signed head of the tenant’s Merkle log',
     query: z.strictObject({ tenant: z.string().max(32).default('default') }),
     status: 200,
     result: z.strictObject({ origin: z.string(), size: z.int(), root: z.string(), note: z.string() }),
@@ -32,7 +32,7 @@ export const ANYONE = routes({
     path: '/v1/log/proof',
     callers: ['anyone'],
     action: null,
-    summary: 'Inclusion of leaf `index` in the tree of `size` leaves',
+    summary: 'Read the proof that leaf `index` is in the tree of `size` leaves',
     query: z.strictObject({
       tenant: z.string().max(32).default('default'),
       index: number(1e9),
@@ -47,7 +47,7 @@ export const ANYONE = routes({
     path: '/v1/log/entries',
     callers: ['anyone'],
     action: null,
-    summary: 'The journal hashes that the leaves are made of, a page at a time',
+    summary: 'List the journal hashes that the leaves are made of, one page at a time',
     query: z.strictObject({ tenant: z.string().max(32).default('default'), from: number(1e9).default(0) }),
     status: 200,
     result: list(z.string()),
@@ -60,7 +60,7 @@ export const ANYONE = routes({
     action: null,
     params: z.strictObject({ token: z.string().max(300) }),
     media: 'text/html',
-    summary: 'The page behind an approval link; it shows and changes nothing',
+    summary: 'Show the page behind an approval link; opening it changes nothing',
     status: 200,
     result: z.string(),
     failures: ['link_invalid', 'link_revoked', 'approval_expired'],
@@ -72,7 +72,7 @@ export const ANYONE = routes({
     action: 'approval.decide',
     params: z.strictObject({ token: z.string().max(300) }),
     media: 'text/html',
-    summary: 'The answer given on that page',
+    summary: 'Submit the answer on that page',
     status: 200,
     result: z.string(),
     failures: [
@@ -92,7 +92,8 @@ export const ANYONE = routes({
     action: null,
     params: z.strictObject({ token: z.string().max(300) }),
     media: 'text/event-stream',
-    summary: 'What others answer while the page is open; it ends with the question, and with the link',
+    summary:
+      'Stream the answers of others while the page is open; the stream ends when the approval or the link does',
     status: 200,
     result: z.string(),
     failures: ['link_invalid', 'link_revoked', 'too_many_streams'],
@@ -104,7 +105,7 @@ export const ANYONE = routes({
     action: 'run.read',
     params: z.strictObject({ token: z.string().max(300), sha256: z.string().max(64) }),
     media: 'application/octet-stream',
-    summary: 'A file that the call brings, as it is, for an approver who may read runs',
+    summary: 'Read an input file of the call, unchanged, as an approver who may read runs',
     status: 200,
     result: Bytes,
     failures: ['link_invalid', 'link_revoked', 'approval_expired', 'not_found'],
@@ -115,7 +116,7 @@ export const ANYONE = routes({
     callers: ['anyone'],
     action: null,
     media: 'application/openapi+json',
-    summary: 'This API as OpenAPI 3.1',
+    summary: 'Read this API as OpenAPI 3.1',
     status: 200,
     result: z.string(),
     failures: [],
@@ -126,7 +127,7 @@ export const ANYONE = routes({
     callers: ['anyone'],
     action: null,
     media: 'text/html',
-    summary: 'This API for people',
+    summary: 'Read this API as a page for people',
     status: 200,
     result: z.string(),
     failures: [],
@@ -137,7 +138,7 @@ export const ANYONE = routes({
     callers: ['anyone'],
     action: null,
     media: 'text/plain',
-    summary: 'Counters in the Prometheus text format',
+    summary: 'Read counters in the Prometheus text format',
     status: 200,
     result: z.string(),
     failures: [],
@@ -147,7 +148,7 @@ export const ANYONE = routes({
     path: '/healthz',
     callers: ['anyone'],
     action: null,
-    summary: 'The process answers',
+    summary: 'Check that the process responds',
     status: 200,
     result: z.strictObject({ ok: z.literal(true) }),
     failures: [],
@@ -157,7 +158,7 @@ export const ANYONE = routes({
     path: '/readyz',
     callers: ['anyone'],
     action: null,
-    summary: 'The parts it needs answer',
+    summary: 'Check that the store and the queue respond',
     status: 200,
     result: z.strictObject({ ok: z.boolean(), store: z.boolean(), queue: z.boolean() }),
     failures: ['unavailable'],

@@ -1,5 +1,5 @@
-// What a set of policies would do before it is in force: rehearsed on calls that were, or shadowing calls as they come. Neither decides
-// anything.
+// Trying a policy set before it is active: a rehearsal decides past calls again, a shadow is
+// evaluated next to the active set for each new call. Neither affects a call.
 
 import { z } from 'zod'
 import { CallId } from '../fields.ts'
@@ -8,12 +8,15 @@ import { Decision } from '../wire/calls.ts'
 import { versioned, Warnings } from './policies.ts'
 import { routes } from './route.ts'
 
-/** `ask_more`: humans were asked, and what they answered does not suffice. */
+/** `ask_more`: humans have answered, but their answers do not suffice. */
 const Effect = z.enum(['allow', 'ask', 'ask_more', 'deny'])
 export type RehearsedEffect = z.infer<typeof Effect>
 
-/** `from`: what was decided then. `now`: what the set in force says of the same today. `to`: what this version says. */
-const kind = { from: Effect, now: Effect, to: Effect }
+/**
+ * `from`: the decision at the time. `now`: the active set's decision today. `to`: this version's
+ * decision today.
+ */
+const flipKind = { from: Effect, now: Effect, to: Effect }
 
 const Flip = z.strictObject({
   call: CallId,
@@ -21,69 +24,71 @@ const Flip = z.strictObject({
   tool: z.string(),
   /** When the call ended. */
   at_ms: z.int(),
-  ...kind,
-  /** Of this version: what determined its answer. */
+  ...flipKind,
+  /** The policies that determined this version's decision. */
   policies: z.array(z.string()),
   reason: z.string(),
 })
 
 const Rehearsal = z.strictObject({
   version: z.int(),
-  /** The version in force, which `now` is of. */
+  /** The active version, whose decisions are `now`. */
   against: z.int(),
   since_ms: z.int(),
   looked_at: z.int(),
-  /** Whether that was every call that ended since. */
+  /** Whether these were all calls that ended since `since_ms`. */
   complete: z.boolean(),
-  /** Whether it was time that ended it, before as many calls were looked at as were asked for. */
+  /** Whether the rehearsal ran out of time before it had decided the requested number of calls. */
   out_of_time: z.boolean(),
-  /** Each kind of flip with its number; where `now` and `to` are the same, the version is not what flips it. */
-  summary: z.array(z.strictObject({ ...kind, count: z.int() })),
-  /** The latest first; `summary` counts them all. */
+  /**
+   * The number of flips of each kind. If `now` equals `to`, the flip is not due to this version.
+   */
+  summary: z.array(z.strictObject({ ...flipKind, count: z.int() })),
+  /** Latest first and possibly cut off; `summary` counts all. */
   flips: z.array(Flip),
   unrehearsable: z.array(z.strictObject({ reason: z.string(), count: z.int() })),
-  /** Calls about which humans would be asked, by the set in force and by this version. */
+  /** The number of calls that would ask humans, under the active set and under this version. */
   approvals: z.strictObject({ now: z.int(), to: z.int() }),
-  /** The same by the day; `null` where what was looked at reaches back less than one. */
+  /** The same per day; `null` if the calls span less than a day. */
   approvals_per_day: z.strictObject({ now: z.number(), to: z.number() }).nullable(),
 })
 export type Rehearsal = z.infer<typeof Rehearsal>
 
-const Decided = Decision.shape.effect
-const ShadowCount = z.strictObject({ from: Decided, to: Decided, count: z.int() })
+const DecidedEffect = Decision.shape.effect
+const ShadowCount = z.strictObject({ from: DecidedEffect, to: DecidedEffect, count: z.int() })
 export type ShadowCount = z.infer<typeof ShadowCount>
 const ShadowDifference = z.strictObject({
   call: CallId,
   agent: z.string(),
   tool: z.string(),
   at_ms: z.int(),
-  from: Decided,
-  to: Decided,
+  from: DecidedEffect,
+  to: DecidedEffect,
 })
 export type ShadowDifference = z.infer<typeof ShadowDifference>
 
 const Shadowing = z.strictObject({
-  /** `null` where nothing shadows the set in force. */
+  /** `null` if no version shadows the active one. */
   version: z.int().nullable(),
   since_ms: z.int().nullable(),
   by: z.string().nullable(),
-  /** Calls that were proposed since, and have ended. */
+  /** Calls that were proposed since then and have ended. */
   calls: z.int(),
   differ: z.int(),
-  /** `from`: what was decided. `to`: what the shadow would have decided. */
+  /** `from`: the actual decision. `to`: the shadow's. */
   counts: z.array(ShadowCount),
-  /** The latest that differ; by which policies says the journal of each run. */
+  /** The latest differences; the journal of each run names the policies. */
   latest: z.array(ShadowDifference),
 })
 
-export const REHEARSAL = routes({
+export const REHEARSALS = routes({
   readPolicyShadow: {
     method: 'GET',
     path: '/v1/policies/shadow',
     callers: ['operator'],
     action: 'policy.read',
     summary:
-      'The version that shadows the one in force, and how it would have decided the calls that it saw and that have ended',
+      'Read which version shadows the active one, and how it would have decided the calls that have ended since',
     status: 200,
     result: Shadowing,
     failures: [],
@@ -94,7 +99,7 @@ export const REHEARSAL = routes({
     callers: ['operator'],
     action: 'policy.shadow',
     summary:
-      'Have a version asked about each proposed call beside the one in force, which alone decides; `null` ends that. Another one counts anew',
+      'Shadow: evaluate a version for each proposed call next to the active one, which alone decides; `null` ends that. A different version restarts the counts',
     body: z.strictObject({ version: z.int().min(1).max(1e9).nullable() }),
     status: 200,
     result: z.strictObject({ ...Shadowing.shape, warnings: Warnings }),
@@ -107,7 +112,7 @@ export const REHEARSAL = routes({
     action: 'policy.rehearse',
     params: versioned,
     summary:
-      'What a version would have said of the calls that ended in the last days, the latest first; nothing is stored, enforced or asked of humans',
+      'Rehearse: decide the calls that ended in the last `days` again under a version, latest first; nothing is stored or enforced, and nobody is asked',
     body: z.strictObject({
       days: z.int().min(1).max(LIMITS.rehearsal_days).default(7),
       limit: z.int().min(1).max(LIMITS.rehearsal_calls).default(1_000),

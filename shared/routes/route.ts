@@ -1,10 +1,12 @@
-// What a route is: the shape of an entry in the tables beside this file, and the pieces that many of them share.
+// The type of a route, i.e. of an entry in the tables beside this file, and schemas that many
+// share.
 
 import { z } from 'zod'
 import type { Code } from '../failures.ts'
 /**
- * agent, operator: by API key. console: an operator, by the session of a browser. worker: by signature. link: by the token in the path.
- * slack: by Slack's signature over the body. installation: the operator of the installation, by its key. anyone: open.
+ * How a caller authenticates. `agent`, `operator`: API key. `console`: an operator's browser
+ * session. `worker`: HTTP signature. `link`: the token in the path. `slack`: Slack's signature over
+ * the body. `installation`: the key of the installation's operator. `anyone`: not at all.
  */
 export type Caller =
   | 'agent'
@@ -20,24 +22,26 @@ export type Route = {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly path: string
   readonly callers: readonly Caller[]
-  /** The Cedar action; `null` only where the caller is anyone, or where the decision is the route's own work. */
+  /**
+   * The Cedar action; `null` only if the caller is `anyone` or if the route itself asks the policy.
+   */
   readonly action: string | null
   readonly summary: string
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
   readonly body?: z.ZodType
-  /** The body is bytes as they are, of `Bytes`, and no JSON. */
+  /** The body is raw bytes (`Bytes`), not JSON. */
   readonly raw?: true
-  /** Headers that it reads, by their names in lower case. */
+  /** Headers that the route reads, by lower-case name. */
   readonly headers?: z.ZodObject
-  /** Where a body may be larger than others. */
+  /** The largest body, if this route accepts more than others. */
   readonly body_bytes?: number
   readonly status: number
   readonly result: z.ZodType
-  /** What a stream sends: the data of each event, by its name. */
+  /** For an event stream: the data of each event, by its name. */
   readonly events?: Readonly<Record<string, z.ZodType>>
   readonly failures: readonly Code[]
-  /** Where the answer is not JSON. */
+  /** The media type of the response, if it isn't JSON. */
   readonly media?:
     | 'application/octet-stream'
     | 'text/event-stream'
@@ -47,7 +51,7 @@ export type Route = {
 }
 
 export const Bytes = z.custom<Uint8Array<ArrayBuffer>>((value) => value instanceof Uint8Array)
-/** Server-sent events, as they come: what the typed client hands out of a stream. */
+/** A stream of server-sent events, which the typed client returns unparsed. */
 export const Events = z.custom<ReadableStream<Uint8Array>>((value) => value instanceof ReadableStream)
 
 export const routes = <const T extends Record<string, Route>>(table: T): T => table

@@ -1,4 +1,4 @@
-// What operators may do about secrets. There is no route that tells a value.
+// Routes for secrets. No route returns a value.
 
 import { z } from 'zod'
 import { Name } from '../fields.ts'
@@ -14,7 +14,7 @@ export const SECRETS = routes({
     callers: ['operator'],
     action: 'secret.read',
     summary:
-      'Secrets by name: their version, which tools may have them, which hosts they are bound to, who put them and when; never a value',
+      'List secrets: name, version, the tools that may use it, the hosts it is bound to, who put it and when; never a value',
     status: 200,
     result: list(Secret),
     failures: [],
@@ -26,7 +26,7 @@ export const SECRETS = routes({
     action: 'secret.write',
     params: named,
     summary:
-      'Put a secret, or its next version; calls that are claimed from then on get it, and nobody can read it back',
+      'Store a secret or its next version; calls that are claimed from then on get it, and nobody can read it back',
     body: SecretSpec,
     status: 200,
     result: Secret,
@@ -38,7 +38,7 @@ export const SECRETS = routes({
     callers: ['operator'],
     action: 'secret.write',
     params: named,
-    summary: 'Remove a secret; calls of tools that want it are denied from then on',
+    summary: 'Delete a secret; calls of tools that need it are denied from then on',
     status: 200,
     result: z.strictObject({ done: z.literal(true) }),
     failures: ['not_found'],

@@ -1,4 +1,4 @@
-// What operators may do about what skills keep: look how much it is, and clear it.
+// Routes for the storage of skills: inspecting its size and clearing it.
 
 import { z } from 'zod'
 import { Name } from '../fields.ts'
@@ -15,10 +15,10 @@ export const SKILL_STORAGE = routes({
     callers: ['operator'],
     action: 'storage.read',
     params: named,
-    /** `after`: the last key of the page before. */
+    /** `after`: the last key of the previous page. */
     query: z.strictObject({ after: z.string().max(LIMITS.skill_key_chars).optional() }),
     summary:
-      'What a skill keeps from call to call, in all its versions: keys and sizes, a page at a time; never the values',
+      'List what a skill (all its versions) stores between calls: keys and sizes, one page at a time; never values',
     status: 200,
     result: SkillStorage,
     failures: [],
@@ -29,7 +29,7 @@ export const SKILL_STORAGE = routes({
     callers: ['operator'],
     action: 'storage.clear',
     params: named,
-    summary: 'Delete all that a skill keeps, whatever its state; who did it stays on record',
+    summary: 'Delete everything that a skill stores, whatever its state; who did it is recorded',
     status: 200,
     result: Clearing,
     failures: [],

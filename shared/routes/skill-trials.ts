@@ -1,4 +1,4 @@
-// What authors of skills do before anybody publishes them: try.
+// The route on which authors try a skill before it is published.
 
 import { LIMITS } from '../limits.ts'
 import { Trials, Tried } from '../wire/skill-trials.ts'
@@ -11,7 +11,7 @@ export const SKILL_TRIALS = routes({
     callers: ['operator'],
     action: 'skill.try',
     summary:
-      'Run a skill that nobody has published: in an isolate, on fuel, as its manifest would let it, with answers that each trial has recorded in the place of hosts and secrets. Nothing is kept, and nothing leaves the edge',
+      'Run an unpublished skill in an isolate, on fuel, with the permissions of its manifest; recorded answers of each trial replace hosts and secrets. Nothing is stored, and nothing leaves the edge',
     body: Trials,
     body_bytes: LIMITS.skill_package_bytes,
     status: 200,

@@ -1,4 +1,4 @@
-// What operators do with skills: publish, look, enable, disable, revoke; and say whose signature counts.
+// Routes for skills (publish, read, enable, disable, revoke) and for their publishers.
 
 import { z } from 'zod'
 import { PublicKey } from '../evidence/ed25519.ts'
@@ -10,7 +10,7 @@ import { DeniedPart, DeniedPartSpecs, RollBack, Skill, SkillPackage, SkillRef } 
 import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ name: Name })
-const Why = z.strictObject({ reason: z.string().max(LIMITS.reason_chars).default('') })
+const Reason = z.strictObject({ reason: z.string().max(LIMITS.reason_chars).default('') })
 
 export const SKILLS = routes({
   publishSkill: {
@@ -19,7 +19,7 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'skill.publish',
     summary:
-      'Publish a version of a skill: a DSSE envelope over canonical JSON {manifest, component, sbom, provenance}, signed by one key of a publisher on the list. It is transpiled, metered and kept in quarantine. `pin` puts the publisher of a first package on the list with this key, under the action `publisher.pin`',
+      'Publish a version of a skill: a DSSE envelope over canonical JSON {manifest, component, sbom, provenance}, signed with one key of a listed publisher. It is transpiled, metered and quarantined. `pin` lists the publisher of a first package with this key, under the action `publisher.pin`',
     query: z.strictObject({ pin: PublicKey.optional() }),
     body: SkillPackage,
     body_bytes: LIMITS.skill_package_bytes,
@@ -42,7 +42,7 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'skill.read',
     summary:
-      'Versions of skills, by name, a page at a time: of one skill, or of all; `after` names the last of the page before, `skill@1.0.0`',
+      'List versions of one skill or of all, by name, one page at a time; `after` names the last version of the previous page, as `skill@1.0.0`',
     query: z.strictObject({
       id: Name.optional(),
       after: z
@@ -61,7 +61,7 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'skill.read',
     params: z.strictObject({ id: Name }),
-    summary: 'From which version of a skill to which a rollback would go now',
+    summary: 'Read from which version of a skill to which a rollback would go now',
     status: 200,
     result: RollBack,
     failures: ['not_found', 'conflict'],
@@ -73,7 +73,7 @@ export const SKILLS = routes({
     action: 'skill.read',
     params: SkillRef,
     summary:
-      'One version of a skill: its manifest, what it imports and is made of, what is warned of, the digests of what runs, who changed its state and why',
+      'Read a version of a skill: its manifest, imports, parts, warnings, digests of the modules that run, and who changed its state and why',
     status: 200,
     result: Skill,
     failures: ['not_found'],
@@ -84,8 +84,7 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'skill.read',
     params: SkillRef,
-    summary:
-      'The package of a version, as it was published: whoever has the publisher’s key sees for themselves what was signed',
+    summary: 'Read the package of a version as published, to check its signature with the publisher’s key',
     status: 200,
     result: SkillPackage,
     failures: ['not_found'],
@@ -97,8 +96,8 @@ export const SKILLS = routes({
     action: 'skill.enable',
     params: SkillRef,
     summary:
-      'Enable a version in place of the one that is enabled, and register its tools. Who published it needs `skill.enable_own` too',
-    body: Why,
+      'Enable a version instead of the enabled one, and register its tools. The operator who published it needs `skill.enable_own` too',
+    body: Reason,
     status: 200,
     result: Skill,
     failures: [
@@ -117,8 +116,8 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'skill.disable',
     params: SkillRef,
-    summary: 'Disable a version: calls of its tools are denied from then on, those that were approved too',
-    body: Why,
+    summary: 'Disable a version: calls of its tools are denied from then on, including approved ones',
+    body: Reason,
     status: 200,
     result: Skill,
     failures: ['not_found', 'conflict'],
@@ -129,8 +128,8 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'skill.disable',
     params: SkillRef,
-    summary: 'Revoke a version: disabled, for good',
-    body: Why,
+    summary: 'Revoke a version: disable it permanently',
+    body: Reason,
     status: 200,
     result: Skill,
     failures: ['not_found'],
@@ -142,8 +141,8 @@ export const SKILLS = routes({
     action: 'skill.enable',
     params: z.strictObject({ id: Name }),
     summary:
-      'Enable the version again that was enabled before the one that is: from the one to the other, as they were read, or a conflict. Who published it needs `skill.enable_own` too',
-    body: RollBack.extend(Why.shape),
+      'Enable the previously enabled version again; a conflict if `from` and `to` are no longer what was read. The operator who published it needs `skill.enable_own` too',
+    body: RollBack.extend(Reason.shape),
     status: 200,
     result: Skill,
     failures: [
@@ -163,7 +162,7 @@ export const SKILLS = routes({
     action: 'skill.read',
     query: z.strictObject({ after: number(1e9).default(0) }),
     summary:
-      'The hash-chained events of skills and publishers, a page at a time: each is a leaf of the tenant’s log',
+      'List the hash-chained events of skills and publishers, one page at a time; each is a leaf of the tenant’s log',
     status: 200,
     result: list(JournalEntry),
     failures: [],
@@ -174,7 +173,7 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'publisher.write',
     summary:
-      'Parts that no skill is to be made of, in the place of those that were: what holds one is not published or enabled any more; what is enabled goes on, and says so',
+      'Replace the list of denied parts: a skill that contains one can’t be published or enabled; an enabled one stays enabled and shows a warning',
     body: z.strictObject({ items: DeniedPartSpecs }),
     status: 200,
     result: list(DeniedPart),
@@ -185,7 +184,7 @@ export const SKILLS = routes({
     path: '/v1/skills/denied-parts',
     callers: ['operator'],
     action: 'skill.read',
-    summary: 'Parts that no skill is to be made of',
+    summary: 'List the denied parts, which no skill may contain',
     status: 200,
     result: list(DeniedPart),
     failures: [],
@@ -197,7 +196,7 @@ export const SKILLS = routes({
     action: 'publisher.write',
     params: named,
     summary:
-      'Let somebody publish skills: their Ed25519 keys, in the place of those that they had. What was signed with others stays',
+      'Allow a publisher of skills: set their Ed25519 keys, replacing earlier ones. Versions signed with earlier keys stay',
     body: z.strictObject({ keys: PublisherKeys }),
     status: 200,
     result: Publisher,
@@ -210,7 +209,7 @@ export const SKILLS = routes({
     action: 'publisher.write',
     params: named.extend({ kid: Kid }),
     summary:
-      'Revoke a key for good: every version that it signed is revoked with it, and it is never put on the list again',
+      'Revoke a key permanently: every version that it signed is revoked, and the key can’t be listed again',
     body: z.strictObject({ reason: z.string().min(1).max(LIMITS.reason_chars) }),
     status: 200,
     result: Publisher,
@@ -221,7 +220,7 @@ export const SKILLS = routes({
     path: '/v1/publishers',
     callers: ['operator'],
     action: 'skill.read',
-    summary: 'Who may publish skills, by their keys; and which keys were revoked, by whom and why',
+    summary: 'List the publishers with their keys, and the revoked keys, by whom and why',
     status: 200,
     result: list(Publisher),
     failures: [],
@@ -232,7 +231,7 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'publisher.write',
     params: named,
-    summary: 'Take a publisher from the list; what they published stays, until it is disabled',
+    summary: 'Remove a publisher from the list; their published versions stay until they are disabled',
     status: 200,
     result: z.strictObject({ done: z.literal(true) }),
     failures: ['not_found'],

@@ -1,4 +1,4 @@
-// Answers that stand for further calls: which do, and how they are taken back.
+// Routes for standing answers: listing and revoking them.
 
 import { z } from 'zod'
 import { Name, Opaque, StandingId } from '../fields.ts'
@@ -11,8 +11,7 @@ export const STANDING = routes({
     path: '/v1/standing',
     callers: ['operator'],
     action: 'standing.read',
-    summary:
-      'Answers that stand for further calls, newest first; `live` where they still cover what they were given for',
+    summary: 'List standing answers, newest first; `live` if the answer still covers what it was given for',
     status: 200,
     result: list(Standing.extend({ live: z.boolean() })),
     failures: [],
@@ -23,7 +22,7 @@ export const STANDING = routes({
     callers: ['operator'],
     action: 'standing.revoke',
     params: z.strictObject({ id: StandingId }),
-    summary: 'Take one back; once this is answered nothing begins under it',
+    summary: 'Revoke a standing answer; once this returns, no call starts under it',
     status: 200,
     result: z.strictObject({ done: z.literal(true) }),
     failures: ['not_found'],
@@ -35,7 +34,7 @@ export const STANDING = routes({
     action: 'session.reset',
     params: z.strictObject({ session: Opaque }),
     summary:
-      'Take back what stands in a session: an agent every yes in its own, an operator every answer in that of the agent named',
+      'Revoke the standing answers of a session: an agent, every approval in its own session; an operator, every answer in the session of `agent`',
     body: z.strictObject({ agent: Name.optional() }),
     status: 200,
     result: z.strictObject({ ended: z.int() }),

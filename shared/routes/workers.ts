@@ -1,4 +1,4 @@
-// What workers ask.
+// Routes of workers.
 
 import { z } from 'zod'
 import { CallId, Sha256 } from '../fields.ts'
@@ -23,7 +23,7 @@ export const WORKERS = routes({
     path: '/v1/worker/claims',
     callers: ['worker'],
     action: 'worker.claim',
-    summary: 'Claim a call, once',
+    summary: 'Claim a call; succeeds once',
     body: wire.ClaimRequest,
     status: 200,
     result: wire.Claim,
@@ -39,7 +39,7 @@ export const WORKERS = routes({
       sha256: Sha256,
       part: z.string().regex(/^(?:0|[1-9][0-9]{0,3})$/),
     }),
-    summary: 'Fetch a part of a file that a running call brings',
+    summary: 'Fetch a part of an input file of a running call',
     status: 200,
     result: wire.FilePart,
     failures: ['not_found'],
@@ -50,7 +50,7 @@ export const WORKERS = routes({
     callers: ['worker'],
     action: 'worker.settle',
     params: z.strictObject({ call: CallId, sha256: Sha256 }),
-    summary: 'Put a file that a running call left; the body is its bytes',
+    summary: 'Upload an output file of a running call; the body is its bytes',
     body: Bytes,
     raw: true,
     body_bytes: LIMITS.file_bytes,
@@ -64,7 +64,7 @@ export const WORKERS = routes({
     callers: ['worker'],
     action: 'worker.settle',
     params: z.strictObject({ call: CallId }),
-    summary: 'Stream output of a running call',
+    summary: 'Upload output of a running call as it is written',
     body: wire.OutputChunk,
     status: 200,
     result: z.strictObject({ next: z.int(), stop: z.boolean() }),
@@ -87,11 +87,12 @@ export const WORKERS = routes({
     path: '/v1/worker/proofs',
     callers: ['worker'],
     action: 'worker.heartbeat',
-    summary: 'Say, signed, what the canaries saw; no call of a tier that is not proven is handed out',
-    body: wire.Proving,
+    summary:
+      'Submit the signed results of the canaries; a worker gets no calls of a tier that it has not proven',
+    body: wire.ProofSubmission,
     body_bytes: 256 * 1024,
     status: 200,
-    result: wire.Proved,
+    result: wire.ProvenTiers,
     failures: ['proof_invalid'],
   },
   heartbeat: {
@@ -99,7 +100,7 @@ export const WORKERS = routes({
     path: '/v1/worker/heartbeat',
     callers: ['worker'],
     action: 'worker.heartbeat',
-    summary: 'Say what is running; hear what to stop',
+    summary: 'Report the running calls; the response says which to stop',
     body: wire.Heartbeat,
     status: 200,
     result: wire.HeartbeatAnswer,

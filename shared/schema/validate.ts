@@ -1,5 +1,6 @@
-// Owns whether a value fits a tool's schema: its arguments at the edge, its result on the worker. Both sides must say the same of the same
-// value. Which schemas a tool may bring is edge/tools/schema-rules.ts; here each check is bounded, whoever's the value is, and never throws.
+// Checks a value against a tool's schema: arguments at the edge, results on the worker, with the
+// same result on both. edge/tools/schema-rules.ts decides which schemas are allowed. A check is
+// bounded, even for hostile values, and never throws.
 
 import { dereference, type OutputUnit, validate } from '@cfworker/json-schema'
 import type { FieldError } from '../failures.ts'
@@ -7,16 +8,15 @@ import { LIMITS } from '../limits.ts'
 import { kindsInWords } from './field-errors.ts'
 import { effortOf } from './validation-cost.ts'
 
-/** Where the value does not fit, a few of the places; none where it does. */
+/** Returns a few of the places where the value does not fit, or an empty list. */
 export type SchemaCheck = (value: unknown) => FieldError[]
 
-/** More tell nobody more. */
+/** More errors would not help the reader. */
 const ERRORS_MAX = 8
 
 const TOO_MUCH: FieldError = {
   at: '/',
-  message:
-    'too much to be held against its schema: send less, or have the schema compare with fewer values in fewer places',
+  message: 'is too large to be checked against its schema: send less, or simplify the schema',
 }
 
 export function schemaCheck(schema: Readonly<Record<string, unknown>>): SchemaCheck {
@@ -36,13 +36,13 @@ export function schemaCheck(schema: Readonly<Record<string, unknown>>): SchemaCh
       if (valid) return []
       return leaves(errors).slice(0, ERRORS_MAX).map(inWords)
     } catch (thrown) {
-      if (thrown instanceof RangeError) return [TOO_MUCH] // the library hands on all that is wrong as arguments, and these have an end
+      if (thrown instanceof RangeError) return [TOO_MUCH] // the library spreads all errors into arguments, whose number is limited
       throw thrown
     }
   }
 }
 
-/** The library names each place above a fault too, where nothing else is wrong. */
+/** Keywords for which the library only repeats that a fault lies below. */
 const ABOVE: ReadonlySet<string> = new Set([
   '$ref',
   'allOf',
@@ -62,7 +62,7 @@ function leaves(errors: readonly OutputUnit[]): readonly OutputUnit[] {
   return found.length === 0 ? errors : found
 }
 
-/** What is at fault in the words of whoever sent the value; the library's own text is read here alone. */
+/** The fault in the words of the sender. Only this function reads the library's own text. */
 function inWords({ instanceLocation, keyword, error }: OutputUnit): FieldError {
   const at = instanceLocation.slice(1)
   if (keyword === 'required')
@@ -122,16 +122,16 @@ const PLAIN: Readonly<Record<string, string>> = {
   maxContains: 'has too many entries of the form that the schema asks for',
 }
 
-/** Where the schema lets nothing stand. */
+/** The message for a value where the schema allows none. */
 export const NOT_ALLOWED = 'is not allowed here'
 
-/** To the last `end`: names of members may hold it. */
+/** The text up to the last `end`, because names of members may contain it. */
 function between(text: string, start: string, end: string): string {
   const from = text.indexOf(start) + start.length
   return text.slice(from, text.lastIndexOf(end))
 }
 
-/** Values of the schema and names of members stand in it, and may be as long as either. */
+/** Messages quote values of the schema and names of members, which may be long. */
 const cut = (text: string): string =>
   text.length <= LIMITS.schema_told_chars
     ? text

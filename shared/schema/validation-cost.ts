@@ -1,21 +1,22 @@
-// Owns what it takes to hold a value against a schema, counted before it is done: both are somebody else's, and what holds them against each
-// other can't be stopped once it has begun. It goes where the validator would go, and says nothing of whether the value fits.
+// Computes the cost of validating a value against a schema before the validator runs: both are
+// untrusted, and a running validation can't be interrupted. It visits the same places as the
+// validator, without judging whether the value fits.
 
 /**
- * About 25 ns each, at the worst: what the library does at each place that a schema is held against, more where it goes on after the first that
- * does not fit, for each of what it compares with, and for what it copies.
+ * Steps of the validator, of about 25 ns at worst: for each place that it checks, more where it
+ * continues after the first mismatch, and for each value that it compares or copies.
  */
 const COST = {
   place: 16,
-  held: 4,
-  told: 16,
+  checked: 4,
+  collected: 16,
   multiple: 64,
   name: 4,
   member: 4,
   copied: 6,
   scalars: 4,
 } as const
-/** A text is compared, counted and copied that many characters at a time. */
+/** Texts are compared, counted and copied this many characters per step. */
 const CHARS = 16
 
 type Members = Readonly<Record<string, unknown>>
@@ -26,14 +27,14 @@ const isObject = (value: unknown): value is Members =>
 const entriesOf = (value: unknown): [string, unknown][] => (isObject(value) ? Object.entries(value) : [])
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
-/** Of a value that is compared with: all that it is made of, and its texts. */
+/** The size of a value in comparisons: its members and items, and its texts. */
 export function sizeOf(value: unknown): number {
   if (typeof value === 'string') return 1 + value.length / CHARS
   if (Array.isArray(value)) return value.reduce((sum: number, item) => sum + sizeOf(item), 1)
   return entriesOf(value).reduce((sum, [name, item]) => sum + name.length / CHARS + sizeOf(item), 1)
 }
 
-/** What it takes to hold a value against this schema; more than `most` is not counted to its end. */
+/** The cost of validating a value against this schema. Counting stops once it exceeds `most`. */
 export function effortOf(schema: Schema, most: number): (value: unknown) => number {
   const sizes = new Map<unknown, number>()
   return (value) => {
@@ -46,9 +47,9 @@ export function effortOf(schema: Schema, most: number): (value: unknown) => numb
 class Walk {
   left: number
   readonly #definitions: unknown
-  /** Of what values are compared with. */
+  /** Sizes of the values in the schema that values are compared with. */
   readonly #sizes: Map<unknown, number>
-  /** The last value whose members were counted: most are held against several schemas at once. */
+  /** A cache of one: most values are checked against several schemas in a row. */
   #counted: { readonly value: unknown; readonly members: number } = { value: undefined, members: 0 }
 
   constructor(root: Schema, sizes: Map<unknown, number>, most: number) {
@@ -57,67 +58,69 @@ class Walk {
     this.#sizes = sizes
   }
 
-  /** One place of the value, held against one schema. How many of its members that has looked at is told. */
+  /**
+   * Counts one place of the value against one schema. Returns how many of its members were visited.
+   */
   at(schema: unknown, value: unknown): number {
     this.left -= COST.place
     if (this.left < 0 || !isObject(schema)) return 0
     const members = this.#membersOf(value)
     this.left -= COST.member * members + (typeof value === 'string' ? value.length / CHARS : 0)
-    let looked = 0
+    let visited = 0
     for (const keyword in schema) {
       if (this.left < 0) return 0
-      const held = schema[keyword]
-      this.#compares(keyword, held, value, members)
-      looked += this.#joins(keyword, held, value)
-      if (Array.isArray(value)) looked += this.#items(schema, keyword, held, value)
-      else if (isObject(value)) looked += this.#properties(schema, keyword, held, value)
+      const operand = schema[keyword]
+      this.#compares(keyword, operand, value, members)
+      visited += this.#joins(keyword, operand, value)
+      if (Array.isArray(value)) visited += this.#items(schema, keyword, operand, value)
+      else if (isObject(value)) visited += this.#properties(schema, keyword, operand, value)
     }
-    return Math.min(looked, Array.isArray(value) ? value.length : members)
+    return Math.min(visited, Array.isArray(value) ? value.length : members)
   }
 
-  #compares(keyword: string, held: unknown, value: unknown, members: number): void {
-    if (keyword === 'enum') this.left -= this.#sizeOf(held) + listOf(held).length * members
-    else if (keyword === 'const') this.left -= this.#sizeOf(held) + members
+  #compares(keyword: string, operand: unknown, value: unknown, members: number): void {
+    if (keyword === 'enum') this.left -= this.#sizeOf(operand) + listOf(operand).length * members
+    else if (keyword === 'const') this.left -= this.#sizeOf(operand) + members
     else if (keyword === 'required' || keyword === 'dependentRequired')
-      this.left -= COST.name * this.#sizeOf(held)
-    else if (keyword === 'type') this.left -= listOf(held).length
+      this.left -= COST.name * this.#sizeOf(operand)
+    else if (keyword === 'type') this.left -= listOf(operand).length
     else if (keyword === 'format' && typeof value === 'string') this.left -= value.length
     else if (keyword === 'multipleOf') this.left -= COST.multiple
   }
 
-  /** Schemas that are held against the same place. What these have looked at is copied, where there may be several. */
-  #joins(keyword: string, held: unknown, value: unknown): number {
+  /** Schemas that apply to the same place. The validator copies what they visited if there may be several. */
+  #joins(keyword: string, operand: unknown, value: unknown): number {
     switch (keyword) {
       case '$ref':
-        return this.at(memberOf(this.#definitions, String(held).slice('#/$defs/'.length)), value)
+        return this.at(memberOf(this.#definitions, String(operand).slice('#/$defs/'.length)), value)
       case 'not':
       case 'then':
       case 'else':
-        return this.at(held, value)
+        return this.at(operand, value)
       case 'if':
-        return this.#copied(this.at(held, value))
+        return this.#copied(this.at(operand, value))
       case 'allOf':
       case 'anyOf':
       case 'oneOf':
-        return listOf(held).reduce((sum: number, schema) => sum + this.#copied(this.at(schema, value)), 0)
+        return listOf(operand).reduce((sum: number, schema) => sum + this.#copied(this.at(schema, value)), 0)
       default:
         return 0
     }
   }
 
-  #copied(looked: number): number {
-    this.left -= COST.copied * looked
-    return looked
+  #copied(visited: number): number {
+    this.left -= COST.copied * visited
+    return visited
   }
 
-  #items(schema: Schema, keyword: string, held: unknown, items: readonly unknown[]): number {
+  #items(schema: Schema, keyword: string, operand: unknown, items: readonly unknown[]): number {
     const before = listOf(schema['prefixItems']).length
-    if (keyword === 'items') return this.#each(items, before, COST.held, () => held)
+    if (keyword === 'items') return this.#each(items, before, COST.checked, () => operand)
     if (keyword === 'contains' || keyword === 'unevaluatedItems')
-      return this.#each(items, 0, COST.told, () => held)
+      return this.#each(items, 0, COST.collected, () => operand)
     if (keyword === 'prefixItems')
-      return this.#each(items.slice(0, before), 0, COST.held, (index) => listOf(held)[index])
-    if (keyword === 'uniqueItems' && held === true)
+      return this.#each(items.slice(0, before), 0, COST.checked, (index) => listOf(operand)[index])
+    if (keyword === 'uniqueItems' && operand === true)
       this.left -=
         items.length *
         (items.some((item) => typeof item === 'object') ? sizeOf(items) : sizeOf(items) / COST.scalars)
@@ -132,16 +135,18 @@ class Walk {
     return items.length - from
   }
 
-  #properties(schema: Schema, keyword: string, held: unknown, value: Members): number {
-    let looked = 0
+  #properties(schema: Schema, keyword: string, operand: unknown, value: Members): number {
+    let visited = 0
     if (keyword === 'properties' || keyword === 'dependentSchemas')
-      for (const name in isObject(held) ? held : {}) {
+      for (const name in isObject(operand) ? operand : {}) {
         this.left -= 1
         if (this.left < 0) break
         if (!Object.hasOwn(value, name)) continue
-        const inner = memberOf(held, name)
-        looked +=
-          keyword === 'properties' ? this.#member(name, COST.held, inner, value[name]) : this.at(inner, value)
+        const inner = memberOf(operand, name)
+        visited +=
+          keyword === 'properties'
+            ? this.#member(name, COST.checked, inner, value[name])
+            : this.at(inner, value)
       }
     else if (
       keyword === 'additionalProperties' ||
@@ -152,17 +157,17 @@ class Walk {
         this.left -= 1
         if (this.left < 0) break
         if (keyword === 'additionalProperties' && memberOf(schema['properties'], name) !== undefined) continue
-        looked += this.#member(
+        visited += this.#member(
           name,
-          keyword === 'additionalProperties' ? COST.held : COST.told,
-          held,
+          keyword === 'additionalProperties' ? COST.checked : COST.collected,
+          operand,
           keyword === 'propertyNames' ? name : value[name],
         )
       }
-    return looked
+    return visited
   }
 
-  /** Its name is spelt as a place, a character at a time. */
+  /** The validator encodes the member's name into a JSON pointer, character by character. */
   #member(name: string, cost: number, schema: unknown, value: unknown): number {
     this.left -= cost + name.length
     this.at(schema, value)

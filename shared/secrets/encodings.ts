@@ -1,31 +1,34 @@
-// Owns how a known value may be spelled in a text: as it is, by its numbers (hexadecimal, decimal), in base64, and each but the decimal
-// again with the escapes of URLs, of strings in programs and of HTML. Each is a decoder over the bytes as they come, and what it decodes
-// is searched; so a value is found wherever a reader of that encoding would find it. Pure. What is compressed, encrypted, turned around or
-// encoded twice is not found.
+// The encodings in which a known value is found in a text: plain, numbers (hexadecimal, decimal),
+// base64, and all but decimal again within escapes of URLs, string literals and HTML. Each decoder
+// feeds its output into the search, so a value is found wherever a reader of that encoding would
+// see it. Compressed, encrypted, reversed or doubly encoded values are not found.
 
 import type { Find } from './byte-search.ts'
-import { isBetween, Pieces, SPAN, Trail } from './byte-search.ts'
+import { FragmentMatcher, isIgnored, MAX_SPAN, Pieces } from './byte-search.ts'
 
-/** Takes bytes that are spelled from one place of the text to another. */
+/** Consumes bytes, each with its position in the text. */
 type Reader = {
   take(byte: number, from: number, to: number): void
-  /** Where that begins which may still become part of a find. */
+  /** The beginning of the earliest text that may still become part of a find. */
   open(at: number): number
 }
-type Trails = () => Trail
+type Trails = () => FragmentMatcher
 
-/** What is looked for. A value may hold an escape itself, which a reader of another encoding's escapes would take for one. */
+/**
+ * The values to search for. A value that contains an escape itself is also searched in its decoded
+ * form.
+ */
 export const piecesOf = (values: readonly (readonly [name: string, value: string])[]): Pieces =>
   new Pieces(values.flatMap(([name, value]) => [[name, value] as const, [name, unescaped(value)] as const]))
 
-/** For one text, in as many parts as it comes in. */
+/** The search of one text, which may arrive in parts. */
 export class Search {
   readonly #readers: readonly Reader[]
   #finds: Find[] = []
   #at = 0
 
   constructor(pieces: Pieces) {
-    const trails = (): Trail => new Trail(pieces, (find) => this.#finds.push(find))
+    const trails = (): FragmentMatcher => new FragmentMatcher(pieces, (find) => this.#finds.push(find))
     const plain = (): Reader[] => [trails(), new Hexadecimal(pieces, trails), new Base64(pieces, trails)]
     this.#readers = [...plain(), new Decimal(trails()), new Unescaping(plain())]
   }
@@ -37,17 +40,17 @@ export class Search {
     }
   }
 
-  /** No more comes: what might have gone on does not. */
+  /** Ends the text, and with it numbers and escapes that might have continued. */
   end(): void {
     for (const reader of this.#readers) reader.take(NEWLINE, this.#at, this.#at)
   }
 
-  /** What begins before this place has been found, if ever. */
+  /** Everything that begins before this position and is found at all has been found by now. */
   get settled(): number {
     return Math.min(...this.#readers.map((reader) => reader.open(this.#at)))
   }
 
-  /** What was found and begins before a place, in order; each once. */
+  /** Takes the finds that begin before a position, in order. */
   findsBefore(place: number): Find[] {
     const before = this.#finds.filter(({ from }) => from < place)
     if (before.length > 0) this.#finds = this.#finds.filter(({ from }) => from >= place)
@@ -69,10 +72,10 @@ const SEXTET = tableOf('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 SEXTET['-'.charCodeAt(0)] = 62
 SEXTET['_'.charCodeAt(0)] = 63
 
-/** Two digits are a byte, whichever is the first of two. */
+/** Two digits are a byte; both alignments are searched. */
 class Hexadecimal implements Reader {
   readonly #pieces: Pieces
-  readonly #trails: readonly [Trail, Trail]
+  readonly #trails: readonly [FragmentMatcher, FragmentMatcher]
   #turn = 0
   #high = -1
   #from = 0
@@ -85,7 +88,7 @@ class Hexadecimal implements Reader {
   take(byte: number, from: number, to: number): void {
     const nibble = NIBBLE[byte] ?? -1
     if (nibble < 0) {
-      if (!isBetween(byte) && byte !== DASH) this.#breakOff()
+      if (!isIgnored(byte) && byte !== DASH) this.#breakOff()
       return
     }
     if (this.#high >= 0)
@@ -104,16 +107,19 @@ class Hexadecimal implements Reader {
   open(at: number): number {
     const begun =
       this.#high >= 0 &&
-      at - this.#from < SPAN &&
+      at - this.#from < MAX_SPAN &&
       this.#pieces.beginBetween(this.#high << 4, (this.#high << 4) | 15)
     return Math.min(begun ? this.#from : at, ...this.#trails.map((trail) => trail.open(at)))
   }
 }
 
-/** Four characters are three bytes, whichever is the first of four; so a value is found in the base64 of a longer text. */
+/**
+ * Four characters are three bytes. All four alignments are searched, so a value is found inside the
+ * base64 of a longer text.
+ */
 class Base64 implements Reader {
   readonly #pieces: Pieces
-  readonly #trails: readonly Trail[]
+  readonly #trails: readonly FragmentMatcher[]
   #count = 0
   #last = -1
   #from = 0
@@ -126,11 +132,12 @@ class Base64 implements Reader {
   take(byte: number, from: number, to: number): void {
     const sextet = SEXTET[byte] ?? -1
     if (sextet < 0) {
-      if (!isBetween(byte)) this.#breakOff()
+      if (!isIgnored(byte)) this.#breakOff()
       return
     }
     if (this.#last >= 0) {
-      // A character that two bytes share is told to belong to the earlier: of the later it says four bits at the most.
+      // A character shared by two bytes counts as part of the earlier one: at most four of its bits
+      // belong to the later.
       this.#trail(0)?.take(((this.#last << 2) | (sextet >> 4)) & 255, this.#from, to)
       this.#trail(1)?.take(((this.#last << 4) | (sextet >> 2)) & 255, from, to)
       this.#trail(2)?.take(((this.#last << 6) | sextet) & 255, from, to)
@@ -140,8 +147,11 @@ class Base64 implements Reader {
     this.#from = from
   }
 
-  /** That for which these two characters are the first and second, the second and third, or the last of four. */
-  #trail = (place: number): Trail | undefined => this.#trails[(this.#count - place) & 3]
+  /**
+   * The alignment in which the last two characters are the first and second, second and third, or
+   * third and fourth.
+   */
+  #trail = (place: number): FragmentMatcher | undefined => this.#trails[(this.#count - place) & 3]
 
   #breakOff(): void {
     if (this.#last < 0) return
@@ -152,20 +162,20 @@ class Base64 implements Reader {
   open(at: number): number {
     const begun =
       this.#last >= 0 &&
-      at - this.#from < SPAN &&
+      at - this.#from < MAX_SPAN &&
       this.#pieces.beginBetween(this.#last << 2, (this.#last << 2) | 3)
     return Math.min(begun ? this.#from : at, ...this.#trails.map((trail) => trail.open(at)))
   }
 }
 
-/** A list of numbers, as programs print bytes. */
+/** Bytes printed as a list of decimal numbers. */
 class Decimal implements Reader {
-  readonly #trail: Trail
+  readonly #trail: FragmentMatcher
   #number = -1
   #from = 0
   #to = 0
 
-  constructor(trail: Trail) {
+  constructor(trail: FragmentMatcher) {
     this.#trail = trail
   }
 
@@ -178,16 +188,19 @@ class Decimal implements Reader {
       return
     }
     if (this.#number >= 0 && this.#number <= 255) this.#trail.take(this.#number, this.#from, this.#to)
-    if (this.#number > 255 || !isBetween(byte)) this.#trail.breakOff()
+    if (this.#number > 255 || !isIgnored(byte)) this.#trail.breakOff()
     this.#number = -1
   }
 
   open(at: number): number {
-    return Math.min(this.#number >= 0 && at - this.#from < SPAN ? this.#from : at, this.#trail.open(at))
+    return Math.min(this.#number >= 0 && at - this.#from < MAX_SPAN ? this.#from : at, this.#trail.open(at))
   }
 }
 
-/** Escapes of URLs, of JSON and other strings (quoted more than once, too), and of HTML; and what may still become one. */
+/**
+ * Complete escapes of URLs, of JSON and other string literals (also if quoted repeatedly), and of
+ * HTML. `BEGUN` matches incomplete ones.
+ */
 const ESCAPE = new RegExp(
   [
     String.raw`^(?:(?:%|0x|\\{1,8}x)(?<byte>[0-9a-f]{2})`,
@@ -212,10 +225,10 @@ type Groups = Record<string, string | undefined>
 
 class Unescaping implements Reader {
   readonly #readers: readonly Reader[]
-  /** What may be the beginning of an escape. */
+  /** The text that may be the beginning of an escape. */
   #begun = ''
   #from = 0
-  /** The first half of a character that is written as two. */
+  /** The first half of a surrogate pair. */
   #half = ''
   #halfFrom = 0
 

@@ -7,16 +7,25 @@ import { LIMITS } from '../limits.ts'
 import { Risk } from './tools.ts'
 
 const StandingSeconds = z.int().min(1).max(LIMITS.standing_s)
-/** `once`: this call alone. The others cover later calls of its kind: until the session is reset, or for `ttl_s`. */
+/**
+ * `once`: this call alone. The others cover later calls of its kind: until the session is reset, or
+ * for `ttl_s`.
+ */
 const Scope = z.enum(['once', 'session', 'timeboxed'])
-/** One place where an operator changed the arguments. `null`: the value did not exist, or was removed. Redacted as on cards. */
+/**
+ * One place where an operator changed the arguments. `null`: the value did not exist, or was
+ * removed. Redacted as on cards.
+ */
 const ArgumentChange = z.strictObject({
   at: z.string(),
   from: z.string().nullable(),
   to: z.string().nullable(),
 })
 export type ArgumentChange = z.infer<typeof ArgumentChange>
-/** `from`: the digest of the call before this edit. `more`: the number of changes that `changes` leaves out. */
+/**
+ * `from`: the digest of the call before this edit. `more`: the number of changes that `changes`
+ * leaves out.
+ */
 const Edit = z.strictObject({
   by: Name,
   channel: Name,
@@ -28,8 +37,11 @@ const Edit = z.strictObject({
 export type Edit = z.infer<typeof Edit>
 
 const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
-const Said = z.enum(['approve', 'deny'])
-/** How the operator was identified, the surest first: by their API key, by Slack, or by a link, which anyone could hold. */
+const Verdict = z.enum(['approve', 'deny'])
+/**
+ * How the operator was authenticated, strongest first: their API key, Slack, or a link, which
+ * anyone could hold.
+ */
 export const Assurance = z.enum(['key', 'slack', 'link'])
 export type Assurance = z.infer<typeof Assurance>
 export const Approval = z.strictObject({
@@ -53,18 +65,27 @@ export const Approval = z.strictObject({
     /** Where and how the call would run, in words. */
     plan: z.string(),
     arguments: z.string(),
-    /** The files that the call brings, with paths as the card shows them. Their bytes are at `…/files/{sha256}` below the call. */
+    /**
+     * The files that the call brings, with paths as the card shows them. Their bytes are at
+     * `…/files/{sha256}` below the call.
+     */
     files: z.array(z.strictObject({ path: z.string(), sha256: Sha256, bytes: z.int() })).optional(),
     on_yes: z.string(),
-    /** What an answer with a scope beyond `once` would cover. `most_s`: how long policy lets an approval apply; 0 is this call alone. */
+    /**
+     * What an answer with a scope beyond `once` would cover. `most_s`: how long policy lets an
+     * approval apply; 0 is this call alone.
+     */
     standing: z.strictObject({ covers: z.string(), most_s: z.int().min(0) }).optional(),
     policies: z.array(z.string()),
     reason: z.string(),
   }),
-  /** The answers that policy permits. The default is chosen by Enter, and applies when nobody answers. */
+  /**
+   * The answers that policy permits. The default is chosen by Enter, and applies when nobody
+   * answers.
+   */
   options: z.array(
     z.strictObject({
-      decision: Said,
+      decision: Verdict,
       scope: Scope,
       ttl_s: StandingSeconds.optional(),
       default: z.literal(true).optional(),
@@ -75,7 +96,7 @@ export const Approval = z.strictObject({
   answers: z.array(
     z.strictObject({
       by: Name,
-      decision: Said,
+      decision: Verdict,
       channel: Name,
       assurance: Assurance,
       scope: Scope,
@@ -86,7 +107,10 @@ export const Approval = z.strictObject({
       standing: StandingId.optional(),
     }),
   ),
-  /** What operators changed of the proposal, oldest first. Prompt and digest are those of the changed call. */
+  /**
+   * What operators changed of the proposal, oldest first. Prompt and digest are those of the
+   * changed call.
+   */
   edits: z.array(Edit).optional(),
   /** The operators whose links were revoked. An approval with revoked links shows no `url`. */
   links_revoked: z.union([z.literal('all'), z.array(Name)]).optional(),
@@ -96,40 +120,55 @@ export type Approval = z.infer<typeof Approval>
 
 export const Answer = z
   .strictObject({
-    decision: Said,
+    decision: Verdict,
     scope: Scope.default('once'),
     /** Required for the scope `timeboxed`, refused for others. */
     ttl_s: StandingSeconds.optional(),
     reason: z.string().max(LIMITS.reason_chars).default(''),
-    /** The digest that was shown: an answer to another one is refused (L3). Required to approve a call whose arguments were changed. */
+    /**
+     * The digest that was shown: an answer to another one is refused (L3). Required to approve a
+     * call whose arguments were changed.
+     */
     digest: Sha256.optional(),
-    /** All arguments, to approve instead of the agent's. A hidden value is sent as the card shows it. */
+    /**
+     * All arguments, to approve instead of the agent's. A hidden value is sent as the card shows
+     * it.
+     */
     arguments: z.record(z.string(), z.unknown()).optional(),
-    /** The digest that the preview of the changed arguments returned: if the call's would be another, the answer is refused. */
+    /**
+     * The digest that the preview of the changed arguments returned: if the call's would be
+     * another, the answer is refused.
+     */
     becomes: Sha256.optional(),
   })
   .refine(
     (answer) => answer.arguments === undefined || (answer.decision === 'approve' && answer.scope === 'once'),
     {
       path: ['arguments'],
-      message: 'go with a yes to this call alone',
+      message: 'are allowed only with `approve` and the scope `once`',
     },
   )
   .refine((answer) => answer.becomes === undefined || answer.arguments !== undefined, {
     path: ['becomes'],
-    message: 'belongs to changed `arguments`',
+    message: 'is allowed only with changed `arguments`',
   })
   .refine(({ scope, ttl_s }) => (scope === 'timeboxed') === (ttl_s !== undefined), {
     path: ['ttl_s'],
-    message: 'belongs to the scope `timeboxed`, which needs it',
+    message: 'is required for the scope `timeboxed` and allowed for no other',
   })
 export type Answer = z.infer<typeof Answer>
 
-/** `alike`: how many pending approvals are in its group, itself included. Present in lists that show each group once. */
+/**
+ * `alike`: how many pending approvals are in its group, itself included. Present in lists that show
+ * each group once.
+ */
 export const ListedApproval = Approval.extend({ alike: z.int().min(1).optional() })
 export type ListedApproval = z.infer<typeof ListedApproval>
 
-/** The arguments of an approval, for an operator to change. Hidden values are as the card shows them. */
+/**
+ * The arguments of an approval, for an operator to change. Hidden values are as the card shows
+ * them.
+ */
 export const Editable = z.strictObject({ digest: Sha256, arguments: z.record(z.string(), z.unknown()) })
 export type Editable = z.infer<typeof Editable>
 /** What an approval with changed arguments would do. Previewing records nothing. */
@@ -147,11 +186,14 @@ export type Revision = z.infer<typeof Revision>
 /** An answer that applies to later calls of the same kind. */
 export const Standing = z.strictObject({
   id: StandingId,
-  decision: Said,
+  decision: Verdict,
   /** The calls that it applies to, in words. */
   covers: z.string(),
   agent: Name,
-  /** When the agent, and below the operator, was created: one that is created again under the same name does not inherit the answer. */
+  /**
+   * When the agent, and below the operator, was created: one that is created again under the same
+   * name does not inherit the answer.
+   */
   agent_since_ms: Time,
   session: z.string(),
   tool: ToolRef,

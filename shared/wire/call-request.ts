@@ -1,4 +1,5 @@
-// What is asked of the edge about a call: that it be made, in a run that there is or in a new one, or only what would come of it.
+// Requests about a call: to propose it in an existing run or a new one, or only to learn how it
+// would be decided.
 
 import { z } from 'zod'
 import { sha256 } from '../bytes/json.ts'
@@ -6,28 +7,31 @@ import { Name, ToolName } from '../fields.ts'
 import { FileRefs, InputFiles } from '../plan/call-files.ts'
 import { RunSpec } from './runs.ts'
 
-const Asked = z.strictObject({ tool: ToolName, args: z.record(z.string(), z.unknown()) })
-/** `files`: put into the run before, each by its digest; the approval, the grant and the attestation are about these bytes. */
-export const ProposedCall = Asked.extend({
+const CallFields = z.strictObject({ tool: ToolName, args: z.record(z.string(), z.unknown()) })
+/** `files` were uploaded to the run before. Approval, grant and attestation cover their digests. */
+export const ProposedCall = CallFields.extend({
   files: FileRefs.optional().meta({
     description:
-      'What it brings to a tool with `input_files`: bytes that were put into the run before, and where they lie below `/input`.',
+      'Input files for a tool with `input_files`: files that were uploaded to the run before, each with its path below `/input`.',
     examples: [[{ path: 'in/names.txt', sha256: sha256('') }]],
   }),
 })
-/** Its run is there only once it is proposed, so nothing can be put into it before. */
-export const ProposedCallInNewRun = Asked.extend({
+/** The proposal creates the run, so no file can have been uploaded to it. */
+export const ProposedCallInNewRun = CallFields.extend({
   run: RunSpec.optional(),
   files: z
     .never(
-      'a call brings files of its run: make one with `POST /v1/runs`, put them, and propose the call there',
+      'need an existing run: create one with `POST /v1/runs`, upload the files, and propose the call there',
     )
     .optional()
-    .meta({ description: 'None: files belong to a run, and this call makes its own.' }),
+    .meta({ description: 'Not allowed: files belong to a run, and this request creates a new one.' }),
 })
 
-/** A call that is only supposed. An operator names the agent; an agent is itself. Its files need not be anywhere: it says what they are. */
-export const SupposedCall = ProposedCallInNewRun.extend({
+/**
+ * A hypothetical call. An operator names the agent; an agent asks for itself. Its files are
+ * described and need not exist.
+ */
+export const HypotheticalCall = ProposedCallInNewRun.extend({
   agent: Name.optional(),
   files: InputFiles.optional(),
 })

@@ -15,7 +15,10 @@ export const Decision = z.strictObject({
   reason: z.string(),
   policy_set: Sha256,
   snapshot: Sha256,
-  /** Why, and what would change the decision, as far as the reader may know. Allowed calls have none. */
+  /**
+   * Why, and what would change the decision, as far as the reader may know. Allowed calls have
+   * none.
+   */
   explanation: Explanation.optional(),
 })
 export type Decision = z.infer<typeof Decision>
@@ -27,7 +30,10 @@ export const CallResult = z.strictObject({
   encoding: z.enum(['utf-8', 'base64']),
   stderr: z.string(),
   exit_code: z.int().nullable(),
-  /** The files that the call left, if its tool keeps them. Their bytes are at `…/files/{sha256}` below the call. */
+  /**
+   * The files that the call left, if its tool keeps them. Their bytes are at `…/files/{sha256}`
+   * below the call.
+   */
   files: OutputFiles.optional(),
   truncated: z.boolean(),
   error: z.strictObject({ code: z.string(), detail: z.string() }).optional(),

@@ -1,24 +1,25 @@
-// How approvals reach people beside the inbox: channels as operators set them up, as they are shown, and what became of each message.
+// Channels, which take approvals to people outside of the inbox: their settings, their public view,
+// and the delivery state of each message.
 
 import { z } from 'zod'
 import { ApprovalId, Name } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 
 /**
- * Of every kind. A message that is due when the approval has ended is not sent: so `after_s` puts channels in an order, each a second
- * try.
+ * Delay before a channel writes. A message whose approval has ended when it is due is not sent, so
+ * `after_s` makes a later channel the fallback of an earlier one.
  */
 const after_s = z.int().min(0).max(LIMITS.approval_ttl_max_s).default(0)
 const use = {
   after_s,
-  /** Whether skills may post here, those whose manifests name the channel. Absent: no. */
+  /** Whether skills whose manifests name the channel may post notices here. Absent: no. */
   notices: z.literal(true).optional(),
 }
 const timing = {
   ...use,
   /**
-   * Each of these people gets a message with a link of their own. Without: one message for whoever reads the channel, and no link that
-   * decides.
+   * Each of these people gets a message with a personal link. Without recipients, the channel gets
+   * one message, without a link that can answer.
    */
   recipients: z
     .strictObject({
@@ -31,14 +32,17 @@ const timing = {
 const WebhookSpec = z.strictObject({
   kind: z.literal('webhook'),
   url: z.string().min(1).max(LIMITS.channel_url_chars),
-  /** `whsec_…` (HMAC) or `whsk_…` (Ed25519); all of them sign, so that a receiver can change from one to the next. */
+  /**
+   * `whsec_…` (HMAC) or `whsk_…` (Ed25519). Every key signs each message, so that receivers can
+   * rotate.
+   */
   keys: z
     .array(
       z
         .string()
         .regex(
           /^(?:whsec_|whsk_)[A-Za-z0-9+/]{16,128}={0,2}$/,
-          'is not `whsec_` or `whsk_` and a key in base64',
+          'must be `whsec_` or `whsk_` followed by a key in base64',
         ),
     )
     .min(1)
@@ -46,24 +50,29 @@ const WebhookSpec = z.strictObject({
   ...timing,
 })
 
-/** As an envelope has it: no display name, no quotes, nothing that could end a line. */
+/**
+ * An address of an SMTP envelope: no display name, no quotes, nothing that could end a header line.
+ */
 const Address = z
   .string()
   .max(254)
   .regex(
     /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.)+[A-Za-z][A-Za-z0-9-]{1,62}$/,
-    'is not an address',
+    'is not an e-mail address, such as name@example.com',
   )
 const ProviderToken = z.string().regex(/^[\x21-\x7e]{1,256}$/)
 
 const EmailSpec = z.strictObject({
   kind: z.literal('email'),
   from: Address,
-  /** Where operators are written to, each with a mail and a link of their own. Without `recipients`, all of these are. */
+  /**
+   * The addresses of operators. Each gets a mail with a personal link. Without `recipients`, all of
+   * them do.
+   */
   addresses: z
     .record(Name, Address)
     .refine((all) => Object.keys(all).length >= 1 && Object.keys(all).length <= LIMITS.channel_recipients, {
-      message: `names from 1 to ${LIMITS.channel_recipients} operators`,
+      message: `must name 1 to ${LIMITS.channel_recipients} operators`,
     }),
   via: z.discriminatedUnion('provider', [
     z.strictObject({ provider: z.literal('resend'), token: ProviderToken }),
@@ -75,42 +84,50 @@ const EmailSpec = z.strictObject({
         .regex(/^[a-z0-9-]{1,64}$/)
         .default('outbound'),
     }),
-    /** Nothing is sent: mails wait until they are collected, for a mail server of one's own. */
+    /** Mails are not sent but wait until the tenant's own mail server collects them. */
     z.strictObject({ provider: z.literal('outbox') }),
   ]),
   ...timing,
 })
 
-/** Slack's ids of an app, a workspace, a conversation, a person. */
+/** A Slack id of an app, workspace, conversation or person, by its first letter. */
 const slackId = (first: string) => {
   const examples = [...first].map((letter) => `\`${letter}0123456789\``).join(' or ')
   return z
     .string()
     .regex(
       new RegExp(`^[${first}][A-Z0-9]{2,30}$`),
-      `is not an id of Slack, such as ${examples}; a name is none`,
+      `is not a Slack id such as ${examples}; send the id, not the name`,
     )
 }
 
 /** An app in a Slack workspace: its messages have buttons that answer. */
 const SlackSpec = z.strictObject({
   kind: z.literal('slack'),
-  bot_token: z.string().regex(/^xoxb-[A-Za-z0-9-]{10,250}$/, 'is not a bot’s token, `xoxb-…`'),
+  bot_token: z.string().regex(/^xoxb-[A-Za-z0-9-]{10,250}$/, 'is not the token of a Slack bot (`xoxb-…`)'),
   signing_secret: z
     .string()
-    .regex(/^[A-Za-z0-9]{16,128}$/, 'is not a signing secret of a Slack app: letters and digits'),
+    .regex(
+      /^[A-Za-z0-9]{16,128}$/,
+      'is not the signing secret of a Slack app, which has only letters and digits',
+    ),
   app_id: slackId('A'),
   team_id: slackId('T'),
-  /** The conversation that is written to, where there are no `recipients`; those are each written to by themselves. */
+  /**
+   * The conversation to write to if there are no `recipients`; recipients each get a direct
+   * message.
+   */
   channel: slackId('CGD').optional(),
-  /** Who of Slack is which operator. Nobody else answers. */
+  /** Which Slack user is which operator. Nobody else can answer. */
   users: z
     .record(slackId('UW'), Name)
     .refine((users) => Object.keys(users).length <= LIMITS.channel_users, `at most ${LIMITS.channel_users}`),
   ...timing,
 })
 
-/** Only an incoming webhook of Slack: its messages lead to the console, for whoever reads them is not known. */
+/**
+ * An incoming webhook of Slack. Its readers are unknown, so its messages only link to the console.
+ */
 const SlackWebhookSpec = z.strictObject({
   kind: z.literal('slack-webhook'),
   webhook_url: z.string().min(1).max(LIMITS.channel_url_chars),
@@ -121,28 +138,28 @@ export const ChannelSpec = z.discriminatedUnion('kind', [WebhookSpec, EmailSpec,
 export type ChannelSpec = z.infer<typeof ChannelSpec>
 
 /**
- * A channel without its secrets: those go in and never come out. `to`, in every kind: where it writes, without what is secret of an
- * address.
+ * A channel as the API returns it: without its secrets. `to` is its destination, without the secret
+ * parts of a URL.
  */
-const WebhookShown = z.strictObject({
+const WebhookView = z.strictObject({
   kind: z.literal('webhook'),
   to: z.string(),
-  /** `public`: what an Ed25519 key's signatures are verified with. */
+  /** `public`: the public key that verifies an Ed25519 key's signatures. */
   keys: z.array(z.strictObject({ scheme: z.enum(['v1', 'v1a']), public: z.string().optional() })),
   ...timing,
 })
 /** `to` is the provider. */
-const EmailShown = z.strictObject({
+const EmailView = z.strictObject({
   kind: z.literal('email'),
   to: z.string(),
   from: z.string(),
   addresses: z.record(Name, z.string()),
   ...timing,
 })
-const SlackShown = SlackSpec.omit({ bot_token: true, signing_secret: true }).extend({ to: z.string() })
-const SlackWebhookShown = SlackWebhookSpec.omit({ webhook_url: true }).extend({ to: z.string(), ...timing })
+const SlackView = SlackSpec.omit({ bot_token: true, signing_secret: true }).extend({ to: z.string() })
+const SlackWebhookView = SlackWebhookSpec.omit({ webhook_url: true }).extend({ to: z.string(), ...timing })
 
-const ChannelShown = z.discriminatedUnion('kind', [WebhookShown, EmailShown, SlackShown, SlackWebhookShown])
+const ChannelShown = z.discriminatedUnion('kind', [WebhookView, EmailView, SlackView, SlackWebhookView])
 export type ChannelShown = z.infer<typeof ChannelShown>
 
 export const Channel = z.strictObject({
@@ -153,30 +170,33 @@ export const Channel = z.strictObject({
 })
 export type Channel = z.infer<typeof Channel>
 
-/** Somebody who is away: who is asked too, and until when. It gives nobody a right. */
+/** An absence: who is asked in addition, and until when. It grants no permission. */
 export const Delegation = z.strictObject({ operator: Name, to: Name, until_ms: z.int(), put_at_ms: z.int() })
 export type Delegation = z.infer<typeof Delegation>
 
-/** What waits in an outbox: `message` is a whole mail as RFC 5322 has it, and holds its recipient's link. */
+/**
+ * A mail that waited in an outbox: `message` is a complete RFC 5322 message with its recipient's
+ * link.
+ */
 export const Collected = z.strictObject({ id: z.string(), message: z.string() })
 export type Collected = z.infer<typeof Collected>
 
 /**
- * `due`: waits for its time, its next attempt, or to be collected. `failed`: given up; `why` says so. `dropped`: no longer of use
- * before it was sent.
+ * `due`: waits for its time, its next attempt, or its collection. `failed`: given up, for the
+ * reason in `why`. `dropped`: the message no longer mattered before it was sent.
  */
 export const DeliveryState = z.enum(['due', 'sent', 'failed', 'dropped'])
 export type DeliveryState = z.infer<typeof DeliveryState>
 
 export const Delivery = z.strictObject({
-  /** The same at each attempt; a webhook's `webhook-id`. */
+  /** The same for each attempt; the `webhook-id` of a webhook. */
   id: z.string(),
-  /** What it is about: an approval, or a notice, which is called by its call and a number. */
+  /** The subject: an approval, or a notice, whose id is its call and a number. */
   approval: ApprovalId.nullable(),
   notice: z.string().nullable(),
   kind: z.enum(['asked', 'ended', 'notice']),
   recipient: z.string().nullable(),
-  /** Who is away, where the recipient is asked for that. */
+  /** The absent operator, if the recipient is their delegate. */
   instead_of: z.string().nullable(),
   state: DeliveryState,
   tries: z.int(),

@@ -1,14 +1,17 @@
-// Why a decision is as it is, as it crosses the wire: what agents are told, and what operators are told beyond it.
+// The explanation of a decision: what agents see, and what only operators see.
 
 import { z } from 'zod'
 import { EgressMode, Tier } from '../plan/plan.ts'
 
 const Scalar = z.union([z.string(), z.number(), z.boolean()])
-/** A value of a fact. What is neither a scalar nor a list of them is told as JSON text. */
+/** The value of a fact. A value that is neither a scalar nor a list of scalars is JSON text. */
 const Told = z.union([Scalar, z.array(Scalar)])
 export type Told = z.infer<typeof Told>
 
-/** `present`, `absent`: the fact is given at all, or is not. `has`, `lacks`: a list holds the value. `like`: a pattern with `*`. */
+/**
+ * `present`, `absent`: whether the fact exists. `has`, `lacks`: whether a list contains the value.
+ * `like`: a pattern with `*`.
+ */
 const Op = z.enum([
   '==',
   '!=',
@@ -27,11 +30,17 @@ const Op = z.enum([
 ])
 export type Op = z.infer<typeof Op>
 
-/** Who can bring a change about: the agent by other arguments, a human by an approval, an operator by a setting, or the clock. */
+/**
+ * Who can make a change: the agent with other arguments, a human with an approval, an operator with
+ * a setting, or the clock.
+ */
 const By = z.enum(['agent', 'human', 'operator', 'time'])
 export type By = z.infer<typeof By>
 
-/** One fact, and what it would have to be. `value` is left out where it names somebody whom the reader is not told of. */
+/**
+ * A fact and the value it needs. `value` is omitted if it names somebody whom the reader may not
+ * see.
+ */
 export const Change = z.strictObject({
   fact: z.string(),
   is: Told.optional(),
@@ -46,15 +55,18 @@ const Note = z.strictObject({
   effect: z.enum(['permit', 'forbid']),
   reason: z.string().nullable(),
   advice: z.string().nullable(),
-  /** Operators alone: the file, line and column, and the text. */
+  /** For operators only: file, line and column, and the text. */
   place: z.string().optional(),
   text: z.string().optional(),
 })
 
 export const Explanation = z.strictObject({
-  /** The policies that determined it. */
+  /** The policies that determined the decision. */
   policies: z.array(Note),
-  /** The plans that were tried and not taken, least isolated first, each with the policies that refused it. `asks`: not without a human. */
+  /**
+   * The plans that were rejected, least isolated first, each with the policies that refused it.
+   * `asks`: it needs an approval.
+   */
   plans: z.array(
     z.strictObject({
       tier: z.enum(['A', ...Tier.options]),
@@ -63,16 +75,19 @@ export const Explanation = z.strictObject({
       asks: z.literal(true).optional(),
     }),
   ),
-  /** Alternatives, the smallest first: each, made as a whole, would allow the call. Verified by the engine. */
+  /**
+   * Alternatives, smallest first. Making all changes of one would allow the call; the engine has
+   * verified each.
+   */
   changes: z.array(z.array(Change)),
-  /** Where no change would: the facts behind it that nobody who asks can change. */
+  /** If no change would help: the facts behind the denial that the reader can't change. */
   fixed: z.array(z.string()),
-  /** Operators alone: what the engine said of policies that err. */
+  /** For operators only: the engine's messages about policies that err. */
   errors: z.array(z.string()).optional(),
 })
 export type Explanation = z.infer<typeof Explanation>
 
-/** What a decision comes to, as its code. */
+/** The code of a decision. */
 export const DecisionCode = z.enum([
   'allowed',
   'approval_required',

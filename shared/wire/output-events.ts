@@ -1,5 +1,6 @@
-// What whoever follows a call is told, event by event: where it stands, what it writes as it writes it, and its end. A position says up to
-// where somebody has heard, and is the id of each event: `attempt.stdout.stderr`, in bytes of what is kept of each stream.
+// Events of a followed call: its state, its output as the tool writes it, and its end. A position
+// names how far a reader has got and is the id of each event: `attempt.stdout.stderr`, in bytes of
+// the stored part of each stream.
 
 import { z } from 'zod'
 import { CallState } from '../evidence/statement.ts'
@@ -7,21 +8,24 @@ import { CallResult } from './calls.ts'
 
 export const Position = z
   .string()
-  .regex(/^\d{1,6}\.\d{1,9}\.\d{1,9}$/, 'is no position; those are attempt.stdout.stderr')
+  .regex(/^\d{1,6}\.\d{1,9}\.\d{1,9}$/, 'is not a position; send the id of an event, attempt.stdout.stderr')
 
-/** The next bytes of a stream, whole characters where it is text. A program tells its progress on `stderr`. */
-const Piece = z.strictObject({
+/** The next bytes of a stream; text is split between characters only. */
+const OutputPart = z.strictObject({
   offset: z.int().min(0),
   encoding: z.enum(['utf-8', 'base64']),
   data: z.string(),
 })
 
 export const LIVE_EVENTS = {
-  /** First, and as often as it changes. With another `attempt` both streams begin anew: the worker of the one before was lost. */
+  /**
+   * Sent first and after each change. A new `attempt` restarts both streams: the previous attempt's
+   * worker was lost.
+   */
   state: z.strictObject({ state: CallState, attempt: z.int().min(0), cancel_requested: z.boolean() }),
-  stdout: Piece,
-  stderr: Piece,
-  /** Last: the result without its output. */
+  stdout: OutputPart,
+  stderr: OutputPart,
+  /** Sent last: the result without its output. */
   end: CallResult.omit({ output: true, encoding: true, stderr: true }).extend({ state: CallState }),
 } as const
 export type LiveEvent = {

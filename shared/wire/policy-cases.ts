@@ -1,21 +1,22 @@
-// The form of a file of policy cases: who asks for what, around which policies, and what is to come of it. A case holds all that it
-// needs, so that whoever judges it (a running edge, or the decision alone) needs nothing else. It judges nothing itself.
+// The format of a file of policy cases: an agent's request, the policies around it, and the
+// expected decision. A case is self-contained, so an edge or the bare decision code can evaluate
+// it.
 
 import { z } from 'zod'
 import { Name, ToolName } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import { SupposedFiles } from '../plan/call-files.ts'
+import { HypotheticalFiles } from '../plan/call-files.ts'
 import { Decision } from './calls.ts'
 import { AgentSpec, OperatorSpec } from './principals.ts'
 import { RunSpec } from './runs.ts'
 import { ProcessToolSpec } from './tools.ts'
 
 const Count = z.int().min(0)
-const Spent = z
+const ToolUsage = z
   .strictObject({ calls: Count, denied: Count, time_ms: Count, spent: Count, asks: Count })
   .partial()
-const Counted = z
-  .strictObject({ calls: Count, denied: Count, time_ms: Count, asks: Count, tool: Spent })
+const Usage = z
+  .strictObject({ calls: Count, denied: Count, time_ms: Count, asks: Count, tool: ToolUsage })
   .partial()
 
 const Expected = z.strictObject({
@@ -30,7 +31,7 @@ const Expected = z.strictObject({
 
 const PolicyCase = z.strictObject({
   description: z.string().min(1).max(300),
-  /** Sets of the file that stand beside the tenant's own, and files of the tenant's own that do not. */
+  /** Sets of this file to add to the tenant's set, and files of the tenant's set to leave out. */
   with: z.array(z.string()).default([]),
   without: z.array(z.string()).default([]),
   request: z.strictObject({
@@ -38,30 +39,36 @@ const PolicyCase = z.strictObject({
     tool: z.string(),
     args: z.record(z.string(), z.unknown()).default({}),
     run: RunSpec.optional(),
-    files: SupposedFiles.default([]),
+    files: HypotheticalFiles.default([]),
   }),
-  /** Operators of the file who then say yes, in this order: what is expected is expected after the last of them. */
+  /**
+   * Operators of the file who approve, in this order; `expect` describes the decision after the
+   * last of them.
+   */
   approved_by: z
     .array(Name)
     .max(8)
-    .refine((names) => new Set(names).size === names.length, 'each of them answers once')
+    .refine((names) => new Set(names).size === names.length, 'must name each operator only once')
     .default([]),
-  /** The edge's clock; if absent, noon of some Wednesday, so that a case says the same every day. */
+  /**
+   * The edge's clock; by default noon of a fixed Wednesday, so that a case has the same result
+   * every day.
+   */
   at: z.iso.datetime().optional(),
   /** An earlier call that shared the folder of the run received a secret. */
   folder_met_secret: z.boolean().default(false),
-  /** What run and session have used before; nothing where nothing is said. */
+  /** What run and session have used before; absent counters are 0. */
   used: z
-    .strictObject({ run: Counted, session: Counted, agent: z.strictObject({ asks_hour: Count }) })
+    .strictObject({ run: Usage, session: Usage, agent: z.strictObject({ asks_hour: Count }) })
     .partial()
     .optional(),
   expect: Expected,
-  /** What the answer must not say. */
+  /** Texts that must not occur in the response. */
   silent: z.array(z.string()).default([]),
 })
 export type PolicyCase = z.infer<typeof PolicyCase>
 
-/** A tool that does not say otherwise takes anything and runs `true` in tier C, offline. */
+/** The defaults of a case's tool: any arguments, `true` in tier C, offline. */
 const HARMLESS = {
   description: 'a tool of a case',
   input_schema: { type: 'object' },
@@ -74,35 +81,38 @@ const HARMLESS = {
 const CaseTool = ProcessToolSpec.partial().extend({
   executor: ProcessToolSpec.shape.executor.partial().optional(),
 })
-export const toolOfCase = (said: z.infer<typeof CaseTool>): ProcessToolSpec =>
-  ProcessToolSpec.parse({ ...HARMLESS, ...said, executor: { ...HARMLESS.executor, ...said.executor } })
+export const toolOfCase = (tool: z.infer<typeof CaseTool>): ProcessToolSpec =>
+  ProcessToolSpec.parse({ ...HARMLESS, ...tool, executor: { ...HARMLESS.executor, ...tool.executor } })
 
 const Lines = z.array(z.string())
 
-/** A file of cases as it is written. */
+/** A file of cases as its author writes it. */
 export const PolicyCases = z.strictObject({
   about: z.string(),
   tools: z.record(ToolName, CaseTool).default({}),
   agents: z.record(Name, AgentSpec).default({}),
   operators: z.record(Name, OperatorSpec).default({}),
-  /** Policies, line by line or in a file beside this one. */
+  /** Policies, as a list of lines or in a file beside this one. */
   sets: z.record(Name, z.union([Lines, z.strictObject({ file: z.string().regex(/\.cedar$/) })])).default({}),
   cases: z.array(PolicyCase).min(1).max(LIMITS.policy_cases),
 })
 export type PolicyCases = z.infer<typeof PolicyCases>
 
-/** The same as it is sent: whoever reads the file reads the files that it names. */
+/** A file of cases as it is sent: the sender has replaced file names by their contents. */
 export const SentCases = PolicyCases.extend({ sets: z.record(Name, Lines).default({}) })
 export type SentCases = z.infer<typeof SentCases>
 
 export const CaseResult = z.strictObject({
   description: z.string(),
   passed: z.boolean(),
-  /** What is not as expected. `approved_by`: it was decided before all of them were asked. */
+  /**
+   * The fields that differ. `approved_by`: the call was decided before all of these operators were
+   * asked.
+   */
   differs: z.array(z.enum(['effect', 'code', 'policies', 'reason', 'plan', 'approved_by', 'silent'])),
   expected: Expected,
   got: z.strictObject({
-    /** `refused`: no decision came of it, for the reason given. */
+    /** `refused`: the request was refused before a decision, for `reason`. */
     effect: z.enum([...Decision.shape.effect.options, 'refused']),
     code: z.string(),
     policies: z.array(z.string()),

@@ -11,7 +11,10 @@ export const AgentSpec = z.strictObject({
   /** Channels that its runs may come from; absent means any. */
   channels: z.array(Name).max(64).optional(),
   groups: z.array(Name).max(32).optional(),
-  /** Operators who are responsible for it; by default the one who creates it. Policy may forbid them to approve its calls. */
+  /**
+   * Operators who are responsible for it; by default the one who creates it. Policy may forbid them
+   * to approve its calls.
+   */
   owners: z.array(Name).max(16).optional(),
   budget: Budget.partial().optional(),
   /** Bytes of files that all of its runs may hold together. */

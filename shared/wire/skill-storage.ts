@@ -1,19 +1,19 @@
-// What a skill keeps, as operators are shown it: keys and sizes, and no values.
+// The storage of a skill as operators see it: keys and sizes, no values.
 
 import { z } from 'zod'
 import { Name, Time } from '../fields.ts'
 
-/** All that was there, cleared at once. */
+/** One clearing of the whole storage: by whom, when, and how much was deleted. */
 export const Clearing = z.strictObject({ by: Name, at_ms: Time, keys: z.int(), bytes: z.int() })
 export type Clearing = z.infer<typeof Clearing>
 
 export const SkillStorage = z.strictObject({
-  /** Of all there is; `bytes` are of keys and values. */
+  /** Totals; `bytes` counts keys and values. */
   keys: z.int(),
   bytes: z.int(),
-  /** A page, by key. */
+  /** One page, in the order of the keys. */
   items: z.array(z.strictObject({ key: z.string(), bytes: z.int(), changed_at_ms: Time })),
-  /** The latest first. */
+  /** Latest first. */
   clearings: z.array(Clearing),
 })
 export type SkillStorage = z.infer<typeof SkillStorage>

@@ -1,5 +1,5 @@
-// Trials of a skill that nobody has published: each test is a call in an isolate like any other, whose host answers from what the test has
-// recorded. What it is sent, and what is told of it.
+// Trials of an unpublished skill: each test is a call in an ordinary isolate, whose host replays
+// recorded answers.
 
 import { z } from 'zod'
 import { Name, Time } from '../fields.ts'
@@ -11,7 +11,7 @@ const Text = z.string().max(LIMITS.trial_text_chars)
 /** `METHOD URL`. */
 const Line = z.string().max(LIMITS.skill_url_chars + 16)
 
-/** What the host would have said. Each answer is given once, in the order in which it is asked for. */
+/** The host's recorded answers. Each is used once, in order. */
 const Recorded = z.strictObject({
   http: z
     .array(
@@ -22,18 +22,18 @@ const Recorded = z.strictObject({
           headers: z.record(z.string().max(256), z.string().max(4_096)).default({}),
           body: Text.default(''),
         }),
-        /** It could not be reached. */
+        /** The host was unreachable. */
         z.strictObject({ request: Line, unreachable: z.literal(true) }),
       ]),
     )
     .max(LIMITS.trial_answers)
     .default([]),
   secrets: z.record(Name, z.string().min(1).max(LIMITS.secret_chars)).default({}),
-  /** What the skill keeps before the call: texts under its keys. */
+  /** The skill's storage before the call. */
   kv: z.record(z.string().max(LIMITS.skill_key_chars), Text).default({}),
   /** Milliseconds since 1970. */
   clock: Time.default(0),
-  /** In hex, over and over. */
+  /** Random bytes in hex, repeated as often as needed. */
   random: z
     .string()
     .regex(/^(?:[0-9a-f]{2}){1,64}$/)
@@ -54,7 +54,7 @@ export const Trials = z.strictObject({
   trials: z.array(Trial).min(1).max(LIMITS.trials),
 })
 
-/** What became of one. */
+/** The result of one trial. */
 export const Tried = z.strictObject({
   outcome: Outcome,
   output: z.string(),
@@ -62,7 +62,10 @@ export const Tried = z.strictObject({
   fuel_used: z.int(),
   memory_bytes: z.int(),
   host_calls: z.record(z.string(), z.int()),
-  /** What it asked of hosts that it may ask, credentials included; `answered`: the test had an answer. */
+  /**
+   * Its requests to permitted hosts, credentials included. `answered`: the test had a recorded
+   * answer.
+   */
   requests: z.array(
     z.strictObject({
       request: z.string(),
@@ -71,7 +74,7 @@ export const Tried = z.strictObject({
       answered: z.boolean(),
     }),
   ),
-  /** What the skill keeps after it, as text. */
+  /** The skill's storage after the call, as text. */
   kv: z.record(z.string(), z.string()),
   posts: z.array(z.strictObject({ channel: z.string(), text: z.string() })),
 })

@@ -1,25 +1,27 @@
-// The world of a skill, `countersign:skill@0.1.0`, in WIT: what the edge gives, and what authors build against, to the letter. Whoever adds
-// to it adds the exact types to edge/skills/component/world.ts and the host's side to edge/skills/execution/isolate.ts.
+// The world of a skill, `countersign:skill@0.1.0`, in WIT: the interfaces that the edge provides
+// and that authors build against. An addition also needs its exact types in
+// edge/skills/component/world.ts and its host side in edge/skills/execution/isolate.ts.
 
 export const WORLD = `package countersign:skill@0.1.0;
 
-/// Kept with the call, for whoever reads it: 64 KiB in all, the rest is dropped.
+/// Log lines, stored with the call. Output beyond 64 KiB per call is dropped.
 interface log {
   write: func(level: string, text: string);
 }
 
-/// Milliseconds since 1970, by the edge's clock, when the call began. It stands still while a call runs.
+/// The edge's clock when the call began, in milliseconds since 1970. It does not advance during a call.
 interface clock {
   now: func() -> u64;
 }
 
-/// 65,536 bytes at a time, at the most.
+/// Random bytes, at most 65,536 at a time.
 interface random {
   bytes: func(count: u32) -> list<u8>;
 }
 
-/// Requests to the hosts, by the methods, that the manifest names; any other ends the call. \`headers\` are lines, \`name: value\`. Redirects
-/// are not followed: what asks again is judged again. The error is a sentence: nobody answered, or there was more than the call may receive.
+/// Requests to hosts and with methods that the manifest names; any other request ends the call.
+/// \`headers\` are lines, \`name: value\`. Redirects are not followed, because each request is checked.
+/// The error is a sentence: the host did not answer, or its response was larger than the call may receive.
 interface http {
   record response {
     status: u16,
@@ -29,14 +31,17 @@ interface http {
   request: func(method: string, url: string, headers: string, body: list<u8>) -> result<response, string>;
 }
 
-/// A secret that the manifest names; any other ends the call. One that only a host is to see is better a credential of the manifest.
+/// Secrets that the manifest names; any other name ends the call. For a secret that only a host needs,
+/// prefer a credential in the manifest.
 interface secrets {
   get: func(name: string) -> result<string, string>;
 }
 
-/// What the skill keeps from call to call, in all its versions, under the prefixes that the manifest names; another key ends the call. A key is
-/// 1 to 256 of letters, digits, \`_\`, \`.\`, \`/\` and \`-\`, begins with a letter or digit, and has no segment \`..\`. The error is a sentence: what is no
-/// key; more than 256 KiB under one key, 8 MiB or 10,000 keys; more than 1,000 keys that begin so. Each call of a function stands for itself.
+/// Storage between calls, shared by all versions of the skill, under prefixes that the manifest names;
+/// any other key ends the call. A key has 1 to 256 letters, digits, \`_\`, \`.\`, \`/\` and \`-\`, begins with a
+/// letter or digit, and has no segment \`..\`. The error is a sentence: an invalid key; more than 256 KiB
+/// under one key, 8 MiB or 10,000 keys in all; more than 1,000 keys with the prefix. Each function call
+/// takes effect separately: there are no transactions.
 interface kv {
   get: func(key: string) -> result<option<list<u8>>, string>;
   set: func(key: string, value: list<u8>) -> result<_, string>;
@@ -44,8 +49,9 @@ interface kv {
   keys: func(prefix: string) -> result<list<string>, string>;
 }
 
-/// A text to people, through a channel that the manifest names; another one ends the call. It is shown as it is, and tells where it comes from. The
-/// error is a sentence: the channel lets no skills write; more than 2,000 characters; more than 5 in one call, or 60 within an hour.
+/// Posts a text to people through a channel that the manifest names; any other channel ends the call.
+/// It is shown unchanged, with its origin. The error is a sentence: the channel accepts no notices of
+/// skills; more than 2,000 characters; more than 5 posts in one call, or 60 within an hour.
 interface channel {
   post: func(channel: string, text: string) -> result<_, string>;
 }
@@ -58,7 +64,8 @@ world skill {
   import secrets;
   import kv;
   import channel;
-  /// \`tool\` is one of the manifest's, \`input\` its arguments as JSON. The result is JSON; an error is a sentence for whoever called.
+  /// \`tool\` is a tool of the manifest, \`input\` its arguments as JSON. The result is JSON; an error is a
+  /// sentence for the caller.
   export run: func(tool: string, input: string) -> result<string, string>;
 }
 `

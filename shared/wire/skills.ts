@@ -1,4 +1,4 @@
-// Skills as they cross the wire: what a publisher signs, and what an operator is told of it.
+// Skills: the package that a publisher signs, and a version as operators see it.
 
 import { z } from 'zod'
 import { Name, Sha256, Time } from '../fields.ts'
@@ -24,15 +24,17 @@ const SkillTool = z.strictObject({
   input_schema: z.record(z.string(), z.unknown()),
   output_schema: z.record(z.string(), z.unknown()).optional(),
   sensitive: z.boolean().optional(),
-  /** The least that approvers are told of: what the skill is given may come to more, never to less. */
+  /** The minimum risk shown to approvers. The skill's capabilities may raise it, never lower it. */
   risk: Risk.optional(),
   idempotent: z.boolean().optional(),
 })
 
-/** An isolate has no proxy to end TLS for it: the edge itself asks. */
+/**
+ * `tls` tells a worker's proxy to terminate TLS. A skill has no proxy: the edge makes its requests.
+ */
 const SkillCredential = Credential.omit({ tls: true })
 
-/** Of its host, each of which is granted by name. */
+/** Imports from the host, each granted by name. */
 const Capabilities = z.strictObject({
   log: z.literal(true).optional(),
   clock: z.literal(true).optional(),
@@ -43,14 +45,14 @@ const Capabilities = z.strictObject({
       methods: z.array(HttpMethod).min(1).max(8).default(['GET']),
     })
     .optional(),
-  /** It may read these; better is a credential, which it never holds. */
+  /** Secrets that it may read. A credential is better, because the skill never sees it. */
   secrets: z.array(Name).min(1).max(16).optional(),
   credentials: z.array(SkillCredential).min(1).max(16).optional(),
   kv: z.array(KeyPrefix).min(1).max(16).optional(),
   channels: z.array(Name).min(1).max(16).optional(),
 })
 
-/** What a skill says of itself: `skill.toml`, as JSON. */
+/** A skill's declaration: `skill.toml`, as JSON. */
 export const SkillManifest = z.strictObject({
   format: z.literal('countersign-skill/v1'),
   id: Name,
@@ -62,9 +64,11 @@ export const SkillManifest = z.strictObject({
     .min(1)
     .max(LIMITS.skill_tools)
     .refine((tools) => new Set(tools.map(({ name }) => name)).size === tools.length, 'name each tool once'),
-  /** What it imports of its host, and no more is given. */
+  /** Its imports from the host; nothing else is provided. */
   capabilities: Capabilities,
-  /** Where a pattern means hosts or keys that nobody listed, it says so. */
+  /**
+   * Declares that patterns of `http` or `kv` match hosts or keys that are not listed one by one.
+   */
   wildcards: z
     .array(z.enum(['http', 'kv']))
     .max(2)
@@ -76,38 +80,42 @@ export const SkillManifest = z.strictObject({
   integrity: z.strictObject({ component_sha256: Sha256, sbom_sha256: Sha256, provenance_sha256: Sha256 }),
 })
 export type SkillManifest = z.infer<typeof SkillManifest>
-/** Before there is anything to bind it to. */
+/** A manifest that isn't bound to a built component yet. */
 export const UnboundManifest = SkillManifest.omit({ integrity: true })
 export type UnboundManifest = z.infer<typeof UnboundManifest>
 
-/** Which version of which skill. */
+/** A skill and its version. */
 export const SkillRef = z.strictObject({ id: Name, version: SkillVersion })
 
-/** `from`: the version that is enabled, if one is. Said, it is done once: whoever was slower is told that it is not so any more. */
+/**
+ * `from`: the enabled version, if any. If it no longer is, the rollback fails as a conflict, so two
+ * operators can't roll back twice.
+ */
 export const RollBack = z.strictObject({ from: SkillVersion.nullable(), to: SkillVersion })
 export type RollBack = z.infer<typeof RollBack>
 
-/** The interfaces of the world that it says it uses. */
-export const capabilitiesIn = ({
-  capabilities: said,
-}: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
-  SkillCapability.options.filter((name) => said[name === 'channel' ? 'channels' : name] !== undefined)
+/** The interfaces of the world that the manifest declares. */
+export const capabilitiesIn = ({ capabilities }: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
+  SkillCapability.options.filter((name) => capabilities[name === 'channel' ? 'channels' : name] !== undefined)
 
-/** What its tools are called by. */
+/** The names under which its tools are registered. */
 export const toolNames = ({ id, tools }: UnboundManifest): string[] =>
   tools.map(({ name }) => `${id}.${name}`)
 
-const Described = z.record(z.string(), z.unknown())
-/** What the payload of a package is, in canonical JSON; the component is in base64. `sbom` is CycloneDX, `provenance` an in-toto statement. */
+const JsonObject = z.record(z.string(), z.unknown())
+/**
+ * The payload of a package, in canonical JSON. The component is base64, `sbom` is CycloneDX,
+ * `provenance` an in-toto statement.
+ */
 export const SkillPayload = z.strictObject({
   manifest: SkillManifest,
   component: z.string().max(LIMITS.skill_package_bytes),
-  sbom: Described,
-  provenance: Described,
+  sbom: JsonObject,
+  provenance: JsonObject,
 })
 export type SkillPayload = z.infer<typeof SkillPayload>
 
-/** A DSSE envelope; its base64 is held against its one spelling where it is opened. */
+/** A DSSE envelope. Opening it refuses non-canonical base64. */
 export const SkillPackage = z.strictObject({
   payloadType: z.literal(SKILL_TYPE),
   payload: z.string().max(LIMITS.skill_package_bytes),
@@ -115,7 +123,10 @@ export const SkillPackage = z.strictObject({
 })
 export type SkillPackage = z.infer<typeof SkillPackage>
 
-/** quarantined: nothing runs until somebody enables it. disabled: it was, and can be again. revoked: never again. */
+/**
+ * `quarantined`: never enabled yet. `disabled`: was enabled and can be again. `revoked`:
+ * permanently off.
+ */
 export const SkillState = z.enum(['quarantined', 'enabled', 'disabled', 'revoked'])
 export type SkillState = z.infer<typeof SkillState>
 
@@ -128,7 +139,7 @@ export const SkillChange = z.strictObject({
 })
 export type SkillChange = z.infer<typeof SkillChange>
 
-/** What the journal of skills tells. */
+/** Kinds of entries in the journal of skills. */
 export type SkillEntry =
   | 'skill.published'
   | 'skill.enabled'
@@ -141,17 +152,17 @@ export type SkillEntry =
   | 'publisher.key_revoked'
   | 'parts.denied'
 
-/** Of a bill of materials. */
+/** A part in a bill of materials. */
 const SkillPart = z.strictObject({ name: z.string(), version: z.string(), purl: z.string().optional() })
 export type SkillPart = z.infer<typeof SkillPart>
-/** `name@version` or a package URL; with `*` at its end, whatever follows. */
+/** `name@version` or a package URL. A `*` at its end matches any rest. */
 const DeniedPartSpec = z.strictObject({
   pattern: z
     .string()
     .max(LIMITS.skill_told_chars)
     .regex(
       /^(?:pkg:[!-)+-~]+|[!-)+-~]+@[!-)+-~]*)\*?$/,
-      'write `name@version` or `pkg:type/name@version`, with `*` at its end for whatever follows',
+      'must be `name@version` or `pkg:type/name@version`, optionally ending in `*`',
     ),
   reason: z.string().min(1).max(LIMITS.reason_chars),
 })
@@ -163,15 +174,15 @@ export const DeniedPartSpecs = z
   .max(LIMITS.denied_parts)
   .refine((all) => new Set(all.map(({ pattern }) => pattern)).size === all.length, 'name each pattern once')
 
-const Told = z.strictObject({ sha256: Sha256, bytes: z.int() })
-/** What the package tells of its component, and holds. */
+const DocumentRef = z.strictObject({ sha256: Sha256, bytes: z.int() })
+/** The documents of a package about its component, and the parts that they list. */
 const SkillContents = z.strictObject({
-  sbom: Told,
-  provenance: Told.extend({ builder: z.string(), build_type: z.string() }),
+  sbom: DocumentRef,
+  provenance: DocumentRef.extend({ builder: z.string(), build_type: z.string() }),
   parts: z.array(SkillPart),
 })
 export type SkillContents = z.infer<typeof SkillContents>
-/** For whoever enables it. */
+/** A warning to the operator who enables the version. */
 const SkillWarning = z.strictObject({
   code: z.enum([
     'unused_capability',
@@ -187,29 +198,31 @@ const SkillWarning = z.strictObject({
 })
 export type SkillWarning = z.infer<typeof SkillWarning>
 
-/** One version of a skill, and what was found when it was published. */
+/** One version of a skill, with the findings of its publication. */
 export const Skill = z.strictObject({
   id: Name,
   version: SkillVersion,
-  /** Of manifest and component, as the publisher signed them: what plans name. */
+  /** The digest of manifest and component, by which plans name the version. */
   digest: Sha256,
   state: SkillState,
   manifest: SkillManifest,
   component: z.strictObject({ sha256: Sha256, bytes: z.int() }),
   imports: z.array(SkillCapability),
-  /** What runs: metered, and what joins it. */
+  /** The modules that run: the metered ones and their glue. */
   modules: z.array(z.strictObject({ name: z.string(), sha256: Sha256, bytes: z.int() })),
   contents: SkillContents,
   warnings: z.array(SkillWarning),
-  /** What of it operators do not want in any skill, by the list of now: `it contains …`. */
+  /** Its parts on the current list of denied parts, as sentences: `it contains …`. */
   denied: z.array(z.string()),
   signed_by: Kid,
   signature: z.string(),
-  /** Who had the key that signed it put on the list with it, where it was not there. */
+  /**
+   * The operator who listed the signing key together with this package, if it wasn't listed before.
+   */
   pinned_by: Name.optional(),
   published_by: Name,
   published_at_ms: Time,
-  /** The latest first. */
+  /** Latest first. */
   changes: z.array(SkillChange),
 })
 export type Skill = z.infer<typeof Skill>

@@ -5,12 +5,21 @@ import { Time } from '../fields.ts'
 import { INSTALLATION_LOG, PATTERNS } from '../ids.ts'
 import { LIMITS } from '../limits.ts'
 
-/** Tenants of an installation, including deleted ones, whose names are kept so that none is used twice. */
+/**
+ * Tenants of an installation, including deleted ones, whose names are kept so that none is used
+ * twice.
+ */
 export const MAX_TENANTS = 10_000
-/** The most calls of a tenant that one write counts in advance, and at most a hundredth of its quota. A crash may lose up to this many. */
+/**
+ * The most calls of a tenant that one write counts in advance, and at most a hundredth of its
+ * quota. A crash may lose up to this many.
+ */
 export const CALLS_PER_COUNT = 100
 
-/** Each limit of a tenant: its default, and the highest value that the operator of the installation may set. */
+/**
+ * Each limit of a tenant: its default, and the highest value that the operator of the installation
+ * may set.
+ */
 export const DEFAULT_QUOTA = {
   /** About twelve calls a second for a whole day. */
   calls_per_day: 1_000_000,

@@ -33,7 +33,10 @@ export type Risk = z.infer<typeof Risk>
 export const ProcessToolSpec = z.strictObject({
   description: z.string().min(1).max(2_000),
   input_schema: z.record(z.string(), z.unknown()),
-  /** Standard output must be one JSON object that matches. Otherwise the call fails with `invalid_output`. */
+  /**
+   * Standard output must be one JSON object that matches. Otherwise the call fails with
+   * `invalid_output`.
+   */
   output_schema: z.record(z.string(), z.unknown()).optional(),
   /** Hosts imply `network`, and secrets `secrets_read`, even if they are not listed. */
   capabilities: z.array(Capability).max(6),
@@ -51,7 +54,10 @@ export const ProcessToolSpec = z.strictObject({
   egress: z.strictObject({
     mode: EgressMode,
     hosts: z.array(HostPattern).max(64),
-    /** The argument that names the hosts of a call: a list of hosts, or a URL. Each host must be listed in `hosts`. */
+    /**
+     * The argument that names the hosts of a call: a list of hosts, or a URL. Each host must be
+     * listed in `hosts`.
+     */
     named_by: z.union([FromArgument, z.strictObject({ url: z.string().min(1).max(64) })]).optional(),
   }),
   secrets: z.array(Name).max(32).optional(),
@@ -59,7 +65,10 @@ export const ProcessToolSpec = z.strictObject({
   workspace: Workspace,
   /** Lets calls bring files, which are read-only in `/input`. Tier C only. */
   input_files: z.boolean().optional(),
-  /** Keeps the files that a call leaves in `/output`, except files that contain a secret of the call. Tier C only. */
+  /**
+   * Keeps the files that a call leaves in `/output`, except files that contain a secret of the
+   * call. Tier C only.
+   */
   output_files: z.boolean().optional(),
   limits: Limits.partial(),
 })

@@ -1,10 +1,10 @@
-// What crosses the wire between the edge and its workers, as schemas. `routes/workers.ts` says on which routes.
+// Messages between the edge and its workers. `routes/workers.ts` lists their routes.
 
 import { z } from 'zod'
 import { Envelope } from '../evidence/dsse.ts'
 import { PublicKey } from '../evidence/ed25519.ts'
 import { CallState } from '../evidence/statement.ts'
-import { Advertised, Means, WorkerProof } from '../evidence/worker-proof.ts'
+import { AdvertisedTier, Means, WorkerProof } from '../evidence/worker-proof.ts'
 import { CallId, Name, RunId, Sha256, Time, WorkerId } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { ProcessPlan, Tier } from '../plan/plan.ts'
@@ -26,45 +26,56 @@ export const Worker = z.strictObject({
   name: Name,
   pool: Name,
   kid: z.string(),
-  /** Those that it may be given calls of now. */
+  /** The tiers that it may run now. */
   tiers: z.array(Tier),
-  /** The same by the names under which workers are told apart. */
-  advertised: z.array(Advertised),
-  /** All that a call may need, as proven, not long ago, and still said. */
+  /** The same, with the names of profiles. */
+  advertised: z.array(AdvertisedTier),
+  /** What calls may rely on: proven recently, and still reported in heartbeats. */
   means: Means,
   enrolled_at_ms: Time,
   seen_at_ms: Time.nullable(),
-  /** When the edge last saw two processes use this worker's key at the same time: one of them is a copy. */
+  /**
+   * When the edge last saw two processes use this worker's key at the same time: one of them is a
+   * copy.
+   */
   doubled_at_ms: Time.nullable(),
   status: z.enum(['active', 'revoked']),
-  /** What it has proven on itself, when it last said so. */
+  /** Its last proof. */
   proof: WorkerProof.nullable(),
 })
-/** The same, with the worker's signature, for whoever takes it home. */
+/** The same with the worker's signature, for offline verification. */
 export const ProvenWorker = Worker.extend({ envelope: Envelope.nullable() })
 export type ProvenWorker = z.infer<typeof ProvenWorker>
 
-/** A random id of the process that serves as a worker: another process with the same key has another one (D6). */
+/**
+ * A random id of the process that serves as a worker: another process with the same key has another
+ * one (D6).
+ */
 const ProcessId = z.string().regex(/^[A-Za-z0-9_-]{22}$/)
 
-/** With what the worker has at this moment. It narrows what it has proven, and never widens it: what is not said it has not. */
+/**
+ * A claim reports what the worker has at this moment. It can only narrow the proof: what is not
+ * reported is absent.
+ */
 export const ClaimRequest = Means.partial({ egress: true, cgroups: true, profiles: true }).extend({
   run: RunId,
   call: CallId,
   process: ProcessId.optional(),
 })
-/** What a claim hands over, once: the plan, the arguments, and the grant that binds them. */
+/** The answer to a claim, given once: plan, arguments, and the grant that binds them. */
 export const Claim = z.strictObject({
   grant: Envelope,
   plan: ProcessPlan,
   args: z.record(z.string(), z.unknown()),
   facts_digest: Sha256,
-  /** The values of the secrets that the plan names; in no grant, for a grant is kept. */
+  /**
+   * The values of the plan's secrets. The grant doesn't contain them, because grants are stored.
+   */
   secrets: z.record(Name, z.string().max(LIMITS.secret_chars)),
 })
 export type Claim = z.infer<typeof Claim>
 
-/** A part of a file that a running call brings; the last may be shorter. */
+/** A part of an input file; the last may be shorter. */
 export const FilePart = z.strictObject({ data: z.base64().max(Math.ceil(LIMITS.file_part_bytes / 3) * 4) })
 
 const Chunk = z.base64().max(Math.ceil(LIMITS.output_chunk_bytes / 3) * 4)
@@ -78,14 +89,14 @@ export const OutputChunk = z.strictObject({
 export const Settlement = z.strictObject({
   fence: z.int().min(1),
   envelope: Envelope,
-  /** What was kept of each stream, whole: `kept` bytes, head and behind a cut the tail. */
+  /** The stored part of each stream: `kept` bytes, and if it was cut, head and then tail. */
   output: z.strictObject({ stdout: z.base64(), stderr: z.base64() }),
 })
 export type Settlement = z.infer<typeof Settlement>
 export const Settled = z.strictObject({ call: CallId, state: CallState, attestation: Envelope })
-export const Proving = z.strictObject({ envelope: Envelope })
-/** The tiers that it may be given calls of. */
-export const Proved = z.strictObject({ tiers: z.array(Tier) })
+export const ProofSubmission = z.strictObject({ envelope: Envelope })
+/** The tiers that the worker may run. */
+export const ProvenTiers = z.strictObject({ tiers: z.array(Tier) })
 export const Heartbeat = z.strictObject({
   tiers: z.array(Tier),
   running: z.array(z.strictObject({ call: CallId, fence: z.int() })).max(1_000),

@@ -135,7 +135,7 @@ describe('an attestation', () => {
     [
       'a weak key',
       { ...KEYS, keys: [{ ...KEYS.keys[0], x: 'A'.repeat(43) }] },
-      'FAIL  the key file is well-formed: `keys.0.x`: not an Ed25519 public key',
+      'FAIL  the key file has the form of one: `keys.0.x`: is not an Ed25519 public key',
     ],
     [
       'a malformed key',
@@ -146,7 +146,7 @@ describe('an attestation', () => {
     [
       'keys of another tenant',
       { ...KEYS, tenant: 'other', keys: [] },
-      `the key file is of the tenant \`other\`, the attestation of \`${bundle.call.tenant}\`: fetch the keys with \`countersign keys --tenant ${bundle.call.tenant}\``,
+      `the key file belongs to the tenant \`other\`, the attestation to \`${bundle.call.tenant}\`: fetch the keys with \`countersign keys --tenant ${bundle.call.tenant}\``,
     ],
   ])('an attestation is not verified by a key file with %s', async (_name, content, line) => {
     const ran = await countersign(['verify', file(bundle), '--keys', file(content)], { env: NO_EDGE })

@@ -256,8 +256,8 @@ export const PEOPLE: readonly Held[] = [
         'A worker shows the proof of another one for its own.',
       ],
       [
-        'cgroups: proven.cgroups && said.cgroups',
-        'cgroups: said.cgroups',
+        'cgroups: proven.cgroups && reported.cgroups',
+        'cgroups: reported.cgroups',
         'A worker without cgroups gets calls that are bound to them.',
       ],
     ],

@@ -1,5 +1,6 @@
-// What shared/ answers to everything that the tests of this folder ask, as one list of lines: run in Node and in workerd, and compared.
-// Nothing random and no clock in here.
+// The results of shared/ for the inputs of all tests in this folder, as a list of lines. It runs in
+// Node and in workerd, whose lists must be equal, so it uses no clock and only seeded random
+// values.
 
 import { canonical, digestOf, parseJson } from '../../shared/bytes/json.ts'
 import { Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
@@ -35,9 +36,9 @@ import { CANONICAL_NUMBERS, CANONICAL_TEXTS, JSON_CASES, jsonBytes } from './jso
 import { randomJson, seeded, spelled } from './random-json.ts'
 import { changed, others, paths, reached } from './tamper.ts'
 
-type Line = readonly [question: string, answer: unknown]
+type Answer = readonly [question: string, answer: unknown]
 
-function* json(): Generator<Line> {
+function* json(): Generator<Answer> {
   for (const item of JSON_CASES) {
     const read = parseJson(jsonBytes(item))
     yield [`json: ${item.name}`, read.ok ? digestOf(read.value) : read.error]
@@ -53,7 +54,7 @@ function* json(): Generator<Line> {
   }
 }
 
-function* ids(): Generator<Line> {
+function* ids(): Generator<Answer> {
   for (let length = 0; length <= 32; length++)
     yield [`base 32 of ${length}`, base32(new Uint8Array(length).fill(0xa5))]
   const key = `cs_agent_default_${'0'.repeat(26)}_${'Z'.repeat(52)}`
@@ -64,7 +65,7 @@ function* ids(): Generator<Line> {
     yield [`name ${name}`, PATTERNS.tool.test(name)]
 }
 
-function* signatures(): Generator<Line> {
+function* signatures(): Generator<Answer> {
   const type = 'application/vnd.countersign.test+json'
   const envelope = seal(type, { é: [1, 'x'] }, EDGE)
   const keys = new Map([[EDGE.kid, EDGE.x]])
@@ -106,7 +107,7 @@ function* signatures(): Generator<Line> {
     yield [`signature of ${name}`, holds(sig)]
 }
 
-/** Signed once by Node; both must read it the same. */
+/** Signed by Node in advance; both runtimes must read it the same way. */
 const SIGNED = {
   input:
     'w=("@method" "@authority" "@path" "content-digest");created=1763000000;nonce="J1OrmGHYqbVaqlYPZBoFFCR6";keyid="default/wrk_01KA5XJ3M0000000000000000A";alg="ed25519";tag="countersign-worker"',
@@ -114,7 +115,7 @@ const SIGNED = {
   signature: 'w=:8nVf0yDps34ONKhjDmL+u6mG3AG5kQBKpi6nj7/wwm6pQVXuvmLXMgPzFkU7YtR7yjfaLNalE88dj/X2KpGnBQ==:',
 }
 
-function* requests(): Generator<Line> {
+function* requests(): Generator<Answer> {
   const request = {
     method: 'POST',
     authority: 'Edge.example',
@@ -134,7 +135,7 @@ function* requests(): Generator<Line> {
   }
 }
 
-function* bundles(): Generator<Line> {
+function* bundles(): Generator<Answer> {
   const executed = executedBundle()
   for (const [kind, bundle] of Object.entries({ executed, denied: deniedBundle() })) {
     yield [`${kind} bundle`, [digestOf(bundle), verifyBundle(bundle, KEYS)]]
@@ -152,14 +153,14 @@ function* bundles(): Generator<Line> {
     'colluding',
     verifyBundle(collude(executed, reexecuted(executed, { outcome: { kind: 'timeout' } })), KEYS).checks,
   ]
-  yield ['granted to another', verifyBundle(regrant(executed, { fence: 2 }), KEYS).checks]
+  yield ['another grant', verifyBundle(regrant(executed, { fence: 2 }), KEYS).checks]
   yield [
-    'keys of somebody else',
+    'unknown keys',
     verifyBundle(executed, { ...KEYS, keys: KEYS.keys.map((key) => ({ ...key, x: STRANGER.x })) }).checks,
   ]
 }
 
-function* log(): Generator<Line> {
+function* log(): Generator<Answer> {
   const nodes = new Map<string, string>()
   const read = (level: number, index: number): string => nodes.get(`${level}/${index}`) ?? ''
   for (let size = 0; size < 40; size++) {
@@ -196,7 +197,7 @@ function* log(): Generator<Line> {
   ]
 }
 
-/** Every answer as text: the two runtimes' answers are equal if these are. */
+/** Every answer as text. */
 export const answers = (): string[] =>
   [...json(), ...ids(), ...signatures(), ...requests(), ...bundles(), ...log()].map(
     ([question, answer]) => `${question}: ${JSON.stringify(answer)}`,

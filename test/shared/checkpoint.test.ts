@@ -1,4 +1,5 @@
-// A checkpoint is signed and read as C2SP's signed-note and tlog-checkpoint say, and a changed one is refused.
+// Promise: a checkpoint follows C2SP's signed-note and tlog-checkpoint, and a changed one is
+// refused.
 
 import { createPrivateKey, createPublicKey, generateKeyPairSync, sign } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
@@ -16,7 +17,7 @@ const note = signCheckpoint({ origin: ORIGIN, size: 8, root: ROOT }, edge)
 
 const PKCS8_PREFIX = '302e020100300506032b657004220420'
 
-/** The note package's published example key, which fixes how a key hash is made. */
+/** The published example key of the note package, whose key hash is known. */
 function exampleKey(): Signer {
   const seed = Buffer.from('AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz', 'base64').subarray(1)
   const key = createPrivateKey({
@@ -28,14 +29,14 @@ function exampleKey(): Signer {
 }
 
 describe('a checkpoint', () => {
-  test('has the shape of the specification', () => {
+  test('a checkpoint has the form of the specification', () => {
     const lines = note.split('\n')
     expect(lines.slice(0, 4)).toEqual([ORIGIN, '8', Buffer.from(ROOT, 'hex').toString('base64'), ''])
     expect(lines[4]).toMatch(/^— countersign\.example\/default [A-Za-z0-9+/]{90}[A-Za-z0-9+/=]{2}$/)
     expect(lines.slice(5)).toEqual([''])
   })
 
-  test('names its key as the note package does', () => {
+  test('a checkpoint names its key with the same hash as the note package', () => {
     const key = exampleKey()
     expect(key.x).toBe(
       Buffer.from('ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW', 'base64').subarray(1).toString('base64url'),
@@ -45,7 +46,7 @@ describe('a checkpoint', () => {
     expect(Buffer.from(signature, 'base64').subarray(0, 4).toString('hex')).toBe('c74f20a3')
   })
 
-  test('reads back what was signed', () => {
+  test('a signed checkpoint is read back unchanged', () => {
     for (const size of [0, 1, 8, 2 ** 40]) {
       const checkpoint = { origin: ORIGIN, size, root: ROOT }
       expect(verifyCheckpoint(signCheckpoint(checkpoint, edge), ORIGIN, edge.x)).toEqual({
@@ -55,24 +56,24 @@ describe('a checkpoint', () => {
     }
   })
 
-  test('with any byte changed is refused', () => {
+  test('a checkpoint with any changed byte is refused', () => {
     const bytes = Buffer.from(note)
     for (let at = 0; at < bytes.length; at++) {
       for (const flip of [0x01, 0x20, 0x80]) {
         const changed = Buffer.from(bytes)
         changed[at] = (changed[at] ?? 0) ^ flip
         const read = verifyCheckpoint(changed.toString(), ORIGIN, edge.x)
-        if (read.ok) throw new Error(`believed byte ${at} ^ ${flip}: ${changed}`)
+        if (read.ok) throw new Error(`accepted byte ${at} ^ ${flip}: ${changed}`)
       }
     }
   })
 
-  test('cut short anywhere is refused', () => {
+  test('a truncated checkpoint is refused', () => {
     for (let end = 0; end < note.length; end++)
       expect(verifyCheckpoint(note.slice(0, end), ORIGIN, edge.x).ok).toBe(false)
   })
 
-  test('of another log, or by another key, is refused', () => {
+  test('a checkpoint of another log or with another key is refused', () => {
     expect(verifyCheckpoint(note, 'countersign.example/other', edge.x)).toMatchObject({ ok: false })
     expect(verifyCheckpoint(note, ORIGIN, newSigner().x)).toEqual({
       ok: false,
@@ -80,7 +81,7 @@ describe('a checkpoint', () => {
     })
   })
 
-  test('of another log, signed by this log’s key under this log’s name, is refused', () => {
+  test('a checkpoint of another log is refused even if this log’s key signed it under this log’s name', () => {
     const text = `countersign.example/other\n8\n${Buffer.from(ROOT, 'hex').toString('base64')}\n`
     const ours = Buffer.from(note.trimEnd().split(' ').at(-1) ?? '', 'base64')
     const signature = Buffer.concat([ours.subarray(0, 4), sign(null, Buffer.from(text), edge.key)]).toString(
@@ -92,11 +93,14 @@ describe('a checkpoint', () => {
     })
   })
 
-  test('in base64 with padding bits is refused', () => {
+  test('a checkpoint in non-canonical base64 is refused', () => {
     const next = (char: string) => String.fromCharCode(char.charCodeAt(0) + 1)
     const [text = '', signature = ''] = note.split('\n\n')
-    const respelled = (part: string) => part.replace(/(.)=$/m, (_, char: string) => `${next(char)}=`)
-    for (const changed of [`${respelled(text)}\n\n${signature}`, `${text}\n\n${respelled(signature)}`]) {
+    const withPaddingBits = (part: string) => part.replace(/(.)=$/m, (_, char: string) => `${next(char)}=`)
+    for (const changed of [
+      `${withPaddingBits(text)}\n\n${signature}`,
+      `${text}\n\n${withPaddingBits(signature)}`,
+    ]) {
       expect(changed).not.toBe(note)
       expect(verifyCheckpoint(changed, ORIGIN, edge.x)).toMatchObject({
         ok: false,
@@ -105,7 +109,7 @@ describe('a checkpoint', () => {
     }
   })
 
-  test('stands beside a witness’s signature, but not on it', () => {
+  test('a checkpoint may have a witness’s signature in addition to the log’s, but not instead', () => {
     const witness =
       signCheckpoint({ origin: 'witness.example/w', size: 8, root: ROOT }, newSigner()).split('\n')[4] ?? ''
     expect(verifyCheckpoint(`${note}${witness}\n`, ORIGIN, edge.x).ok).toBe(true)
@@ -116,7 +120,7 @@ describe('a checkpoint', () => {
     })
   })
 
-  test('with two signatures of the log is refused if one of them does not fit', () => {
+  test('a checkpoint with two signatures of the log is refused if one of them is invalid', () => {
     const other = signCheckpoint({ origin: ORIGIN, size: 9, root: ROOT }, edge).split('\n')[4] ?? ''
     expect(verifyCheckpoint(`${note}${other}\n`, ORIGIN, edge.x)).toEqual({
       ok: false,
@@ -124,7 +128,7 @@ describe('a checkpoint', () => {
     })
   })
 
-  test('D3 T02 a checkpoint whose signature has an R of small order, or R in another spelling, is refused', () => {
+  test('D3 T02 a checkpoint whose signature has an R of small order or in a non-canonical encoding is refused', () => {
     const [text = ''] = note.split('\n— ')
     const hash = Buffer.from(note.trimEnd().split(' ').at(-1) ?? '', 'base64').subarray(0, 4)
     const by = { ...edge.key.export({ format: 'jwk' }), x: edge.x }
@@ -137,7 +141,7 @@ describe('a checkpoint', () => {
       expect(signed(nonce)).toEqual({ ok: false, error: 'the signature does not fit' })
   })
 
-  test('in a second spelling is refused', () => {
+  test('a checkpoint in a non-canonical form is refused', () => {
     const spell = (size: string, root = Buffer.from(ROOT, 'hex').toString('base64')) =>
       `${ORIGIN}\n${size}\n${root}\n`
     const texts = [
@@ -153,12 +157,12 @@ describe('a checkpoint', () => {
       const [, signature = ''] = note.split('\n\n')
       const read = verifyCheckpoint(`${text}\n${signature}`, ORIGIN, edge.x)
       expect(read.ok, text).toBe(false)
-      if (!read.ok) expect(read.error).not.toContain('signature does not fit') // refused for its form, before its signature
+      if (!read.ok) expect(read.error).not.toContain('signature does not fit') // refused for its form before the signature is checked
     }
   })
 })
 
-test('N15 a note with more signatures than any log collects is refused before they are read', () => {
+test('N15 a note with more than 16 signatures is refused before they are read', () => {
   const witness =
     signCheckpoint({ origin: 'witness.example/w', size: 8, root: ROOT }, newSigner()).split('\n')[4] ?? ''
   const withWitnesses = (count: number) =>

@@ -1,6 +1,7 @@
-// D4 T01 Compares a statement with its grant and plan, field by field: each field is changed alone and all signers sign again. The edge
-// must refuse it before it countersigns, and so must offline verification, both naming the field. The fields come from the schema, so a new
-// field that is not compared fails here; fields that only the executor can know are listed as such, and are accepted.
+// D4 T01 Compares a statement with its grant and plan, field by field: each field is changed alone
+// and all signers sign again. The edge must refuse it before it countersigns, and so must offline
+// verification, both naming the field. The fields come from the schema, so a new field that is not
+// compared fails here; fields that only the executor can know are listed as such, and are accepted.
 
 import { describe, expect, test } from 'vitest'
 import { checkSettlement } from '../../edge/call/settlement.ts'
@@ -36,7 +37,7 @@ type Shape = {
   }
 }
 
-/** Every field that a value of the schema can have, by its path; `*` stands for any item or name. */
+/** Every field that a value of the schema can have, by its path; `*` means any item or name. */
 function fieldsOf(schema: unknown, path: readonly string[] = []): string[] {
   const { type, shape, innerType, element, items, options, valueType } = (schema as { readonly _zod: Shape })
     ._zod.def // as zod keeps them
@@ -52,15 +53,15 @@ function fieldsOf(schema: unknown, path: readonly string[] = []): string[] {
 }
 const FIELDS = [...new Set(fieldsOf(Statement))].sort()
 
-/** The changes to the statement; `at`: the field that the refusal names, if it is another one. */
-type Bend = { readonly to: Changes; readonly at?: string }
-/** A field that only the executor knows; or only the edge, which has the output. */
-type Word = { readonly to: Changes; readonly why: string; readonly edgeRefuses?: true }
+/** A change of the statement. `at`: the field that the refusal names, if it is another one. */
+type Alteration = { readonly to: Changes; readonly at?: string }
+/** A change of a field that only the executor knows, or only the edge, which has the output. */
+type Unverifiable = { readonly to: Changes; readonly why: string; readonly edgeRefuses?: true }
 
 const OTHER = sha256('other')
 const [EX, F] = ['predicate.execution', 'predicate.facts']
 const executed = executedBundle()
-const said = statementIn(executed)
+const original = statementIn(executed)
 const SKILL = {
   digest: OTHER,
   component_sha256: OTHER,
@@ -72,17 +73,17 @@ const SKILL = {
 const LEFT = { files: [{ path: 'a', sha256: OTHER, bytes: 1 }], left: [{ path: 'b', why: 'name' }], more: 0 }
 const CONNECTION = `${EX}.connections.0`
 
-const set = (path: string, to: unknown): readonly [string, Bend] => [
+const set = (path: string, to: unknown): readonly [string, Alteration] => [
   path,
   { to: { [path.replaceAll('*', '0')]: to } },
 ]
-const all = (paths: readonly string[], bend: Bend): (readonly [string, Bend])[] =>
+const all = (paths: readonly string[], bend: Alteration): (readonly [string, Alteration])[] =>
   paths.map((path) => [path, bend])
 const moreThanDefault = (path: string): number =>
   1 + ((DEFAULT_LIMITS as Record<string, number>)[path.split('.').at(-1) ?? ''] ?? 0)
 const under = (path: string): string[] => FIELDS.filter((field) => field.startsWith(`${path}.`))
 
-const BENT: ReadonlyMap<string, Bend> = new Map([
+const ALTERED: ReadonlyMap<string, Alteration> = new Map([
   set('_type', 'https://in-toto.io/Statement/v0.1'),
   set('predicateType', 'https://slsa.dev/provenance/v1'),
   set('subject.0.name', 'call_01KA5XJ3M0000000000000000A_8'),
@@ -142,7 +143,7 @@ const BENT: ReadonlyMap<string, Bend> = new Map([
   set(`${EX}.ended_at_ms`, NOW + 3_600_000),
 ] as const)
 
-const WORDS: ReadonlyMap<string, Word> = new Map<string, Word>([
+const UNVERIFIABLE: ReadonlyMap<string, Unverifiable> = new Map<string, Unverifiable>([
   [
     `${EX}.outcome.code`,
     {
@@ -176,7 +177,7 @@ const WORDS: ReadonlyMap<string, Word> = new Map<string, Word>([
     `${EX}.stdout.sha256`,
     {
       to: { [`${EX}.stdout.sha256`]: OTHER },
-      why: 'the edge has the output, a bundle has not',
+      why: 'a bundle does not contain the output',
       edgeRefuses: true,
     },
   ],
@@ -186,23 +187,31 @@ const WORDS: ReadonlyMap<string, Word> = new Map<string, Word>([
   ],
   [`${EX}.connections.*.bytes_out`, { to: { [`${CONNECTION}.bytes_out`]: 7 }, why: 'how much was sent' }],
   [`${EX}.connections.*.bytes_in`, { to: { [`${CONNECTION}.bytes_in`]: 7 }, why: 'how much came' }],
-  [`${EX}.argv_sha256`, { to: { [`${EX}.argv_sha256`]: OTHER }, why: 'it holds paths of the worker’s host' }],
+  [
+    `${EX}.argv_sha256`,
+    { to: { [`${EX}.argv_sha256`]: OTHER }, why: 'it contains paths of the worker’s host' },
+  ],
 ])
 
-/** The statement as it would be signed: with a new execution digest, unless the test changes the digest itself. */
-function bent(to: Changes): Changes {
-  const { predicate } = withChanges(said, to)
+/**
+ * The statement as it would be signed: with a new execution digest, unless the test changes the
+ * digest itself.
+ */
+function resigned(to: Changes): Changes {
+  const { predicate } = withChanges(original, to)
   const digest =
     'predicate.execution_sha256' in to
       ? {}
-      : { 'predicate.execution_sha256': executionDigest(said.predicate.facts.digest, predicate.execution) }
+      : {
+          'predicate.execution_sha256': executionDigest(original.predicate.facts.digest, predicate.execution),
+        }
   return { ...to, ...digest }
 }
 
-type Told = { readonly ok: boolean; readonly at: readonly string[] }
+type Verdict = { readonly ok: boolean; readonly at: readonly string[] }
 
-function byEdge(bundle: Bundle, to: Changes): Told {
-  const envelope = seal(STATEMENT_TYPE, withChanges(said, bent(to)), WORKER)
+function byEdge(bundle: Bundle, to: Changes): Verdict {
+  const envelope = seal(STATEMENT_TYPE, withChanges(original, resigned(to)), WORKER)
   const { grant, call } = bundle
   if (grant === null) throw new Error('nothing was granted')
   const output = { stdout: Buffer.from('4\n').toString('base64'), stderr: '' }
@@ -216,9 +225,9 @@ function byEdge(bundle: Bundle, to: Changes): Told {
     : { ok: false, at: (checked.error.errors ?? []).map(({ at }) => at) }
 }
 
-function byAuditor(bundle: Bundle, to: Changes): Told {
+function byAuditor(bundle: Bundle, to: Changes): Verdict {
   const changes = Object.fromEntries(
-    Object.entries(bent(to)).map(([path, value]) => [`statement.${path}`, value]),
+    Object.entries(resigned(to)).map(([path, value]) => [`statement.${path}`, value]),
   )
   const { ok, checks } = verifyBundle(collude(bundle, changes, [WORKER, EDGE]), KEYS)
   return { ok, at: checks.flatMap((check) => (check.ok || check.at === undefined ? [] : [check.at])) }
@@ -231,31 +240,31 @@ const names = (at: readonly string[], field: string): boolean => {
 }
 
 describe('D4 T01 a statement that contradicts its grant or plan', () => {
-  test('every field of the schema is changed by a case here, or listed as known only to the executor', () => {
-    expect([...BENT.keys(), ...WORDS.keys()].sort()).toEqual(FIELDS)
+  test('every field of a statement’s schema is either changed by a test or listed as known only to the executor', () => {
+    expect([...ALTERED.keys(), ...UNVERIFIABLE.keys()].sort()).toEqual(FIELDS)
     expect(FIELDS.length).toBeGreaterThan(80)
   })
 
-  test('the unchanged statement is accepted by the edge and by offline verification', () => {
+  test('an unchanged statement is accepted by the edge and by offline verification', () => {
     expect([byEdge(executed, {}), byAuditor(executed, {})]).toEqual([
       { ok: true, at: [] },
       { ok: true, at: [] },
     ])
   })
 
-  test.each([...BENT])(
-    'a change of %s is refused by the edge and by offline verification, which name the field',
+  test.each([...ALTERED])(
+    'a statement with a changed %s is refused by the edge and by offline verification, which name the field',
     (field, { to, at = field }) => {
-      for (const [by, told] of Object.entries({
+      for (const [by, verdict] of Object.entries({
         edge: byEdge(executed, to),
         auditor: byAuditor(executed, to),
       }))
-        expect([by, told.ok, names(told.at, at) || told.at]).toEqual([by, false, true])
+        expect([by, verdict.ok, names(verdict.at, at) || verdict.at]).toEqual([by, false, true])
     },
   )
 
-  test.each([...WORDS])(
-    'another value of %s is accepted, because only the executor knows it',
+  test.each([...UNVERIFIABLE])(
+    'a statement with another value of %s is accepted, because only the executor knows it',
     (_field, { to, edgeRefuses }) => {
       expect([byEdge(executed, to).ok, byAuditor(executed, to).ok]).toEqual([edgeRefuses !== true, true])
     },
@@ -265,25 +274,25 @@ describe('D4 T01 a statement that contradicts its grant or plan', () => {
 /** Further changes to the same fields. */
 const FURTHER: readonly (readonly [name: string, to: Changes, at: string])[] = [
   [
-    'nothing of a sandbox, where a program ended',
+    'no sandbox although a program ended',
     { [`${EX}.executor`]: 'worker', [`${EX}.sandbox_enforcement`]: 'none' },
     `${EX}.executor`,
   ],
   ['the isolate as executor', { [`${EX}.executor`]: 'wasm_isolate' }, `${EX}.executor`],
-  ['a sandbox that there is not', { [`${EX}.executor`]: 'sandbox_tier_c_microvm' }, `${EX}.executor`],
+  ['an unknown sandbox', { [`${EX}.executor`]: 'sandbox_tier_c_microvm' }, `${EX}.executor`],
   [
     'an enforcement that the plan does not name',
     { [`${EX}.sandbox_enforcement`]: 'preflight' },
     `${EX}.sandbox_enforcement`,
   ],
-  ['an ending that skills alone have', { [`${EX}.outcome`]: { kind: 'returned' } }, `${EX}.outcome`],
+  ['an ending that only skills have', { [`${EX}.outcome`]: { kind: 'returned' } }, `${EX}.outcome`],
   ['no outcome', { [`${EX}.outcome`]: null }, `${EX}.outcome`],
   ['the digest of nothing for its command line', { [`${EX}.argv_sha256`]: sha256('') }, `${EX}.outcome`],
   ['no command line', { [`${EX}.argv_sha256`]: null }, `${EX}.argv_sha256`],
   ['no profile', { [`${EX}.profile_sha256`]: null }, `${EX}.profile_sha256`],
-  ['no cgroup, where the plan wants one', { [`${EX}.cgroup`]: GONE }, `${EX}.cgroup`],
+  ['no cgroup although the plan requires one', { [`${EX}.cgroup`]: GONE }, `${EX}.cgroup`],
   ['no limits', { [`${EX}.limits`]: GONE }, `${EX}.limits`],
-  ['a limit of the plan’s left out', { [`${EX}.limits.net_bytes`]: GONE }, `${EX}.limits.net_bytes`],
+  ['a missing limit of the plan', { [`${EX}.limits.net_bytes`]: GONE }, `${EX}.limits.net_bytes`],
   ['no standard output', { [`${EX}.stdout`]: null }, `${EX}.stdout`],
   [
     'more kept than the plan keeps',
@@ -301,7 +310,7 @@ const FURTHER: readonly (readonly [name: string, to: Changes, at: string])[] = [
   ['a subdomain of a listed host', { [`${CONNECTION}.host`]: 'x.api.example.com' }, CONNECTION],
   ['a name that ends like a listed host', { [`${CONNECTION}.host`]: 'evilapi.example.com' }, CONNECTION],
   [
-    'bytes to a host that it says was refused',
+    'bytes to a host that was refused',
     { [`${CONNECTION}.host`]: 'evil.example', [`${CONNECTION}.verdict`]: 'host_not_listed' },
     CONNECTION,
   ],
@@ -318,13 +327,19 @@ const FURTHER: readonly (readonly [name: string, to: Changes, at: string])[] = [
   ],
 ]
 
-test.each(FURTHER)('D4 T01 %s is refused by both, which name the field', (_name, to, at) => {
-  for (const [by, told] of Object.entries({ edge: byEdge(executed, to), auditor: byAuditor(executed, to) }))
-    expect([by, told.ok, names(told.at, at) || told.at]).toEqual([by, false, true])
-})
+test.each(FURTHER)(
+  'D4 T01 a statement with %s is refused by edge and auditor, which name the field',
+  (_name, to, at) => {
+    for (const [by, verdict] of Object.entries({
+      edge: byEdge(executed, to),
+      auditor: byAuditor(executed, to),
+    }))
+      expect([by, verdict.ok, names(verdict.at, at) || verdict.at]).toEqual([by, false, true])
+  },
+)
 
-/** The same statement, under another grant. */
-function regranted(changes: Changes, to: Changes): readonly [Told, Told] {
+/** The same statement under a changed grant. */
+function regranted(changes: Changes, to: Changes): readonly [Verdict, Verdict] {
   const bundle = regrant(executed, changes)
   const named = statementIn(bundle).predicate.grant?.sha256
   const renamed = { 'predicate.grant.sha256': named, ...to }
@@ -335,10 +350,13 @@ test.each([
   ['a cgroup of a worker that has proven none', { 'proven.cgroups': false }, `${EX}.cgroup`],
   ['another profile than the proven one', { 'proven.profile_sha256': OTHER }, `${EX}.profile_sha256`],
   ['more time than the grant leaves', { issued_at_ms: NOW + 20_000 }, `${EX}.limits.timeout_ms`],
-])('D4 T01 K04 %s is refused by both, which name the field', (_name, granted, at) => {
-  for (const told of regranted(granted, {}))
-    expect([told.ok, names(told.at, at) || told.at]).toEqual([false, true])
-})
+])(
+  'D4 T01 K04 a statement with %s is refused by edge and auditor, which name the field',
+  (_name, granted, at) => {
+    for (const verdict of regranted(granted, {}))
+      expect([verdict.ok, names(verdict.at, at) || verdict.at]).toEqual([false, true])
+  },
+)
 
 test('D4 a statement under an earlier grant without `proven` is accepted', () => {
   expect(regranted({ proven: GONE }, {}).map(({ ok }) => ok)).toEqual([true, true])
@@ -360,17 +378,17 @@ test('D4 T01 a statement that nothing was started is accepted without a sandbox'
   expect(byAuditor(executed, unstarted)).toEqual({ ok: true, at: [] })
   for (const [name, value] of Object.entries({
     cgroup: true,
-    limits: said.predicate.execution.limits,
+    limits: original.predicate.execution.limits,
     argv_sha256: OTHER,
     started_at_ms: NOW,
   })) {
-    const told = byAuditor(executed, { ...unstarted, [`${EX}.${name}`]: value })
-    expect([name, told.ok, names(told.at, `${EX}.${name}`)]).toEqual([name, false, true])
+    const verdict = byAuditor(executed, { ...unstarted, [`${EX}.${name}`]: value })
+    expect([name, verdict.ok, names(verdict.at, `${EX}.${name}`)]).toEqual([name, false, true])
   }
 })
 
 test('D4 a policy snapshot belongs to a call only if its digest, policy set and tool all match', () => {
-  const { tool } = said.predicate.facts
+  const { tool } = original.predicate.facts
   const snapshot: PolicySnapshot = {
     format: 'countersign-snapshot/v1',
     policy_set: sha256('policies'),
@@ -385,7 +403,7 @@ test('D4 a policy snapshot belongs to a call only if its digest, policy set and 
   const under = (changes: Changes, named = snapshot) =>
     decidedUnder(
       named,
-      withChanges(said.predicate.facts, { 'decision.snapshot': digestOf(named), ...changes }),
+      withChanges(original.predicate.facts, { 'decision.snapshot': digestOf(named), ...changes }),
     )
   expect(under({})).toBe(true)
   for (const changes of [

@@ -1,6 +1,6 @@
-// The tests' own arithmetic on the curve of Ed25519, and inputs over which libraries have differed (T02): points of small and of mixed
-// order, encodings that are not the canonical one, an S that was not reduced. Everything follows from p, d and the order of the base point;
-// nothing is shared with the code under test, and nothing here is random.
+// Arithmetic on the curve of Ed25519, and inputs that libraries judge differently (T02): points of
+// small and mixed order, non-canonical encodings, an S that is not reduced. It is derived from p, d
+// and the order of the base point, shares nothing with the code under test, and is deterministic.
 
 import { createHash } from 'node:crypto'
 import { EDGE } from './evidence.ts'
@@ -68,8 +68,11 @@ const SIGN = 2n ** 255n
 const littleEndian = (n: bigint): Buffer => Buffer.from(n.toString(16).padStart(64, '0'), 'hex').reverse()
 const number = (bytes: Uint8Array): bigint => BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`)
 export const encoded = ([x, y]: Point): Buffer => littleEndian(y + (x % 2n) * SIGN)
-/** The other spellings that a lenient reader takes for the same point: y + p where that fits into 255 bits, a sign where x is zero. */
-function misspelled([x, y]: Point): Buffer[] {
+/**
+ * Non-canonical encodings that a lenient decoder accepts for the same point: y + p if it fits into
+ * 255 bits, a sign bit although x is zero.
+ */
+function misencoded([x, y]: Point): Buffer[] {
   const ys = y + P < SIGN ? [y, y + P] : [y]
   const signs = x === 0n ? [0n, 1n] : [x % 2n]
   const spelled = ys.flatMap((one) => signs.map((sign) => one + sign * SIGN))
@@ -79,14 +82,20 @@ const sha512 = (...parts: readonly Uint8Array[]): Buffer =>
   createHash('sha512').update(Buffer.concat(parts)).digest()
 const key = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64url')
 
-/** Base64url public keys for which signatures can be made without a secret: each point of small order, in each of its spellings. */
+/**
+ * Base64url public keys for which anyone can sign without a secret: each point of small order in
+ * each of its encodings.
+ */
 export const WEAK_KEYS: Readonly<Record<string, string>> = Object.fromEntries(
   TORSION.flatMap((point, n) => [
     [`${n}·T`, key(encoded(point))],
-    ...misspelled(point).map((bytes, i) => [`${n}·T, wrong spelling ${i + 1}`, key(bytes)]),
+    ...misencoded(point).map((bytes, i) => [`${n}·T, non-canonical encoding ${i + 1}`, key(bytes)]),
   ]),
 )
-/** Public keys that name no point in its one spelling: y of large order as y + p, and y that no point has. */
+/**
+ * Strings that are no canonical public key: a y of large order encoded as y + p, or a y that no
+ * point has.
+ */
 export const NO_KEYS: Readonly<Record<string, string>> = Object.fromEntries(
   Array.from({ length: 17 }, (_, i) => BigInt(i + 2)).flatMap((y) =>
     xFor(y) === undefined
@@ -106,18 +115,22 @@ function scalar(seed: Uint8Array): bigint {
 }
 const secretOf = (jwk: { readonly d?: string }): bigint => scalar(Buffer.from(jwk.d ?? '', 'base64url'))
 
-/** The point that signs as `nonce`, in some spelling. */
+/** A nonce and an encoding of its point R. */
 export type Nonce = { readonly nonce: bigint; readonly R: Uint8Array }
 export const BASE_NONCE: Nonce = { nonce: 1n, R: encoded(BASE) }
 export const WEAK_NONCES: Readonly<Record<string, Nonce>> = {
   'the neutral element': { nonce: 0n, R: encoded(NEUTRAL) },
   ...Object.fromEntries(
-    misspelled(NEUTRAL).map((R, i) => [`the neutral element, wrong spelling ${i + 1}`, { nonce: 0n, R }]),
+    misencoded(NEUTRAL).map((R, i) => [
+      `the neutral element, non-canonical encoding ${i + 1}`,
+      { nonce: 0n, R },
+    ]),
   ),
 }
 
 /**
- * A signature by this key with a chosen R. S·B = R + h·A holds, so a verifier that accepts any spelling and order of R accepts it.
+ * A signature by this key with a chosen R. S·B = R + h·A holds, so a verifier that accepts any
+ * encoding and order of R accepts it.
  */
 export function chosenSignature(
   message: Uint8Array,
@@ -129,7 +142,10 @@ export function chosenSignature(
 }
 const jwkOfEdge = () => ({ ...EDGE.key.export({ format: 'jwk' }), x: EDGE.x })
 
-/** The same signature with S + n·L for S, which a verifier that reduces S accepts. Undefined where it does not fit. */
+/**
+ * The same signature with S + n·L instead of S, which a verifier that reduces S accepts. Undefined
+ * if it exceeds 32 bytes.
+ */
 export function malleable(signature: Uint8Array, times: bigint): Buffer | undefined {
   const S = number(signature.subarray(32)) + times * L
   return S < 2n ** 256n ? Buffer.concat([signature.subarray(0, 32), littleEndian(S)]) : undefined
@@ -137,8 +153,8 @@ export function malleable(signature: Uint8Array, times: bigint): Buffer | undefi
 
 // ── Vectors ──
 
-/** n·B + torsion·T, in one spelling. */
-type Known = {
+/** One encoding of the point n·B + torsion·T. */
+type EncodedPoint = {
   readonly name: string
   readonly n: bigint
   readonly torsion: number
@@ -146,12 +162,12 @@ type Known = {
   readonly sound: boolean
 }
 
-function spellings(name: string, n: bigint, multiples: readonly number[]): Known[] {
+function encodings(name: string, n: bigint, multiples: readonly number[]): EncodedPoint[] {
   const prime = times(n, BASE)
   return multiples.flatMap((torsion) => {
     const point = add(prime, TORSION[torsion] ?? NEUTRAL)
-    const wrong = misspelled(point).map((bytes) => ({
-      name: `${name} + ${torsion}T, misspelled`,
+    const wrong = misencoded(point).map((bytes) => ({
+      name: `${name} + ${torsion}T, non-canonical`,
       n,
       torsion,
       bytes,
@@ -166,17 +182,20 @@ export type Vector = {
   readonly x: string
   readonly message: string
   readonly signature: string
-  /** S·B = R + h·A, whatever the spellings. */
+  /** Whether S·B = R + h·A, ignoring the encodings. */
   readonly equation: boolean
-  /** The verdict of our rule. */
+  /** Whether our rule accepts it. */
   readonly holds: boolean
 }
 
 const ALL = [0, 1, 2, 3, 4, 5, 6, 7]
-/** The message decides h, and h whether the parts of small order cancel out: one message of each kind is looked for. */
+/**
+ * The message determines h, and h whether the parts of small order cancel out. The search tries
+ * messages until it has one of each kind.
+ */
 const MESSAGES = 48
 
-function* pair(A: Known, R: Known): Generator<Vector> {
+function* pair(A: EncodedPoint, R: EncodedPoint): Generator<Vector> {
   const found = new Set<boolean>()
   for (let i = 0; i < MESSAGES && found.size < 2; i++) {
     const message = Buffer.from(`message ${i}`)
@@ -194,10 +213,10 @@ function* pair(A: Known, R: Known): Generator<Vector> {
   }
 }
 
-/** Each pair of a key and an R that libraries have judged differently, with an S that fits them. */
+/** Pairs of a key and an R that libraries judge differently, each with a matching S. */
 export function vectors(): Vector[] {
   const secret = secretOf(jwkOfEdge())
-  const keys = [...spellings('a·B', secret, [0, 1, 4, 6]), ...spellings('0', 0n, ALL)]
-  const nonces = [...spellings('r·B', 7n, [0, 1, 4, 6]), ...spellings('0', 0n, ALL)]
+  const keys = [...encodings('a·B', secret, [0, 1, 4, 6]), ...encodings('0', 0n, ALL)]
+  const nonces = [...encodings('r·B', 7n, [0, 1, 4, 6]), ...encodings('0', 0n, ALL)]
   return keys.flatMap((A) => nonces.flatMap((R) => [...pair(A, R)]))
 }

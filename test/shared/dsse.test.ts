@@ -1,4 +1,5 @@
-// An envelope says who signed what: exactly those, exactly that, in one spelling. Nothing else passes, whatever the library would take.
+// Promise: an envelope is accepted only with exactly the expected signers, type and payload, in
+// canonical encoding, whatever the crypto library would accept.
 
 import { createPublicKey, sign, verify } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
@@ -25,7 +26,7 @@ const signature = Buffer.from(envelope.signatures[0]?.sig ?? '', 'base64')
 const signed = Buffer.from(`DSSEv1 ${TYPE.length} ${TYPE} 7 {"a":1}`)
 
 describe('an envelope', () => {
-  test('is signed over type and payload, as DSSE says', () => {
+  test('an envelope is signed over type and payload, as DSSE specifies', () => {
     expect(
       verify(
         null,
@@ -38,7 +39,7 @@ describe('an envelope', () => {
     expect(signedByExactly(countersign(envelope, WORKER), TYPE, only(WORKER, EDGE))).toBe(true)
   })
 
-  test('signs the length of the type in bytes, not characters', () => {
+  test('the signature of an envelope covers the length of its type in bytes, not characters', () => {
     const type = 'é'
     const [{ sig } = { sig: '' }] = seal(type, {}, EDGE).signatures
     const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: EDGE.x }, format: 'jwk' })
@@ -56,18 +57,21 @@ describe('an envelope', () => {
     ],
     ['no signature', { ...envelope, signatures: [] }],
     ['the signature twice', { ...envelope, signatures: [...envelope.signatures, ...envelope.signatures] }],
-    ['a signature by a stranger besides', countersign(envelope, STRANGER)],
+    ['an additional signature by a stranger', countersign(envelope, STRANGER)],
     ['a signature by a stranger instead', seal(TYPE, { a: 1 }, STRANGER)],
-    ['a signature by a stranger under this name', seal(TYPE, { a: 1 }, { ...STRANGER, kid: EDGE.kid })],
     [
-      'a signature under another name',
+      'a signature by a stranger under the right key id',
+      seal(TYPE, { a: 1 }, { ...STRANGER, kid: EDGE.kid }),
+    ],
+    [
+      'a signature under another key id',
       { ...envelope, signatures: [{ keyid: kidOf(STRANGER.x), sig: envelope.signatures[0]?.sig ?? '' }] },
     ],
     ['an empty signature', sealed('')],
-    ['a signature cut short', sealed(signature.subarray(0, 63))],
-    ['a signature drawn out', sealed(Buffer.concat([signature, Buffer.of(0)]))],
-    ['a payload spelled with padding bits', { ...envelope, payload: 'eyJhIjoxfR==' }],
-  ])('T01 with %s is refused', (_name, changed) => {
+    ['a truncated signature', sealed(signature.subarray(0, 63))],
+    ['an extended signature', sealed(Buffer.concat([signature, Buffer.of(0)]))],
+    ['a payload in non-canonical base64', { ...envelope, payload: 'eyJhIjoxfR==' }],
+  ])('T01 an envelope with %s is refused', (_name, changed) => {
     expect(
       signedByExactly(
         changed,
@@ -77,14 +81,14 @@ describe('an envelope', () => {
     ).toBe(false)
   })
 
-  test('T01 that lacks one of its signers is refused', () => {
+  test('T01 an envelope that lacks one of its signers is refused', () => {
     expect(signedByExactly(envelope, TYPE, only(EDGE, WORKER))).toBe(false)
     expect(signedByExactly(countersign(envelope, EDGE), TYPE, only(EDGE, WORKER))).toBe(false)
   })
 
   test.each<[string, Record<string, unknown>]>([
     [
-      'a signature spelled with padding bits',
+      'a signature in non-canonical base64',
       { signatures: [{ keyid: 'k', sig: `${signature.toString('base64').slice(0, -3)}B==` }] },
     ],
     ['a signature of 65 bytes', { signatures: [{ keyid: 'k', sig: Buffer.alloc(65).toString('base64') }] }],
@@ -92,19 +96,19 @@ describe('an envelope', () => {
       'a signature in base64url',
       { signatures: [{ keyid: 'k', sig: Buffer.alloc(64, 255).toString('base64url') }] },
     ],
-    ['a payload spelled with padding bits', { payload: 'eyJhIjoxfR==' }],
+    ['a payload in non-canonical base64', { payload: 'eyJhIjoxfR==' }],
     ['a payload with space', { payload: 'eyJh IjoxfQ==' }],
     ['a payload without padding', { payload: 'eyJhIjoxfQ' }],
     ['no signatures', { signatures: [] }],
     ['five signatures', { signatures: Array.from({ length: 5 }, () => envelope.signatures[0]) }],
-    ['a member more', { extra: 1 }],
+    ['an additional member', { extra: 1 }],
     ['no type', { payloadType: undefined }],
-  ])('J01 with %s does not parse', (_name, change) => {
+  ])('J01 an envelope with %s is refused by the schema', (_name, change) => {
     expect(Envelope.safeParse(envelope).success).toBe(true)
     expect(Envelope.safeParse({ ...envelope, ...change }).success).toBe(false)
   })
 
-  test('reads every payload length in its one spelling', () => {
+  test('payloads of every length are accepted in canonical base64', () => {
     for (let length = 0; length < 200; length++) {
       const payload = Buffer.alloc(length, 0xfb).toString('base64')
       expect(Envelope.safeParse({ ...envelope, payload }).success).toBe(true)
@@ -113,21 +117,21 @@ describe('an envelope', () => {
 })
 
 describe('T02 signatures that libraries differ over', () => {
-  test('the arithmetic is sound: with the base point for R, it signs', () => {
+  test('the tests’ own signature with R = base point is accepted', () => {
     expect(signedByExactly(sealed(chosenSignature(signed, BASE_NONCE)), TYPE, only(EDGE))).toBe(true)
   })
 
-  test.each(Object.entries(WEAK_NONCES))('D3 R as %s', (_spelling, nonce) => {
+  test.each(Object.entries(WEAK_NONCES))('D3 T02 a signature with R as %s is refused', (_encoding, nonce) => {
     expect(signedByExactly(sealed(chosenSignature(signed, nonce)), TYPE, only(EDGE))).toBe(false)
   })
 
-  test.each([1n, 2n, 7n, 14n])('S + %d·L', (times) => {
+  test.each([1n, 2n, 7n, 14n])('T02 a signature with S + %d·L instead of S is refused', (times) => {
     const changed = malleable(signature, times)
-    if (changed === undefined) throw new Error('no room for it')
+    if (changed === undefined) throw new Error('S + n·L does not fit into 32 bytes')
     expect(signedByExactly(sealed(changed), TYPE, only(EDGE))).toBe(false)
   })
 
-  test('every bit flipped', () => {
+  test('T02 a signature with any flipped bit is refused', () => {
     for (let bit = 0; bit < 512; bit++) {
       const changed = Buffer.from(signature)
       changed[bit >> 3] = (changed[bit >> 3] ?? 0) ^ (1 << (bit & 7))
@@ -136,12 +140,12 @@ describe('T02 signatures that libraries differ over', () => {
   })
 
   test.each([
-    ['all zero', Buffer.alloc(64)],
-    ['all ones', Buffer.alloc(64, 255)],
-    ['S zero', Buffer.concat([signature.subarray(0, 32), Buffer.alloc(32)])],
-    ['R zero', Buffer.concat([Buffer.alloc(32), signature.subarray(32)])],
+    ['of zeros', Buffer.alloc(64)],
+    ['of ones', Buffer.alloc(64, 255)],
+    ['with S = 0', Buffer.concat([signature.subarray(0, 32), Buffer.alloc(32)])],
+    ['with R = 0', Buffer.concat([Buffer.alloc(32), signature.subarray(32)])],
     ['over the bare payload', sign(null, Buffer.from('{"a":1}'), EDGE.key)],
-  ])('%s', (_name, changed) => {
+  ])('T02 a signature %s is refused', (_name, changed) => {
     expect(signedByExactly(sealed(changed), TYPE, only(EDGE))).toBe(false)
   })
 })
@@ -154,11 +158,11 @@ describe('T02 keys', () => {
     ['with other letters', `!${EDGE.x.slice(1)}`],
     ['with bits after the key', `${EDGE.x.slice(0, 42)}x`],
     ['empty', ''],
-  ])('%s: refused', (_name, x) => {
+  ])('T02 a public key that is %s is refused', (_name, x) => {
     expect(PublicKey.safeParse(x).success).toBe(false)
   })
 
-  test('good ones are taken, and named by their digest', () => {
+  test('T02 valid public keys are accepted and named by their digest', () => {
     for (const { x, kid } of [EDGE, WORKER, STRANGER]) {
       expect(PublicKey.parse(x)).toBe(x)
       expect(kid).toBe(kidOf(x))
@@ -166,7 +170,7 @@ describe('T02 keys', () => {
     expect(new Set([EDGE, WORKER, STRANGER].map(({ kid }) => kid)).size).toBe(3)
   })
 
-  test('RFC 8032 test 2 signs as the RFC says', () => {
+  test('RFC 8032 test 2 gives the signature of the RFC', () => {
     const seed = Buffer.from(
       '4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb',
       'hex',

@@ -1,5 +1,6 @@
-// T02 One rule for Ed25519 keys and signatures, however lenient the library below: canonical encodings, no points of small order, a
-// reduced S. Compared with the curve equation and with a verifier in Python; workerd.test checks that workerd answers the same.
+// T02 One rule for Ed25519 keys and signatures, however lenient the library below: canonical
+// encodings, no points of small order, a reduced S. Compared with the curve equation and with a
+// verifier in Python; workerd.test checks that workerd answers the same.
 
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -23,7 +24,10 @@ import { EDGE, STRANGER, WORKER } from './evidence.ts'
 const isKey = (x: string): boolean => PublicKey.safeParse(x).success
 const hex = (text: string): Buffer => Buffer.from(text, 'hex')
 
-/** As published: the eight points of small order in their one spelling, then what lenient readers take for them. */
+/**
+ * As published: the eight points of small order in canonical encoding, then the non-canonical
+ * encodings that lenient decoders accept.
+ */
 const PUBLISHED = [
   `01${'00'.repeat(31)}`,
   `ec${'ff'.repeat(30)}7f`,
@@ -69,7 +73,7 @@ describe('D2 T02 keys', () => {
     },
   )
 
-  test.each(Object.entries(NO_KEYS))('%s: no key', (_name, x) => {
+  test.each(Object.entries(NO_KEYS))('D2 T02 %s: not accepted as a public key', (_name, x) => {
     expect(isKey(x)).toBe(false)
   })
 
@@ -92,11 +96,11 @@ describe('D2 T02 keys', () => {
     ['all ones', 'ff'.repeat(32)],
     ['31 bytes', '02'.repeat(31)],
     ['33 bytes', '02'.repeat(33)],
-  ])('%s: no key', (_name, bytes) => {
+  ])('D2 T02 %s: not accepted as a public key', (_name, bytes) => {
     expect(isKey(hex(bytes).toString('base64url'))).toBe(false)
   })
 
-  test('only the canonical spelling of a key is accepted', () => {
+  test('only the canonical encoding of a public key is accepted', () => {
     for (const { x } of [EDGE, WORKER, STRANGER]) {
       expect(isKey(x)).toBe(true)
       const padded = `${x}=`
@@ -144,7 +148,7 @@ describe('D3 T02 signatures', () => {
     expect(count(({ equation }) => !equation)).toBeGreaterThan(150)
   })
 
-  test('our rule judges each vector as it is labelled', () => {
+  test('our verifier judges each vector as it is labelled', () => {
     const answers = all.map(({ name, x, message, signature }) => [
       name,
       isSignedBy(x, hex(message), hex(signature)),
@@ -152,7 +156,7 @@ describe('D3 T02 signatures', () => {
     expect(answers).toEqual(all.map(({ name, holds }) => [name, holds]))
   })
 
-  test('only the canonical spelling of a signature is accepted', () => {
+  test('only the canonical encoding of a signature is accepted', () => {
     const signature = Buffer.alloc(64, 0xfb)
     const text = signature.toString('base64')
     expect(Buffer.from(signatureIn(text) ?? [])).toEqual(signature)

@@ -1,5 +1,6 @@
-// Evidence to verify and to tamper with: keys, an executed call with its approval, and a denied one. Made by shared/ itself, from
-// fixed keys and times, so that every runtime makes the same bytes. The keys are for tests; their secrets are in this file.
+// Evidence to verify and to tamper with: keys, an executed call with its approval, and a denied
+// call. Keys and times are fixed, so every runtime produces the same bytes. The private keys are
+// for tests.
 
 import { digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { BUNDLE_FORMAT, type Bundle, type Keys } from '../../shared/evidence/bundle.ts'
@@ -174,7 +175,7 @@ export function executedBundle(): Bundle {
   }
 }
 
-/** A call that policy denied: nothing ran, and the edge alone says so. */
+/** A call that policy denied: nothing ran, and only the edge signed. */
 export function deniedBundle(): Bundle {
   const call = described(`call_${ULID}_8`, null)
   const facts = factsOf(call, { decision: decision('deny'), approval: null })
@@ -209,14 +210,14 @@ function opened(envelope: Envelope): unknown {
 
 export const statementIn = ({ envelope }: Bundle): Statement => Statement.parse(opened(envelope))
 
-/** What a dishonest edge and worker would hand out together: another statement, another call, signed by both. */
+/** The bundle of a dishonest edge and worker: a changed statement or call, signed by both. */
 export function collude(bundle: Bundle, changes: Changes, by: readonly Signer[] = [WORKER, EDGE]): Bundle {
   const { statement, call } = withChanges({ statement: statementIn(bundle), call: bundle.call }, changes)
   const [first = EDGE, ...others] = by
   return { ...bundle, call, envelope: others.reduce(countersign, seal(STATEMENT_TYPE, statement, first)) }
 }
 
-/** Another execution than there was, with its digest redone. */
+/** Changes that replace the execution, with a matching digest. */
 export function reexecuted(bundle: Bundle, changes: Changes): Changes {
   const { facts, execution } = statementIn(bundle).predicate
   const other = withChanges(execution, changes)
@@ -226,7 +227,7 @@ export function reexecuted(bundle: Bundle, changes: Changes): Changes {
   }
 }
 
-/** Another grant than there was, signed by `by`, and named by the statement as if it were the right one. */
+/** The bundle with a changed grant, signed by `by` and named by the statement. */
 export function regrant(bundle: Bundle, changes: Changes, by: Signer = EDGE): Bundle {
   if (bundle.grant === null) throw new Error('nothing was granted')
   const grant = withChanges(opened(bundle.grant), changes)

@@ -1,24 +1,25 @@
-// A file's path names one place below its folder, however it is read; whatever could mean another is refused by both sides.
+// Promise: the path of a file means one place below its folder for every reader, and an ambiguous
+// path is refused.
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
 import { FileRefs } from '../../shared/plan/call-files.ts'
 
 const SHA = '0'.repeat(64)
-const taken = (...paths: string[]): boolean =>
+const isAccepted = (...paths: string[]): boolean =>
   FileRefs.safeParse(paths.map((path) => ({ path, sha256: SHA }))).success
 
 test.each([
-  ['a way up', ['..', '../a', 'a/../b', 'a/..', './a', 'a/./b', '.']],
-  ['a place of the host', ['/etc/passwd', '//etc', 'file:///etc/passwd', '/']],
+  ['dot segments', ['..', '../a', 'a/../b', 'a/..', './a', 'a/./b', '.']],
+  ['absolute paths', ['/etc/passwd', '//etc', 'file:///etc/passwd', '/']],
   ['NUL', ['a\0', '\0', 'a\0/b']],
   [
-    'S44 control characters, line ends, invisible and reversing ones',
+    'S44 control characters, line breaks, invisible and bidirectional characters',
     ['a\nb', 'a\rb', 'a\tb', 'a\u001bb', 'a\u202eb', 'a\u200bb', 'a\u2028b', '\ufeffa'],
   ],
-  ['S44 halves of characters, and two spellings of one', ['a\ud800', 'u\u0308']],
+  ['S44 lone surrogates and text that is not NFC', ['a\ud800', 'u\u0308']],
   [
-    'S44 what is too long or too deep',
+    'S44 names and paths that are too long or too deep',
     [
       'a'.repeat(256),
       'ü'.repeat(128),
@@ -26,14 +27,17 @@ test.each([
       `${'a'.repeat(200)}/`.repeat(3),
     ],
   ],
-  ['S45 what programs obey', ['.git', '.git/config', 'a/.git/hooks/pre-commit', '.GIT/config', 'sub/.Git']],
-  ['no name at all', ['', '/', 'a//b', 'a/', ' /../']],
+  [
+    'S45 `.git` folders, which programs obey',
+    ['.git', '.git/config', 'a/.git/hooks/pre-commit', '.GIT/config', 'sub/.Git'],
+  ],
+  ['empty names', ['', '/', 'a//b', 'a/', ' /../']],
   ['the separator of another system', ['a\\b', '..\\a']],
-])('S44 S45: %s', (_, paths) => {
-  for (const path of paths) expect(taken(path), JSON.stringify(path)).toBe(false)
+])('S44 S45 a file path is refused: %s', (_, paths) => {
+  for (const path of paths) expect(isAccepted(path), JSON.stringify(path)).toBe(false)
 })
 
-test('what only looks like an option, a list or code is a name', () => {
+test('a file path that looks like an option, a list or code is accepted', () => {
   for (const path of [
     '-x',
     '--out=/etc/passwd',
@@ -46,13 +50,13 @@ test('what only looks like an option, a list or code is a name', () => {
     '.npmrc',
     '日本語.csv',
   ])
-    expect(taken(path), path).toBe(true)
+    expect(isAccepted(path), path).toBe(true)
 })
 
-test('no two files have one place, and none lies below another', () => {
-  expect(taken('a', 'b', 'c/d', 'c/e')).toBe(true)
-  expect(taken('a', 'a')).toBe(false)
-  expect(taken('a/b', 'a')).toBe(false)
-  expect(taken('a', 'a.b', 'a/b/c')).toBe(false)
-  expect(taken(...Array.from({ length: LIMITS.call_files + 1 }, (_, n) => `${n}`))).toBe(false)
+test('files are refused if two have the same path or one lies below another', () => {
+  expect(isAccepted('a', 'b', 'c/d', 'c/e')).toBe(true)
+  expect(isAccepted('a', 'a')).toBe(false)
+  expect(isAccepted('a/b', 'a')).toBe(false)
+  expect(isAccepted('a', 'a.b', 'a/b/c')).toBe(false)
+  expect(isAccepted(...Array.from({ length: LIMITS.call_files + 1 }, (_, n) => `${n}`))).toBe(false)
 })

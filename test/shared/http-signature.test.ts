@@ -1,5 +1,5 @@
-// A worker's request is signed in one shape (RFC 9421, RFC 9530). Everything in it is covered; a signature of any other shape is none,
-// even where the worker's own key made it.
+// Promise: a worker's request is signed in one fixed form (RFC 9421, RFC 9530) that covers all of
+// it. A signature of any other form is refused, even if the worker's own key made it.
 
 import { createHash, createPublicKey, sign, verify } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
@@ -24,7 +24,7 @@ const who = { tenant: 'default', worker: WORKER_ID, key: WORKER.key }
 type Headers = Record<string, string | undefined>
 const headers: Headers = signRequest(request, who, NOW)
 
-/** As an edge does it: read who claims to sign, then check with that worker's key. */
+/** Verifies like an edge: reads the claimed signer, then checks with that worker's key. */
 function accepted(sent: Headers, as: SignedRequest = request, x: string = WORKER.x): boolean {
   const input = readSignatureInput(sent['signature-input'])
   return (
@@ -33,7 +33,7 @@ function accepted(sent: Headers, as: SignedRequest = request, x: string = WORKER
   )
 }
 
-/** A signature by the worker's own key over whatever lines and parameters the test likes. */
+/** A signature by the worker's own key over any components and parameters. */
 function handmade(components: Record<string, string>, parameters: string, label = 'w'): Headers {
   const list = `(${Object.keys(components)
     .map((name) => `"${name}"`)
@@ -67,14 +67,14 @@ const without = (from: Record<string, string>, name: string): Record<string, str
   Object.fromEntries(Object.entries(from).filter(([key]) => key !== name))
 
 describe('a signed request', () => {
-  test('is accepted, and says who signed it and when', () => {
+  test('a signed request is accepted and names its signer and time', () => {
     expect(accepted(headers)).toBe(true)
     const input = readSignatureInput(headers['signature-input'])
     expect(input).toMatchObject({ tenant: 'default', worker: WORKER_ID, created: 1_763_000_000 })
     expect(input?.nonce).toMatch(/^[A-Za-z0-9_-]{24}$/)
   })
 
-  test('has the signature base of RFC 9421, built here from the headers alone', () => {
+  test('a request’s signature verifies over the signature base of RFC 9421, built from the headers alone', () => {
     const parameters = (headers['signature-input'] ?? '').slice('w='.length)
     expect(parameters).toMatch(
       /^\("@method" "@authority" "@path" "content-digest"\);created=1763000000;nonce="[^"]+";keyid="[^"]+";alg="ed25519";tag="countersign-worker"$/,
@@ -93,11 +93,11 @@ describe('a signed request', () => {
     expect(verify(null, Buffer.from(base), key, signature)).toBe(true)
   })
 
-  test('made by hand in that shape is accepted: the refusals below are for what they change', () => {
+  test('a handmade signature of the fixed form is accepted, so the refusals of altered ones are due to the alteration', () => {
     expect(accepted(handmade(COMPONENTS, PARAMETERS))).toBe(true)
   })
 
-  test('never carries the same nonce twice', () => {
+  test('signed requests never repeat a nonce', () => {
     const nonces = Array.from(
       { length: 1_000 },
       () => readSignatureInput(signRequest(request, who, NOW)['signature-input'])?.nonce,
@@ -105,7 +105,7 @@ describe('a signed request', () => {
     expect(new Set(nonces).size).toBe(1_000)
   })
 
-  test('is the same however the authority is cased', () => {
+  test('a request’s signature ignores the case of the authority', () => {
     expect(accepted(headers, { ...request, authority: 'Edge.Example:8787' })).toBe(true)
   })
 })
@@ -121,23 +121,26 @@ describe('K02 what is covered can’t be changed', () => {
     ['another body', { body: Buffer.from('{"tiers":["B"]}') }],
     ['no body', { body: Buffer.alloc(0) }],
     ['a longer body', { body: Buffer.concat([body, Buffer.from(' ')]) }],
-  ])('%s', (_name, change) => {
+  ])('K02 a signed request with %s is refused', (_name, change) => {
     expect(accepted(headers, { ...request, ...change })).toBe(false)
   })
 
-  test('another body with its own digest', () => {
+  test('K02 a signed request with another body and its matching digest is refused', () => {
     const other = Buffer.from('{"tiers":["B"]}')
     expect(
       accepted({ ...headers, 'content-digest': contentDigest(other) }, { ...request, body: other }),
     ).toBe(false)
   })
 
-  test.each(['content-digest', 'signature-input', 'signature'])('no %s', (name) => {
-    expect(accepted({ ...headers, [name]: undefined })).toBe(false)
-    expect(accepted({ ...headers, [name]: '' })).toBe(false)
-  })
+  test.each(['content-digest', 'signature-input', 'signature'])(
+    'K02 a signed request without %s is refused',
+    (name) => {
+      expect(accepted({ ...headers, [name]: undefined })).toBe(false)
+      expect(accepted({ ...headers, [name]: '' })).toBe(false)
+    },
+  )
 
-  test('the key of another worker, and a signature of another request', () => {
+  test('K02 a signed request is refused with another worker’s key or another request’s signature', () => {
     expect(accepted(headers, request, STRANGER.x)).toBe(false)
     expect(accepted({ ...headers, signature: signRequest(request, who, NOW)['signature'] })).toBe(false)
   })
@@ -147,7 +150,7 @@ describe('K02 what is covered can’t be changed', () => {
     ['nonce', /nonce="/, 'nonce="-'],
     ['tenant', /keyid="default/, 'keyid="other'],
     ['worker', /000A"/, '000B"'],
-  ])('the parameter %s', (_name, from, to) => {
+  ])('K02 a signed request with a changed parameter %s is refused', (_name, from, to) => {
     const input = headers['signature-input'] ?? ''
     expect(input).toMatch(from)
     expect(accepted({ ...headers, 'signature-input': input.replace(from, to) })).toBe(false)
@@ -155,11 +158,11 @@ describe('K02 what is covered can’t be changed', () => {
 })
 
 describe('K02 another shape is no signature, though the worker’s key made it', () => {
-  test.each(Object.keys(COMPONENTS))('without %s', (name) => {
+  test.each(Object.keys(COMPONENTS))('K02 a signature that does not cover %s is refused', (name) => {
     expect(accepted(handmade(without(COMPONENTS, name), PARAMETERS))).toBe(false)
   })
 
-  test.each(Object.keys(parameter))('without the parameter %s', (name) => {
+  test.each(Object.keys(parameter))('K02 a signature without the parameter %s is refused', (name) => {
     const rest = Object.values(without(parameter, name)).join('')
     expect(accepted(handmade(COMPONENTS, rest))).toBe(false)
   })
@@ -167,7 +170,7 @@ describe('K02 another shape is no signature, though the worker’s key made it',
   const { created, nonce, keyid, alg, tag } = parameter
   test.each<[string, Headers]>([
     ['no components at all', handmade({}, PARAMETERS)],
-    ['a component more', handmade({ ...COMPONENTS, '@query': '?' }, PARAMETERS)],
+    ['an additional component', handmade({ ...COMPONENTS, '@query': '?' }, PARAMETERS)],
     [
       'a component twice',
       {
@@ -179,14 +182,14 @@ describe('K02 another shape is no signature, though the worker’s key made it',
       'components in another order',
       handmade({ '@authority': COMPONENTS['@authority'], ...without(COMPONENTS, '@authority') }, PARAMETERS),
     ],
-    ['a parameter more', handmade(COMPONENTS, `${PARAMETERS};expires=1763000600`)],
+    ['an additional parameter', handmade(COMPONENTS, `${PARAMETERS};expires=1763000600`)],
     ['a parameter twice', handmade(COMPONENTS, `${created}${PARAMETERS}`)],
     ['parameters in another order', handmade(COMPONENTS, `${nonce}${created}${keyid}${alg}${tag}`)],
     ['another algorithm', handmade(COMPONENTS, `${created}${nonce}${keyid};alg="hmac-sha256"${tag}`)],
     ['another tag', handmade(COMPONENTS, `${created}${nonce}${keyid}${alg};tag="countersign"`)],
     ['another label', handmade(COMPONENTS, PARAMETERS, 'sig1')],
     [
-      'a second signature beside it',
+      'a second signature',
       {
         ...headers,
         'signature-input': `${headers['signature-input']}, x=()`,
@@ -205,9 +208,9 @@ describe('K02 another shape is no signature, though the worker’s key made it',
       'a key id without a tenant',
       handmade(COMPONENTS, `${created}${nonce};keyid="${WORKER_ID}"${alg}${tag}`),
     ],
-    ['a tenant that is none', handmade(COMPONENTS, `${created}${nonce};keyid="-x/${WORKER_ID}"${alg}${tag}`)],
+    ['an invalid tenant', handmade(COMPONENTS, `${created}${nonce};keyid="-x/${WORKER_ID}"${alg}${tag}`)],
     [
-      'a worker that is none',
+      'an invalid worker',
       handmade(COMPONENTS, `${created}${nonce};keyid="default/wrk_${'U'.repeat(26)}"${alg}${tag}`),
     ],
     ['spaces', handmade(COMPONENTS, PARAMETERS.replaceAll(';', '; '))],
@@ -219,12 +222,9 @@ describe('K02 another shape is no signature, though the worker’s key made it',
       'a digest by another algorithm',
       { ...headers, 'content-digest': `sha-512=:${createHash('sha512').update(body).digest('base64')}:` },
     ],
-    [
-      'a digest beside another',
-      { ...headers, 'content-digest': `${headers['content-digest']}, sha-512=:AA==:` },
-    ],
+    ['two digests', { ...headers, 'content-digest': `${headers['content-digest']}, sha-512=:AA==:` }],
     ['a signature cut short', { ...headers, signature: 'w=:AAAA:' }],
-  ])('%s', (_name, sent) => {
+  ])('K02 a signature with %s is refused', (_name, sent) => {
     expect(accepted(sent)).toBe(false)
   })
 })

@@ -1,4 +1,5 @@
-// Names have one shape each, route without an index, and leave no room for a second reading (G07, G11).
+// Promise: each kind of id has one form that leads to its object and can't be read in two ways
+// (G07, G11).
 
 import { describe, expect, test } from 'vitest'
 import { sha256 } from '../../shared/bytes/json.ts'
@@ -21,7 +22,7 @@ const NOW = 1_763_000_000_000
 const RUN = `run_${ulid(NOW)}`
 
 describe('ids', () => {
-  test('what is made has the shape that is asked for', () => {
+  test('new ids match their patterns', () => {
     expect(RUN).toMatch(PATTERNS.run)
     expect(newWorkerId(NOW)).toMatch(PATTERNS.worker)
     for (const n of [1, 9, 10, 1_000_000]) {
@@ -31,12 +32,12 @@ describe('ids', () => {
     }
   })
 
-  test('a call, an approval and an attestation tell their run and number', () => {
+  test('the ids of a call, an approval and an attestation contain their run and number', () => {
     for (const id of [callId(RUN, 7), approvalId(RUN, 7), attestationId(RUN, 7)])
       expect(split(id)).toEqual({ run: RUN, n: 7 })
   })
 
-  test('sort by the time they were made, to the year 10889', () => {
+  test('ids sort by their creation time, up to the year 10889', () => {
     const times = [0, 1, 999, NOW, NOW + 1, 2 ** 48 - 1]
     expect(times.map(ulid).toSorted()).toEqual(
       times.map((time) => expect.stringMatching(new RegExp(`^${ulid(time).slice(0, 10)}`))),
@@ -45,11 +46,11 @@ describe('ids', () => {
     expect(ulid(0).slice(0, 10)).toBe('0000000000')
   })
 
-  test('hold 80 random bits', () => {
+  test('ids contain 80 random bits', () => {
     expect(new Set(Array.from({ length: 10_000 }, () => ulid(NOW))).size).toBe(10_000)
   })
 
-  test('are base 32 of all their bytes', () => {
+  test('base 32 encodes every bit of its input', () => {
     expect(base32(Uint8Array.of())).toBe('')
     expect(base32(Uint8Array.of(0))).toBe('00')
     expect(base32(Uint8Array.of(255))).toBe('7Z')
@@ -76,14 +77,15 @@ describe('ids', () => {
     `call_${'I'.repeat(26)}_7`,
     `call_${'U'.repeat(26)}_7`,
     '',
-  ])('G11 %j is no call', (text) => {
+  ])('G11 %j is not a call id', (text) => {
     expect(text).not.toMatch(PATTERNS.call)
   })
 })
 
 describe('G07 names of tools', () => {
-  test.each(['text.stats', 'a', 'process.run', 'x-1_2.3', 'a'.repeat(64)])('%s', (name) =>
-    expect(name).toMatch(PATTERNS.tool),
+  test.each(['text.stats', 'a', 'process.run', 'x-1_2.3', 'a'.repeat(64)])(
+    'G07 %s is a valid tool name',
+    (name) => expect(name).toMatch(PATTERNS.tool),
   )
   test.each([
     '',
@@ -103,20 +105,20 @@ describe('G07 names of tools', () => {
     'text%2estats',
     '__proto__',
     'a'.repeat(65),
-  ])('%j is none', (name) => expect(name).not.toMatch(PATTERNS.tool))
+  ])('G07 %j is not a valid tool name', (name) => expect(name).not.toMatch(PATTERNS.tool))
 })
 
 describe('API keys', () => {
   const { key, id, hash } = mintKey('agent', 'acme-2', NOW)
 
-  test('carry kind, tenant and id, and are kept as a hash only', () => {
+  test('an API key contains its kind, tenant and id, and its hash is its SHA-256', () => {
     expect(parseKey(key)).toEqual({ kind: 'agent', tenant: 'acme-2', id })
     expect(hash).toBe(keyHash(key))
     expect(hash).toBe(sha256(key))
     expect(hash).not.toContain(key.slice(-52))
   })
 
-  test('hold 256 random bits, none of which is in the id', () => {
+  test('an API key has 256 random bits that are not in its id', () => {
     const secrets = Array.from({ length: 1_000 }, () => mintKey('operator', 'default', NOW).key.slice(-52))
     expect(new Set(secrets).size).toBe(1_000)
     for (let at = 0; at < 52; at++)
@@ -136,12 +138,12 @@ describe('API keys', () => {
     ['a line feed after', `${key}\n`],
     ['lower case', key.toLowerCase()],
     ['nothing', ''],
-  ])('with %s are none', (_name, text) => {
+  ])('an API key with %s is not recognized', (_name, text) => {
     expect(parseKey(text)).toBeUndefined()
   })
 })
 
-test('D18 no two tenants share a queue of doorbells, whatever their pools are called', () => {
+test('D18 no two tenants share a doorbell queue, whatever the names of their pools', () => {
   const names = ['a', 'a-b', 'a-b-c', 'b', 'b-c', 'c']
   const pools = [...names, 'b.c', 'a.b', '.', 'b-c.d']
   const queues = names.flatMap((tenant) => pools.map((pool) => doorbellQueue(tenant, pool)))

@@ -1,4 +1,5 @@
-// The journal's chain: whatever is changed, removed, inserted or moved in it is found, except at an end that nobody kept the head of.
+// Promise: any change, removal, insertion or reordering in a journal breaks its chain; truncation
+// is detected by comparison with a stored head.
 
 import { describe, expect, test } from 'vitest'
 import { canonical, sha256 } from '../../shared/bytes/json.ts'
@@ -34,7 +35,10 @@ const DRAFTS: readonly Draft[] = [
 ]
 const journal = chained(DRAFTS)
 const head = { seq: 5, hash: journal[4]?.hash ?? '' }
-/** As anybody must read a journal that came from elsewhere: parse, then follow the chain, then compare its head with the one kept. */
+/**
+ * Checks a journal from an untrusted source: parses it, follows the chain, and compares the head
+ * with the stored one.
+ */
 const intact = (entries: readonly unknown[], from = GENESIS, kept = head): boolean => {
   const parsed = Entry.array().safeParse(entries)
   const chain = parsed.success ? verifyChain(parsed.data, from) : undefined
@@ -42,14 +46,14 @@ const intact = (entries: readonly unknown[], from = GENESIS, kept = head): boole
 }
 
 describe('a journal', () => {
-  test('begins with zeros, and each hash covers the entry in its canonical form', () => {
+  test('a journal begins with a hash of zeros, and each hash covers the canonical form of its entry', () => {
     expect(GENESIS).toEqual({ seq: 0, hash: '0'.repeat(64) })
     for (const { hash, ...link } of journal) expect(hash).toBe(sha256(canonical(link)))
     expect(verifyChain(journal)).toEqual({ ok: true, value: head })
     expect(verifyChain([])).toEqual({ ok: true, value: GENESIS })
   })
 
-  test('is followed page by page', () => {
+  test('a journal can be verified page by page', () => {
     for (let cut = 0; cut <= journal.length; cut++) {
       const first = verifyChain(journal.slice(0, cut))
       if (!first.ok) throw new Error(first.error.reason)
@@ -57,7 +61,7 @@ describe('a journal', () => {
     }
   })
 
-  test('J01 with any member of any entry changed or removed is refused', () => {
+  test('J01 a journal with any member of any entry changed or removed is refused', () => {
     expect(intact(journal)).toBe(true)
     for (const path of paths(journal)) {
       for (const to of others(reached(journal, path))) {
@@ -68,7 +72,7 @@ describe('a journal', () => {
     }
   })
 
-  test('J01 with a bit of any byte of its file flipped is refused', () => {
+  test('J01 a journal with a flipped bit in any byte of its file is refused', () => {
     const bytes = Buffer.from(canonical(journal))
     for (let at = 0; at < bytes.length; at++) {
       for (let bit = 1; bit < 256; bit *= 2) {
@@ -86,7 +90,7 @@ describe('a journal', () => {
     }
   })
 
-  test('J01 with an entry deleted, doubled, moved or inserted is refused', () => {
+  test('J01 a journal with a deleted, repeated, moved or inserted entry is refused', () => {
     const [stranger] = chained([{ kind: 'approved', call: CALL, body: {} }], {
       seq: 2,
       hash: journal[1]?.hash ?? '',
@@ -106,7 +110,7 @@ describe('a journal', () => {
     }
   })
 
-  test('J01 cut short, forked or rewritten from its start, it fits itself: only the head that was kept tells', () => {
+  test('J01 a truncated, forked or rewritten journal is consistent in itself but differs from the stored head', () => {
     const cut = journal.slice(0, 4)
     const forked = [
       ...journal.slice(0, 2),
@@ -119,7 +123,7 @@ describe('a journal', () => {
     }
   })
 
-  test('says where it breaks', () => {
+  test('the refusal of a journal names the entry at which the chain breaks', () => {
     expect(verifyChain(journal.toSpliced(2, 1))).toEqual({
       ok: false,
       error: { seq: 3, reason: expect.stringContaining('missing') },
@@ -135,7 +139,7 @@ describe('a journal', () => {
   })
 })
 
-test('J01 a changed verdict of a shadowing set is refused, because the entry holds its digest', () => {
+test('J01 a journal with a changed shadow decision is refused, because the entry contains its digest', () => {
   const shadow = {
     version: 2,
     since_ms: 1,

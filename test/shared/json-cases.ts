@@ -1,5 +1,5 @@
-// Texts at the JSON boundary and what becomes of each, as data: Node and workerd are both held to it. Texts are strings, or bytes
-// where no string can say it.
+// Texts at the JSON boundary with their expected results, for both Node and workerd. A text is a
+// string, or bytes if no string can represent it.
 
 import type { Code } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'

@@ -1,5 +1,5 @@
-// One reading of bytes and one writing of values: every text at the boundary is read or refused as the table says, and what was
-// read is written in the one form that digests are made of.
+// Promise: the parser accepts or refuses each text as the table says, and parsed values serialize
+// to the canonical form that digests are made of.
 
 import { describe, expect, test } from 'vitest'
 import { canonical, digestOf, EVIDENCE, parseJson, sha256 } from '../../shared/bytes/json.ts'
@@ -23,7 +23,10 @@ function rationalOf(text: string): Rational {
 const areEqual = (one: Rational, other: Rational): boolean =>
   one.over * other.under === other.over * one.under
 
-/** A number as somebody might write it: a double's own text, moved, padded, or with digits that it can't hold. */
+/**
+ * The text of a number: a double's own text, with a moved point, padded, or with digits that a
+ * double can't hold.
+ */
 function spelledNumber(random: () => number): string {
   const below = (limit: number): number => Math.floor(random() * limit)
   const digits = Array.from({ length: 1 + below(22) }, () => below(10)).join('')
@@ -40,22 +43,25 @@ function spelledNumber(random: () => number): string {
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text)
 
 describe('G01 G02 G03 G04 G05 G10: reading', () => {
-  test('G04 the sentence of a refused number is true of it: minus zero is not called rounded', () => {
+  test('G04 the refusal of minus zero does not claim that the number would be rounded', () => {
     const said = (text: string) => {
       const read = parseJson(utf8(text))
       return read.ok ? 'read' : read.error.detail
     }
-    for (const text of ['-0', '-0.0', '-0e5']) expect(said(text)).toMatch(/send `0`, or it as a string$/)
+    for (const text of ['-0', '-0.0', '-0e5']) expect(said(text)).toMatch(/send `0`, or a string$/)
     for (const text of ['-1e-400', '1e400', '9007199254740993', '0.10000000000000000001'])
       expect(said(text)).toContain('would be rounded')
   })
 
-  test.each(JSON_CASES.map((item) => [item.name, item.is, item] as const))('%s: %s', (_name, is, item) => {
-    const read = parseJson(jsonBytes(item))
-    expect(read.ok ? 'fine' : read.error.code).toBe(is)
-  })
+  test.each(JSON_CASES.map((item) => [item.name, item.is, item] as const))(
+    'JSON with %s: %s',
+    (_name, is, item) => {
+      const read = parseJson(jsonBytes(item))
+      expect(read.ok ? 'fine' : read.error.code).toBe(is)
+    },
+  )
 
-  test('what is read is what the engine reads', () => {
+  test('accepted JSON has the same value as in JSON.parse', () => {
     for (const item of JSON_CASES) {
       const read = parseJson(jsonBytes(item))
       if (read.ok)
@@ -63,7 +69,7 @@ describe('G01 G02 G03 G04 G05 G10: reading', () => {
     }
   })
 
-  test('nothing is read that the engine refuses', () => {
+  test('the strict parser accepts nothing that JSON.parse refuses', () => {
     const random = seeded(20_261_118)
     for (let round = 0; round < 20_000; round++) {
       const text = spelled(randomJson(random, 3), random)
@@ -109,7 +115,7 @@ describe('G01 G02 G03 G04 G05 G10: reading', () => {
     expect(performance.now() - started).toBeLessThan(2_000)
   })
 
-  test('G01 a read object has no other prototype, and merging it changes none', () => {
+  test('G01 a parsed object has the usual prototype, and merging it changes no prototype', () => {
     const read = parseJson(utf8('{"constructor":{"prototype":{"polluted":true}}}'))
     if (!read.ok) throw new Error(read.error.detail)
     Object.assign({}, read.value)
@@ -117,7 +123,7 @@ describe('G01 G02 G03 G04 G05 G10: reading', () => {
     expect('polluted' in {}).toBe(false)
   })
 
-  test('G02 what was read can be written, at the greatest depth', () => {
+  test('G02 a value of the greatest accepted depth can be serialized', () => {
     const text = `${'[{"a":'.repeat(LIMITS.json_depth / 2)}1${'}]'.repeat(LIMITS.json_depth / 2)}`
     const read = parseJson(utf8(text))
     if (!read.ok) throw new Error(read.error.detail)
@@ -125,7 +131,7 @@ describe('G01 G02 G03 G04 G05 G10: reading', () => {
     expect(parseJson(utf8(`[${text}]`)).ok).toBe(false)
   })
 
-  test('files of evidence may hold more than a body: the arguments of one, a little deeper', () => {
+  test('evidence files may be larger and deeper than a request body', () => {
     const depth = `{"call":${'['.repeat(LIMITS.json_depth)}${']'.repeat(LIMITS.json_depth)}}`
     const nodes = `[[${'1,'.repeat(LIMITS.json_nodes)}1]]`
     const size = `"${'x'.repeat(LIMITS.body_bytes)}"`
@@ -141,11 +147,11 @@ describe('G01 G02 G03 G04 G05 G10: reading', () => {
 })
 
 describe('writing', () => {
-  test.each(CANONICAL_NUMBERS)('the double %s is %s', (bits, text) => {
+  test.each(CANONICAL_NUMBERS)('the canonical form of the double %s is %s', (bits, text) => {
     expect(canonical(Buffer.from(bits, 'hex').readDoubleBE())).toBe(text)
   })
 
-  test.each(CANONICAL_TEXTS)('%s', (_name, value, text) => {
+  test.each(CANONICAL_TEXTS)('the canonical form has %s', (_name, value, text) => {
     expect(canonical(value)).toBe(text)
   })
 
@@ -160,7 +166,7 @@ describe('writing', () => {
     expect(() => canonical([{ a: value }].map((item) => item.a))).toThrow(TypeError)
   })
 
-  test('a value survives writing and reading, and every spelling of it has its digest', () => {
+  test('a value survives serialization and parsing, and every notation of it has the same digest', () => {
     const random = seeded(8785)
     for (let round = 0; round < 3_000; round++) {
       const value = randomJson(random)

@@ -1,4 +1,5 @@
-// The Merkle tree agrees with RFC 6962 for every size up to 130, and its proofs prove nothing else.
+// Promise: the Merkle tree agrees with RFC 6962 for every size up to 130, and altered proofs are
+// refused.
 
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
@@ -16,7 +17,7 @@ import {
 
 const SIZES = 130
 
-/** A store as the log keeps it: written once, and only what `append` says. */
+/** A store like the log's: each node is written once, as `append` returns it. */
 function grow(leaves: readonly string[]): Read {
   const nodes = new Map<string, string>()
   const read: Read = (level, index) => {
@@ -33,7 +34,7 @@ function grow(leaves: readonly string[]): Read {
   return read
 }
 
-/** RFC 6962 §2.1, word by word, over raw entries: the definition that the incremental tree is compared with. */
+/** The definition of RFC 6962 §2.1 over raw entries, to compare the incremental tree with. */
 function definition(entries: readonly Buffer[]): Buffer {
   const sha256 = (...parts: readonly Uint8Array[]) =>
     createHash('sha256').update(Buffer.concat(parts)).digest()
@@ -79,25 +80,25 @@ const at = <T>(list: readonly T[], index: number): T => {
 }
 
 describe('roots', () => {
-  test('are those that other implementations compute', () => {
+  test('the roots of known trees are those that other implementations compute', () => {
     const known = grow(KNOWN_ENTRIES.map((hex) => leafHash(Buffer.from(hex, 'hex'))))
     expect(KNOWN_ROOTS.map((_, size) => root(size, known))).toEqual(KNOWN_ROOTS)
     expect(EMPTY_ROOT).toBe(KNOWN_ROOTS[0])
   })
 
-  test('are the definition’s at every size', () => {
+  test('the root of every size equals the definition’s', () => {
     for (const [size, hash] of roots.entries())
       expect(hash).toBe(definition(entries.slice(0, size)).toString('hex'))
   })
 
-  test('tell a leaf from a node: an entry that spells two hashes is not their parent', () => {
+  test('an entry that consists of two hashes does not have the hash of their parent node', () => {
     const forged = leafHash(Buffer.from(at(leaves, 0) + at(leaves, 1), 'hex'))
     expect(forged).not.toBe(at(roots, 2))
   })
 })
 
 describe('inclusion', () => {
-  test('every leaf of every tree is proven', () => {
+  test('the inclusion of every leaf in every tree can be proven', () => {
     for (let size = 1; size <= SIZES; size++) {
       for (let index = 0; index < size; index++) {
         const claim = {
@@ -112,7 +113,7 @@ describe('inclusion', () => {
     }
   })
 
-  test('nothing else is: each part of each claim changed', () => {
+  test('an inclusion proof with any part changed is refused', () => {
     const other = leafHash('another')
     for (let size = 1; size <= 40; size++) {
       for (let index = 0; index < size; index++) {
@@ -144,7 +145,7 @@ describe('inclusion', () => {
     }
   })
 
-  test('a leaf is not proven against the root of another size', () => {
+  test('an inclusion proof is refused for the root of another size', () => {
     for (let size = 1; size <= 40; size++) {
       for (let index = 0; index < size; index++) {
         for (let other = 1; other <= 40; other++) {
@@ -166,7 +167,7 @@ describe('inclusion', () => {
 })
 
 describe('consistency', () => {
-  test('every tree begins with every smaller one', () => {
+  test('every tree can be proven to extend every smaller one', () => {
     for (let n = 0; n <= SIZES; n++) {
       for (let m = 0; m <= n; m++) {
         const claim = { m, rootM: at(roots, m), n, rootN: at(roots, n), proof: consistency(m, n, read) }
@@ -175,7 +176,7 @@ describe('consistency', () => {
     }
   })
 
-  test('a tree with one leaf replaced, removed or swapped begins with nobody else’s', () => {
+  test('a tree with a replaced, removed or swapped leaf can’t be proven to extend the original', () => {
     for (const n of [2, 3, 7, 8, 9, 16, 21]) {
       const histories = [
         ...Array.from({ length: n }, (_, i) => leaves.slice(0, n).with(i, leafHash('rewritten'))),
@@ -204,7 +205,7 @@ describe('consistency', () => {
     }
   })
 
-  test('a proof of one size proves no other', () => {
+  test('a consistency proof is refused for other sizes', () => {
     for (let n = 1; n <= 40; n++) {
       for (let m = 1; m < n; m++) {
         const claim = { m, rootM: at(roots, m), n, rootN: at(roots, n), proof: consistency(m, n, read) }
@@ -212,8 +213,8 @@ describe('consistency', () => {
           if (other === n) continue
           if (verifyConsistency({ ...claim, n: other, rootN: at(roots, other) }))
             throw new Error(`${m} of ${n} as of ${other}`)
-          // The size is signed with the root, so a root under another size is somebody else's lie; a deeper tree would show it all the
-          // same.
+          // The size is signed with the root, so a root under another size is somebody else's lie;
+          // a deeper tree would show it all the same.
           const deeper = Math.ceil(Math.log2(other)) > Math.ceil(Math.log2(n))
           if (deeper && verifyConsistency({ ...claim, n: other }))
             throw new Error(`${m} of ${n} as of ${other}, with its own root`)
@@ -222,7 +223,7 @@ describe('consistency', () => {
     }
   })
 
-  test('nothing else is proven: each part of each claim changed', () => {
+  test('a consistency proof with any part changed is refused', () => {
     const other = leafHash('another')
     for (let n = 1; n <= 40; n++) {
       for (let m = 0; m <= n; m++) {

@@ -1,4 +1,5 @@
-// Random JSON values and spellings of them, from a seed: the same in every runtime, so that a failure can be seen again.
+// Random JSON values and notations of them, from a seed, so that every runtime gets the same ones
+// and failures are reproducible.
 
 import type { Json } from '../../shared/bytes/json.ts'
 
@@ -64,7 +65,7 @@ export function randomJson(random: Random, depth = 5): Json {
   ])()
 }
 
-/** The same value, spelled as somebody else might: space anywhere, members in any order, characters escaped at whim. */
+/** Another notation of the same value: with random space, order of members and escapes. */
 export function spelled(value: Json, random: Random): string {
   const space = (): string => pick(random, ['', '', '', ' ', '\n', '\t', '\r\n'])
   const around = (text: string): string => `${space()}${text}${space()}`

@@ -1,4 +1,5 @@
-// Offline verification believes a whole bundle and nothing less: each part changed, alone or with every signature redone, is refused.
+// Promise: offline verification refuses a bundle with any part changed, alone or with all
+// signatures made again.
 
 import { describe, expect, test } from 'vitest'
 import { canonical, digestOf, EVIDENCE, parseJson } from '../../shared/bytes/json.ts'
@@ -24,8 +25,8 @@ import { changed, GONE, others, paths, reached } from './tamper.ts'
 const failed = (bundle: Bundle): string[] =>
   verifyBundle(bundle, KEYS).checks.flatMap(({ name, ok }) => (ok ? [] : [name]))
 
-/** Whether this text, from whoever, would be believed. */
-function believed(text: string | Uint8Array): boolean {
+/** Whether this text verifies as a bundle. */
+function isAccepted(text: string | Uint8Array): boolean {
   const read = parseJson(typeof text === 'string' ? new TextEncoder().encode(text) : text, EVIDENCE)
   const bundle = Bundle.safeParse(read.ok ? read.value : undefined)
   return bundle.success && verifyBundle(bundle.data, KEYS).ok
@@ -37,62 +38,62 @@ const denied = deniedBundle()
 describe.each([
   ['executed', executed],
   ['denied', denied],
-] as const)('the bundle of an %s call', (kind, bundle) => {
-  test('is verified, with every check asked', () => {
+] as const)('the bundle of a call that was %s', (kind, bundle) => {
+  test(`the bundle of a call that was ${kind} verifies, and no check is skipped`, () => {
     const verdict = verifyBundle(bundle, KEYS)
     expect(verdict).toMatchObject({
       ok: true,
       statement: { predicate: { state: kind === 'executed' ? 'succeeded' : 'denied' } },
     })
     expect(verdict.checks.length).toBeGreaterThanOrEqual(15)
-    expect(believed(JSON.stringify(bundle))).toBe(true)
-    expect(believed(JSON.stringify(bundle, null, 2))).toBe(true)
+    expect(isAccepted(JSON.stringify(bundle))).toBe(true)
+    expect(isAccepted(JSON.stringify(bundle, null, 2))).toBe(true)
   })
 
-  test('J01 is refused with any member of its file changed or removed', () => {
+  test(`J01 the bundle of a call that was ${kind} is refused with any member of its file changed or removed`, () => {
     let tried = 0
     for (const path of paths(bundle)) {
       for (const to of others(reached(bundle, path))) {
         const text = canonical(changed(bundle, path, to))
         if (text === canonical(bundle)) continue
         tried++
-        if (believed(text)) throw new Error(`believed with ${path.join('.')} = ${String(to)}`)
+        if (isAccepted(text)) throw new Error(`accepted with ${path.join('.')} = ${String(to)}`)
       }
     }
     expect(tried).toBeGreaterThan(100)
   })
 
-  test('T01 is refused with any member of its statement changed or removed under the old signatures', () => {
+  test(`T01 the bundle of a call that was ${kind} is refused with any member of its statement changed or removed under the old signatures`, () => {
     const statement = statementIn(bundle)
     for (const path of paths(statement)) {
       for (const to of others(reached(statement, path))) {
         const payload = Buffer.from(canonical(changed(statement, path, to))).toString('base64')
         if (payload === bundle.envelope.payload) continue
         const text = canonical({ ...bundle, envelope: { ...bundle.envelope, payload } })
-        if (believed(text)) throw new Error(`believed with ${path.join('.')} = ${String(to)}`)
+        if (isAccepted(text)) throw new Error(`accepted with ${path.join('.')} = ${String(to)}`)
       }
     }
   })
 
-  test('J01 is refused with a bit of any byte of its file flipped', () => {
+  test(`J01 the bundle of a call that was ${kind} is refused with a flipped bit in any byte of its file`, () => {
     const bytes = new TextEncoder().encode(JSON.stringify(bundle, null, 1))
-    expect(believed(bytes)).toBe(true)
+    expect(isAccepted(bytes)).toBe(true)
     for (let at = 0; at < bytes.length; at++) {
-      const bit = 1 << (at % 8) // all eight in turn; all eight of every byte would take long
+      const bit = 1 << (at % 8) // one of the eight bits in turn; all eight of every byte would take long
       bytes[at] = (bytes[at] ?? 0) ^ bit
-      if (believed(bytes)) throw new Error(`believed with bit ${bit} of byte ${at} flipped`)
+      if (isAccepted(bytes)) throw new Error(`accepted with bit ${bit} of byte ${at} flipped`)
       bytes[at] = (bytes[at] ?? 0) ^ bit
     }
   })
 
-  test('is refused cut short or drawn out', () => {
+  test(`the bundle of a call that was ${kind} is refused when truncated or extended`, () => {
     const text = JSON.stringify(bundle)
-    for (let end = 0; end < text.length; end += 7) expect(believed(text.slice(0, end))).toBe(false)
-    expect(believed(`${text}x`)).toBe(false)
-    expect(believed(`${text}${text}`)).toBe(false)
+    for (let end = 0; end < text.length; end += 7) expect(isAccepted(text.slice(0, end))).toBe(false)
+    expect(isAccepted(`${text}x`)).toBe(false)
+    expect(isAccepted(`${text}${text}`)).toBe(false)
   })
 
-  test('is refused with no keys, with somebody else’s, and with the roles of the right ones swapped', () => {
+  test(`the bundle of a call that was ${kind} is refused with no keys, unknown keys, or swapped roles of the right keys`, () => {
     const swapped = KEYS.keys.map((key) => ({
       ...key,
       role: key.role === 'edge' ? ('worker' as const) : ('edge' as const),
@@ -112,36 +113,44 @@ describe('T01 signatures', () => {
   const as = (signer: { kid: string }) => ({ ...STRANGER, kid: signer.kid })
 
   test.each([
-    ['the worker’s alone', byWorker, 'an edge key from the key file signed it'],
-    ['the edge’s alone', byEdge, BOTH],
-    ['the edge’s twice', countersign(byEdge, EDGE), BOTH],
-    ['the edge’s twice and the worker’s', countersign(countersign(byEdge, EDGE), WORKER), BOTH],
-    ['a stranger’s besides', countersign(executed.envelope, STRANGER), BOTH],
-    ['a stranger’s for the worker’s', countersign(seal(STATEMENT_TYPE, statement, STRANGER), EDGE), BOTH],
+    ['only the worker’s signature', byWorker, 'an edge key from the key file signed it'],
+    ['only the edge’s signature', byEdge, BOTH],
+    ['the edge’s signature twice', countersign(byEdge, EDGE), BOTH],
+    ['the edge’s signature twice and the worker’s', countersign(countersign(byEdge, EDGE), WORKER), BOTH],
+    ['an additional signature by a stranger', countersign(executed.envelope, STRANGER), BOTH],
     [
-      'a stranger’s under the worker’s name',
+      'a stranger’s signature instead of the worker’s',
+      countersign(seal(STATEMENT_TYPE, statement, STRANGER), EDGE),
+      BOTH,
+    ],
+    [
+      'a stranger’s signature under the worker’s key id',
       countersign(seal(STATEMENT_TYPE, statement, as(WORKER)), EDGE),
       BOTH,
     ],
-    ['a stranger’s under the edge’s name', countersign(byWorker, as(EDGE)), BOTH],
-    ['right ones, over another type', countersign(seal('application/json', statement, WORKER), EDGE), BOTH],
+    ['a stranger’s signature under the edge’s key id', countersign(byWorker, as(EDGE)), BOTH],
     [
-      'right ones, and the type changed afterwards',
+      'the right signatures over another type',
+      countersign(seal('application/json', statement, WORKER), EDGE),
+      BOTH,
+    ],
+    [
+      'a type that was changed after signing',
       { ...executed.envelope, payloadType: 'application/json' },
       BOTH,
     ],
-  ])('%s: refused', (_name, envelope, check) => {
+  ])('T01 the bundle of an executed call with %s is refused', (_name, envelope, check) => {
     expect(failed({ ...executed, envelope })).toContain(check)
   })
 
-  test('where nothing ran, a worker’s besides the edge’s is refused, and a stranger’s under the edge’s name', () => {
+  test('T01 the bundle of a denied call is refused with an additional worker’s signature or a stranger’s under the edge’s key id', () => {
     expect(failed({ ...denied, envelope: countersign(denied.envelope, WORKER) })).toContain(ALONE)
     expect(failed({ ...denied, envelope: seal(STATEMENT_TYPE, statementIn(denied), as(EDGE)) })).toContain(
       ALONE,
     )
   })
 
-  test('a second spelling of the payload is refused, though both signed it', () => {
+  test('T01 a statement in non-canonical form is refused even if worker and edge signed it', () => {
     const payload = Buffer.from(JSON.stringify(statement, null, 1)).toString('base64')
     const envelope = countersign(
       countersign({ payloadType: STATEMENT_TYPE, payload, signatures: [] }, WORKER),
@@ -153,9 +162,9 @@ describe('T01 signatures', () => {
   test.each([
     ['an empty object', {}],
     ['null', null],
-    ['a statement with a member more', { ...statement, extra: 1 }],
+    ['a statement with an additional member', { ...statement, extra: 1 }],
     ['a statement of another predicate', { ...statement, predicateType: 'https://slsa.dev/provenance/v1' }],
-  ])('%s is no statement, though both signed it', (_name, payload) => {
+  ])('T01 %s is refused as a statement even if worker and edge signed it', (_name, payload) => {
     const envelope = countersign(seal(STATEMENT_TYPE, payload, WORKER), EDGE)
     expect(failed({ ...executed, envelope })).toEqual([
       'the payload is an in-toto statement of our predicate',
@@ -163,7 +172,7 @@ describe('T01 signatures', () => {
   })
 })
 
-describe('T01 what edge and worker may not say, even together', () => {
+describe('T01 statements that a dishonest edge and worker sign together', () => {
   const P = 'statement.predicate'
   const other = digestOf('other')
   const lies: readonly (readonly [name: string, check: string, changes: Changes])[] = [
@@ -205,8 +214,8 @@ describe('T01 what edge and worker may not say, even together', () => {
       { [`${P}.facts.egress.hosts`]: ['api.example.com:443', 'evil.example'] },
     ],
     [
-      'no cgroup, where the plan wants one',
-      'it had a cgroup where the plan wants one, and only where the worker had proven cgroups',
+      'no cgroup although the plan requires one',
+      'it had a cgroup if the plan requires one, and only if the worker had proven cgroups',
       { [`${P}.execution.cgroup`]: false },
     ],
     ['no output', 'the execution digest fits', { [`${P}.execution.stdout`]: null }],
@@ -216,25 +225,21 @@ describe('T01 what edge and worker may not say, even together', () => {
       { [`${P}.execution.sandbox_enforcement`]: 'microvm' },
     ],
     [
-      'success, where the exit code is 1',
+      'success despite exit code 1',
       'the ending fits the outcome',
       reexecuted(executed, { outcome: { kind: 'exit', code: 1 } }),
     ],
     [
-      'success, after a timeout',
+      'success after a timeout',
       'the ending fits the outcome',
       reexecuted(executed, { outcome: { kind: 'timeout' } }),
     ],
-    [
-      'success, where nobody saw the end',
-      'the ending fits the outcome',
-      reexecuted(executed, { outcome: null }),
-    ],
-    ['a timeout by name only', 'the ending fits the outcome', { [`${P}.timed_out`]: true }],
-    ['an error beside success', 'the ending fits the outcome', { [`${P}.error`]: 'runtime_failure' }],
+    ['success without an outcome', 'the ending fits the outcome', reexecuted(executed, { outcome: null })],
+    ['a timeout that did not happen', 'the ending fits the outcome', { [`${P}.timed_out`]: true }],
+    ['an error together with success', 'the ending fits the outcome', { [`${P}.error`]: 'runtime_failure' }],
     ['a state that is no ending', 'the ending fits the outcome', { [`${P}.state`]: 'running' }],
     [
-      'no approval, where policy asked',
+      'no approval although policy asked',
       'an approval exists where policy asks for one',
       { [`${P}.facts.approval`]: null },
     ],
@@ -269,17 +274,20 @@ describe('T01 what edge and worker may not say, even together', () => {
       { [`${P}.grant.fence`]: 2 },
     ],
   ]
-  test.each(lies)('%s', (_name, check, changes) => {
-    expect(failed(collude(executed, changes))).toContain(check)
-  })
+  test.each(lies)(
+    'T01 a bundle with %s is refused even if worker and edge signed it',
+    (_name, check, changes) => {
+      expect(failed(collude(executed, changes))).toContain(check)
+    },
+  )
 
-  test('with nothing changed, redoing the signatures is no offence', () => {
+  test('T01 an unchanged bundle with new signatures of worker and edge verifies', () => {
     expect(failed(collude(executed, {}))).toEqual([])
     expect(failed(regrant(executed, {}))).toEqual([])
     expect(failed(collude(denied, {}, [EDGE]))).toEqual([])
   })
 
-  test('success by the edge’s word alone', () => {
+  test('T01 a statement of success that only the edge signed is refused', () => {
     expect(failed(collude(executed, reexecuted(executed, { executor: EDGE_EXECUTOR }), [EDGE]))).toContain(
       'the ending fits the outcome',
     )
@@ -299,7 +307,7 @@ describe('T01 what edge and worker may not say, even together', () => {
     ['succeeded', false],
     ['failed', false],
     ['timed_out', false],
-  ])('that a call on which nothing ran ended as %s: %s', (state, fine) => {
+  ])('T01 a statement that a call without execution ended as %s verifies: %s', (state, fine) => {
     const ended = collude(
       denied,
       { 'statement.predicate.state': state, 'statement.predicate.timed_out': state === 'timed_out' },
@@ -318,14 +326,14 @@ describe('T01 the grant', () => {
     ['with another deadline', regrant(executed, { deadline_ms: NOW + 39_000 })],
     ['without a deadline', regrant(executed, { deadline_ms: GONE })],
     ['by the worker itself', regrant(executed, {}, WORKER)],
-    ['by a stranger under the edge’s name', regrant(executed, {}, { ...STRANGER, kid: EDGE.kid })],
+    ['by a stranger under the edge’s key id', regrant(executed, {}, { ...STRANGER, kid: EDGE.kid })],
     [
       'issued at another time than the named one',
       { ...executed, grant: regrant(executed, { issued_at_ms: 1 }).grant },
     ],
     ['that is missing', { ...executed, grant: null }],
     ['that is the statement', { ...executed, grant: executed.envelope }],
-  ])('%s is refused', (_name, bundle) => {
+  ])('T01 a grant %s is refused', (_name, bundle) => {
     expect(failed(bundle)).toEqual(
       expect.arrayContaining([
         expect.stringMatching(/^the (?:grant is the edge’s|facts are those of the grant)/),
@@ -333,7 +341,7 @@ describe('T01 the grant', () => {
     )
   })
 
-  test('where nothing was granted is refused', () => {
+  test('T01 a grant in the bundle of a call without a grant is refused', () => {
     expect(failed({ ...denied, grant: executed.grant })).toEqual([
       'no grant is included where none was issued',
     ])

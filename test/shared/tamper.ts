@@ -1,4 +1,4 @@
-// Ways to change a JSON value: every member of it found by its path, other values for each, and the change itself.
+// Alters JSON values: lists the paths of all members, other values for each, and applies changes.
 
 export type Path = readonly (string | number)[]
 type Members = Record<string | number, unknown>
@@ -30,7 +30,10 @@ export function others(value: unknown): unknown[] {
 export const reached = (value: unknown, path: Path): unknown =>
   path.reduce<unknown>((inner, key) => (inner as Members)[key], value) // `paths` made it
 
-/** A copy of `value` with the member at `path` replaced, or removed. It need not be a T any more: that is its use. */
+/**
+ * A copy of `value` with the member at `path` replaced or removed. Despite its type it may no
+ * longer be a valid T.
+ */
 export function changed<T>(value: T, path: Path, to: unknown): T {
   const [key, ...rest] = path
   if (key === undefined) return to as T // see above
@@ -42,7 +45,7 @@ export function changed<T>(value: T, path: Path, to: unknown): T {
   return copy as T // see above
 }
 
-/** Changes by dotted path, as a table of cases writes them. */
+/** Changes by dotted path. */
 export type Changes = Readonly<Record<string, unknown>>
 export const withChanges = <T>(value: T, changes: Changes): T =>
   Object.entries(changes).reduce((all, [path, to]) => changed(all, path.split('.'), to), value)

@@ -1,10 +1,11 @@
-// A worker's proof counts only if the worker signed it, as far as its checks passed, and as far as its heartbeats confirm (K04, L8).
+// Promise: a worker's proof counts only if the worker signed it, and covers only what its checks
+// showed and its heartbeats confirm (K04, L8).
 
 import { expect, test } from 'vitest'
 import type { Signer } from '../../shared/evidence/dsse.ts'
 import {
   type Means,
-  NO_MEANS,
+  NO_RESOURCES,
   narrowed,
   type Part,
   provenMeans,
@@ -63,7 +64,7 @@ test('K04 a proof that claims more than its checks show is refused, in each of i
   }
 })
 
-test('K04 a tier or means that failed its canaries is not proven', () => {
+test('K04 a tier, egress, cgroups or profile whose canaries failed is not proven', () => {
   const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
   expect(provenMeans(proof)).toEqual(all)
   expect(provenMeans({ ...proof, tiers: { B: FAILED, C: PROVEN } })).toEqual({ ...all, tiers: ['C'] })
@@ -83,16 +84,16 @@ test('K04 a tier or means that failed its canaries is not proven', () => {
   })
 })
 
-test('K04 a later heartbeat can narrow what a worker has proven, and never widens it', () => {
+test('K04 a heartbeat can narrow what a worker has proven, and never widens it', () => {
   const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
   expect(narrowed(all, all)).toEqual(all)
-  for (const one of [all, NO_MEANS])
-    expect([narrowed(one, NO_MEANS), narrowed(NO_MEANS, one)]).toEqual([NO_MEANS, NO_MEANS])
+  for (const one of [all, NO_RESOURCES])
+    expect([narrowed(one, NO_RESOURCES), narrowed(NO_RESOURCES, one)]).toEqual([NO_RESOURCES, NO_RESOURCES])
   const changed = { ...all, profiles: [{ ...PROFILE, sha256: '1'.repeat(64) }] }
   expect([narrowed(all, changed).profiles, narrowed(changed, all).profiles]).toEqual([[], []])
 })
 
-test('L8 every unmet need of a plan is named', () => {
+test('L8 `unmet` names every need of a plan that a worker has not proven', () => {
   const plan: ProcessPlan = {
     tier: 'C',
     executor: { kind: 'process', argv: ['true'], stdin: 'none', env: {}, cwd: '' },
@@ -114,5 +115,5 @@ test('L8 every unmet need of a plan is named', () => {
     { profiles: [PROFILE] },
   ] satisfies Partial<Means>[])
     expect([lack, unmet(plan, { ...enough, ...lack }).length]).toEqual([lack, 1])
-  expect(unmet(plan, NO_MEANS)).toHaveLength(4)
+  expect(unmet(plan, NO_RESOURCES)).toHaveLength(4)
 })

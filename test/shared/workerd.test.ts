@@ -1,5 +1,5 @@
-// shared/ gives the same answers in workerd as in Node: the edge and the worker run it on different cryptography and different parsers
-// of the same formats, and a digest that one computes the other must.
+// Promise: shared/ gives the same results in workerd as in Node, although their crypto libraries
+// and parsers differ.
 
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -66,7 +66,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-test('every answer is the same in both', async () => {
+test('every result of shared/ is the same in Node and in workerd', async () => {
   const here = answers()
   const answer = await fetch(url)
   expect(answer.status).toBe(200)

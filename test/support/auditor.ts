@@ -1,5 +1,5 @@
-// What an auditor does with the record of a stack: attestations verified with public keys alone, journals walked from their first entry,
-// the log rebuilt from its leaves. It throws where something does not hold.
+// Audits a stack: verifies attestations with public keys only, walks journals from their first
+// entry, and rebuilds the log from its leaves. Throws if something is inconsistent.
 
 import { verifyBundle } from '../../shared/evidence/bundle.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
@@ -9,7 +9,7 @@ import type { Statement } from '../../shared/evidence/statement.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import { eventually, type HurtStack, insist, must } from './stack/hurt-stack.ts'
 
-/** The call's attestation, verified offline; and that it tells of this call's end. */
+/** Verifies the call's attestation offline and checks that it is about this call and ending. */
 export async function attested(
   { agent, operator }: HurtStack,
   { run, id, state, digest }: Call,
@@ -24,12 +24,12 @@ export async function attested(
   const { predicate } = verdict.statement
   if (predicate.state !== state || predicate.facts.digest !== digest || predicate.facts.call !== id)
     throw new Error(
-      `the attestation of ${id} tells of another end: ${predicate.state}, and the call is ${state}`,
+      `the attestation of ${id} states another ending: ${predicate.state}, but the call is ${state}`,
     )
   return verdict.statement
 }
 
-/** The whole journal of a run, its chain verified against the head that the run shows. */
+/** The whole journal of a run, verified against the head that the run reports. */
 export async function journalOf({ agent }: HurtStack, run: string): Promise<JournalEntry[]> {
   const entries: JournalEntry[] = []
   const { journal } = must(await insist(() => agent('readRun', { params: { run } })))
@@ -48,11 +48,14 @@ export async function journalOf({ agent }: HurtStack, run: string): Promise<Jour
   return entries
 }
 
-/** Entries that end a call: they alone name an attestation. */
+/** The entries that end a call: only these name an attestation. */
 export const endsIn = (entries: readonly JournalEntry[]): JournalEntry[] =>
   entries.filter(({ body }) => body['attestation'] !== undefined)
 
-/** The log holds each of these ends exactly once and nothing else, and its signed head is the root over its leaves. */
+/**
+ * Checks that the log has each of these endings exactly once and nothing else, and that its signed
+ * head is the root over its leaves.
+ */
 export async function logHolds({ operator }: HurtStack, ends: readonly JournalEntry[]): Promise<void> {
   const size = async (): Promise<number> =>
     must(await insist(() => operator('logCheckpoint', { query: {} }))).size

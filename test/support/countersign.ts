@@ -1,4 +1,4 @@
-// The `countersign` command as a child process, with an environment of its own: what a user's terminal would see of it.
+// Runs the `countersign` command as a child process with a minimal environment.
 
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ export type Ran = {
   readonly bytes: Buffer
   readonly err: string
 }
-export type Surroundings = {
+export type CliOptions = {
   readonly env?: Readonly<Record<string, string>>
   readonly stdin?: string | Uint8Array
   readonly cwd?: string
@@ -20,7 +20,7 @@ const LIMIT_MS = 60_000
 
 export function countersign(
   args: readonly string[],
-  { env = {}, stdin = '', cwd = ROOT }: Surroundings = {},
+  { env = {}, stdin = '', cwd = ROOT }: CliOptions = {},
 ): Promise<Ran> {
   return new Promise((settle, fail) => {
     const child = spawn(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
@@ -33,7 +33,7 @@ export function countersign(
     const err: Buffer[] = []
     child.stdout.on('data', (chunk: Buffer) => out.push(chunk))
     child.stderr.on('data', (chunk: Buffer) => err.push(chunk))
-    child.stdin.on('error', () => undefined) // a command that reads none closes it early
+    child.stdin.on('error', () => undefined) // a command that reads no input closes it early
     child.stdin.end(stdin)
     child.once('error', fail)
     child.once('close', (code) =>

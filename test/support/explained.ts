@@ -1,5 +1,5 @@
-// An explanation without an edge around it: a set of policies, one call of the agent `me` to the tool `pay`, and what is told of the
-// answer.
+// Explains a decision without an edge: given policies and one call of the tool `pay` by the agent
+// `me`, returns the explanation.
 
 import type { Reader } from '../../edge/decision/explain/wording.ts'
 import type { Grounds } from '../../edge/decision/explain.ts'
@@ -111,11 +111,11 @@ export function groundsOf({ text, args = {}, context = {}, groups = [] }: Asked)
 }
 
 export function explained(
-  asked: Asked,
+  request: Asked,
   reader = OPERATOR,
   fits: (args: Record<string, unknown>) => boolean = () => true,
 ): Explanation {
-  const grounds = groundsOf(asked)
+  const grounds = groundsOf(request)
   const { policies } = grounds.verdict
   const decision: Decision = {
     effect: 'deny',
@@ -125,5 +125,5 @@ export function explained(
     policy_set: '',
     snapshot: '',
   }
-  return explain(decision, grounds, { args: asked.args ?? {}, fits }, reader)
+  return explain(decision, grounds, { args: request.args ?? {}, fits }, reader)
 }

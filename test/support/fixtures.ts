@@ -1,5 +1,6 @@
-// What a test of the edge works with: the shared stack, its root operator, and agents, operators and tools of its own. Names begin with the
-// test's prefix, so that no two files meet; what a test changes for everybody it puts back.
+// Creates agents, operators and tools for a test of the edge on the shared stack. Names begin with
+// the test's prefix, so that test files don't collide. A test restores every tenant-wide setting
+// that it changes.
 
 import type { DevInfo } from '../../infra/seed.ts'
 import type { Result } from '../../shared/result.ts'
@@ -8,13 +9,13 @@ import type { Call } from '../../shared/wire/calls.ts'
 import type { AgentSpec } from '../../shared/wire/principals.ts'
 import type { ProcessToolSpec as ToolSpec } from '../../shared/wire/tools.ts'
 
-/** The value of an answer that must be a success. */
+/** The value of a successful answer; throws for a refusal. */
 export function granted<T>(answer: Result<T, Problem>): T {
   if (answer.ok) return answer.value
   throw new Error(`the edge answered ${JSON.stringify(answer.error)}`)
 }
 
-/** The code of an answer that must be a refusal. */
+/** Status and code of a refusal, or a text that says that it was none. */
 export function refusal<T>(answer: Result<T, Problem>): string {
   return answer.ok
     ? `no refusal: ${JSON.stringify(answer.value)}`
@@ -24,7 +25,7 @@ export function refusal<T>(answer: Result<T, Problem>): string {
 type Principal = { readonly name: string; readonly key: string; readonly client: Client }
 type ToolChange = Partial<Omit<ToolSpec, 'executor'>> & { executor?: Partial<ToolSpec['executor']> }
 
-/** Reads nothing, writes nothing, needs nobody: what a test does not say is as harmless as that. */
+/** A harmless tool that needs no approval, with the given changes. */
 export const toolSpec = ({ executor, ...rest }: ToolChange = {}): ToolSpec => ({
   description: 'a tool of a test',
   input_schema: { type: 'object', properties: { text: { type: 'string' } } },
@@ -60,7 +61,10 @@ export class Desk {
     return `${this.#prefix}-${this.#count}`
   }
 
-  /** An agent that no worker of the stack serves, unless `pool` says so: its calls are claimed by the test or by nobody. */
+  /**
+   * A new agent. Unless `pool` says otherwise, no worker of the stack serves it, so only the test
+   * claims its calls.
+   */
   async agent(spec: Partial<AgentSpec> = {}): Promise<Principal> {
     const name = this.name()
     const made = granted(
@@ -94,7 +98,7 @@ export class Desk {
     return `${this.#prefix}-pool`
   }
 
-  /** A call of a tool that needs a human, waiting for one. */
+  /** A call that waits for an approval. */
   async asked(
     by: Client,
     tool: string,
@@ -106,7 +110,7 @@ export class Desk {
     return { ...call, approval: call.approval }
   }
 
-  /** The link that this operator was given. */
+  /** The approval link of this operator. */
   async link(operator: Client, approval: string): Promise<string> {
     const { url } = granted(await operator('readApproval', { params: { id: approval } }))
     if (url === undefined) throw new Error('the approval shows no link')
@@ -114,8 +118,8 @@ export class Desk {
   }
 
   /**
-   * The tenant's own policies while `work` runs: with these beside them, and without those that are `null`. Put back after, come what
-   * may.
+   * Runs `work` with changed tenant policies, where `null` removes one. Restores the policies
+   * afterwards, even after an error.
    */
   async withPolicies<T>(
     changes: Readonly<Record<string, string | null>>,

@@ -1,4 +1,5 @@
-// A request for each route that names something, by ids that are given: what the other tenant's and nobody's are asked with alike.
+// A request for each route that names an id, to compare the answers for ids of another tenant with
+// those for ids that never existed.
 
 import { sha256 } from '../../shared/bytes/json.ts'
 import { seal } from '../../shared/evidence/dsse.ts'
@@ -11,7 +12,9 @@ import { newSigner } from './worker/peer-worker.ts'
 const KEY = newSigner()
 const why = { reason: 'a test' }
 
-/** Bodies that name nothing of anybody's, or act on the caller's own alone. Their paths have no parameter. */
+/**
+ * Routes whose requests contain no id, or only affect the caller. Their paths have no parameters.
+ */
 export const NAMES_NOTHING: ReadonlySet<RouteName> = new Set([
   'createRun',
   'putPolicies',
@@ -49,7 +52,7 @@ export const BODIES: Partial<Record<RouteName, (ids: Ids, caller: string) => unk
   disableSkill: () => why,
   revokeSkill: () => why,
   rollBackSkill: () => ({ from: null, to: '1.0.0', ...why }),
-  putPublisher: () => ({ keys: [newSigner().x] }), // a key is one publisher's
+  putPublisher: () => ({ keys: [newSigner().x] }), // a new key, because a key belongs to one publisher
   revokePublisherKey: () => why,
   resetSession: ({ agent }, caller) => (caller === 'operator' ? { agent } : {}),
   createTenant: ({ tenant }) => ({ name: tenant }),
@@ -67,7 +70,7 @@ export const BODIES: Partial<Record<RouteName, (ids: Ids, caller: string) => unk
   heartbeat: ({ call, fence }) => ({ tiers: ['B', 'C'], running: [{ call, fence }] }),
 }
 
-/** What forms of the console carry beside their token. */
+/** Fields of console forms, without the token. */
 export const FORMS: Partial<Record<RouteName, (ids: Ids) => Record<string, string>>> = {
   consoleAnswer: ({ call }) => ({ decision: 'deny', digest: sha256(call) }),
   consoleCancel: () => ({}),

@@ -1,4 +1,5 @@
-// Creates tenants for a test, through the operator of the installation, each with one of everything that a tenant can hold.
+// Creates tenants for a test, as the operator of the installation, each with one of everything that
+// a tenant can hold.
 
 import type { DevInfo } from '../../infra/seed.ts'
 import { sha256 } from '../../shared/bytes/json.ts'
@@ -15,13 +16,15 @@ import { grantOf, newSigner, PeerWorker } from './worker/peer-worker.ts'
 
 export const installation = (dev: DevInfo): Client => client(dev.url, bearer(dev.installation_key))
 
-/** A new tenant, as its first operator has it. */
+/** Creates a tenant and returns the fixtures of its first operator. */
 export async function newTenant(dev: DevInfo, name: string, quota: QuotaChange = {}): Promise<Desk> {
   const { key } = granted(await installation(dev)('createTenant', { body: { name, quota } }))
   return new Desk(name, { ...dev, tenant: name, operator_key: key })
 }
 
-/** The ids that requests name. Another tenant’s ids must answer exactly like ids that never existed. */
+/**
+ * The ids that requests name. Another tenant’s ids must answer exactly like ids that never existed.
+ */
 export type Ids = {
   readonly tenant: string
   readonly run: string
@@ -45,7 +48,7 @@ export type Ids = {
 }
 
 /** Ids of the right form that never existed. `like`: copied where the form leaves no choice. */
-export function nobodys(like: Ids): Ids {
+export function unknownIds(like: Ids): Ids {
   const run = `run_${ulid(Date.now())}`
   const name = `never-${ulid(Date.now()).toLowerCase()}`
   const approval = approvalId(run, 1)
@@ -81,8 +84,11 @@ export type Tenant = {
   readonly console: ConsoleSession
 }
 
-/** A call that ran, with a file, a question with a link, a standing answer, a skill, a channel, a secret, a second set of policies. */
-export async function furnished(dev: DevInfo, name: string): Promise<Tenant> {
+/**
+ * Creates a tenant with a finished call with a file, a pending approval with a link, a standing
+ * answer, a skill, a channel, a secret and a second policy set.
+ */
+export async function newFurnishedTenant(dev: DevInfo, name: string): Promise<Tenant> {
   const desk = await newTenant(dev, name)
   const { root } = desk
   const [agent, approver] = [await desk.agent(), await desk.operator(['admin'])]
@@ -166,7 +172,10 @@ export async function furnished(dev: DevInfo, name: string): Promise<Tenant> {
 const forbidNothing = (name: string): string =>
   `@id("${name}") forbid (principal, action in Action::"tool.execute", resource) when { context.tool_name == "${name}" };`
 
-/** Finds the id for a path parameter: by its name, or for `{id}` and `{name}` by the folder before them. */
+/**
+ * Finds the id for a path parameter: by its name, or for `{id}` and `{name}` by the folder before
+ * them.
+ */
 const BY_FOLDER: Readonly<Record<string, keyof Ids>> = {
   approvals: 'approval',
   standing: 'standing',

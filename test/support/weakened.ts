@@ -1,5 +1,5 @@
-// Our own code with a check taken out, to show that a test bites: a copy of worker/ and shared/ in which a piece of source is another.
-// The code that runs in production has no way to leave a check out, so none is added to it for a test.
+// Loads our own code with one defence removed, to prove that a test detects the attack: a copy of
+// worker/ and shared/ with a changed piece of source. So production code needs no switch for tests.
 
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,10 +9,10 @@ import { findOnce } from './find-in-source.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 
-/** In a file, by its path from the root, this text stands once; the other one is to stand there. */
+/** Replaces `from`, which must occur exactly once in the file (a path from the root), by `to`. */
 export type Weakness = readonly [file: string, from: string, to: string]
 
-/** Imports modules of the copy, by their path from the root, until the test has ended. */
+/** Returns an import function for modules of the changed copy, which exists until the test ends. */
 export function weakened(...weaknesses: readonly Weakness[]): <Module>(path: string) => Promise<Module> {
   const folder = mkdtempSync(join(tmpdir(), 'weakened-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -22,7 +22,7 @@ export function weakened(...weaknesses: readonly Weakness[]): <Module>(path: str
   for (const [file, from, to] of weaknesses) {
     const source = readFileSync(join(folder, file), 'utf8')
     const span = findOnce(from, source)
-    if (span === undefined) throw new Error(`${file} does not have this exactly once: ${from}`)
+    if (span === undefined) throw new Error(`${file} does not contain this exactly once: ${from}`)
     writeFileSync(
       join(folder, file),
       `${source.slice(0, span.at)}${to}${source.slice(span.at + span.length)}`,

@@ -1,5 +1,5 @@
-// Parts that no skill of a tenant is to be made of, known to be vulnerable say, by what bills of materials call them. It only tells which
-// of a version's parts are meant; what follows from that is the desk's to say.
+// Parts that no skill of a tenant may contain, for example vulnerable libraries, by their names in
+// bills of materials.
 
 import { asc } from 'drizzle-orm'
 import type { Result } from '../../../shared/result.ts'
@@ -26,7 +26,7 @@ export class DeniedParts {
     return rows.map(({ pattern, reason, by, at }) => ({ pattern, reason, by, at_ms: at }))
   }
 
-  /** These, and no others. */
+  /** Replaces the list. */
   put(wanted: readonly DeniedPartSpec[], by: string): Result<DeniedPart[]> {
     const had = new Map(this.all().map((one) => [one.pattern, one]))
     this.#change(() => {
@@ -48,10 +48,10 @@ export class DeniedParts {
     return ok(this.all())
   }
 
-  /** Which of these are meant, each with the reason. */
+  /** The denied ones among these parts, as sentences with the reason. */
   among(parts: readonly SkillPart[], denied = this.all()): string[] {
     return parts.flatMap((part) => {
-      const hit = denied.find(({ pattern }) => means(pattern, part))
+      const hit = denied.find(({ pattern }) => matches(pattern, part))
       return hit === undefined
         ? []
         : [`it contains \`${written(`${part.name}@${part.version}`)}\`: ${written(hit.reason)}`]
@@ -59,7 +59,7 @@ export class DeniedParts {
   }
 }
 
-const means = (pattern: string, { name, version, purl = '' }: SkillPart): boolean =>
-  [`${name}@${version}`, purl].some((said) =>
-    pattern.endsWith('*') ? said.startsWith(pattern.slice(0, -1)) : said === pattern,
+const matches = (pattern: string, { name, version, purl = '' }: SkillPart): boolean =>
+  [`${name}@${version}`, purl].some((id) =>
+    pattern.endsWith('*') ? id.startsWith(pattern.slice(0, -1)) : id === pattern,
   )

@@ -1,6 +1,6 @@
-// The journal of a tenant's skills: who published what, who enabled, disabled or revoked it and why, and whose keys counted when.
-// Hash-chained as a run's is, and each entry is a leaf of the tenant's log, so that nobody can have done it otherwise afterwards. What is
-// appended is appended in the transaction that does it. It decides nothing.
+// The journal of a tenant's skills and publishers: who changed what, when and why. It is
+// hash-chained like a run's, and each entry is a leaf of the tenant's log, so history can't be
+// rewritten. An entry is appended in the transaction of its change.
 
 import { and, asc, count, desc, eq, gt, inArray, isNotNull, lte } from 'drizzle-orm'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'
@@ -10,7 +10,7 @@ import type { Skill, SkillChange, SkillEntry } from '../../../shared/wire/skills
 import type { Database } from '../../platform/database.ts'
 import { skillJournal } from '../tables.ts'
 
-/** What an entry is about; a change of a version's state says from what to what. */
+/** The subject of an entry. */
 export type About = { readonly publisher: string } & Partial<Pick<Skill, 'version'>> & {
     readonly skill?: string
   }
@@ -23,11 +23,11 @@ export class SkillJournal {
     this.#db = db
   }
 
-  /** Within the transaction of what it tells. */
-  append(kind: SkillEntry, about: About, said: Record<string, unknown>): void {
+  /** Must run in the transaction of the change that it records. */
+  append(kind: SkillEntry, about: About, details: Record<string, unknown>): void {
     const last =
       this.#db.select().from(skillJournal).orderBy(desc(skillJournal.seq)).limit(1).get() ?? GENESIS
-    const [seq, at, body] = [last.seq + 1, Date.now(), { ...about, ...said }]
+    const [seq, at, body] = [last.seq + 1, Date.now(), { ...about, ...details }]
     const hash = linkOf({ seq, at_ms: at, kind, call: null, body, prev: last.hash })
     this.#db
       .insert(skillJournal)
@@ -47,7 +47,7 @@ export class SkillJournal {
     return (after === 0 ? rows.slice(0, LIMITS.page) : rows.slice(1)).map(chained(before ?? GENESIS.hash))
   }
 
-  /** Changes of a version's state, the latest first. */
+  /** Changes of a version's state, latest first. */
   changesOf(id: string, version: string): SkillChange[] {
     const of = and(
       eq(skillJournal.skill, id),
@@ -62,12 +62,12 @@ export class SkillJournal {
       .limit(LIMITS.page)
       .all()
     return rows.map(({ at, body }) => {
-      const { from, to, by, reason } = body as Omit<SkillChange, 'at_ms'> // as the store of skills appends these kinds
+      const { from, to, by, reason } = body as Omit<SkillChange, 'at_ms'> // version-store.ts appends these kinds with this body
       return { from, to, by, at_ms: at, reason }
     })
   }
 
-  /** The versions of a skill in the order in which they were enabled, each as often as it was. */
+  /** The enabled versions of a skill in order, with repetitions. */
   enabledOf(id: string): string[] {
     const of = and(
       eq(skillJournal.skill, id),
@@ -83,13 +83,13 @@ export class SkillJournal {
     return rows.flatMap(({ version }) => version ?? [])
   }
 
-  /** How often what it kept was cleared. */
+  /** How often the skill's storage was cleared. */
   clearedOf(id: string): number {
     const of = and(eq(skillJournal.skill, id), eq(skillJournal.kind, 'skill.cleared'))
     return this.#db.select({ n: count() }).from(skillJournal).where(of).get()?.n ?? 0
   }
 
-  /** Whether anything was ever done with a publisher of this name. */
+  /** Whether a publisher of this name was ever listed or published anything. */
   knows(publisher: string): boolean {
     return (
       this.#db.select().from(skillJournal).where(eq(skillJournal.publisher, publisher)).limit(1).get() !==
@@ -97,7 +97,7 @@ export class SkillJournal {
     )
   }
 
-  /** What the log has not been told yet, in order. */
+  /** The entries that the log has not accepted yet, in order. */
   unlogged(): Row[] {
     return this.#db
       .select()

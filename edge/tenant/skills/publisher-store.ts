@@ -1,5 +1,5 @@
-// Whose signature under a tenant's skills counts: each publisher's keys, who put them there, and those that count no more. A part of the
-// TenantObject, so that a key that is revoked is so for the very next call. It opens no package.
+// The publishers of a tenant's skills, with listed and revoked keys. A part of the TenantObject, so
+// that the next call sees a revocation.
 
 import { and, asc, eq, sql } from 'drizzle-orm'
 import { kidOf } from '../../../shared/evidence/dsse.ts'
@@ -29,7 +29,7 @@ export class PublisherStore {
     return [...keys].map(([name, rows]) => ({ name, keys: rows.map(({ x }) => x) }))
   }
 
-  /** Those that are on the list, and those that were and had a key revoked. */
+  /** Listed publishers, and former ones with a revoked key. */
   all(): Publisher[] {
     const keys = Map.groupBy(this.#keys(), ({ publisher }) => publisher)
     const revoked = Map.groupBy(
@@ -47,11 +47,14 @@ export class PublisherStore {
     }))
   }
 
-  /** These count, and no others. Whoever puts a key vouches for it: it is no longer one that was only pinned. */
+  /**
+   * Replaces the keys of a publisher. An operator who puts a pinned key vouches for it, so it is no
+   * longer pinned.
+   */
   put(name: string, keys: readonly string[], by: string): Result<Publisher> {
     const had = this.#keys().filter(({ publisher }) => publisher === name)
     if (had.length === 0 && this.listed().length >= LIMITS.publishers)
-      return err(failure('limit_reached', `a tenant lists ${LIMITS.publishers} publishers at the most`))
+      return err(failure('limit_reached', `a tenant can list at most ${LIMITS.publishers} publishers`))
     for (const x of keys) {
       const free = this.#free(name, x)
       if (!free.ok) return free
@@ -76,38 +79,44 @@ export class PublisherStore {
     return ok({ done: true })
   }
 
-  /** Whether what this key signed as `name` counts; `pin`: where nobody knows the name, as if it were on the list. */
+  /**
+   * Whether a signature by this key as publisher `name` counts. `pin` accepts a name that was never
+   * used before.
+   */
   counts(name: string, x: string, pin: boolean): Result<true> {
     const free = this.#free(name, x)
     if (!free.ok) return free
     if (this.has(x)) return ok(true)
     if (!pin)
-      return err(failure('publisher_unknown', `no key of the publisher \`${name}\` on the list signed this`))
+      return err(failure('publisher_unknown', `no listed key of the publisher \`${name}\` signed this`))
     return this.#journal.knows(name)
       ? err(
           failure(
             'publisher_unknown',
-            `the publisher \`${name}\` is no stranger here, and this key is none of theirs: only a first key is pinned`,
+            `the publisher \`${name}\` is known here, and this is not one of their keys; only the first key of a new publisher can be pinned`,
           ),
         )
       : this.listed().length >= LIMITS.publishers
-        ? err(failure('limit_reached', `a tenant lists ${LIMITS.publishers} publishers at the most`))
+        ? err(failure('limit_reached', `a tenant can list at most ${LIMITS.publishers} publishers`))
         : ok(true)
   }
 
-  /** Whoever's it is. */
+  /** Whether any publisher has this key. */
   has(x: string): boolean {
     return this.#keys().some((key) => key.x === x)
   }
 
-  /** Within the transaction that publishes what it signed. */
+  /** Must run in the transaction that publishes the package. */
   pin(name: string, x: string, by: string): void {
     this.#add(name, x, by, true)
     this.#journal.append('publisher.pinned', { publisher: name }, { keys: [kidOf(x)], by })
   }
 
-  /** Together with what `beside` writes of all that the key has signed. A key that was taken from the list may still be revoked. */
-  revoke(name: string, kid: string, by: string, reason: string, beside: () => void): Result<Publisher> {
+  /**
+   * Revokes a key, together with the writes of `alsoWrite` to everything that it signed. A key that is
+   * no longer listed can still be revoked.
+   */
+  revoke(name: string, kid: string, by: string, reason: string, alsoWrite: () => void): Result<Publisher> {
     if (this.#db.select().from(revokedKeys).where(eq(revokedKeys.kid, kid)).get()?.publisher === name)
       return ok(this.#read(name))
     const isListed = this.#keys().some((key) => key.publisher === name && key.kid === kid)
@@ -117,12 +126,12 @@ export class PublisherStore {
       this.#delete(kid)
       this.#db.insert(revokedKeys).values({ kid, publisher: name, at: Date.now(), by, reason }).run()
       this.#journal.append('publisher.key_revoked', { publisher: name }, { keys: [kid], by, reason })
-      beside()
+      alsoWrite()
     })
     return ok(this.#read(name))
   }
 
-  /** A key is one publisher's, and what was revoked is nobody's. */
+  /** Whether a publisher may have this key: it is not revoked and not another publisher's. */
   #free(name: string, x: string): Result<true> {
     const kid = kidOf(x)
     const revoked = this.#db.select().from(revokedKeys).where(eq(revokedKeys.kid, kid)).get()
@@ -131,7 +140,7 @@ export class PublisherStore {
     const other = this.#keys().find((key) => key.kid === kid && (key.publisher !== name || key.x !== x))
     return other === undefined
       ? ok(true)
-      : err(failure('conflict', `the key \`${kid}\` is the publisher \`${other.publisher}\`’s`))
+      : err(failure('conflict', `the key \`${kid}\` belongs to the publisher \`${other.publisher}\``))
   }
 
   #hasSigned(name: string, kid: string): boolean {

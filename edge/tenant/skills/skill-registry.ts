@@ -1,5 +1,6 @@
-// What others ask a TenantObject of skills and publishers: `tenantSkills(env, tenant).publish(…)`. What the log has to know of it is told at
-// least once, by the object's alarm. What reaches here has been checked, but for what may have changed since.
+// The TenantObject's RPC target for skills and publishers: `tenantSkills(env, tenant).publish(…)`.
+// Callers have checked packages; state that may have changed since is checked again here. The
+// object's alarm sends the journal to the log, at least once.
 
 import { RpcTarget } from 'cloudflare:workers'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'
@@ -27,15 +28,15 @@ import type { ToolStore } from '../tool-store.ts'
 import { DeniedParts } from './denied-part-store.ts'
 import { SkillJournal } from './journal-store.ts'
 import { PublisherStore } from './publisher-store.ts'
-import type { ListedSkill, Published, StateChange } from './version-store.ts'
+import type { ListedSkill, Publication, StateChange } from './version-store.ts'
 import { SkillStore } from './version-store.ts'
 
 const LOG_DELAY_MS = 200
 const RETRY_MS = 2_000
 
-/** The key that signed a package, and whether it is to be pinned where nobody knows the publisher. */
+/** The key that signed a package, and whether to pin it if the publisher is new. */
 type Signed = { readonly x: string; readonly pin: boolean }
-type Said = Omit<StateChange, 'to'>
+type ChangeReason = Omit<StateChange, 'to'>
 
 export class SkillDesk extends RpcTarget {
   readonly #skills: SkillStore
@@ -64,7 +65,7 @@ export class SkillDesk extends RpcTarget {
 
   // ── Versions ──
 
-  /** Whether it may be published, and what it is already. */
+  /** Checks whether a package may be published. Returns the version if it exists already. */
   async known(
     manifest: SkillManifest,
     digest: string,
@@ -74,19 +75,19 @@ export class SkillDesk extends RpcTarget {
     return counts.ok ? this.#skills.taken(manifest, digest) : counts
   }
 
-  async publish(published: Published, { x, pin }: Signed): Promise<Result<Skill>> {
+  async publish(published: Publication, { x, pin }: Signed): Promise<Result<Skill>> {
     const { manifest, published_by: by } = published.about
     const { publisher } = manifest
-    const counts = this.#publishers.counts(publisher, x, pin) // it may have been revoked meanwhile
+    const counts = this.#publishers.counts(publisher, x, pin) // the key may have been revoked since the first check
     if (!counts.ok) return counts
-    if (this.#publishers.has(x)) return this.#told(this.#skills.publish(published, () => undefined))
+    if (this.#publishers.has(x)) return this.#logSoon(this.#skills.publish(published, () => undefined))
     const about = { ...published.about, pinned_by: by }
-    return this.#told(
+    return this.#logSoon(
       this.#skills.publish({ ...published, about }, () => this.#publishers.pin(publisher, x, by)),
     )
   }
 
-  /** A page of them, behind `skill@version`. */
+  /** One page after `skill@version`. */
   async list(after: string, of?: string): Promise<ListedSkill[]> {
     return this.#skills.list(after, of)
   }
@@ -96,7 +97,7 @@ export class SkillDesk extends RpcTarget {
   async package(id: string, version: string): Promise<SkillPackage | undefined> {
     return this.#skills.package(id, version)
   }
-  /** What a call of it has to know: `undefined` where it is not enabled any more. */
+  /** The code of an enabled version, or `undefined` if it is no longer enabled. */
   async code(digest: string): Promise<CodeFile[] | undefined> {
     return this.#skills.code(digest)
   }
@@ -108,23 +109,27 @@ export class SkillDesk extends RpcTarget {
       return err(
         failure(
           'conflict',
-          `the key \`${skill.signed_by}\` that signed it is not on the list any more; publish it anew, signed with one that is`,
+          `the key \`${skill.signed_by}\` that signed it is no longer listed; publish the package again, signed with a listed key`,
         ),
       )
-    return this.#told(this.#skills.move(id, version, change))
+    return this.#logSoon(this.#skills.move(id, version, change))
   }
 
-  /** What a rollback would do. */
+  /** The versions of a rollback now. */
   async before(id: string): Promise<Result<RollBack>> {
     return this.#skills.before(id)
   }
-  async rollBack(id: string, wanted: RollBack, said: Said): Promise<Result<Skill>> {
-    return this.#told(this.#skills.rollBack(id, wanted, said))
+  async rollBack(id: string, wanted: RollBack, reason: ChangeReason): Promise<Result<Skill>> {
+    return this.#logSoon(this.#skills.rollBack(id, wanted, reason))
   }
 
-  /** What it kept; `nth`: of its clearings, told once. */
-  async cleared(id: string, nth: number, said: { by: string; keys: number; bytes: number }): Promise<void> {
-    if (this.#journal.clearedOf(id) < nth) this.#told(this.#skills.cleared(id, { nth, ...said }))
+  /** Journals a clearing of the skill's storage, once: `nth` is its number. */
+  async cleared(
+    id: string,
+    nth: number,
+    details: { by: string; keys: number; bytes: number },
+  ): Promise<void> {
+    if (this.#journal.clearedOf(id) < nth) this.#logSoon(this.#skills.cleared(id, { nth, ...details }))
   }
 
   #isListed({ manifest, signed_by }: Skill): boolean {
@@ -135,24 +140,24 @@ export class SkillDesk extends RpcTarget {
   // ── Publishers ──
 
   async putPublisher(name: string, keys: readonly string[], by: string): Promise<Result<Publisher>> {
-    return this.#told(this.#publishers.put(name, keys, by))
+    return this.#logSoon(this.#publishers.put(name, keys, by))
   }
   async removePublisher(name: string, by: string): Promise<Result<{ done: true }>> {
-    return this.#told(this.#publishers.remove(name, by))
+    return this.#logSoon(this.#publishers.remove(name, by))
   }
   async publishers(): Promise<Publisher[]> {
     return this.#publishers.all()
   }
-  async revokeKey(name: string, kid: string, { by, reason }: Said): Promise<Result<Publisher>> {
-    const told = `the key \`${kid}\` that signed it was revoked: ${reason}`
-    const signed = () => this.#skills.revokeSigned(kid, { by, reason: told })
-    return this.#told(this.#publishers.revoke(name, kid, by, reason, signed))
+  async revokeKey(name: string, kid: string, { by, reason }: ChangeReason): Promise<Result<Publisher>> {
+    const why = `the key \`${kid}\` that signed it was revoked: ${reason}`
+    const signed = () => this.#skills.revokeSigned(kid, { by, reason: why })
+    return this.#logSoon(this.#publishers.revoke(name, kid, by, reason, signed))
   }
 
-  // ── What no skill is to be made of ──
+  // ── Denied parts ──
 
   async putDenied(wanted: readonly DeniedPartSpec[], by: string): Promise<Result<DeniedPart[]>> {
-    return this.#told(this.#denied.put(wanted, by))
+    return this.#logSoon(this.#denied.put(wanted, by))
   }
   async denied(): Promise<DeniedPart[]> {
     return this.#denied.all()
@@ -164,14 +169,14 @@ export class SkillDesk extends RpcTarget {
     return this.#journal.page(after)
   }
 
-  /** The alarm is set in the same commit as what was done. */
-  #told<T>(done: T): T {
+  /** Sets the alarm in the same commit as the change. */
+  #logSoon<T>(done: T): T {
     this.#alarm.arm(Date.now() + LOG_DELAY_MS)
     return done
   }
 
-  /** When the alarm rings. */
-  async tellLog(): Promise<void> {
+  /** Called by the alarm. */
+  async sendToLog(): Promise<void> {
     const rows = this.#journal.unlogged()
     const last = rows.at(-1)?.seq
     if (last === undefined) return

@@ -1,6 +1,6 @@
-// A tenant's skills as they are kept: immutable versions with the code that was made of them, and which of them is enabled; each change
-// together with its entry in the journal. A part of the TenantObject, so that a skill that is disabled is so for the very next call. It opens
-// no package and runs nothing.
+// A tenant's skills: immutable versions with their code, and which of them is enabled. Each change
+// is stored together with its journal entry. A part of the TenantObject, so that the next call sees
+// that a skill is disabled.
 
 import { and, asc, eq, gt, inArray, ne, or, sql } from 'drizzle-orm'
 import { failure } from '../../../shared/failures.ts'
@@ -24,23 +24,23 @@ import type { ToolStore } from '../tool-store.ts'
 import type { DeniedParts } from './denied-part-store.ts'
 import type { SkillJournal } from './journal-store.ts'
 
-/** As one of many. */
+/** A version in a list. */
 export type ListedSkill = Omit<Skill, 'manifest' | 'modules' | 'contents' | 'changes'> & {
   readonly manifest: Pick<SkillManifest, 'description' | 'publisher'>
 }
-/** What a publisher put: made once, never changed. */
-export type Published = {
+/** A published version: stored once, never changed. */
+export type Publication = {
   readonly about: Omit<Skill, 'state' | 'changes' | 'denied'>
-  /** What was signed. */
+  /** The signed bytes. */
   readonly payload: Uint8Array
   readonly files: readonly CodeFile[]
 }
-/** Nothing comes back to quarantine. */
+/** The states that a version can move to: never back to quarantine. */
 export type Moved = Exclude<SkillState, 'quarantined'>
 export type StateChange = { readonly to: Moved; readonly by: string; readonly reason: string }
 
 /** Nothing leaves `revoked`. */
-function mayMove({ state }: Skill, to: Moved): Result<true> {
+function checkMove({ state }: Skill, to: Moved): Result<true> {
   if (state === 'revoked' && to !== 'revoked')
     return err(failure('conflict', 'the version was revoked; publish another one'))
   if (to === 'disabled' && state === 'quarantined')
@@ -54,7 +54,7 @@ const MOVED = {
   revoked: 'skill.revoked',
 } as const satisfies Record<Moved, SkillEntry>
 
-/** Versions as they followed each other: whoever goes back to one has left those behind that came after it. */
+/** The line of enabled versions: enabling an earlier version again removes those after it. */
 function inLine(enabled: readonly string[]): string[] {
   const line: string[] = []
   for (const version of enabled) {
@@ -91,8 +91,11 @@ export class SkillStore {
     this.#denied = denied
   }
 
-  /** Together with what `beside` writes. The same package once more is the version that it made. */
-  publish({ about, payload, files }: Published, beside: () => void): Result<Skill> {
+  /**
+   * Publishes together with the writes of `alsoWrite`. The same package again returns the existing
+   * version.
+   */
+  publish({ about, payload, files }: Publication, alsoWrite: () => void): Result<Skill> {
     const { id, version, digest, manifest } = about
     const taken = this.taken(manifest, digest)
     if (!taken.ok) return taken
@@ -102,26 +105,34 @@ export class SkillStore {
     if (unwanted.length > 0) return err(failure('part_denied', unwanted.join('; ')))
     this.#change(() => {
       const { publisher } = manifest
-      beside()
+      alsoWrite()
       this.#db.insert(skills).values({ id, version, publisher, digest, state: 'quarantined', about }).run()
       for (const name of toolNames(manifest))
         this.#db.insert(skillTools).values({ name, skill: id }).onConflictDoNothing().run()
       this.#keep(digest, payload)
       for (const { name, sha256 } of about.modules)
         this.#keep(sha256, files.find(([file]) => file === name)?.[1] ?? new Uint8Array())
-      const said = { digest, component: about.component.sha256, key: about.signed_by, by: about.published_by }
-      this.#journal.append('skill.published', { publisher, skill: id, version }, said)
+      const details = {
+        digest,
+        component: about.component.sha256,
+        key: about.signed_by,
+        by: about.published_by,
+      }
+      this.#journal.append('skill.published', { publisher, skill: id, version }, details)
     })
     return ok({ ...about, state: 'quarantined', changes: [], denied: [] })
   }
 
-  /** Whether this may be published: a name is its first publisher's, of a skill or of a tool, and a version is one package for good. */
+  /**
+   * Whether a package may be published: the name of a skill or tool belongs to its first publisher,
+   * and a version is one package forever.
+   */
   taken(manifest: SkillManifest, digest: string): Result<Skill | undefined> {
     const { id, version, publisher } = manifest
     const versions = this.#versions(id)
     const owner = versions.find((row) => row.publisher !== publisher)?.publisher
     if (owner !== undefined)
-      return err(failure('skill_conflict', `the skill \`${id}\` is the publisher \`${owner}\`’s`))
+      return err(failure('skill_conflict', `the skill \`${id}\` belongs to the publisher \`${owner}\``))
     const known = versions.find((row) => row.version === version)
     if (known !== undefined)
       return known.digest === digest
@@ -129,36 +140,36 @@ export class SkillStore {
         : err(
             failure(
               'skill_conflict',
-              `version ${version} of \`${id}\` is another package; publish this one under the next version`,
+              `version ${version} of \`${id}\` exists with other contents; publish this package as the next version`,
             ),
           )
     const those = and(inArray(skillTools.name, toolNames(manifest)), ne(skillTools.skill, id))
     const claimed = this.#db.select().from(skillTools).where(those).limit(1).get()
     if (claimed !== undefined)
       return err(
-        failure('skill_conflict', `the tool \`${claimed.name}\` is the skill \`${claimed.skill}\`’s`),
+        failure('skill_conflict', `the tool \`${claimed.name}\` belongs to the skill \`${claimed.skill}\``),
       )
     if (versions.length >= LIMITS.skill_versions)
-      return err(failure('limit_reached', `a skill has ${LIMITS.skill_versions} versions at the most`))
+      return err(failure('limit_reached', `a skill can have at most ${LIMITS.skill_versions} versions`))
     const all = this.#db.selectDistinct({ id: skills.id }).from(skills).all().length
     return versions.length === 0 && all >= LIMITS.skills
-      ? err(failure('limit_reached', `a tenant holds ${LIMITS.skills} skills at the most`))
+      ? err(failure('limit_reached', `a tenant can have at most ${LIMITS.skills} skills`))
       : ok(undefined)
   }
 
-  /** What it kept, which is not kept here. */
-  cleared(id: string, said: Record<string, unknown>): void {
+  /** Journals that the skill's storage, which is in its SkillObject, was cleared. */
+  cleared(id: string, details: Record<string, unknown>): void {
     const publisher = this.#db.select().from(skills).where(eq(skills.id, id)).limit(1).get()?.publisher ?? ''
-    this.#journal.append('skill.cleared', { publisher, skill: id }, said)
+    this.#journal.append('skill.cleared', { publisher, skill: id }, details)
   }
 
-  /** What is told of each may be long, and is not read here. */
+  /** Only short columns: `about` may be long. */
   #versions(id: string) {
     const { version, publisher, digest, state } = skills
     return this.#db.select({ version, publisher, digest, state }).from(skills).where(eq(skills.id, id)).all()
   }
 
-  /** A page of all, or of one skill's, behind `skill@version`: without what may be long of each. */
+  /** One page after `skill@version`, of all skills or of one, without the long fields. */
   list(after: string, of?: string): ListedSkill[] {
     const [id = '', version = ''] = after.split('@')
     const behind = or(gt(skills.id, id), and(eq(skills.id, id), gt(skills.version, version)))
@@ -191,7 +202,10 @@ export class SkillStore {
     }
   }
 
-  /** Read from where they lie: what else is told of a version may be long, and this is asked with each change of the directory. */
+  /**
+   * Extracts only the needed fields in SQL: `about` may be long, and every change of the directory
+   * reads this.
+   */
   enabled(): EnabledSkill[] {
     const { id, version, digest } = skills
     const rows = this.#db
@@ -205,11 +219,11 @@ export class SkillStore {
     }))
   }
 
-  /** Enabled, its tools are those that the skill has. */
+  /** Changes the state of a version. Enabling it replaces the tools of its skill. */
   move(id: string, version: string, change: StateChange): Result<Skill> {
     const skill = this.read(id, version)
     if (skill === undefined) return err(failure('not_found', 'no such version of a skill'))
-    const may = mayMove(skill, change.to)
+    const may = checkMove(skill, change.to)
     if (!may.ok || skill.state === change.to) return may.ok ? ok(skill) : may
     if (change.to === 'enabled' && skill.denied.length > 0)
       return err(failure('part_denied', skill.denied.join('; ')))
@@ -221,7 +235,7 @@ export class SkillStore {
     return done.ok ? ok(this.read(id, version) ?? skill) : done
   }
 
-  /** One version is enabled at a time: the one before is disabled in the same moment. */
+  /** Enabling a version disables the enabled one in the same transaction. */
   #move(id: string, version: string, { to, by, reason }: StateChange): void {
     const others =
       to === 'enabled'
@@ -242,7 +256,7 @@ export class SkillStore {
     this.#journal.append(MOVED[to], { publisher, skill: id, version }, { digest, from, to, by, reason })
   }
 
-  /** Within the transaction that revokes the key: whatever it signed, and for whomever. */
+  /** Revokes all versions that the key signed. Must run in the transaction that revokes the key. */
   revokeSigned(kid: string, change: Omit<StateChange, 'to'>): void {
     const signed = eq(sql`${skills.about} ->> '$.signed_by'`, kid)
     for (const { id, version } of this.#db
@@ -253,7 +267,9 @@ export class SkillStore {
       this.#moved(id, version, { ...change, to: 'revoked' })
   }
 
-  /** The version that is enabled, and the one that was before it, or before the last that was. */
+  /**
+   * The enabled version and the one enabled before it; if none is enabled, the one before the last.
+   */
   before(id: string): Result<RollBack> {
     const versions = this.#versions(id)
     if (versions.length === 0) return err(failure('not_found', `no skill \`${id}\``))
@@ -263,12 +279,12 @@ export class SkillStore {
     )
     const from = versions.find(({ state }) => state === 'enabled')?.version ?? null
     return earlier === undefined
-      ? err(failure('conflict', `no version of \`${id}\` was enabled before that could be again`))
+      ? err(failure('conflict', `no earlier version of \`${id}\` can be enabled again`))
       : ok({ from, to: earlier })
   }
 
-  /** Only as it was read: a second click, or a colleague's, must not go back twice. */
-  rollBack(id: string, { from, to }: RollBack, said: Omit<StateChange, 'to'>): Result<Skill> {
+  /** Requires the versions that were read before, so that two clicks don't roll back twice. */
+  rollBack(id: string, { from, to }: RollBack, reason: Omit<StateChange, 'to'>): Result<Skill> {
     const now = this.before(id)
     if (!now.ok) return now
     const word = (version: string | null): string => version ?? 'none'
@@ -276,13 +292,13 @@ export class SkillStore {
       return err(
         failure(
           'conflict',
-          `not from ${word(from)} to ${to} any more: ${word(now.value.from)} is enabled, and a rollback goes to ${now.value.to}; look again`,
+          `a rollback no longer goes from ${word(from)} to ${to}: ${word(now.value.from)} is enabled, and a rollback goes to ${now.value.to}; read it again`,
         ),
       )
-    return this.move(id, to, { ...said, to: 'enabled' })
+    return this.move(id, to, { ...reason, to: 'enabled' })
   }
 
-  /** As it was published, for whoever wants to see for themselves what was signed. */
+  /** The package as published, so that its signature can be verified. */
   package(id: string, version: string): SkillPackage | undefined {
     const skill = this.read(id, version)
     if (skill === undefined) return undefined
@@ -294,7 +310,7 @@ export class SkillStore {
     }
   }
 
-  /** The code of an enabled skill; undefined where none has this digest. */
+  /** The code of the enabled version with this digest, if there is one. */
   code(digest: string): CodeFile[] | undefined {
     const row = this.#db
       .select()

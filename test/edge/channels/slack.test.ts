@@ -409,7 +409,7 @@ test('an invalid Slack channel is refused with a readable reason', () => {
     ChannelSpec.safeParse({ ...spec, ...change }).error?.issues.map(({ message }) => message)
   expect(said({})).toBeUndefined()
   expect(said({ channel: '#room' })).toEqual([
-    'is not an id of Slack, such as `C0123456789` or `G0123456789` or `D0123456789`; a name is none',
+    'is not a Slack id such as `C0123456789` or `G0123456789` or `D0123456789`; send the id, not the name',
   ])
-  expect(said({ bot_token: 'xoxp-1' })).toEqual(['is not a bot’s token, `xoxb-…`'])
+  expect(said({ bot_token: 'xoxp-1' })).toEqual(['is not the token of a Slack bot (`xoxb-…`)'])
 })

@@ -131,7 +131,7 @@ test.concurrent('what was not put, and what the tool does not take, is refused; 
       {
         at: '/files',
         message:
-          'a call brings files of its run: make one with `POST /v1/runs`, put them, and propose the call there',
+          'need an existing run: create one with `POST /v1/runs`, upload the files, and propose the call there',
       },
     ],
   })

@@ -1,5 +1,6 @@
-// Promise: a secret that is bound to hosts is handed to no tool, and to a proxy for those hosts alone; what a contract asks beyond that is
-// refused when it is written, or denied when it is called. Policy and people see which secret goes where.
+// Promise: a secret that is bound to hosts never reaches a tool, only the proxy for requests to
+// those hosts. A contract that asks for more is refused, or its calls are denied. Policy and
+// approvers see which secret goes to which host.
 
 import { afterAll, expect, test } from 'vitest'
 import type { Credential } from '../../../shared/plan/plan.ts'
@@ -35,7 +36,7 @@ const using = (secret: string, change: Partial<Credential> = {}): Credential => 
 const propose = async (tool: string, args = {}) =>
   granted(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
 
-test('V04 a bound secret is in the claim for the proxy, not for the tool; the card and policy say where it goes', async () => {
+test('V04 a claim hands a bound secret to the proxy and not to the tool, and card and policy name its host', async () => {
   const tool = desk.name()
   const name = await secret(tool, [HOST])
   await desk.tool(
@@ -68,7 +69,7 @@ test('V04 a bound secret is in the claim for the proxy, not for the tool; the ca
   )
 })
 
-test('V03 V04 a bound secret is denied to a tool that would be handed it, and for another host; so is one that no header can hold', async () => {
+test('V03 V04 a call is denied if its tool would receive a bound secret, send it to another host, or put more than a line into a header', async () => {
   const denied = async (
     change: (name: string) => Partial<ProcessToolSpec>,
     value?: string,
@@ -91,7 +92,7 @@ test('V03 V04 a bound secret is denied to a tool that would be handed it, and fo
   expect(await denied(here, 'two lines\r\nx-evil: 1')).toMatch(/not one line/)
 })
 
-test('a credential goes along only with a call that may reach its host', async () => {
+test('a plan includes a credential only if the call may reach its host', async () => {
   const tool = desk.name()
   const name = await secret(tool)
   const input_schema = { type: 'object', properties: { url: { type: 'string' } }, required: ['url'] }
@@ -106,7 +107,7 @@ test('a credential goes along only with a call that may reach its host', async (
   expect(await planned('http://other.example.com:8080/')).toBeUndefined()
 })
 
-test('a contract names a host that the tool may reach, a header for credentials, and each of them once', async () => {
+test('a contract with a credential for a host outside its egress, for another kind of header, or twice for one header is refused', async () => {
   const put = (credentials: Credential[], change: Partial<ProcessToolSpec> = {}) =>
     desk.root('putTool', {
       params: { name: desk.name() },

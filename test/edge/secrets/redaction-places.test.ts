@@ -1,4 +1,5 @@
-// A secret is found beside its name and spread over places; and where it ends, reading goes on: what is called one hides nothing else.
+// Promise: redaction finds secrets next to their name and split over several places, and hides
+// nothing after the end of a secret.
 
 import { expect, test } from 'vitest'
 import { marker, Redaction } from '../../../edge/secrets/redaction.ts'
@@ -23,12 +24,12 @@ test.each([
   ],
   ['JSON', { body: JSON.stringify([{ Name: 'DB_PASSWORD', Value: SECRET }]) }],
   ['a user with a password', { args: ['-u', `admin:${SECRET}`] }],
-])('V02 a name beside its value names it: %s', (_name, args) => {
+])('V02 a secret in a name-value pair is hidden: %s', (_name, args) => {
   expect(shown(args)).not.toContain(SECRET)
   expect(shown(args)).toMatch(HIDDEN)
 })
 
-test('V02 a secret that is spread over a list is hidden in all its items, and nothing else is', () => {
+test('V02 a secret that is split over list items is hidden in each of them, and nothing else is', () => {
   const key = [
     `-----BEGIN ${'RSA'} PRIVATE KEY-----`,
     'MIIabcdefghijklmnop',
@@ -71,11 +72,11 @@ test.each([
   ['password = x && rm -rf /', ' && rm -rf /'],
   ["mysql --password hunter2 -e 'DROP TABLE a'", "-e 'DROP TABLE a'"],
   ['pin=4711;rm -rf /', ';rm -rf /'],
-])('what follows a secret, or only looks like a part of one, is still read: %s', (text, rest) =>
+])('text after a secret, or that only looks like part of one, stays readable: %s', (text, rest) =>
   expect((redact({ text }) as { text: string }).text).toContain(rest),
 )
 
-test('ordinary members beside one another, and lists of names, stay', () => {
+test('ordinary name-value pairs and lists of names stay readable', () => {
   for (const value of [
     { name: 'region', value: 'eu' },
     { fields: ['token', 'name'] },
@@ -91,7 +92,7 @@ test.each([
   ['a text, with `=`', `curl --proxy-user=admin:${SECRET} https://example.com`],
   ['a list', ['curl', '--proxy-user', `admin:${SECRET}`, 'https://example.com']],
 ])(
-  'D11 V02 the password for a proxy, but not its user, is hidden in a command line that is %s',
+  'D11 V02 in a command line that is %s, the password for a proxy is hidden and its user is not',
   (_name, args) => {
     const text = JSON.stringify(redact({ args }))
     expect(text).not.toContain(SECRET)

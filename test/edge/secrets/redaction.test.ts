@@ -1,4 +1,5 @@
-// What is secret by its name or its shape shows as a digest, at any depth and in any spelling; what is ordinary stays readable.
+// Promise: a secret recognized by name or shape is replaced by a mark, at any depth and in any
+// encoding, and ordinary text stays readable.
 
 import { expect, test } from 'vitest'
 import { marker, Redaction } from '../../../edge/secrets/redaction.ts'
@@ -51,7 +52,7 @@ test.each([
   'pin',
   'passcode',
   'jwt',
-])('a member named `%s` is hidden, whatever it holds and however deep', (name) => {
+])('the value of a member named `%s` is hidden at any depth and whatever its type', (name) => {
   for (const value of [SECRET, [SECRET], { inner: SECRET }, [{ a: [SECRET] }]]) {
     for (const args of [{ [name]: value }, { a: { b: [{ [name]: value }] } }]) {
       expect(shown(args)).not.toContain(SECRET)
@@ -60,7 +61,7 @@ test.each([
   }
 })
 
-test('a number behind such a name is hidden, a number of tokens is not; absent things and flags stay', () => {
+test('a number under a secret name is hidden, but counts of tokens, null and booleans are not', () => {
   expect(shown({ pin: 4711, password: 123456 })).not.toMatch(/4711|123456/)
   expect(redact({ max_tokens: 500, tokens: 3, password: null, use_token: true })).toEqual({
     max_tokens: 500,
@@ -83,11 +84,11 @@ test.each([
   'primary_key',
   'text',
   'command',
-])('an ordinary name stays readable: `%s`', (name) =>
+])('a value under the ordinary name `%s` stays readable', (name) =>
   expect(redact({ [name]: 'north by northwest' })).toEqual({ [name]: 'north by northwest' }),
 )
 
-// Written in two parts, so that no scanner takes this file for a leak.
+// Written in two parts, so that secret scanners don't report this file.
 const SHAPES: Readonly<Record<string, string>> = {
   'an agent’s key of ours': `cs_${'agent'}_default_01ARZ3NDEKTSV4RRFFQ69G5FAV_${'A'.repeat(52)}`,
   'an operator’s key of ours': `cs_${'operator'}_my-tenant_01ARZ3NDEKTSV4RRFFQ69G5FAV_${'A'.repeat(52)}`,
@@ -122,7 +123,7 @@ const SHAPES: Readonly<Record<string, string>> = {
 }
 
 test.each(Object.entries(SHAPES))(
-  '%s is hidden by its shape: alone, in a sentence, as a name, in a list',
+  '%s is hidden by its shape alone, in a sentence, as a member’s name and in a list',
   (_name, secret) => {
     const part = secret.split('\n')[1] ?? secret.slice(4, 30)
     for (const args of [
@@ -192,7 +193,7 @@ test.each([
   `a=%7B%22password%22%3A%22${SECRET}%22%7D&b=1`,
   `{"password":"${SECRET}"}`,
   `{"client_secret": "${SECRET}"}`,
-])('a secret inside a text is hidden, the rest of it is not: %s', (text) => {
+])('a secret inside a text is hidden and the rest of the text is not: %s', (text) => {
   const redacted = shown({ text })
   expect(redacted).not.toContain(SECRET)
   expect(redacted).toMatch(HIDDEN)
@@ -205,14 +206,14 @@ test.each([
   ['JSON, under a name for all within', { a: [{ credentials: { user: PHRASE, more: [{ key: PHRASE }] } }] }],
   ['JSON in JSON', { body: JSON.stringify({ client_secret: PHRASE }) }],
   ['JSON in JSON in JSON', { body: JSON.stringify({ body: JSON.stringify([{ apiKey: PHRASE }]) }) }],
-])('V02 a secret with blanks in a text that is %s is hidden, to its last word', (_name, value) => {
+])('V02 a secret with blanks in a text that is %s is hidden up to its last word', (_name, value) => {
   const redacted = shown({ text: JSON.stringify({ ...value, ordinary: 'stays' }) })
   for (const word of PHRASE.split(/\W+/)) expect(redacted).not.toContain(word)
   expect(redacted).toMatch(HIDDEN)
   expect(redacted).toContain('stays')
 })
 
-test('V02 nothing but the secret changes in a text that is JSON: numbers keep their digits, names that come twice come twice', () => {
+test('V02 redacting a JSON text changes only the secret: numbers keep their digits, and repeated names stay', () => {
   const text = `{ "n": 9007199254740993, "n": 1.10, "e": 1e400, "pin": 4711,\t"é": "\\u00e9" }`
   expect(redact({ text })).toEqual({
     text: text.replace('4711', String(/«[^»]*»/.exec(shown({ pin: '4711' }))?.[0])),
@@ -223,14 +224,14 @@ test.each([
   `curl -d '{"password":"${PHRASE}","x":1}' https://example.com`,
   `sh -c "curl -d {\\"api_key\\": \\"${PHRASE}\\"} https://example.com"`,
   `password = x\nsecret="${PHRASE}"`,
-])('V02 a member in quotes inside a text is hidden whole: %s', (text) => {
+])('V02 a quoted secret inside a text is hidden as a whole: %s', (text) => {
   for (const word of PHRASE.split(/\W+/)) expect(shown({ text })).not.toContain(word)
 })
 
 test.each([
   ['standard', 'base64'],
   ['of URLs', 'base64url'],
-] as const)('V02 a secret in base64 is hidden: %s', (_name, encoding) => {
+] as const)('V02 a secret in base64 is hidden: alphabet %s', (_name, encoding) => {
   for (const secret of [
     `password=${SECRET}`,
     `{"token":"${SECRET}"}`,
@@ -242,7 +243,7 @@ test.each([
   }
 })
 
-test('what only looks like base64 of a secret stays: pictures, digests, paths', () => {
+test('pictures, digests, paths and other base64 without a secret stay readable', () => {
   for (const text of [
     'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk',
     'd41d8cd98f00b204e9800998ecf8427ed41d8cd98f00b204e9800998ecf8427e',
@@ -252,13 +253,13 @@ test('what only looks like base64 of a secret stays: pictures, digests, paths', 
     expect(redact({ text })).toEqual({ text })
 })
 
-test('V02 what is hidden as a whole is hidden in the command line too, in all its parts', () => {
+test('V02 all parts of a hidden object are hidden in the command line too', () => {
   expect(
     JSON.stringify(redaction.ofArgv(['x', PHRASE], { credentials: { a: [{ b: PHRASE }] } })),
   ).not.toContain('horse')
 })
 
-test('a flag names what follows it in a list', () => {
+test('in a list, the item after a secret flag is hidden', () => {
   expect(shown({ args: ['login', '--password', SECRET, '--user', 'ann'] })).toMatch(
     /"--password","«redacted[^"]*","--user","ann"/,
   )
@@ -266,7 +267,7 @@ test('a flag names what follows it in a list', () => {
   expect(redact({ args: ['--password', '--user', 'ann'] })).toMatchObject({ args: { 2: 'ann' } })
 })
 
-test('what is hidden in the arguments is hidden in the command line that is made of them', () => {
+test('secret arguments are hidden in the command line that is made of them', () => {
   const args = { user: 'ann', password: SECRET, more: { pin: 4711, tokens: [`${SECRET}-2`] } }
   const line = JSON.stringify(
     redaction.ofArgv(['login', 'ann', SECRET, '4711', `${SECRET}-2`, '--verbose'], args),
@@ -274,7 +275,7 @@ test('what is hidden in the arguments is hidden in the command line that is made
   expect(line).toMatch(/^\["login","ann","«redacted[^"]*","«redacted[^"]*","«redacted[^"]*","--verbose"\]$/)
 })
 
-test('ordinary text is left alone', () => {
+test('ordinary text that resembles secrets stays unchanged', () => {
   for (const text of [
     'Basic training for bearers of good news',
     'the token economy',
@@ -298,24 +299,24 @@ test('ordinary text is left alone', () => {
     expect(redact({ text })).toEqual({ text })
 })
 
-test('V02 nobody without the edge’s key can try which of few values is hidden', () => {
+test('V02 nobody without the edge’s key can test guesses of a hidden value', () => {
   const marks = [
     redaction,
     new Redaction(marker(Buffer.alloc(32, 1), 'default')),
     new Redaction(marker(Buffer.alloc(32), 'other')),
   ]
-  expect(new Set(marks.map((one) => one.of('4711', 'pin'))).size).toBe(3) // of another edge, of another tenant
+  expect(new Set(marks.map((one) => one.of('4711', 'pin'))).size).toBe(3) // this edge, another edge, another tenant
   expect(redaction.of(4711, 'pin')).toBe(redaction.of('4711', 'pin'))
   expect(redaction.of('4711', 'pin')).not.toContain(sha256('4711').slice(0, 12))
 })
 
-test('equal secrets show as equal, others as others, and nothing of either is left', () => {
+test('equal secrets get equal marks and different secrets different marks', () => {
   const digest = (value: string) => shown({ password: value })
   expect(digest('a')).toBe(digest('a'))
   expect(digest('a')).not.toBe(digest('b'))
 })
 
-test('G06 redaction takes time in proportion to the text, whatever it is made of', () => {
+test('G06 redaction takes linear time for hostile texts too', () => {
   const beginnings = [
     'eyJ',
     'eyJa.',

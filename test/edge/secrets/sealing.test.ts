@@ -1,8 +1,9 @@
-// A secret is sealed for one tenant, name and version; one that can't be opened counts as missing (L6).
+// A secret is sealed for one tenant, name and version; one that can't be opened counts as missing
+// (L6).
 
 import { expect, test } from 'vitest'
 import { Sealing } from '../../../edge/secrets/sealing.ts'
-import { openVault, SUPPOSED_VAULT } from '../../../edge/secrets/vault.ts'
+import { HYPOTHETICAL_VAULT, openVault } from '../../../edge/secrets/vault.ts'
 
 test('a sealed secret opens only for its own tenant, name and version, and reveals nothing', () => {
   const [key, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
@@ -36,10 +37,10 @@ test('L6 a secret that can’t be opened counts as missing; where only policy is
   )
   expect(vault.withholds({ name: 't', secrets: ['db'] })).toBe('there is no secret `db` for `t`')
   expect(vault.values(['db'])).toBeUndefined()
-  expect([SUPPOSED_VAULT.withholds({ name: 't', secrets: ['db'] }), SUPPOSED_VAULT.values(['db'])]).toEqual([
-    undefined,
-    undefined,
-  ])
+  expect([
+    HYPOTHETICAL_VAULT.withholds({ name: 't', secrets: ['db'] }),
+    HYPOTHETICAL_VAULT.values(['db']),
+  ]).toEqual([undefined, undefined])
 })
 
 test('V03 a tool gets only its own secrets, and one bound to a host only as a credential for that host', () => {

@@ -1,5 +1,6 @@
-// Promise: a secret goes in and comes out at the claim of a call whose tool may have it, and nowhere else; what is not there for a tool
-// denies its calls, whether it is another's, was removed, or never was.
+// Promise: a secret leaves the edge only in the answer to a claim, for a tool that may use it.
+// Calls whose tool may not use a secret are denied in the same way whether the secret belongs to
+// another tool, was removed, or never existed.
 
 import { afterAll, expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
@@ -23,7 +24,7 @@ async function secret(value: string, tools: string[]): Promise<string> {
   made.push(name)
   return name
 }
-/** With a secret of its own. */
+/** A tool with a new secret. */
 async function wanting(value: string): Promise<{ tool: string; name: string }> {
   const tool = desk.name()
   const name = await secret(value, [tool])
@@ -44,7 +45,7 @@ afterAll(async () => {
   for (const name of made) await desk.root('deleteSecret', { params: { name } })
 })
 
-test('it is listed by all that is known of it but its value; what is put again is the next version', async () => {
+test('a secret is listed without its value, and putting it again creates the next version', async () => {
   const name = await secret('correct horse battery', ['some.tool'])
   expect(granted(await put(name, 'staple correct horse', ['some.tool', 'other.tool'])).version).toBe(2)
   const { items } = granted(await desk.root('listSecrets', {}))
@@ -59,7 +60,7 @@ test('it is listed by all that is known of it but its value; what is put again i
   expect(refusal(await desk.root('deleteSecret', { params: { name } }))).toBe('404 not_found')
 })
 
-test('who may what is policy’s; a value that can’t be kept out of texts, or is for no tool, is not taken', async () => {
+test('policy decides who may list and put secrets, and a value that is too short, too long or for no tool is refused', async () => {
   const [auditor, approver] = [await desk.operator(['auditor']), await desk.operator(['approver'])]
   for (const { client } of [auditor, approver]) {
     expect(granted(await client('listSecrets', {})).items).toBeInstanceOf(Array)
@@ -75,27 +76,27 @@ test('who may what is policy’s; a value that can’t be kept out of texts, or 
     expect(refusal(await put('mine', value, [...tools]))).toBe('400 invalid_request')
 })
 
-test('L7 the claim hands it over, as it is then; nothing else of the call knows it', async () => {
+test('L7 a claim hands over the current value of a secret, and nothing else of the call contains it', async () => {
   const { tool, name } = await wanting('first-value-of-it')
   const call = await approved(tool)
   granted(await put(name, 'second-value-of-it', [tool]))
   const claim = granted(await peer.claim(call.id))
   expect([claim.plan.secrets, claim.secrets]).toEqual([[name], { [name]: 'second-value-of-it' }])
-  expect(granted(await peer.claim(call.id)).secrets).toEqual(claim.secrets) // its first answer was lost
+  expect(granted(await peer.claim(call.id)).secrets).toEqual(claim.secrets) // as if the first answer was lost
   granted(await peer.settle(claim))
   const { run, id } = call
-  const told = JSON.stringify([
+  const responses = JSON.stringify([
     Buffer.from(claim.grant.payload, 'base64').toString(),
     granted(await desk.root('readCall', { params: { run, call: id } })),
     granted(await desk.root('readApproval', { params: { id: call.approval.id } })),
     granted(await desk.root('readJournal', { params: { run }, query: {} })),
     granted(await desk.root('readAttestation', { params: { run, call: id } })),
   ])
-  expect(told).toContain(name)
-  expect(told).not.toMatch(/value-of-it/)
+  expect(responses).toContain(name)
+  expect(responses).not.toMatch(/value-of-it/)
 })
 
-test('V03 another’s, a removed one and one that never was deny alike, at once and at the claim', async () => {
+test('V03 a secret of another tool, a removed one and one that never existed deny a call with the same reason', async () => {
   const theirs = await secret('not yours at all', ['other.tool'])
   const never = `${desk.name()}-never`
   const reasons: string[] = []
@@ -115,7 +116,7 @@ test('V03 another’s, a removed one and one that never was deny alike, at once 
   expect([state, decision.reason]).toEqual(['cancelled', `there is no secret \`${name}\` for \`${tool}\``])
 })
 
-test('V03 a claim that is asked for again hands over nothing that was taken from the tool, bound to a host, or removed', async () => {
+test('V03 a repeated claim is refused if the secret was since taken from the tool or bound to a host', async () => {
   const { tool, name } = await wanting('lent for a while')
   const call = await approved(tool)
   granted(await peer.claim(call.id))
@@ -133,7 +134,7 @@ test('V03 a claim that is asked for again hands over nothing that was taken from
   expect(await again()).toEqual({ [name]: 'its own once more' })
 })
 
-test('V03 an agent that may not call the tool learns nothing of its secrets, be they there or not', async () => {
+test('V03 an agent that may not call a tool learns nothing about its secrets, not even whether they exist', async () => {
   const outsider = await desk.agent({ tools: [] })
   const { tool, name } = await wanting('nothing for outsiders')
   const never = `${desk.name()}-never`
@@ -146,12 +147,12 @@ test('V03 an agent that may not call the tool learns nothing of its secrets, be 
     const { id, run, decision } = granted(call)
     expect(decision.policies).toEqual(granted(await outsider.client('decide', { body })).decision.policies)
     const explained = granted(await outsider.client('explainCall', { params: { run, call: id } }))
-    const told = JSON.stringify([call, dry, explained])
-    for (const secret of [name, never, 'vault.secrets']) expect(told).not.toContain(secret)
+    const responses = JSON.stringify([call, dry, explained])
+    for (const secret of [name, never, 'vault.secrets']) expect(responses).not.toContain(secret)
   }
 })
 
-test('policy says which tool, and whose call, a secret is for', async () => {
+test('policy can forbid calls by the secrets in their plan', async () => {
   const { tool, name } = await wanting('for nobody at all')
   const texts = {
     vault: `@id("nobody-${name}") forbid (principal, action in Action::"tool.execute", resource) when { context.plan.secrets.contains("${name}") };`,
@@ -161,7 +162,7 @@ test('policy says which tool, and whose call, a secret is for', async () => {
   )
 })
 
-test('a tool that is handed secrets runs in tier C, whatever else it allows', async () => {
+test('a tool that receives secrets runs in tier C even if its contract allows tier B', async () => {
   const tool = desk.name()
   const name = await secret('only in a wall', [tool])
   await desk.tool({ secrets: [name], executor: { tiers: ['B', 'C'] } }, tool)
@@ -170,7 +171,7 @@ test('a tool that is handed secrets runs in tier C, whatever else it allows', as
   granted(await desk.root('cancelRun', { params: { run: call.run } }))
 })
 
-test('V02 V01 a value that an agent sends is on no card, in no page, no explanation and no edit, however it is written', async () => {
+test('V02 V01 a secret value that an agent sends is masked on cards, pages, explanations and editable arguments in every encoding', async () => {
   const value = `K+9/"${desk.name()}"/ü`
   const { tool } = await wanting(value)
   const bytes = Buffer.from(value)
@@ -184,44 +185,44 @@ test('V02 V01 a value that an agent sends is on no card, in no page, no explanat
   const call = await desk.asked(agent.client, tool, { text: 'as it is', forms, [value]: { [value]: 1 } })
   const id = call.approval.id
   const page = await fetch(await desk.link(desk.root, id))
-  const told = [
+  const responses = [
     JSON.stringify(granted(await desk.root('readApproval', { params: { id } }))),
     JSON.stringify(granted(await desk.root('readArguments', { params: { id } }))),
     JSON.stringify(granted(await desk.root('explainCall', { params: { run: call.run, call: call.id } }))),
     await page.text(),
   ]
-  for (const text of told) {
+  for (const text of responses) {
     expect(text).not.toContain(value.slice(6))
     for (const form of forms.slice(2)) expect(text).not.toContain(form)
   }
-  expect(told[0]).toContain('as it is')
-  expect(told[0]?.match(/«redacted, mark/g)?.length).toBeGreaterThanOrEqual(forms.length)
+  expect(responses[0]).toContain('as it is')
+  expect(responses[0]?.match(/«redacted, mark/g)?.length).toBeGreaterThanOrEqual(forms.length)
   granted(await desk.root('cancelRun', { params: { run: call.run } }))
 })
 
-test('V02 what a secret was before it was put anew or removed is in nothing that is told of calls that still wait', async () => {
+test('V02 the former value of a replaced or removed secret stays masked in calls that still wait', async () => {
   const { tool, name } = await wanting('the first of its values')
   const call = await desk.asked(agent.client, tool, { text: 'the first of its values', kept: 'as it is' })
   const { id } = call.approval
-  const toldWithout = async (): Promise<void> => {
-    const told = JSON.stringify([
+  const expectMasked = async (): Promise<void> => {
+    const responses = JSON.stringify([
       granted(await desk.root('readApproval', { params: { id } })),
       granted(await desk.root('readArguments', { params: { id } })),
       granted(await desk.root('explainCall', { params: { run: call.run, call: call.id } })),
       await (await fetch(await desk.link(desk.root, id))).text(),
     ])
-    expect(told).toContain('as it is')
-    expect(told).not.toContain('the first of its values')
+    expect(responses).toContain('as it is')
+    expect(responses).not.toContain('the first of its values')
   }
-  await toldWithout()
+  await expectMasked()
   granted(await put(name, 'the second of its values', [tool]))
-  await toldWithout()
+  await expectMasked()
   granted(await desk.root('deleteSecret', { params: { name } }))
-  await toldWithout()
+  await expectMasked()
   granted(await desk.root('cancelRun', { params: { run: call.run } }))
 })
 
-test('the command line puts what it reads to the byte, and what is no text not at all', async () => {
+test('the command line stores a secret from standard input to the byte, and refuses bytes that are not text', async () => {
   const tool = desk.name()
   const name = await secret('put by the command line', [tool])
   await desk.tool({ secrets: [name] }, tool)
@@ -244,10 +245,10 @@ test('the command line puts what it reads to the byte, and what is no text not a
   expect(claim.secrets).toEqual({ [name]: 'schlüssel €\r\n  of lines\t\n' })
 })
 
-test('V02 a value is on no card: neither as the path of a file, nor as a host, a program or a session', async () => {
+test('V02 a card masks a secret value in the path of a file, a host, a program and a session', async () => {
   const value = 's3cr3t-value-of-erp'
   await secret(value, ['some.tool'])
-  const shownFor = async (call: Call) => {
+  const promptOf = async (call: Call) => {
     const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval?.id ?? '' } }))
     expect(JSON.stringify(prompt)).not.toContain(value)
     return prompt
@@ -259,7 +260,7 @@ test('V02 a value is on no card: neither as the path of a file, nor as a host, a
   const bringing = granted(
     await agent.client('proposeCall', { params: { run }, body: { tool: taking, args: {}, files } }),
   )
-  expect((await shownFor(bringing)).plan).toMatch(/"in\/«redacted, mark [0-9a-f]{16}»\/data.csv"/)
+  expect((await promptOf(bringing)).plan).toMatch(/"in\/«redacted, mark [0-9a-f]{16}»\/data.csv"/)
 
   const reaching = await desk.tool({
     capabilities: ['process_exec'],
@@ -273,7 +274,7 @@ test('V02 a value is on no card: neither as the path of a file, nor as a host, a
       body: { tool: reaching, args, run: { session: `a\`${value}` } },
     }),
   )
-  const { plan, standing } = await shownFor(call)
+  const { plan, standing } = await promptOf(call)
   for (const text of [plan, standing?.covers])
     expect(text).toMatch(/with network to «redacted, mark [0-9a-f]{16}».example.org:443 only/)
   expect(standing?.covers).toContain('in session `a\\u{60}«redacted')

@@ -1,4 +1,5 @@
-// An API key is good until the moment it is revoked or replaced, and says nothing by how it is refused.
+// Promise: an API key works until the moment it is revoked or replaced, and all wrong keys get the
+// same refusal.
 
 import { expect, test } from 'vitest'
 import { mintKey } from '../../../shared/ids.ts'
@@ -9,7 +10,7 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const desk = new Desk('keys', sharedStack())
 const REFUSED = '401 unauthenticated'
 
-test('a revoked agent is refused on the very next request, and stays so', async () => {
+test('a revoked agent is refused on the next request and on all later ones', async () => {
   for (let i = 0; i < 20; i++) {
     const agent = await desk.agent()
     expect(granted(await agent.client('listTools', {})).items).toBeDefined()
@@ -19,14 +20,14 @@ test('a revoked agent is refused on the very next request, and stays so', async 
   }
 })
 
-test('a revoked operator is refused on the very next request', async () => {
+test('a revoked operator is refused on the next request', async () => {
   const operator = await desk.operator(['admin'])
   granted(await operator.client('listOperators', {}))
   granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
   expect(refusal(await operator.client('listOperators', {}))).toBe(REFUSED)
 })
 
-test('a rotated key ends the old one at once; who had it stays the same agent', async () => {
+test('after a rotation the old key is refused at once, and the new key belongs to the same agent', async () => {
   const agent = await desk.agent()
   const tool = await desk.tool()
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
@@ -37,7 +38,7 @@ test('a rotated key ends the old one at once; who had it stays the same agent', 
   expect(refusal(await desk.root('rotateAgentKey', { params: { name: desk.name() } }))).toBe('404 not_found')
 })
 
-test('an operator’s key is rotated like an agent’s: the roles stay, the old key is dead', async () => {
+test('rotating an operator’s key keeps the roles and ends the old key', async () => {
   const operator = await desk.operator(['admin'])
   const { key, roles } = granted(await desk.root('rotateOperatorKey', { params: { name: operator.name } }))
   expect(roles).toEqual(['admin'])
@@ -48,7 +49,7 @@ test('an operator’s key is rotated like an agent’s: the roles stay, the old 
   )
 })
 
-test('an agent made again under an old name has a new key, and the old one stays dead', async () => {
+test('an agent that is created again under a deleted name has a new key, and the old key stays refused', async () => {
   const agent = await desk.agent()
   granted(await desk.root('deleteAgent', { params: { name: agent.name } }))
   const { key } = granted(await desk.root('putAgent', { params: { name: agent.name }, body: { tools: [] } }))
@@ -56,7 +57,7 @@ test('an agent made again under an old name has a new key, and the old one stays
   expect(refusal(await agent.client('listTools', {}))).toBe(REFUSED)
 })
 
-test('a key is shown once, when it is made', async () => {
+test('a key is shown once, when it is created', async () => {
   const agent = await desk.agent()
   expect(
     granted(await desk.root('putAgent', { params: { name: agent.name }, body: { tools: ['*'] } })),
@@ -68,7 +69,7 @@ test('a key is shown once, when it is made', async () => {
   for (const secret of [agent.key, desk.rootKey]) expect(lists).not.toContain(secret.split('_').at(-1))
 })
 
-test('a stream that was opened with a key ends with it', async () => {
+test('an event stream sends nothing after the key that opened it is revoked', async () => {
   const agent = await desk.agent()
   const run = granted(await agent.client('createRun', { body: {} }))
   const stream = await fetch(new URL(`/v1/runs/${run.id}/events`, desk.url), {
@@ -76,18 +77,18 @@ test('a stream that was opened with a key ends with it', async () => {
   })
   expect(stream.status).toBe(200)
   granted(await desk.root('deleteAgent', { params: { name: agent.name } }))
-  granted(await desk.root('cancelRun', { params: { run: run.id } })) // something to tell, which this reader shall not hear
+  granted(await desk.root('cancelRun', { params: { run: run.id } })) // an event that this reader must not receive
   expect(await stream.text()).not.toContain('cancelled')
 })
 
 const WRONG: ReadonlyArray<readonly [string, (key: string) => string | undefined]> = [
-  ['none at all', () => undefined],
-  ['an empty one', () => ''],
+  ['no header', () => undefined],
+  ['an empty header', () => ''],
   ['only the scheme', () => 'Bearer'],
   ['another scheme', (key) => `Basic ${key}`],
-  ['two of them', (key) => `Bearer ${key} ${key}`],
-  ['a blank more', (key) => `Bearer  ${key}`],
-  ['the key alone', (key) => key],
+  ['two keys', (key) => `Bearer ${key} ${key}`],
+  ['an additional blank', (key) => `Bearer  ${key}`],
+  ['the key without a scheme', (key) => key],
   ['the last character changed', (key) => `Bearer ${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`],
   [
     'the first character of the secret changed',
@@ -95,16 +96,22 @@ const WRONG: ReadonlyArray<readonly [string, (key: string) => string | undefined
   ],
   ['the id with another secret', (key) => `Bearer ${key.slice(0, -52)}${'0'.repeat(52)}`],
   ['cut short', (key) => `Bearer ${key.slice(0, -1)}`],
-  ['in small letters', (key) => `Bearer ${key.toLowerCase()}`],
-  ['said to be an operator’s', (key) => `Bearer ${key.replace('cs_agent_', 'cs_operator_')}`],
-  ['said to be an enrolment', (key) => `Bearer ${key.replace('cs_agent_', 'cs_enrol_')}`],
-  ['of another tenant', (key) => `Bearer ${key.replace('_default_', '_other_')}`],
-  ['a fresh one of the right form', () => `Bearer ${mintKey('agent', 'default', Date.now()).key}`],
+  ['in lower case', (key) => `Bearer ${key.toLowerCase()}`],
+  [
+    'an agent’s key with the prefix of an operator’s',
+    (key) => `Bearer ${key.replace('cs_agent_', 'cs_operator_')}`,
+  ],
+  [
+    'an agent’s key with the prefix of an enrolment token',
+    (key) => `Bearer ${key.replace('cs_agent_', 'cs_enrol_')}`,
+  ],
+  ['the key with another tenant', (key) => `Bearer ${key.replace('_default_', '_other_')}`],
+  ['an unknown key of the right form', () => `Bearer ${mintKey('agent', 'default', Date.now()).key}`],
   ['very long', () => `Bearer ${'a'.repeat(5_000)}`],
-  ['with a path in it', () => 'Bearer ../../etc/passwd'],
+  ['a path', () => 'Bearer ../../etc/passwd'],
 ]
 
-test.each(WRONG)('a wrong key is refused like every other: %s', async (_name, wrong) => {
+test.each(WRONG)('a wrong API key (%s) gets the same refusal as every other', async (_name, wrong) => {
   const agent = await desk.agent()
   const authorization = wrong(agent.key)
   const answer = await fetch(new URL('/v1/tools', desk.url), {
@@ -119,7 +126,7 @@ test.each(WRONG)('a wrong key is refused like every other: %s', async (_name, wr
   })
 })
 
-test('a key in the query or a cookie is none', async () => {
+test('an API key in the query, a cookie or another header is not accepted', async () => {
   const agent = await desk.agent()
   for (const [path, headers] of [
     [`/v1/tools?key=${agent.key}&authorization=Bearer%20${agent.key}`, {}],
@@ -130,7 +137,7 @@ test('a key in the query or a cookie is none', async () => {
   }
 })
 
-test('the last admin stays, and stays an admin', async () => {
+test('the last admin can neither be deleted nor lose the role', async () => {
   const admins = granted(await desk.root('listOperators', {})).items.filter(({ roles }) =>
     roles.includes('admin'),
   )
@@ -148,7 +155,7 @@ test('the last admin stays, and stays an admin', async () => {
   granted(await second.client('putOperator', { params: { name: 'root' }, body: { roles: ['admin'] } }))
 })
 
-test('whoever loses a role loses what it permits, at once', async () => {
+test('an operator who loses a role loses its permissions at once', async () => {
   const operator = await desk.operator(['admin'])
   granted(await operator.client('putAgent', { params: { name: desk.name() }, body: { tools: [] } }))
   granted(await desk.root('putOperator', { params: { name: operator.name }, body: { roles: ['auditor'] } }))

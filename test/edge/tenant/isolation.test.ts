@@ -1,4 +1,5 @@
-// What is another's does not exist: not for another agent, not for a guess, not for a key of elsewhere. And asking makes nothing.
+// Promise: runs and calls of others look nonexistent to another agent, to guessed ids and to keys
+// of other tenants, and such requests create nothing.
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +17,10 @@ const [mine, other] = [await desk.agent(), await desk.agent()]
 const tool = await desk.tool()
 const sensitive = await desk.tool({ capabilities: ['network'] })
 
-/** One file for each object that exists: whoever can make them without a key can fill the disk. */
+/**
+ * One file for each existing object. An attacker who could create objects without a key could fill
+ * the disk.
+ */
 const objects = (): string[] =>
   readdirSync(join(sharedState(), 'edge/objects'), { recursive: true })
     .map(String)
@@ -31,8 +35,8 @@ const READ: readonly RouteName[] = [
   'cancelCall',
 ]
 
-type Asked = { status: number; body: string }
-async function ask(name: RouteName, ids: Record<string, string>, key: string): Promise<Asked> {
+type Answer = { status: number; body: string }
+async function ask(name: RouteName, ids: Record<string, string>, key: string): Promise<Answer> {
   const route: Route = ROUTES[name]
   const path = route.path.replace(/\{(\w+)\}/g, (_, param: string) => ids[param] ?? '')
   const answer = await fetch(new URL(path, desk.url), {
@@ -42,7 +46,7 @@ async function ask(name: RouteName, ids: Record<string, string>, key: string): P
   return { status: answer.status, body: await answer.text() }
 }
 
-test('G11 another agent’s run and call answer like one that never was, by every route', async () => {
+test('G11 on every route, another agent’s run and call get the same answer as ids that never existed', async () => {
   const call = granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   const guess = `run_${ulid(Date.now())}`
   for (const name of READ) {
@@ -60,7 +64,7 @@ test('G11 another agent’s run and call answer like one that never was, by ever
   )
 })
 
-test('G11 the event stream of another’s run is not opened, nor that of its call', async () => {
+test('G11 an agent can’t open the event streams of another agent’s run or call', async () => {
   const call = granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   for (const name of ['streamEvents', 'followCall'] as const) {
     const answer = await ask(name, { run: call.run, call: call.id }, other.key)
@@ -68,7 +72,7 @@ test('G11 the event stream of another’s run is not opened, nor that of its cal
   }
 })
 
-test('G11 a call of one run is not found under another run, though both are the caller’s', async () => {
+test('G11 a call is not found under another run of the same agent', async () => {
   const [one, two] = [
     granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } })),
     granted(await mine.client('createRun', { body: {} })),
@@ -84,8 +88,8 @@ test('G11 a call of one run is not found under another run, though both are the 
   )
 })
 
-test('G11 guessed ids of every kind find nothing, and no object comes to be by asking', async () => {
-  await desk.asked(mine.client, sensitive) // the run's object and all that it talks to are there before we count
+test('G11 guessed ids of every kind find nothing, and requests with them create no object', async () => {
+  await desk.asked(mine.client, sensitive) // creates the run's object and all objects that it uses before we count
   granted(await client(desk.url)('logCheckpoint', { query: {} }))
   const before = objects()
   expect(before.length).toBeGreaterThan(2)
@@ -110,7 +114,7 @@ test('G11 guessed ids of every kind find nothing, and no object comes to be by a
   expect(objects().filter((file) => !before.includes(file))).toEqual([])
 })
 
-test('G11 a key of a tenant that is not here is no key, and makes no tenant', async () => {
+test('G11 a key that names an unknown tenant is refused and creates no tenant', async () => {
   const before = objects()
   for (const tenant of ['other', 'default2', 'a', 'z'.repeat(32)]) {
     for (const kind of ['agent', 'operator', 'enrol'] as const) {
@@ -131,7 +135,7 @@ test('G11 a key of a tenant that is not here is no key, and makes no tenant', as
   expect(objects()).toEqual(before)
 })
 
-test('G11 ids are matched before anything is looked up', async () => {
+test('G11 malformed ids are answered like unknown ones, without a look-up', async () => {
   for (const run of [
     'run_',
     'run_0',
@@ -150,7 +154,7 @@ test('G11 ids are matched before anything is looked up', async () => {
   }
 })
 
-test('an operator who may read sees every agent’s run, and the journal names whose it is', async () => {
+test('an operator with the role auditor can read the runs and calls of every agent', async () => {
   const auditor = await desk.operator(['auditor'])
   const call = granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   expect(granted(await auditor.client('readRun', { params: { run: call.run } })).agent).toBe(mine.name)
@@ -159,7 +163,7 @@ test('an operator who may read sees every agent’s run, and the journal names w
   )
 })
 
-test('an agent sees the tools that it may call, and no others', async () => {
+test('an agent lists only the tools that it may call', async () => {
   const narrow = await desk.agent({ tools: [tool] })
   expect(granted(await narrow.client('listTools', {})).items.map(({ name }) => name)).toEqual([tool])
   const none = await desk.agent({ tools: [] })

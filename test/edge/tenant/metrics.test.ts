@@ -1,9 +1,9 @@
-// What is counted of approvals: each once, when it is asked and when it has ended, as Prometheus reads it; and no name where anyone may
-// look.
+// Promise: metrics count each approval once when it is asked and once when it has ended, and the
+// public ones name nobody.
 
 import { expect, test } from 'vitest'
 import { sample } from '../../../edge/channels/test-approval.ts'
-import { asksPeople, openMetrics, waited } from '../../../edge/tenant/metrics.ts'
+import { asksPeople, measureWait, openMetrics } from '../../../edge/tenant/metrics.ts'
 import type { Approval } from '../../../shared/wire/approvals.ts'
 import { Desk, granted } from '../../support/fixtures.ts'
 import { eventually } from '../../support/stack/hurt-stack.ts'
@@ -33,39 +33,43 @@ const approval = (change: Partial<Approval>): Approval => ({
 })
 const STANDING = { standing: 'std_00000000000000000000000000' }
 
-test('an end is counted by its last answer, or by time; the bounds include what they say', () => {
-  expect(waited(approval({ answers: [answer(2_000, { channel: 'api' }), answer(3_000)] }), 9_000)).toEqual({
+test('an ended approval is counted under the channel of its last answer, or `none` without one, and bucket bounds are inclusive', () => {
+  expect(
+    measureWait(approval({ answers: [answer(2_000, { channel: 'api' }), answer(3_000)] }), 9_000),
+  ).toEqual({
     channel: 'link',
     outcome: 'approved',
     bucket: 1,
     wait_ms: 2_000,
   })
-  expect(waited(approval({ answers: [answer(3_001)] }), 9_000)).toMatchObject({ bucket: 2 })
-  expect(waited(approval({ status: 'expired', answers: [answer(2_000)] }), 99_000)).toMatchObject({
+  expect(measureWait(approval({ answers: [answer(3_001)] }), 9_000)).toMatchObject({ bucket: 2 })
+  expect(measureWait(approval({ status: 'expired', answers: [answer(2_000)] }), 99_000)).toMatchObject({
     channel: 'none',
     outcome: 'expired',
     wait_ms: 60_000,
   })
-  expect(waited(approval({ status: 'cancelled' }), 4_000)).toMatchObject({
+  expect(measureWait(approval({ status: 'cancelled' }), 4_000)).toMatchObject({
     channel: 'none',
     outcome: 'cancelled',
     wait_ms: 3_000,
   })
-  expect(waited(approval({ status: 'denied', answers: [answer(1_000 + 90_000_000)] }), 0)).toMatchObject({
-    bucket: 13,
-  })
-  expect(waited(approval({ answers: [answer(0)] }), 0)).toMatchObject({ wait_ms: 0, bucket: 0 }) // a clock that was set back
+  expect(measureWait(approval({ status: 'denied', answers: [answer(1_000 + 90_000_000)] }), 0)).toMatchObject(
+    {
+      bucket: 13,
+    },
+  )
+  expect(measureWait(approval({ answers: [answer(0)] }), 0)).toMatchObject({ wait_ms: 0, bucket: 0 }) // a clock that was set back
 })
 
-test('what standing answers settle asks nobody', () => {
+test('an approval that only standing answers settled does not count as asked', () => {
   expect(asksPeople(approval({ answers: [answer(1_000, STANDING)] }))).toBe(false)
   expect(asksPeople(approval({ status: 'pending', answers: [answer(1_000, STANDING)] }))).toBe(true)
   expect(asksPeople(approval({ answers: [answer(1_000, STANDING), answer(2_000)] }))).toBe(true)
   for (const answers of [[], [answer(1_000, STANDING)]])
-    expect(asksPeople(approval({ status: 'expired', answers }))).toBe(true) // not enough stood
+    expect(asksPeople(approval({ status: 'expired', answers }))).toBe(true) // the standing answers did not suffice
 })
 
-test('a histogram is cumulative, its last bucket is its count, and a label can’t end its line', () => {
+test('a histogram is cumulative, its last bucket equals its count, and labels are escaped', () => {
   const row = { outcome: 'approved', n: 2, total_ms: 3_000 }
   const lines = openMetrics(7, {
     waits: [
@@ -84,19 +88,19 @@ test('a histogram is cumulative, its last bucket is its count, and a label can�
   expect(lines.join()).not.toContain('secret')
 })
 
-type Read = Readonly<Record<string, number>>
-const read = (text: string): Read =>
+type Samples = Readonly<Record<string, number>>
+const read = (text: string): Samples =>
   Object.fromEntries(
     text
       .split('\n')
       .filter((line) => line !== '' && !line.startsWith('#'))
       .map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
   )
-const open = async (): Promise<Read> => read(await (await fetch(`${desk.url}/metrics`)).text())
+const open = async (): Promise<Samples> => read(await (await fetch(`${desk.url}/metrics`)).text())
 const series = (channel: string, outcome: string): string =>
   `countersign_approval_wait_seconds_count{channel="${channel}",outcome="${outcome}"}`
 
-test('asked, answered, answered by what stands, and cancelled: each is counted once, for its agent', async () => {
+test('approvals that are answered, settled by a standing answer or cancelled are each counted once, for their agent', async () => {
   const agent = await desk.agent()
   const approver = await desk.operator(['approver'])
   const tool = await desk.tool({ sensitive: true })
@@ -110,7 +114,7 @@ test('asked, answered, answered by what stands, and cancelled: each is counted o
   await say(first.approval?.id, { decision: 'deny' })
   await say(second.approval?.id, { decision: 'approve', scope: 'session' })
   granted(await agent.client('cancelCall', { params: { run, call: third.id } }))
-  expect((await propose()).state).toBe('granted') // by what stands
+  expect((await propose()).state).toBe('granted') // by the standing answer
   const more = async (name: string): Promise<number> => ((await open())[name] ?? 0) - (before[name] ?? 0)
   await eventually(
     'all has been mirrored',
@@ -130,7 +134,7 @@ test('asked, answered, answered by what stands, and cancelled: each is counted o
   expect(JSON.stringify(await open())).not.toContain(agent.name)
 })
 
-test('what a pool’s workers have proven is counted by what calls may need, for operators alone', async () => {
+test('worker metrics count by pool what workers have proven, and only operators can read them', async () => {
   const worker = await PeerWorker.enrol(desk.url, desk.root, desk.pool, ['B'])
   const auditor = await desk.operator(['auditor'])
   const counted = async (key: string) =>

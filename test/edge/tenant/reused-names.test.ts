@@ -1,5 +1,6 @@
-// A name is not a person: who is removed and made again under it is somebody else. What was said, given or begun under the name before is
-// not theirs, and a link shows nothing to who may not answer.
+// Promise: a principal that is deleted and created again under the same name is a new one. It
+// inherits no answers, links or runs of the previous one, and a link shows nothing to somebody who
+// may not answer.
 
 import { expect, test } from 'vitest'
 import { bearer, type Client, client } from '../../../shared/routes/client.ts'
@@ -42,7 +43,9 @@ async function agentAgain(name: string, spec: AgentSpec): Promise<Client> {
   return client(desk.url, bearer(key ?? ''))
 }
 
-/** How a link answers who looks, who watches, and who says yes with the nonce that it showed before. */
+/**
+ * The answers of a link to opening it, following it, and approving with the nonce it showed before.
+ */
 async function through(link: string, nonce: string): Promise<{ statuses: number[]; text: string }> {
   const page = await fetch(link)
   const watched = await fetch(`${link}/events`)
@@ -58,7 +61,7 @@ async function through(link: string, nonce: string): Promise<{ statuses: number[
 const nonceOf = async (link: string): Promise<string> =>
   /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
 
-test('P09 an operator who is made again under a name inherits neither standing answers nor links', async () => {
+test('P09 an operator who is created again under a name inherits neither standing answers nor links', async () => {
   const carol = await desk.operator(['approver'])
   const session = desk.name()
   await yes(carol.client, await propose(session))
@@ -79,7 +82,7 @@ test('P09 an operator who is made again under a name inherits neither standing a
   ).toBe('approved')
 })
 
-test('P09 of two who have to say yes, one whose name was given away is none; who has it now may answer', async () => {
+test('P09 an approval by an operator whose name was given to somebody else no longer counts towards a quorum; the new holder’s does', async () => {
   const of = await desk.tool({ capabilities: ['network'] })
   const [carol, dan] = [await desk.operator(['approver']), await desk.operator(['approver'])]
   const rule = `@id("two") forbid (principal, action == Action::"tool.execute/${of}", resource) unless { context.approval.count >= 2 };`
@@ -93,7 +96,7 @@ test('P09 of two who have to say yes, one whose name was given away is none; who
   })
 })
 
-test('P09 an agent that is made again under a name inherits no standing answer, no run, and no call that waits', async () => {
+test('P09 an agent that is created again under a name inherits no standing answer, run or waiting call', async () => {
   const carol = await desk.operator(['approver'])
   const zed = await desk.agent()
   const session = desk.name()
@@ -113,7 +116,7 @@ test('P09 an agent that is made again under a name inherits no standing answer, 
   expect((await yes(carol.client, waiting)).status).toBe('denied')
 })
 
-test('an operator’s new key ends the links that were given under the old one; what they said goes on standing', async () => {
+test('rotating an operator’s key ends their old links and keeps their standing answers', async () => {
   const carol = await desk.operator(['approver'])
   const session = desk.name()
   await yes(carol.client, await propose(session))
@@ -128,7 +131,7 @@ test('an operator’s new key ends the links that were given under the old one; 
   expect((await through(theirs, await nonceOf(theirs))).statuses[2]).toBe(200)
 })
 
-test('P09 the link of who was removed, or may not answer any more, shows nothing of what it asked', async () => {
+test('P09 the link of an operator who was deleted or may no longer answer shows nothing of the call', async () => {
   const [leaving, demoted] = [await desk.operator(['approver']), await desk.operator(['approver'])]
   const { approval } = await propose(desk.name())
   const [gone, less] = [
@@ -151,7 +154,7 @@ test('P09 the link of who was removed, or may not answer any more, shows nothing
   }
 })
 
-test('P05 the link of an answered question says how it ended once the link has expired, and not what it was', {
+test('P05 an expired link of an answered approval shows the outcome but not the call', {
   timeout: 30_000,
 }, async () => {
   const of = await desk.tool({ capabilities: ['network'], approval_ttl_s: 2 })

@@ -1,5 +1,6 @@
-// Where the edge may run in many processes (Cloudflare, `npm run dev`), the router asks the tenant's object over RPC at every request;
-// where it is one process, it looks at the object's own memory. The other tests have the second; these have the first.
+// Promise: revocations and policy changes apply to the next request when the router asks the
+// tenant's object over RPC, as on Cloudflare and in `npm run dev`. (The other tests run one
+// process, where the router reads the object's memory.)
 
 import { afterAll, expect, test } from 'vitest'
 import { Desk, granted, refusal } from '../../support/fixtures.ts'
@@ -9,7 +10,7 @@ const stack = await startTestStack({ edge: 'wrangler' })
 afterAll(stack.stop)
 const desk = new Desk('revocation', stack.dev)
 
-test('a revoked agent is refused on the very next request, over RPC too', async () => {
+test('a revoked agent is refused on the next request when the directory is read over RPC', async () => {
   for (let i = 0; i < 20; i++) {
     const agent = await desk.agent()
     expect(granted(await agent.client('listTools', {})).items).toBeDefined()
@@ -19,7 +20,7 @@ test('a revoked agent is refused on the very next request, over RPC too', async 
   }
 })
 
-test('a changed policy decides the very next call, over RPC too', async () => {
+test('a changed policy decides the next call when the directory is read over RPC', async () => {
   const agent = await desk.agent()
   const tool = await desk.tool()
   const effect = async () =>

@@ -1,5 +1,6 @@
-// Promise: deleting a tenant takes two steps and is permanent. Its keys are refused, its ids answer like ids that never existed, its data
-// is gone from the storage folder, its name can't be used again, and the installation's journal records the deletion.
+// Promise: deleting a tenant takes two steps and is permanent. Its keys are refused, its ids answer
+// like ids that never existed, its data is gone from the storage folder, its name can't be used
+// again, and the installation's journal records the deletion.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +10,7 @@ import { bearer, type Client, client } from '../../../shared/routes/client.ts'
 import { granted, refusal } from '../../support/fixtures.ts'
 import { advanceAlarm, objectId } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
-import { furnished, installation, newTenant, type Tenant } from '../../support/tenants.ts'
+import { installation, newFurnishedTenant, newTenant, type Tenant } from '../../support/tenants.ts'
 import { eventually } from '../../support/worker/lone-worker.ts'
 
 const name = 'deleted-acme'
@@ -23,20 +24,26 @@ let other: Tenant
 beforeAll(async () => {
   stack = await startTestStack({ worker: 'idle' })
   governor = installation(stack.dev)
-  ;[acme, other] = [await furnished(stack.dev, name), await furnished(stack.dev, 'deleted-other')]
+  ;[acme, other] = [
+    await newFurnishedTenant(stack.dev, name),
+    await newFurnishedTenant(stack.dev, 'deleted-other'),
+  ]
 })
 afterAll(() => stack.stop())
 
-const remove = (tenant: string, said = tenant) =>
-  governor('deleteTenant', { params: { tenant }, body: { name: said } })
+const remove = (tenant: string, repeated = tenant) =>
+  governor('deleteTenant', { params: { tenant }, body: { name: repeated } })
 const objects = (): string[] => {
   const folder = join(stack.state.dir, 'edge/objects')
   return readdirSync(folder, { recursive: true }).map((file) => join(folder, String(file)))
 }
-/** Files of objects that hold this text. workerd's own list of alarms (`metadata.sqlite`) names objects, and is not ours to clear. */
+/**
+ * Files of objects that contain this text. workerd's list of alarms (`metadata.sqlite`) names
+ * objects and can't be cleared by us.
+ */
 const holding = (text: string): string[] =>
   objects().filter((file) => /\/[0-9a-f]{64}\.sqlite/.test(file) && bytesOf(file).includes(text))
-/** Nothing of a file that workerd has removed since the folder was listed. */
+/** Empty for a file that workerd has removed since the folder was listed. */
 const bytesOf = (file: string): Buffer => {
   try {
     return readFileSync(file)
@@ -84,21 +91,22 @@ test('D18 a deleted tenant’s keys are refused, and none of its data is left on
   expect(refusal(await governor('createTenant', { body: { name } }))).toBe('409 conflict')
 
   await eventually(
-    'what it kept is removed',
+    'the tenant’s data is erased',
     async () => granted(await governor('readTenant', { params })).erased,
     60_000,
   )
   const { use } = granted(await governor('readTenant', { params }))
   expect(use).toBeNull()
   await eventually(
-    'nothing of it is in any file',
+    'no file contains data of the tenant',
     () => holding(`of ${name} alone`).length === 0 && holding(acme.ids.secret).length === 0,
   )
   expect(holding(acme.ids.session)).toEqual([])
   for (const run of [acme.ids.run, acme.ids.approval.replace(/^apr_(\w{26})_.*$/, 'run_$1')])
     expect(holding(run)).toEqual([])
 
-  // The run removes itself when its alarm fires: here to ring again, a few seconds after the proposal.
+  // The run removes itself when its alarm fires, which here repeats the doorbell a few seconds
+  // after the proposal.
   const file = objectId('countersign-run', `${name}/${stray.run}`)
   await eventually(
     'the stray run has removed itself',
@@ -140,7 +148,7 @@ test('D18 an empty tenant can be deleted too', async () => {
   granted(await governor('suspendTenant', { params: { tenant: 'deleted-empty' }, body: {} }))
   granted(await remove('deleted-empty'))
   await eventually(
-    'it is gone',
+    'the empty tenant is erased',
     async () => granted(await governor('readTenant', { params: { tenant: 'deleted-empty' } })).erased,
   )
 })
@@ -163,11 +171,11 @@ test('D18 a run without calls, which no list names, removes itself from the disk
   granted(await governor('suspendTenant', { params: { tenant: 'deleted-idle' }, body: {} }))
   granted(await remove('deleted-idle'))
   await eventually(
-    'the rest is erased',
+    'the tenant is erased',
     async () => granted(await governor('readTenant', { params: { tenant: 'deleted-idle' } })).erased,
   )
   await stack.edge.stop()
   for (const file of files) advanceAlarm(file)
   expect((await stack.edge.start()).ok).toBe(true)
-  await eventually('nothing of the runs is in any file', () => kept().length === 0, 30_000)
+  await eventually('no file contains data of the runs', () => kept().length === 0, 30_000)
 })

@@ -1,4 +1,5 @@
-// Promise: on all routes, ids of another tenant answer like ids that never existed. The routes come from the table, so new ones are tested.
+// Promise: on all routes, ids of another tenant answer like ids that never existed. The routes come
+// from the table, so new ones are tested.
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,11 +12,14 @@ import { granted } from '../../support/fixtures.ts'
 import { objectId } from '../../support/stack/object-file.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 import { BODIES, FORMS, NAMES_NOTHING } from '../../support/tenant-requests.ts'
-import { furnished, type Ids, nobodys, pathOf } from '../../support/tenants.ts'
+import { type Ids, newFurnishedTenant, pathOf, unknownIds } from '../../support/tenants.ts'
 import { eventually } from '../../support/worker/lone-worker.ts'
 
 const dev = sharedStack()
-const [mine, other] = [await furnished(dev, 'matrix-mine'), await furnished(dev, 'matrix-other')]
+const [mine, other] = [
+  await newFurnishedTenant(dev, 'matrix-mine'),
+  await newFurnishedTenant(dev, 'matrix-other'),
+]
 // Each tenant counts its own policy versions: only the other tenant has this one.
 const { policies } = granted(await other.desk.root('readPolicies', {}))
 const { version } = granted(
@@ -27,7 +31,7 @@ const theirs: Ids = {
   version: `${version}`,
   token: other.ids.token.replace(/^[^.]+/, mine.ids.tenant),
 }
-const never = nobodys(theirs)
+const never = unknownIds(theirs)
 
 const routes = Object.entries(ROUTES) as [RouteName, Route][]
 const isOpen = ({ callers }: Route): boolean => callers.includes('anyone') || callers.includes('slack')
@@ -43,7 +47,7 @@ const CREDENTIALS: Readonly<Record<string, Credentials>> = {
 }
 const { form } = await mine.console.fields('/console/standing')
 
-type Asked = { status: number; body: string }
+type Answer = { status: number; body: string }
 
 function bodyOf(
   name: RouteName,
@@ -65,7 +69,7 @@ function bodyOf(
     : { bytes: Buffer.from(JSON.stringify(body(ids, caller))), type: 'application/json' }
 }
 
-async function ask(name: RouteName, route: Route, caller: string, ids: Ids): Promise<Asked> {
+async function ask(name: RouteName, route: Route, caller: string, ids: Ids): Promise<Answer> {
   const url = new URL(pathOf(name, ids), dev.url)
   const body = bodyOf(name, route, caller, ids)
   const sent = new Uint8Array(body?.bytes ?? [])
@@ -84,8 +88,10 @@ async function ask(name: RouteName, route: Route, caller: string, ids: Ids): Pro
   return { status: answer.status, body: streams ? 'a stream' : await answer.text() }
 }
 
-/** Removes what the request sent, and what differs in every answer: times, digests over names, keys. */
-function alike({ status, body }: Asked, ids: Ids): Asked {
+/**
+ * Removes what the request sent, and what differs in every answer: times, digests over names, keys.
+ */
+function alike({ status, body }: Answer, ids: Ids): Answer {
   let text = body
   const echoed = Object.values(ids)
     .map(String)
@@ -147,8 +153,9 @@ test('each route with a body has one in this test, and routes whose body names n
 
 describe('G11 V03 between two tenants', () => {
   test('D18 for every route and kind of caller, ids of another tenant answer like ids that never existed and reveal nothing', async () => {
-    // A run writes to the inbox and to the log after it has answered: what `furnished` made must all be there before we compare.
-    await eventually('both inboxes and both logs have what was asked and what ran', async () => {
+    // A run updates the inbox and the log after it has answered: wait for everything that
+    // `furnished` created before comparing.
+    await eventually('both inboxes and both logs are up to date', async () => {
       const inboxes = [mine, other].map(({ desk }) =>
         desk.root('listApprovals', { query: { status: 'all' } }),
       )
@@ -173,19 +180,22 @@ describe('G11 V03 between two tenants', () => {
         expect([name, caller, alike(first, theirs)]).toEqual([name, caller, alike(second, never)])
         if (first.status === 400) misfits.push(`${name}: ${first.body}`)
         reached.set(first.status, (reached.get(first.status) ?? 0) + 1)
-        // An answer may repeat what the request contained; the rest of the other tenant's data must stay unknown.
+        // An answer may repeat what the request contained; the rest of the other tenant's data must
+        // stay unknown.
         for (const secret of secrets)
           if (second.body.includes(secret)) throw new Error(`${name} told ${caller} of \`${secret}\``)
       }
     }
-    // Most ids were really looked up: an invalid or unauthenticated request would answer alike without proving anything.
+    // Most ids were really looked up: an invalid or unauthenticated request would answer alike
+    // without proving anything.
     expect([...reached.keys()].filter((status) => status >= 500)).toEqual([])
     expect(reached.get(404) ?? 0).toBeGreaterThan(40)
     expect(misfits).toEqual([])
     expect(await stateOf(other)).toEqual(before)
 
-    // No object was made for an id of theirs under our name, nor for one of nobody's; what was made is ours, by names that we may choose:
-    // sessions, what a skill keeps, and the new runs of `proposeCallInNewRun`.
+    // No object was created for an id of the other tenant, or an id that never existed, under our
+    // name. Objects with names that we may choose are allowed: sessions, storage of skills, and the
+    // new runs of `proposeCallInNewRun`.
     const [us, made] = [mine.ids.tenant, objects().filter((file) => !files.includes(file))]
     const may = [theirs, never].flatMap(({ session, skill }) => [
       objectId('countersign-session', `${us}/${mine.agent.name}/${session}`),
@@ -200,8 +210,8 @@ describe('G11 V03 between two tenants', () => {
     expect(others.length).toBeLessThanOrEqual(2)
   })
 
-  // The way is the same: no object is woken for either. Medians of requests by turns, so that what else the machine does hits both alike.
-  // A route that is apart is measured again: a true difference shows each time, one by the machine's load does not.
+  // Both requests take the same path, and neither wakes an object. The test compares medians of
+  // alternating requests, so that other load on the machine affects both.
   test('D18 reading by an id of another tenant takes as long as by an id that never existed', {
     timeout: 120_000,
   }, async () => {

@@ -1,5 +1,5 @@
-// Promise: the edge enforces each limit of a tenant's quota where the counted thing is created, each refusal has its own code, and the
-// operator of the installation can read the current use.
+// Promise: the edge enforces each limit of a tenant's quota where the counted thing is created,
+// each refusal has its own code, and the operator of the installation can read the current use.
 
 import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -113,7 +113,9 @@ test('a quota that is not a whole number or exceeds the maximum is refused', asy
   expect(quota).toEqual({ calls_per_day: 1_000_000, files_bytes: 4 * 2 ** 30, workers: 0, streams: 512 })
 })
 
-/** What the tenant's object has stored, read from a copy of its file while the edge runs. */
+/**
+ * The count that the tenant's object has stored, read from a copy of its file while the edge runs.
+ */
 function countedIn(state: string, tenant: string): number {
   const folder = join(state, 'edge/objects/countersign-tenant')
   const name = `${objectId('countersign-tenant', tenant)}.sqlite`
@@ -152,7 +154,7 @@ test('D18 a restart of the edge counts no call that was not proposed, and forget
   granted(await few())
   granted(await seldom())
   for (const one of await Promise.all(Array.from({ length: 30 }, () => busy()))) granted(one)
-  // Calls that come at once are counted in advance, for a second at the most after the last of them.
+  // Simultaneous calls are counted in advance until at most a second after the last one.
   await vi.waitFor(() => expect(countedIn(stack.state.dir, 'busy')).toBe(30), {
     timeout: 10_000,
     interval: 100,

@@ -1,4 +1,5 @@
-// Promise: suspending a tenant locks out all its callers at once, running calls may finish, its data is kept, and resuming restores it.
+// Promise: suspending a tenant locks out all its callers at once, running calls may finish, its
+// data is kept, and resuming restores it.
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
@@ -55,7 +56,7 @@ describe('D18 a suspended tenant', () => {
     token = granted(await desk.root('createEnrolment', { body: { pool: desk.pool } })).token
   })
 
-  test('it refuses keys, browsers, links and new workers from the very next request on', async () => {
+  test('a suspended tenant refuses keys, console sessions, links and new workers from the next request on', async () => {
     const claim = granted(await peer.claim(calls['running']?.id ?? ''))
     expect(granted(await suspend(name))).toMatchObject({ name, state: 'suspended' })
 
@@ -102,7 +103,7 @@ describe('D18 a suspended tenant', () => {
     )
   })
 
-  test('everything works as before once it is resumed', async () => {
+  test('a resumed tenant works as before', async () => {
     expect(granted(await resume(name)).state).toBe('active')
     const read = async (which: string) => {
       const { run = '', id = '' } = calls[which] ?? {}
@@ -122,7 +123,7 @@ describe('D18 a suspended tenant', () => {
     ).toBe('approved')
   })
 
-  test('other tenants are not affected', async () => {
+  test('suspending a tenant does not affect other tenants', async () => {
     const other = await newTenant(dev, 'suspended-other')
     granted(await suspend(name))
     const [by, tool] = [await other.agent(), await other.tool()]

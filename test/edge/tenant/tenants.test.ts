@@ -1,5 +1,5 @@
-// Promise: the operator of the installation creates tenants, each with a first operator whose key is shown once, and can read nothing
-// inside them. The installation's own log records every change.
+// Promise: the operator of the installation creates tenants, each with a first operator whose key
+// is shown once, and can read nothing inside them. The installation's own log records every change.
 
 import { mkdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -42,22 +42,22 @@ test('the first operator may have another name, and only the first answer holds 
   expect(made).toMatchObject({ name: 'tenants-named', state: 'active', operator: 'alice' })
   expect(made.key).toMatch(/^cs_operator_tenants-named_/)
   granted(await client(dev.url, bearer(made.key))('listAgents', {}))
-  const told = JSON.stringify([
+  const responses = JSON.stringify([
     granted(await governor('listTenants', { query: {} })),
     granted(await governor('readTenant', { params: { tenant: 'tenants-named' } })),
     granted(await governor('readInstallationJournal', { query: {} })),
   ])
-  expect(told).not.toContain(made.key.split('_').at(-1))
+  expect(responses).not.toContain(made.key.split('_').at(-1))
 })
 
-test('D18 the first key is shown although the tenant’s object can’t be reached, and works as soon as that can', async () => {
+test('D18 the first key is shown even if the tenant’s object can’t be reached, and works as soon as it can', async () => {
   const name = 'tenants-unreached'
   const file = join(
     sharedState(),
     'edge/objects/countersign-tenant',
     `${objectId('countersign-tenant', name)}.sqlite`,
   )
-  mkdirSync(file) // no object opens a folder as its file
+  mkdirSync(file) // the object can't open a folder as its database file
   const made = granted(await governor('createTenant', { body: { name } }))
   const operator = client(dev.url, bearer(made.key))
   expect((await operator('listAgents', {})).ok).toBe(false)
@@ -85,7 +85,7 @@ test('of two simultaneous requests that create the same tenant, one succeeds', a
   expect(new Set(answers.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['409 conflict']))
 })
 
-test('K03 the installation key opens nothing of a tenant, no tenant’s key manages tenants, and a wrong key is refused like any other', async () => {
+test('K03 the installation key gives no access to a tenant, no tenant’s key manages tenants, and all wrong keys get the same refusal', async () => {
   expect(refusal(await governor('listTools', {}))).toBe(REFUSED)
   expect(refusal(await governor('listOperators', {}))).toBe(REFUSED)
   expect(refusal(await governor('putOperator', { params: { name: 'me' }, body: { roles: ['admin'] } }))).toBe(
@@ -132,7 +132,7 @@ test('J01 changes of tenants form a hash chain, and each entry becomes a leaf of
     ['tenant.quota', { workers: 3 }],
   ])
   const log = client(dev.url)
-  const head = await eventually('the log has them all', async () => {
+  const head = await eventually('the log has all entries', async () => {
     const checkpoint = granted(await log('logCheckpoint', { query: { tenant: 'installation' } }))
     return checkpoint.size >= items.length ? checkpoint : undefined
   })

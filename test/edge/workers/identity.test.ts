@@ -1,5 +1,5 @@
-// Whoever claims to be a worker proves it with each request: enrolled once, with a token that works once, by a signature over all that
-// counts.
+// Promise: a worker is enrolled with a token that works once, and authenticates each request by a
+// signature that covers method, authority, path and body.
 
 import { expect, test } from 'vitest'
 import { contentDigest, signRequest } from '../../../shared/evidence/http-signature.ts'
@@ -46,7 +46,7 @@ async function send(
   return `${answer.status} ${code ?? 'ok'}`
 }
 
-test('a signed request is admitted, and not without its signature', async () => {
+test('a signed request is admitted, and without any of its signature headers it is refused', async () => {
   expect(await send(signed())).toBe('200 ok')
   for (const name of ['signature', 'signature-input', 'content-digest']) {
     const { [name]: _, ...rest } = signed()
@@ -57,7 +57,7 @@ test('a signed request is admitted, and not without its signature', async () => 
   expect(await send({ authorization: `Bearer ${desk.rootKey}` })).toBe('401 bad_signature')
 })
 
-test('K02 a captured request, sent again, is refused: at once, ten times, and beside new ones', async () => {
+test('K02 a captured request is refused each time it is sent again, while new ones are admitted', async () => {
   const captured = signed()
   expect(await send(captured)).toBe('200 ok')
   for (let i = 0; i < 10; i++) {
@@ -66,14 +66,14 @@ test('K02 a captured request, sent again, is refused: at once, ten times, and be
   }
 })
 
-test('K02 one request sent by twenty at once is admitted once', async () => {
+test('K02 of twenty simultaneous copies of a request one is admitted', async () => {
   const captured = signed()
   const answers = await Promise.all(Array.from({ length: 20 }, () => send(captured)))
   expect(answers.filter((answer) => answer === '200 ok')).toHaveLength(1)
   expect(answers.filter((answer) => answer === '401 replayed')).toHaveLength(19)
 })
 
-test('K02 a request signed too long ago, or ahead of time, is refused', async () => {
+test('K02 a request signed too far in the past or future is refused', async () => {
   for (const off of [-(LIMITS.signature_age_s + 5), LIMITS.signature_age_s + 5, -86_400, 86_400])
     expect([off, await send(signed(peer, peer.signer.key, {}, Date.now() + off * 1000))]).toEqual([
       off,
@@ -81,7 +81,7 @@ test('K02 a request signed too long ago, or ahead of time, is refused', async ()
     ])
 })
 
-test('K02 another body under the same signature is refused, with the old digest and with its own', async () => {
+test('K02 a request with a replaced body is refused, with the old digest and with the new one', async () => {
   const swapped = Buffer.from('{"tiers":["B","C"],"running":[ ]}')
   expect(await send(signed(), { body: swapped })).toBe('401 bad_signature')
   expect(await send({ ...signed(), 'content-digest': contentDigest(swapped) }, { body: swapped })).toBe(
@@ -101,63 +101,61 @@ test('K02 a signature for another path, method or host is refused', async () => 
     expect([over, await send(signed(peer, peer.signer.key, over))]).toEqual([over, '401 bad_signature'])
 })
 
-const BENT: ReadonlyArray<readonly [string, (headers: Record<string, string>) => Record<string, string>]> = [
-  ['fewer components', (h) => bend(h, 'signature-input', ' "content-digest"', '')],
-  ['no component', (h) => bend(h, 'signature-input', /\(.*?\)/, '()')],
+const ALTERED: ReadonlyArray<readonly [string, (headers: Record<string, string>) => Record<string, string>]> =
   [
-    'another order of components',
-    (h) => bend(h, 'signature-input', '"@method" "@authority"', '"@authority" "@method"'),
-  ],
-  ['a component more', (h) => bend(h, 'signature-input', '"@path"', '"@path" "@query"')],
-  ['another time', (h) => bend(h, 'signature-input', /created=(\d+)/, 'created=1')],
-  ['no time', (h) => bend(h, 'signature-input', /;created=\d+/, '')],
-  ['an expiry instead', (h) => bend(h, 'signature-input', 'created=', 'expires=')],
-  ['another nonce', (h) => bend(h, 'signature-input', /(?<=nonce="A*)[^A"]/, 'A')],
-  ['no nonce', (h) => bend(h, 'signature-input', /;nonce="[^"]*"/, '')],
-  ['another algorithm', (h) => bend(h, 'signature-input', 'ed25519', 'hmac-sha256')],
-  ['no algorithm', (h) => bend(h, 'signature-input', ';alg="ed25519"', '')],
-  ['another tag', (h) => bend(h, 'signature-input', 'countersign-worker', 'other')],
-  ['another tenant', (h) => bend(h, 'signature-input', 'keyid="default/', 'keyid="other/')],
-  ['a tenant with a slash', (h) => bend(h, 'signature-input', 'keyid="default/', 'keyid="default/x/')],
-  [
-    'another label',
-    (h) => ({ ...h, 'signature-input': `x${h['signature-input']}`, signature: `x${h['signature']}` }),
-  ],
-  [
-    'two signatures',
-    (h) => ({
-      ...h,
-      'signature-input': `${h['signature-input']}, x=()`,
-      signature: `${h['signature']}, x=:AA==:`,
-    }),
-  ],
-  ['a signature of zeros', (h) => ({ ...h, signature: `w=:${'A'.repeat(86)}==:` })],
-  ['a signature cut short', (h) => ({ ...h, signature: `${h['signature']?.slice(0, -5)}:` })],
-  ['an empty signature', (h) => ({ ...h, signature: 'w=::' })],
-  ['a digest of another kind', (h) => bend(h, 'content-digest', 'sha-256=', 'sha-512=')],
-  ['two digests', (h) => ({ ...h, 'content-digest': `${h['content-digest']}, ${h['content-digest']}` })],
-  ['blanks', (h) => bend(h, 'signature-input', ';created', '; created')],
-]
+    ['fewer components', (h) => alter(h, 'signature-input', ' "content-digest"', '')],
+    ['no component', (h) => alter(h, 'signature-input', /\(.*?\)/, '()')],
+    [
+      'another order of components',
+      (h) => alter(h, 'signature-input', '"@method" "@authority"', '"@authority" "@method"'),
+    ],
+    ['an additional component', (h) => alter(h, 'signature-input', '"@path"', '"@path" "@query"')],
+    ['another time', (h) => alter(h, 'signature-input', /created=(\d+)/, 'created=1')],
+    ['no time', (h) => alter(h, 'signature-input', /;created=\d+/, '')],
+    ['an expiry instead', (h) => alter(h, 'signature-input', 'created=', 'expires=')],
+    ['another nonce', (h) => alter(h, 'signature-input', /(?<=nonce="A*)[^A"]/, 'A')],
+    ['no nonce', (h) => alter(h, 'signature-input', /;nonce="[^"]*"/, '')],
+    ['another algorithm', (h) => alter(h, 'signature-input', 'ed25519', 'hmac-sha256')],
+    ['no algorithm', (h) => alter(h, 'signature-input', ';alg="ed25519"', '')],
+    ['another tag', (h) => alter(h, 'signature-input', 'countersign-worker', 'other')],
+    ['another tenant', (h) => alter(h, 'signature-input', 'keyid="default/', 'keyid="other/')],
+    ['a tenant with a slash', (h) => alter(h, 'signature-input', 'keyid="default/', 'keyid="default/x/')],
+    [
+      'another label',
+      (h) => ({ ...h, 'signature-input': `x${h['signature-input']}`, signature: `x${h['signature']}` }),
+    ],
+    [
+      'two signatures',
+      (h) => ({
+        ...h,
+        'signature-input': `${h['signature-input']}, x=()`,
+        signature: `${h['signature']}, x=:AA==:`,
+      }),
+    ],
+    ['a signature of zeros', (h) => ({ ...h, signature: `w=:${'A'.repeat(86)}==:` })],
+    ['a signature cut short', (h) => ({ ...h, signature: `${h['signature']?.slice(0, -5)}:` })],
+    ['an empty signature', (h) => ({ ...h, signature: 'w=::' })],
+    ['a digest of another kind', (h) => alter(h, 'content-digest', 'sha-256=', 'sha-512=')],
+    ['two digests', (h) => ({ ...h, 'content-digest': `${h['content-digest']}, ${h['content-digest']}` })],
+    ['blanks', (h) => alter(h, 'signature-input', ';created', '; created')],
+  ]
 
-function bend(
+function alter(
   headers: Record<string, string>,
   name: string,
   from: string | RegExp,
   to: string,
 ): Record<string, string> {
-  const bent = headers[name]?.replace(from, to)
-  if (bent === undefined || bent === headers[name]) throw new Error(`\`${name}\` was not bent`)
-  return { ...headers, [name]: bent }
+  const altered = headers[name]?.replace(from, to)
+  if (altered === undefined || altered === headers[name]) throw new Error(`\`${name}\` was not altered`)
+  return { ...headers, [name]: altered }
 }
 
-test.each(BENT)(
-  'K02 a signature that covers less, says more or is written otherwise is none: %s',
-  async (_name, change) => {
-    expect(await send(change(signed()))).toBe('401 bad_signature')
-  },
-)
+test.each(ALTERED)('K02 a signature of any other form is refused: %s', async (_name, change) => {
+  expect(await send(change(signed()))).toBe('401 bad_signature')
+})
 
-test('K01 another’s key, a stranger’s key, and a worker that is not there are refused alike', async () => {
+test('K01 requests with another worker’s key, an unknown key or an unknown worker get the same refusal', async () => {
   expect(await send(signed(peer, other.signer.key))).toBe('401 bad_signature')
   expect(await send(signed(peer, newSigner().key))).toBe('401 bad_signature')
   const nobody = newWorkerId(Date.now())
@@ -169,7 +167,7 @@ test('K01 another’s key, a stranger’s key, and a worker that is not there ar
   expect(await send(headers)).toBe('401 bad_signature')
 })
 
-test('K01 a revoked worker is refused on its next request, and what it signed before stays verifiable', async () => {
+test('K01 a revoked worker is refused on its next request, and its public key stays published', async () => {
   const leaving = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   granted(await leaving.client('heartbeat', { body: { tiers: [], running: [] } }))
   granted(await desk.root('revokeWorker', { params: { worker: leaving.id } }))
@@ -193,7 +191,7 @@ const enrol = (token: string, x = newSigner().x) =>
   client(desk.url)('enroll', { body: { token, x, name: 'peer', tiers: ['C'] } })
 const newToken = async () => granted(await desk.root('createEnrolment', { body: { pool: desk.pool } }))
 
-test('K01 a token enrols one worker, once; of twenty at once too', async () => {
+test('K01 an enrolment token enrols one worker, also of twenty simultaneous requests', async () => {
   const { token } = await newToken()
   const answers = await Promise.all(Array.from({ length: 20 }, () => enrol(token)))
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
@@ -201,7 +199,7 @@ test('K01 a token enrols one worker, once; of twenty at once too', async () => {
   expect(refusal(await enrol(token))).toBe('401 enrolment_invalid')
 })
 
-test('K03 a token is 256 bits of chance: none that is like it, and no key of another kind, enrols', async () => {
+test('K03 guessed or altered enrolment tokens and keys of other kinds enrol nobody and don’t use up the token', async () => {
   const { token, expires_at } = await newToken()
   expect(expires_at - Date.now()).toBeLessThanOrEqual(LIMITS.enrolment_ttl_s * 1000)
   const guesses = [
@@ -220,10 +218,10 @@ test('K03 a token is 256 bits of chance: none that is like it, and no key of ano
     expect([guess, refusal(await enrol(guess))]).toEqual([guess, '401 enrolment_invalid'])
   for (let i = 0; i < 100; i++)
     expect(refusal(await enrol(mintKey('enrol', 'default', Date.now()).key))).toBe('401 enrolment_invalid')
-  expect((await enrol(token)).ok).toBe(true) // guessing did not spend it
+  expect((await enrol(token)).ok).toBe(true) // guessing did not use it up
 })
 
-test('T02 a key with which anyone could sign is not enrolled, and the token stays good', async () => {
+test('T02 a weak public key, under which anyone could sign, can’t be enrolled, and the token stays valid', async () => {
   const { token } = await newToken()
   const weak = [
     'A'.repeat(43),
@@ -236,14 +234,14 @@ test('T02 a key with which anyone could sign is not enrolled, and the token stay
   expect((await enrol(token)).ok).toBe(true)
 })
 
-test('K01 one key is one worker', async () => {
+test('K01 a key that belongs to a worker can’t be enrolled again', async () => {
   const { token } = await newToken()
   expect(refusal(await enrol(token, peer.signer.x))).toBe('401 enrolment_invalid')
 })
 
-// ── What a worker may ask ──
+// ── Which calls a worker gets ──
 
-test('K04 a worker gets no call of a tier that it has not proven, whatever it says now', async () => {
+test('K04 a worker gets no call of a tier that it has not proven, whatever its claim reports', async () => {
   const modest = await PeerWorker.enrol(desk.url, desk.root, desk.pool, ['B'])
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   for (const tiers of [['B'], ['B', 'C'], []] as const) {
@@ -254,7 +252,7 @@ test('K04 a worker gets no call of a tier that it has not proven, whatever it sa
   expect((await peer.claim(call.id)).ok).toBe(true)
 })
 
-test('K04 a worker that has said nothing signed of itself gets no call, whatever it enrolled with', async () => {
+test('K04 a worker without a proof gets no call, whatever tiers it enrolled with', async () => {
   const { token } = await newToken()
   const signer = newSigner()
   const { worker, tenant } = granted(
@@ -269,7 +267,7 @@ test('K04 a worker that has said nothing signed of itself gets no call, whatever
   expect((await peer.claim(call.id)).ok).toBe(true)
 })
 
-test('K04 a tier that is proven no more, or said no more, is handed out no more; proven again, it is', async () => {
+test('K04 a worker gets calls of a tier only while its last proof and its last heartbeat include the tier', async () => {
   const fickle = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   const claims = async (): Promise<string> => {
     const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
@@ -286,7 +284,7 @@ test('K04 a tier that is proven no more, or said no more, is handed out no more;
   expect(await claims()).toBe('sandbox_unavailable')
 })
 
-test('K04 egress, cgroups and profiles are what is proven, and no more than what is said at the claim; nothing is burned', async () => {
+test('K04 a claim that needs egress or a profile is refused unless both proven and reported, and the call can still be claimed', async () => {
   const part = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
   const own = { name: 'gpu', from: 'c_offline' as const, sha256: 'a'.repeat(64) }
   const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [own] }
@@ -316,26 +314,26 @@ test('K04 egress, cgroups and profiles are what is proven, and no more than what
   ]
   for (const [tool, without] of less) {
     const call = granted(await needing.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-    const asked = call.approval?.id // to reach a host is asked about
+    const asked = call.approval?.id // reaching a host needs an approval
     if (asked !== undefined)
       granted(await desk.root('answerApproval', { params: { id: asked }, body: { decision: 'approve' } }))
-    const refused = async (said: Partial<Means>) =>
-      expect(refusal(await worker.claim(call.id, ['B', 'C'], said))).toMatch(/sandbox_unavailable/)
+    const refused = async (reported: Partial<Means>) =>
+      expect(refusal(await worker.claim(call.id, ['B', 'C'], reported))).toMatch(/sandbox_unavailable/)
     granted(await worker.prove(['B', 'C'], proven(false)))
-    await refused(all) // it says more than it has proven
+    await refused(all) // it reports more than it has proven
     if (tool === offline) {
       granted(await worker.prove(['B', 'C'], proven(true, { ...own, from: 'c_relayed' as never })))
       await refused({ ...all, profiles: [{ ...own, from: 'c_relayed' }] })
     }
     granted(await worker.prove(['B', 'C'], proven(true)))
-    await refused({ ...all, ...without }) // it has proven more than it says
+    await refused({ ...all, ...without }) // it has proven more than it reports
     expect((await worker.claim(call.id, ['B', 'C'], all)).ok).toBe(true)
   }
   const { means, advertised } = granted(await desk.root('readWorker', { params: { worker: worker.id } }))
   expect([means, advertised]).toEqual([all, ['B', 'C']])
 })
 
-test('K04 a proof that is not this worker’s own word, or says more than its checks, changes nothing', async () => {
+test('K04 a proof that is not the worker’s own, is outdated, or claims more than its checks is refused and changes nothing', async () => {
   const modest = await PeerWorker.enrol(desk.url, desk.root, desk.pool, ['B'])
   const both = ['B', 'C'] as const
   const failed = { name: 'x', ok: false, seen: '' }
@@ -344,7 +342,7 @@ test('K04 a proof that is not this worker’s own word, or says more than its ch
     (proof) => ({ ...proof, tenant: 'other' }),
     (proof) => ({ ...proof, at_ms: Date.now() - 3_600_000 }),
     (proof) => ({ ...proof, at_ms: Date.now() + 3_600_000 }),
-    (proof) => ({ ...proof, at_ms: Date.now() - 60_000 }), // older than the one that is known
+    (proof) => ({ ...proof, at_ms: Date.now() - 60_000 }), // older than the stored one
     (proof) => ({ ...proof, tiers: { ...proof.tiers, C: { ok: true, lack: null, checks: [] } } }),
     (proof) => ({ ...proof, tiers: { ...proof.tiers, C: { ok: true, lack: null, checks: [failed] } } }),
     (proof) => ({ ...proof, more: true }),
@@ -364,11 +362,11 @@ test('K04 a proof that is not this worker’s own word, or says more than its ch
 
 async function proofOf(worker: string): Promise<WorkerProof> {
   const { proof } = granted(await desk.root('readWorker', { params: { worker } }))
-  if (proof === null) throw new Error('it has none')
+  if (proof === null) throw new Error(`the worker ${worker} has no proof`)
   return proof
 }
 
-test('K01 a worker gets no call of another pool, and no one’s call that was never there', async () => {
+test('K01 a worker can’t claim a call of another pool or one that does not exist', async () => {
   const elsewhere = await PeerWorker.enrol(desk.url, desk.root, desk.name())
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   expect(refusal(await elsewhere.claim(call.id))).toBe('409 not_claimable')
@@ -378,7 +376,7 @@ test('K01 a worker gets no call of another pool, and no one’s call that was ne
   expect((await peer.claim(call.id)).ok).toBe(true)
 })
 
-test('L2 two workers claim one call at once: one has it; its own second claim is handed the same grant', async () => {
+test('L2 of two workers that claim a call at once one gets it, and its repeated claim returns the same grant', async () => {
   for (let i = 0; i < 20; i++) {
     const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
     const claims = await Promise.all([peer.claim(call.id), other.claim(call.id)])

@@ -1,4 +1,5 @@
-// Only one process serves as a worker: another process with its key gets no call and no secret, and operators see a warning.
+// Only one process serves as a worker: another process with its key gets no call and no secret, and
+// operators see a warning.
 
 import { expect, test } from 'vitest'
 import { browserForTests } from '../../support/browser/browser.ts'
@@ -41,11 +42,11 @@ test('D6 L2 a process that has reported on a call, by heartbeat or output, canâ€
       granted(await peer.client('output', { params: { call }, body }))
     },
   ]
-  for (const speak of ways) {
+  for (const report of ways) {
     const call = await proposed()
     granted(await peer.claim(call.id))
     expect((await peer.claim(call.id)).ok).toBe(true)
-    await speak(call.id)
+    await report(call.id)
     expect(refusal(await peer.claim(call.id))).toBe('409 already_claimed')
   }
 })
@@ -69,7 +70,7 @@ test('D6 a second process of a worker is refused while the first is active, and 
   granted(await first.claim(call.id))
 })
 
-test('D6 a copy that only claims, and never says a heartbeat, raises the alarm too', async () => {
+test('D6 a copy of a worker that claims calls but sends no heartbeat causes the warning too', async () => {
   const first = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   granted(await first.heartbeat())
   const call = await proposed()
@@ -81,7 +82,7 @@ test('D6 a copy that only claims, and never says a heartbeat, raises the alarm t
   granted(await first.claim(call.id))
 })
 
-test('D6 a heartbeat that names no process, as `doctor` sends it beside a running worker, raises no alarm', async () => {
+test('D6 a heartbeat that names no process, as `doctor` sends it next to a running worker, causes no warning', async () => {
   const first = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   granted(await first.heartbeat())
   expect(refusal(await first.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe(
@@ -91,7 +92,7 @@ test('D6 a heartbeat that names no process, as `doctor` sends it beside a runnin
   expect(granted(await desk.root('readWorker', { params: { worker: first.id } })).doubled_at_ms).toBeNull()
 })
 
-test('D6 a process that has stopped or is silent is replaced by the next one without an alarm', async () => {
+test('D6 a workerâ€™s process that has stopped or is silent is replaced by the next one without a warning', async () => {
   const first = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   const [second, third] = [first.copy(), first.copy()]
   granted(await first.heartbeat())

@@ -1,5 +1,6 @@
-// Promise: nobody can sign as a worker or publisher without its secret, and the edge accepts no signature that an auditor's verifier
-// would refuse. Runs against a real edge, with forgeries made by the tests' own arithmetic.
+// Promise: nobody can sign as a worker or publisher without its secret, and the edge accepts no
+// signature that an auditor's verifier would refuse. Runs against a real edge, with forgeries made
+// by the tests' own arithmetic.
 
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
@@ -34,10 +35,12 @@ const enrol = async (x: string) =>
 const path = '/v1/worker/heartbeat'
 const body = Buffer.from('{"tiers":["B","C"],"running":[]}')
 
-/** What the edge wants nonces to begin with, as it named it last. */
+/** The current epoch, from the edge's last refusal. */
 let epoch = ''
 
-/** A heartbeat in the name of a worker, with whatever signature `sign` makes of its base (RFC 9421). */
+/**
+ * Sends a heartbeat in the name of a worker, signed by `sign` over its signature base (RFC 9421).
+ */
 async function beat(
   worker: string,
   sign: (base: Buffer) => Buffer | undefined,
@@ -51,7 +54,7 @@ async function beat(
     const digest = contentDigest(body)
     const base = `"@method": POST\n"@authority": ${host}\n"@path": ${path}\n"content-digest": ${digest}\n"@signature-params": ${parameters}`
     const signature = sign(Buffer.from(base))
-    if (signature === undefined) continue // another nonce, another h
+    if (signature === undefined) continue // try another nonce, which changes h
     const signed = {
       'content-digest': digest,
       'signature-input': `w=${parameters}`,
@@ -62,17 +65,20 @@ async function beat(
       headers: { 'content-type': 'application/json', ...signed },
       body,
     })
-    const told = (await answer.json()) as { code?: string; epoch?: string } // a problem, or an answer to a heartbeat
-    const { code } = told
-    if (code === 'stale_epoch' && told.epoch !== undefined && told.epoch !== epoch) {
-      epoch = told.epoch
+    const response = (await answer.json()) as { code?: string; epoch?: string } // a problem, or an answer to a heartbeat
+    const { code } = response
+    if (code === 'stale_epoch' && response.epoch !== undefined && response.epoch !== epoch) {
+      epoch = response.epoch
       continue
     }
     return `${answer.status} ${code ?? 'ok'}`
   }
 }
 
-/** R = the neutral element and S = 0 fit every key of order 8 whose h is a multiple of 8: no secret is needed. */
+/**
+ * For a key of order 8, R = the neutral element and S = 0 verify whenever h is a multiple of 8,
+ * without any secret.
+ */
 function withoutSecret(x: string): (base: Buffer) => Buffer | undefined {
   const R = encoded([0n, 1n])
   return (base) => {
@@ -96,14 +102,14 @@ test('D2 T02 K01 a worker with a key of order 8 can’t enrol, so nobody can sig
   expect([refusal(enrolled), beaten]).toEqual(['400 invalid_request', 'not enrolled'])
 })
 
-/** A package whose pinned key is refused before the package is read. */
+/** An invalid package: the pinned key is refused before the package is read. */
 const UNREAD = {
   payloadType: SKILL_TYPE as typeof SKILL_TYPE,
   payload: '',
   signatures: [{ keyid: 'x', sig: '' }],
 }
 
-test('D2 T02 keys of small order or in another spelling can’t be enrolled, given to a publisher or pinned', async () => {
+test('D2 T02 keys of small order or in a non-canonical encoding can’t be enrolled, given to a publisher or pinned', async () => {
   const publisher = desk.name()
   for (const [name, x] of Object.entries({ ...WEAK_KEYS, ...NO_KEYS })) {
     expect([name, refusal(await enrol(x))]).toEqual([name, '400 invalid_request'])
@@ -123,14 +129,14 @@ test('D2 T02 keys of small order or in another spelling can’t be enrolled, giv
 
 const jwkOf = (worker: PeerWorker) => ({ ...worker.signer.key.export({ format: 'jwk' }), x: worker.signer.x })
 
-test('D3 T02 a request whose signature has R of small order, or in another spelling, is refused', async () => {
+test('D3 T02 a request whose signature has an R of small order or in a non-canonical encoding is refused', async () => {
   const sent = (choice: Nonce) => beat(peer.id, (base) => chosenSignature(base, choice, jwkOf(peer)))
   expect(await sent(BASE_NONCE)).toBe('200 ok')
   for (const [name, choice] of Object.entries(WEAK_NONCES))
     expect([name, await sent(choice)]).toEqual([name, '401 bad_signature'])
 })
 
-test('D3 T02 a request whose signature has another spelling is refused: trailing bits, base64url, no padding', async () => {
+test('D3 T02 a request whose signature is not canonical base64 is refused: trailing bits, base64url, no padding', async () => {
   const sign = (base: Buffer) => chosenSignature(base, BASE_NONCE, jwkOf(peer))
   const next = (char: string): string => String.fromCharCode(char.charCodeAt(0) + 1)
   expect(await beat(peer.id, sign)).toBe('200 ok')
@@ -142,7 +148,7 @@ test('D3 T02 a request whose signature has another spelling is refused: trailing
     expect(await beat(peer.id, sign, spell)).toBe('401 bad_signature')
 })
 
-test('D3 T02 a statement whose signature has R of small order is not countersigned, and the call goes on', async () => {
+test('D3 T02 a statement whose signature has an R of small order is refused, and the call can still be settled', async () => {
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   const claim = granted(await peer.claim(call.id))
   const asSent = peer.settlement(claim)
