@@ -7,7 +7,7 @@ import { err, ok } from '../../shared/result.ts'
 import type { Approval, Editable } from '../../shared/wire/approvals.ts'
 import { editable, type Preview, wholeChangesOf } from '../approvals/argument-edits.ts'
 import { onYesOf, type Unfolded, unfolded } from '../approvals/card.ts'
-import { whyNotAsked, withAnswer } from '../call/lifecycle.ts'
+import { refusalToAnswer, withAnswer } from '../call/lifecycle.ts'
 import { stillCounts } from '../decision/decide.ts'
 import { byHumans, judgeAgain } from '../decision/proposal.ts'
 import { directoryOf } from '../directory/directory.ts'
@@ -79,7 +79,7 @@ export async function previewEdit(
   const found = findApproval(run, n)
   if (!found.ok) return found
   const { record } = found.value
-  if (record.status.state !== 'awaiting_approval') return err(whyNotAsked(record.status))
+  if (record.status.state !== 'awaiting_approval') return err(refusalToAnswer(record.status))
   const question = { run, directory, reservation: null, ...found.value }
   const revised = reviseCall(question, yesOf(responder, operator.since), args)
   if (!revised.ok) return revised

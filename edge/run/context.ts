@@ -12,12 +12,12 @@ import { Waiters } from '../platform/waiters.ts'
 import type { FileStore } from './file-store.ts'
 import { FileUploads } from './file-uploads.ts'
 import { needsWorker, Outbox } from './outbox.ts'
-import { LiveOutput } from './output-subscribers.ts'
+import { OutputSubscribers } from './output-subscribers.ts'
 import { SkillCalls } from './skill-calls.ts'
 import { RunStore } from './store.ts'
 import { type CallChange, type Doorbell, type FollowUp, RunTransaction } from './transaction.ts'
 import { UsageLedger } from './usage-ledger.ts'
-import { Leases } from './worker-leases.ts'
+import { WorkerLeases } from './worker-leases.ts'
 
 /**
  * No list of the tenant names a run without calls, so the run itself checks once a day whether its
@@ -48,8 +48,8 @@ export class RunContext {
   readonly env: Env
   readonly store: RunReads
   readonly usage: UsageLedger
-  readonly leases = new Leases()
-  readonly output: LiveOutput
+  readonly leases = new WorkerLeases()
+  readonly output: OutputSubscribers
   readonly uploads = new FileUploads()
   readonly outbox: Outbox
   /** Readers that wait for the end of a call, or for the next journal entry. */
@@ -71,7 +71,7 @@ export class RunContext {
     this.env = env
     this.store = store
     this.usage = new UsageLedger(env, store)
-    this.output = new LiveOutput(store)
+    this.output = new OutputSubscribers(store)
     this.outbox = new Outbox(store)
     this.#ctx = ctx
     this.#store = store
@@ -150,7 +150,7 @@ export class RunContext {
    * missed a heartbeat.
    */
   alarmRang(): void {
-    if (this.#alarm.rang()) this.leases.slept()
+    if (this.#alarm.rang()) this.leases.restartAll()
   }
 
   waitUntil(work: Promise<unknown>): void {

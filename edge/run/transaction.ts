@@ -16,7 +16,7 @@ import { edgeStatement, finishedOf } from '../call/settlement.ts'
 import { folderAfter } from '../call/shared-folder.ts'
 import type { Snapshot } from '../decision/snapshot.ts'
 import type { RunStore } from './store.ts'
-import { factsOf, journalled } from './views.ts'
+import { factsOf, journalFacts } from './views.ts'
 
 /** One event that this transaction applied; `before` is null for a new call. */
 export type CallChange = {
@@ -88,7 +88,7 @@ export class RunTransaction {
     else this.#store.updateCall(record, due, effects.includes('mirror'))
     const row = this.#store.append(this.#run, now, journal.kind, proposal.n, {
       ...journal.body,
-      ...journalled(record, before === null),
+      ...journalFacts(record, before === null),
     })
     this.#row = { ...row, folder: folderAfter(row.folder, record, event, () => this.#store.live()) }
     if (before?.state === 'running' && status.state !== 'running' && event.kind !== 'settled')

@@ -13,7 +13,7 @@ import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import type { Claim } from '../../../shared/wire/workers.ts'
 import { identityOf, sessionObject } from '../../bindings.ts'
-import { claimedUnder } from '../../call/decision-of-record.ts'
+import { decisionAtClaim } from '../../call/decision-of-record.ts'
 import type { Answered, CallRecord, Proposal } from '../../call/lifecycle.ts'
 import type { RunRow } from '../../call/run.ts'
 import type { WorkerKey } from '../../call/settlement.ts'
@@ -176,7 +176,7 @@ function claimCall(
   const answers = (status.approval?.answers ?? []).filter((answer) => isInForce(run, answer, standing))
   const facts = run.usage.decisionFacts(directory, row, record, answers, reservation)
   const { decision, snapshot } = judgeAgain(directory, row, record, facts) // L1
-  const onRecord = claimedUnder(status.decision, decision)
+  const onRecord = decisionAtClaim(status.decision, decision)
   const grant: Grant = {
     facts: factsOf(row.record, { proposal, status: { ...status, decision: onRecord } }),
     worker,

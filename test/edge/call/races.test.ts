@@ -150,8 +150,8 @@ test('a call of a skill that lapsed or was lost is told in words of the edge, on
     return hasEnded(status) ? [status.error, status.detail] : []
   }
   expect(told('C', 'lapsed')).toEqual(['never_claimed', 'no worker claimed it in time'])
-  expect(told('A', 'lapsed')).toEqual(['never_claimed', 'no place for a skill came free in time'])
-  expect(told('C', 'indeterminate')).toEqual(['worker_lost', 'the worker fell silent'])
+  expect(told('A', 'lapsed')).toEqual(['never_claimed', 'no slot for skills became free in time'])
+  expect(told('C', 'indeterminate')).toEqual(['worker_lost', 'the worker stopped reporting'])
   expect(told('A', 'indeterminate')).toEqual([
     'worker_lost',
     'the edge lost the call while it ran, so nobody saw its end',

@@ -71,7 +71,7 @@ const SCHEMA = 'correct what `detail` and `errors` name; `GET /v1/tools` shows t
 const ID = 'check the id; ids of another tenant, or of something that was removed, are not found'
 const ROUTE = 'check the path and its spelling; `/docs` lists every route'
 const KEY = 'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant'
-const BODY = 'the body is not as this route expects it'
+const BODY = 'the body does not match what this route expects'
 const ARGS = 'the arguments do not fit the tool’s schema'
 const HOST =
   'is not a host: write `api.example.com`, `api.example.com:8443` or `.example.com`, in lower case, without `https://` and without a path'
@@ -223,7 +223,7 @@ const AGENTS: readonly Row[] = [
     'an id that is cut off',
     () => ask('/v1/runs/run_01', { key: agent.key }),
     '404 not_found',
-    'an id or a name in the path is not written as those are',
+    'an id or a name in the path is malformed',
     ID,
   ],
   [
@@ -326,7 +326,7 @@ const OPERATORS: readonly Row[] = [
     'a filter that does not exist',
     () => ask('/v1/approvals?status=open', { key: desk.rootKey }),
     '400 invalid_request',
-    'the query is not as this route expects it',
+    'the query does not match what this route expects',
     FIX,
     [['/status', 'must be one of `pending`, `ended`, `all`']],
   ],
@@ -334,7 +334,7 @@ const OPERATORS: readonly Row[] = [
     'a page size that is no number',
     () => ask('/v1/calls?last=many', { key: desk.rootKey }),
     '400 invalid_request',
-    'the query is not as this route expects it',
+    'the query does not match what this route expects',
     FIX,
     [['/last', 'must be a number']],
   ],

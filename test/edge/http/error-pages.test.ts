@@ -60,7 +60,7 @@ describe('a browser', () => {
     ['/console/nowhere', 404, 'There is no page at this address'],
     ['/nowhere', 404, 'There is no page at this address'],
     ['/console/sign-out', 405, 'GET is not a method of this route; use POST'],
-    ['/console?extra=1', 400, 'The query is not as this route expects it'],
+    ['/console?extra=1', 400, 'The query does not match what this route expects'],
   ])(
     '%s is a page in the product’s style, which says what to do and leads to the console',
     async (path, status, sentence) => {
