@@ -1,5 +1,6 @@
-// Promise: each mistake is answered with a stable code, a sentence that says what happened and advice on what to do next, in the words of
-// the person who made it. A table of the commonest mistakes of agents, operators, workers and people in a browser.
+// Promise: each mistake is answered with a stable code, a sentence that says what happened, and
+// advice on what to do next, in the words of the person who made it. A table of the most common
+// mistakes of agents, operators, workers and people in a browser.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -77,7 +78,7 @@ const HOST =
   'is not a host: write `api.example.com`, `api.example.com:8443` or `.example.com`, in lower case, without `https://` and without a path'
 const NAME = 'must be 1 to 64 of `a-z`, `0-9`, `_`, `.` and `-`, beginning with a letter'
 
-/** mistake, request, status and code, sentence, advice, and what is wrong with which field */
+/** mistake, request, status and code, sentence, advice, and the fault of each wrong field */
 type Row = readonly [
   string,
   () => Promise<Response>,
@@ -384,7 +385,7 @@ const TABLES: ReadonlyArray<readonly [string, readonly Row[]]> = [
 for (const [who, rows] of TABLES) {
   describe(who, () => {
     for (const [mistake, send, code, sentence, advice, fields = []] of rows) {
-      test(`${mistake}: code, sentence, advice`, async () => {
+      test(`${who} gets code, sentence and advice for a mistake: ${mistake}`, async () => {
         const answer = await send()
         const problem = (await answer.json()) as Record<string, unknown> // checked field by field below
         const { status, detail, todo, retry, errors } = problem
@@ -406,7 +407,7 @@ const said = (text: string) => (text.startsWith('~') ? expect.stringContaining(t
 const fieldsIn = (errors: unknown) =>
   ((errors ?? []) as { at: string; message: string }[]).map(({ at, message }) => [at, message]) // the shape that /openapi.json names
 
-test('a code that is refused for now says how long to wait, and no other code does', () => {
+test('a refusal that is temporary says how long to wait, and no other refusal does', () => {
   const waits = Object.keys(FAILURES).flatMap((code) => {
     const answer = problem(failure(code as keyof typeof FAILURES, 'a test')) // the table's own keys
     const after = answer.headers.get('retry-after')
@@ -461,17 +462,17 @@ describe('the command line', () => {
       () => cli('call', tool, '--args', '[]'),
       'countersign: ~`--args` is to be one JSON object',
     ],
-  ])('%s', async (_mistake, run, err) => {
-    const told = await run()
+  ])('the command line explains a mistake: %s', async (_mistake, run, err) => {
+    const printed = await run()
     const [head = '', part] = err.split('~')
-    expect(told).toMatchObject({ code: 2, out: '' })
-    if (part === undefined) expect(told.err).toBe(err)
-    else expect([told.err.startsWith(head), told.err]).toEqual([true, expect.stringContaining(part)])
+    expect(printed).toMatchObject({ code: 2, out: '' })
+    if (part === undefined) expect(printed.err).toBe(err)
+    else expect([printed.err.startsWith(head), printed.err]).toEqual([true, expect.stringContaining(part)])
   })
 })
 const egressOf = (host: string) => ({ egress: { mode: 'strict' as const, hosts: [host] } })
 
-test('a worker’s configuration names each setting that is missing or of another kind', () => {
+test('a worker names each setting of its configuration that is missing or of the wrong type', () => {
   const path = inFile('worker.json', {
     edge_url: 5,
     tenant: 'default',
