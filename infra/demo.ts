@@ -178,7 +178,7 @@ function standing(place: Place): void {
 
   const second = digestOf('/usr/bin/cat', '--run', run)
   check(
-    second.code === 0 && second.out.startsWith('succeeded') && /approved by what stands/.test(second.out),
+    second.code === 0 && second.out.startsWith('succeeded') && /approved by standing approvals/.test(second.out),
     'a call that nobody was asked about',
   )
   const stands = countersign(place, 'approvals', 'standing')

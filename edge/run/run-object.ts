@@ -43,7 +43,7 @@ import * as workerCalls from './worker-calls.ts'
 
 const NO_RUN = failure('not_found', 'no such run')
 const CANCELLED = failure('run_cancelled', 'the run was cancelled')
-const OTHER_RUN = failure('idempotency_key_reused', 'the key made a run with other settings')
+const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run with other settings')
 
 export class RunObject extends DurableObject<Env> {
   readonly #run = new RunContext(this.ctx, this.env)

@@ -70,7 +70,10 @@ test('a file that no call named is deleted after a day, a named one after thirty
   await eventually('all has gone', async () => (await held()).length === 0, WITHIN_MS)
   const gone = await agent('readFile', { params: { run, call: call.id, sha256: sha256(named) } })
   expect(gone).toMatchObject({
-    error: { code: 'not_found', detail: 'the file has had its time; the call names its digest' },
+    error: {
+      code: 'not_found',
+      detail: 'the bytes of this file have expired; only its digest is left in the call',
+    },
   })
   expect(broughtBy(granted(await agent('readCall', { params: { run, call: call.id } })).plan)).toHaveLength(1)
   const much = await put(late)

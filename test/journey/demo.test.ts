@@ -49,7 +49,7 @@ const told = ({ code, text }: Demo): void => {
     /Approved · root/,
     /^ {2}verified$/m,
     /^ {2}NOT VERIFIED$/m,
-    /approved by what stands: `std_/,
+    /approved by standing approvals: `std_/,
     /^ {2}std_\w+ stands no more$/m,
     /^ {2}denied {2}process\.run/m,
     /deny by no-privilege-tools/,

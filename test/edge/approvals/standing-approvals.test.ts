@@ -63,7 +63,7 @@ test('a yes for the session saves the second question, and whoever checks the ev
     decision: { effect: 'ask' },
     approval: { status: 'approved' },
   })
-  expect(second.decision.reason).toContain(`approved by what stands: \`${standing?.id}\``)
+  expect(second.decision.reason).toContain(`approved by standing approvals: \`${standing?.id}\``)
   const [entry] = await journalOf(second)
   expect(entry).toMatchObject({
     kind: 'approved',
@@ -82,7 +82,7 @@ test('a call that runs under what stands says which answer that is, and not whos
   expect(call.state).toBe('granted')
   await peer.run(call.id)
   for (const told of [call, await read(call)]) {
-    expect(told.decision.reason).toMatch(/approved by what stands: `std_/)
+    expect(told.decision.reason).toMatch(/approved by standing approvals: `std_/)
     expect(JSON.stringify(told)).not.toContain(approver.name)
   }
 })

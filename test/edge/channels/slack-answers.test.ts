@@ -409,7 +409,7 @@ test('a policy may want more than Slack’s word: who presses is told where to a
   const surely = `@id("surely") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.granted && context.approval.assurance != "key" };`
   await desk.withPolicies({ surely }, async () => {
     const { call, first } = await asked()
-    const elsewhere = 'policy takes a yes to this call in the console or on the command line alone'
+    const elsewhere = 'policy accepts an approval of this call only in the console or on the command line'
     await interact(hurt.stack.url, press(first, 'approve'))
     await told(elsewhere)
     await interact(hurt.stack.url, press(first, 'more'))

@@ -166,7 +166,7 @@ test('an approver who has answered is not asked again, although others still are
   must(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
 
-test('a channel that is put later is not asked about an approval that ended before', async () => {
+test('an approval that ended without a channel is not delivered to one that is put later', async () => {
   await put('pager')
   receiver.reply = (response) => response.writeHead(410).end()
   const call = await ask()
