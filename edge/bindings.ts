@@ -1,4 +1,5 @@
-// The bindings of the edge: the only place that reads its environment.
+// The bindings of the edge: typed access to its environment, its keys and its Durable Objects. No
+// other file reads the environment.
 
 import { hkdfSync } from 'node:crypto'
 import type { PrivateJwk, Signer } from '../shared/evidence/dsse.ts'
@@ -26,26 +27,34 @@ export type Env = {
   CHANNEL: DurableObjectNamespace<ChannelObject>
   SKILL: DurableObjectNamespace<SkillObject>
   INSTALLATION: DurableObjectNamespace<InstallationObject>
-  /** Makes modules of components (edge/skills/transpiler): a Worker of its own, for its size. */
+  /**
+   * Turns components into modules (edge/skills/transpiler). A separate Worker, because it is large.
+   */
   TRANSPILER: Fetcher
-  /** Isolates for skills. */
+  /** Creates the isolates that run skills. */
   LOADER: WorkerLoader
-  /** Ed25519 private JWK; everything the edge vouches for is signed with it. */
+  /** Ed25519 private JWK. It signs everything that the edge vouches for. */
   EDGE_SIGNING_KEY: string
-  /** SHA-256 of the first operator's key: how a new installation is entered. */
+  /** SHA-256 of the key with which the first operator enters a new installation. */
   ROOT_OPERATOR_HASH: string
-  /** SHA-256 of the key of the installation's operator. Without it nobody can create or delete tenants. */
+  /** SHA-256 of the installation operator's key. Without it nobody can create or delete tenants. */
   INSTALLATION_KEY_HASH?: string
   REDIS_URL: string
   PUBLIC_URL: string
-  /** Set where one process is all there is (self-hosted): what an object holds in memory is then at hand for the router beside it. */
+  /**
+   * Set if the edge is a single process (self-hosted): the router then shares memory with the
+   * objects.
+   */
   ONE_PROCESS?: string
   /**
-   * What channels send through (self-hosted): a network without private addresses, whatever a name resolves to. Absent, the platform's
-   * own.
+   * The network through which channels send (self-hosted). It reaches no private address, whatever
+   * a name resolves to. Without it channels use the platform's `fetch`.
    */
   OUTSIDE?: Outside
-  /** Set for tests alone: channels may reach receivers on this very host, in plain HTTP; and these origins are stood in for by those. */
+  /**
+   * For tests only: lets channels send plain HTTP to this host, and replaces origins by test
+   * receivers.
+   */
   LOOPBACK_CHANNELS?: StandIns
 }
 
@@ -60,12 +69,15 @@ export type Identity = {
   publicUrl: string
 }
 
-let read: { key: string; identity: Identity } | undefined
+let cached: { key: string; identity: Identity } | undefined
 
-/** Parsed once per isolate. Keys for ids and links are derived, so that one secret is all there is to keep. */
+/**
+ * Parsed once per isolate. All other keys are derived, so that an installation has one secret to
+ * keep.
+ */
 export function identityOf(env: Env): Identity {
-  if (read?.key === env.EDGE_SIGNING_KEY) return read.identity
-  const jwk = JSON.parse(env.EDGE_SIGNING_KEY) as PrivateJwk // our own secret, written by set-up
+  if (cached?.key === env.EDGE_SIGNING_KEY) return cached.identity
+  const jwk = JSON.parse(env.EDGE_SIGNING_KEY) as PrivateJwk // our own secret, which set-up wrote
   const derive = (use: string) =>
     Buffer.from(
       hkdfSync('sha256', Buffer.from(jwk.d, 'base64url'), Buffer.alloc(0), `countersign ${use} v1`, 32),
@@ -78,46 +90,46 @@ export function identityOf(env: Env): Identity {
     vaultKey: derive('vault'),
     publicUrl: env.PUBLIC_URL.replace(/\/$/, ''),
   }
-  read = { key: env.EDGE_SIGNING_KEY, identity }
+  cached = { key: env.EDGE_SIGNING_KEY, identity }
   return identity
 }
 
 /**
- * An object as seen over RPC: its asynchronous methods, as they are. The platform's own stub type rewrites every type
- * for serialisation and loses ours on the way (JSON of unknown shape becomes `never`).
+ * The RPC view of an object: its asynchronous methods with their own types. The platform's stub
+ * type rewrites them for serialisation, and turns JSON of unknown shape into `never`.
  */
 export type Remote<T> = {
-  [K in keyof T as T[K] extends (...given: never[]) => Promise<unknown>
+  [K in keyof T as T[K] extends (...args: never[]) => Promise<unknown>
     ? Exclude<K, 'fetch' | 'alarm'>
     : never]: T[K]
 }
 
-/** The way out, and for tests who stands in for whom. */
+/** The network for channels and skills, and the origins that tests replace. */
 export const outsideOf = ({
   OUTSIDE,
   LOOPBACK_CHANNELS,
 }: Env): { outside: Outside; standIns: StandIns | undefined } => ({
-  outside: OUTSIDE ?? { fetch: (to, init) => fetch(to, init) },
+  outside: OUTSIDE ?? { fetch: (input, init) => fetch(input, init) },
   standIns: LOOPBACK_CHANNELS,
 })
 
 export const transpiler = ({ TRANSPILER }: Env) => TRANSPILER as unknown as Remote<Transpiler>
 export const tenantObject = (env: Env, tenant: string) =>
   env.TENANT.getByName(tenant) as unknown as Remote<TenantObject>
-/** What of a tenant is about skills, in one step. */
+/** The tenant's skill registry, reached in one RPC. */
 export const tenantSkills = (env: Env, tenant: string) =>
   (env.TENANT.getByName(tenant) as unknown as { skills: Remote<SkillDesk> }).skills
-/** The installation's requests to a tenant's object. */
+/** The requests that only the installation makes to a tenant's object. */
 export const tenancy = (env: Env, tenant: string) =>
   (env.TENANT.getByName(tenant) as unknown as { tenancy: Remote<TenancyDesk> }).tenancy
 export const runObject = (env: Env, tenant: string, run: string) =>
   env.RUN.getByName(`${tenant}/${run}`) as unknown as Remote<RunObject>
-/** A session is one agent's: its name is the agent's to choose. */
+/** Sessions belong to one agent, which chooses their names. */
 export const sessionObject = (
   env: Env,
   { tenant, agent, session }: { tenant: string; agent: string; session: string },
 ) => env.SESSION.getByName(`${tenant}/${agent}/${session}`) as unknown as Remote<SessionObject>
-/** What is counted of an agent over all its sessions: no session has an empty name. */
+/** The counts of an agent over all its sessions. No session has an empty name. */
 export const agentQuestions = (env: Env, { tenant, agent }: { tenant: string; agent: string }) =>
   sessionObject(env, { tenant, agent, session: '' })
 export const poolObject = (env: Env, tenant: string, pool: string) =>
@@ -126,7 +138,7 @@ export const logObject = (env: Env, tenant: string) =>
   env.LOG.getByName(tenant) as unknown as Remote<LogObject>
 export const channelObject = (env: Env, tenant: string) =>
   env.CHANNEL.getByName(tenant) as unknown as Remote<ChannelObject>
-/** One for the whole installation: the registry of tenants. */
+/** The registry of tenants, one for the whole installation. */
 export const installationObject = (env: Env) =>
   env.INSTALLATION.getByName(INSTALLATION_LOG) as unknown as Remote<InstallationObject>
 export const skillObject = (env: Env, tenant: string, skill: string) =>

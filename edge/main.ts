@@ -1,4 +1,4 @@
-// The Worker's entry: the router, and the classes of its objects.
+// Entry point of the Worker: exports the router and the classes of its Durable Objects.
 
 import { app } from './router.ts'
 

@@ -1,4 +1,5 @@
-// The router: every route of the table, each by the same steps. identify → authorize → parse → one verb → map the result.
+// Serves every route of the table by the same steps: identify → authorize → parse → call one verb →
+// map the result to a response.
 
 import { Hono } from 'hono'
 import type { z } from 'zod'
@@ -32,16 +33,16 @@ import { permitted } from './decision/decide.ts'
 import { SUSPENDED } from './directory/directory.ts'
 import type { Identified } from './http/intake.ts'
 import {
-  claimant,
+  claimedWorker,
   headersFit,
   identifyByKey,
   identifyBySignature,
   isSmall,
+  parseAs,
   parseBody,
   parseHeaders,
   parseParams,
   readBody,
-  shaped,
 } from './http/intake.ts'
 import { problem } from './http/problem.ts'
 import { headersOf } from './http/response-headers.ts'
@@ -73,9 +74,9 @@ const VERBS: Verbs<RouteName> = {
 export const app = new Hono<{ Bindings: Env }>()
 
 for (const name of Object.keys(ROUTES) as RouteName[]) {
-  // the table's own keys
+  // `Object.keys` of the table itself
   const route: Route = ROUTES[name]
-  const verb = VERBS[name] as unknown as (incoming: unknown) => Promise<Result<unknown>> // one table, many shapes: each verb gets what its own route parsed
+  const verb = VERBS[name] as unknown as (incoming: unknown) => Promise<Result<unknown>> // each verb gets what its own route has parsed
   app.on(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), async (context) => {
     const { raw } = context.req
     const incoming = await admit(route, raw, context.req.param(), context.env)
@@ -89,12 +90,15 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
   })
 }
 
-/** A name given twice could be read twice differently, as in a body (G03). */
+/**
+ * Refuses repeated names: of two values, one reader could take the first and another the last
+ * (G03).
+ */
 function parseQuery(schema: z.ZodType, given: URLSearchParams): Result<unknown> {
   const names = new Set(given.keys())
   if (names.size < given.size)
     return err(failure('invalid_request', 'the query names a parameter twice; give each once'))
-  return shaped(schema, Object.fromEntries(given), 'query')
+  return parseAs(schema, Object.fromEntries(given), 'query')
 }
 
 type Admitted = {
@@ -111,11 +115,13 @@ async function admit(
   pathParams: Record<string, string>,
   env: Env,
 ): Promise<Result<Admitted>> {
-  const fit = headersFit(request)
-  if (!fit.ok) return fit
-  const known =
-    route.body === undefined || isSmall(request) ? ok(null) : await knock(route, request, env, pathParams)
-  if (!known.ok) return known
+  const size = headersFit(request)
+  if (!size.ok) return size
+  const early =
+    route.body === undefined || isSmall(request)
+      ? ok(null)
+      : await authenticateBeforeBody(route, request, env, pathParams)
+  if (!early.ok) return early
   const bytes = route.body === undefined ? ok(new Uint8Array()) : await readBody(request, route.body_bytes)
   if (!bytes.ok) return bytes
   const identified = await identify(route, request, bytes.value, env, pathParams)
@@ -139,8 +145,10 @@ async function admit(
   })
 }
 
-/** Who is identified by what the route itself reads: a link's token, Slack's signature, a browser's session. */
-const CARRIED: ReadonlySet<Caller> = new Set(['anyone', 'link', 'slack', 'console'])
+/**
+ * Callers that the verb identifies: by a link's token, Slack's signature or a browser's session.
+ */
+const IDENTIFIED_BY_VERB: ReadonlySet<Caller> = new Set(['anyone', 'link', 'slack', 'console'])
 
 const KINDS = { Agent: 'agent', Operator: 'operator', Worker: 'worker' } as const
 
@@ -153,7 +161,7 @@ async function identify(
 ): Promise<Result<Identified | null>> {
   const { callers, action } = route
   if (callers.includes('installation')) return governs(request, env, action, pathParams['tenant'] ?? '')
-  if (callers.some((caller) => CARRIED.has(caller))) return ok(null)
+  if (callers.some((caller) => IDENTIFIED_BY_VERB.has(caller))) return ok(null)
   const identified = callers.includes('worker')
     ? await identifyBySignature(request, bytes, env)
     : await identifyByKey(request, env)
@@ -161,23 +169,24 @@ async function identify(
   const { principal, directory } = identified.value
   if (directory.state === 'suspended' && action === 'worker.claim') return err(SUSPENDED) // running calls may finish
   if (!callers.includes(KINDS[principal.kind])) return err(wrongKey(KINDS[principal.kind], callers))
-  // Where the table names no action, the decision is the verb's own work: a proposed call.
+  // A route without an action decides in its verb: a proposed call.
   const may = action === null ? ok(true) : permitted(directory, principal, action)
   return may.ok ? identified : may
 }
 
 /**
- * Strangers make us hold little (G10): asked before a larger body is read, and again behind it, by the directory of then. A signature
- * covers the body, so that of a worker only its name can be known here.
+ * Strangers can't make us buffer much (G10): the caller of a large body is checked before we read
+ * it, and again afterwards against the directory of that moment. A worker's signature covers the
+ * body, so at first we only check that the named worker exists.
  */
-const knock = (
+const authenticateBeforeBody = (
   route: Route,
   request: Request,
   env: Env,
   pathParams: Record<string, string>,
 ): Promise<Result<unknown>> =>
   route.callers.includes('worker')
-    ? claimant(request, env)
+    ? claimedWorker(request, env)
     : identify(route, request, new Uint8Array(), env, pathParams)
 
 app.notFound((context) => unrouted(context.req.raw))
@@ -185,7 +194,11 @@ app.notFound((context) => unrouted(context.req.raw))
 app.onError((error, context) => {
   const instance = crypto.randomUUID()
   logError(instance, error)
-  return refusal(context.req.raw, failure('internal', `something of ours broke: ${instance}`), {
-    'x-instance': instance,
-  })
+  return refusal(
+    context.req.raw,
+    failure('internal', `an internal error of the edge, logged as ${instance}`),
+    {
+      'x-instance': instance,
+    },
+  )
 })

@@ -1,4 +1,5 @@
-// What agents may ask: runs, calls, tools, and what would be decided. Operators read runs through the same verbs.
+// Verbs of agents: runs, calls, files, tools and dry-run decisions. Operators read runs through the
+// same verbs.
 
 import { digestOf } from '../../shared/bytes/json.ts'
 import { failure } from '../../shared/failures.ts'
@@ -17,14 +18,14 @@ import { authorize, decide, isListed } from '../decision/decide.ts'
 import { unknownTool } from '../decision/proposal.ts'
 import type { AgentPrincipal, Loaded } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
-import { agentAskedFor, idempotencyKey, identifyByKey, waitMs } from '../http/intake.ts'
-import { fileAnswer, headersOf } from '../http/response-headers.ts'
+import { idempotencyKey, identifyByKey, namedAgent, waitMs } from '../http/intake.ts'
+import { fileResponse, headersOf } from '../http/response-headers.ts'
 import { isRunOf, newRunId, runIdFor } from '../run/run-id.ts'
 import { readsAgent, readsSession } from '../run/usage-ledger.ts'
-import { inJson, outputStream } from './call-event-stream.ts'
+import { pieceAsJson, streamCall } from './call-event-stream.ts'
 import type { Incoming, Verbs } from './verb.ts'
 
-type Names =
+type RouteNames =
   | 'createRun'
   | 'putFile'
   | 'listFiles'
@@ -44,7 +45,7 @@ type Names =
   | 'listTools'
   | 'decide'
 
-export const agentRoutes: Verbs<Names> = {
+export const agentRoutes: Verbs<RouteNames> = {
   async createRun({ env, request, caller, body }) {
     const key = idempotencyKey(request)
     if (!key.ok) return key
@@ -54,23 +55,23 @@ export const agentRoutes: Verbs<Names> = {
 
   async putFile({ env, caller, params, body }) {
     if (!takesFiles(caller)) return err(failure('forbidden', 'none of your tools takes files'))
-    const run = theRun(env, caller, params.run)
+    const run = findRun(env, caller, params.run)
     return run.ok ? run.value.putFile(caller.principal.name, params.sha256, body) : run
   },
 
   async listFiles({ env, caller, params }) {
-    const run = theRun(env, caller, params.run)
-    const files = run.ok ? await run.value.listFiles(reader(caller)) : run
+    const run = findRun(env, caller, params.run)
+    const files = run.ok ? await run.value.listFiles(readerOf(caller)) : run
     return files.ok ? ok({ items: files.value }) : files
   },
 
   async proposeCall({ env, request, caller, params, body }) {
-    const run = theRun(env, caller, params.run)
+    const run = findRun(env, caller, params.run)
     const key = idempotencyKey(request)
     if (!run.ok) return run
     if (!key.ok) return key
     const { directory, principal } = caller
-    return answer(
+    return callResponse(
       await run.value.propose({
         version: directory.version,
         agent: principal.name,
@@ -89,7 +90,7 @@ export const agentRoutes: Verbs<Names> = {
     if (!key.ok) return key
     const record = runRecord(env, agentOf(caller), run, key.value === null ? null : `call ${key.value}`)
     const object = runObject(env, record.tenant, record.id)
-    return answer(
+    return callResponse(
       await object.propose({
         version: caller.directory.version,
         agent: record.agent,
@@ -104,62 +105,62 @@ export const agentRoutes: Verbs<Names> = {
   },
 
   async readRun({ env, caller, params }) {
-    const run = theRun(env, caller, params.run)
-    return run.ok ? run.value.readRun(reader(caller)) : run
+    const run = findRun(env, caller, params.run)
+    return run.ok ? run.value.readRun(readerOf(caller)) : run
   },
 
   async cancelRun({ env, caller, params }) {
-    const run = theRun(env, caller, params.run)
-    return run.ok ? run.value.cancelRun(reader(caller), canceller(caller)) : run
+    const run = findRun(env, caller, params.run)
+    return run.ok ? run.value.cancelRun(readerOf(caller), canceller(caller)) : run
   },
 
   async readCall({ env, request, caller, params }) {
-    const run = theCall(env, caller, params)
-    return run.ok ? run.value.run.read(reader(caller), run.value.n, waitMs(request)) : run
+    const call = findCall(env, caller, params)
+    return call.ok ? call.value.run.read(readerOf(caller), call.value.n, waitMs(request)) : call
   },
 
   async readFile({ env, caller, params: { sha256, ...params } }) {
-    const run = theCall(env, caller, params)
-    const file = run.ok ? await run.value.run.file(reader(caller), run.value.n, sha256) : run
-    return file.ok ? ok(fileAnswer(file.value)) : file
+    const call = findCall(env, caller, params)
+    const file = call.ok ? await call.value.run.file(readerOf(caller), call.value.n, sha256) : call
+    return file.ok ? ok(fileResponse(file.value)) : file
   },
 
   async readAttestation({ env, caller, params }) {
-    const run = theCall(env, caller, params)
-    return run.ok ? run.value.run.attestation(reader(caller), run.value.n) : run
+    const call = findCall(env, caller, params)
+    return call.ok ? call.value.run.attestation(readerOf(caller), call.value.n) : call
   },
 
   async readSnapshot({ env, caller, params }) {
-    const run = theCall(env, caller, params)
-    return run.ok ? run.value.run.snapshot(reader(caller), run.value.n) : run
+    const call = findCall(env, caller, params)
+    return call.ok ? call.value.run.snapshot(readerOf(caller), call.value.n) : call
   },
 
   async explainCall({ env, caller, params }) {
-    const run = theCall(env, caller, params)
-    return run.ok ? run.value.run.explanation(reader(caller), run.value.n) : run
+    const call = findCall(env, caller, params)
+    return call.ok ? call.value.run.explanation(readerOf(caller), call.value.n) : call
   },
 
   async cancelCall({ env, caller, params }) {
-    const run = theCall(env, caller, params)
-    return run.ok ? run.value.run.cancel(reader(caller), run.value.n, canceller(caller)) : run
+    const call = findCall(env, caller, params)
+    return call.ok ? call.value.run.cancel(readerOf(caller), call.value.n, canceller(caller)) : call
   },
 
   async readJournal({ env, caller, params, query }) {
-    const run = theRun(env, caller, params.run)
+    const run = findRun(env, caller, params.run)
     if (!run.ok) return run
-    const entries = await run.value.journal(reader(caller), query.after, 0)
+    const entries = await run.value.journal(readerOf(caller), query.after, 0)
     return entries.ok ? ok({ items: entries.value }) : entries
   },
 
   async streamEvents({ env, request, caller, params }) {
-    const run = theRun(env, caller, params.run)
+    const run = findRun(env, caller, params.run)
     if (!run.ok) return run
     const from = Number(/^[0-9]{1,9}$/.exec(request.headers.get('last-event-id') ?? '')?.[0] ?? 0)
-    const first = await run.value.journal(reader(caller), from, 0)
+    const first = await run.value.journal(readerOf(caller), from, 0)
     if (!first.ok) return first
     return ok(
       eventStream(from, async (after) => {
-        const entries = await run.value.journal(reader(caller), after, 15_000)
+        const entries = await run.value.journal(readerOf(caller), after, 15_000)
         const may = await mayStillRead(request, env)
         return entries.ok && may ? entries.value : null
       }),
@@ -167,17 +168,17 @@ export const agentRoutes: Verbs<Names> = {
   },
 
   async followCall({ env, request, caller, params, query, headers }) {
-    const run = theCall(env, caller, params)
-    if (!run.ok) return run
+    const call = findCall(env, caller, params)
+    if (!call.ok) return call
     const { kind, name } = caller.principal
     const position = headers['last-event-id'] ?? query.after
-    return outputStream({
-      ...run.value,
-      agent: reader(caller),
-      whose: `${kind} ${name}`,
+    return streamCall({
+      ...call.value,
+      agent: readerOf(caller),
+      owner: `${kind} ${name}`,
       position,
-      still: () => mayStillRead(request, env),
-      piece: inJson,
+      mayRead: () => mayStillRead(request, env),
+      formatPiece: pieceAsJson,
     })
   },
 
@@ -209,19 +210,19 @@ export const agentRoutes: Verbs<Names> = {
     })
   },
 
-  async decide({ env, caller, body: { agent: whose, tool: name, args, files = [], run = {} } }) {
-    const supposed = agentAskedFor(caller, whose)
-    if (!supposed.ok) return supposed
-    const agent = supposed.value
+  async decide({ env, caller, body: { agent: agentName, tool: name, args, files = [], run = {} } }) {
+    const named = namedAgent(caller, agentName)
+    if (!named.ok) return named
+    const agent = named.value
     const tool = caller.directory.tools.get(name)
-    const mine = caller.principal.kind === 'Operator' || isListed(agent, name)
+    const maySeeTool = caller.principal.kind === 'Operator' || isListed(agent, name)
     if (tool === undefined) return err(unknownTool(name))
     const fitting = tool.check(args)
-    if (!fitting.ok) return mine ? fitting : err(unknownTool(name))
+    if (!fitting.ok) return maySeeTool ? fitting : err(unknownTool(name))
     const record = runRecord(env, agent, run, null)
     const used = await usedBefore(env, caller.directory, record, name)
     if (!used.ok) return used
-    const told = caller.principal.kind === 'Operator' ? 'operator' : 'agent'
+    const audience = caller.principal.kind === 'Operator' ? 'operator' : 'agent'
     const decided = decide(
       caller.directory,
       {
@@ -235,14 +236,14 @@ export const agentRoutes: Verbs<Names> = {
         used: used.value,
         now: Date.now(),
       },
-      told,
+      audience,
     )
-    if (!decided.ok) return mine ? decided : err(unknownTool(name))
+    if (!decided.ok) return maySeeTool ? decided : err(unknownTool(name))
     return ok({ ...decided.value, digest: null })
   },
 }
 
-/** A run that would be new has used nothing; its session and its agent may have. */
+/** A new run has used nothing, but its session and its agent may have. */
 async function usedBefore(env: Env, directory: Loaded, run: RunRecord, tool: string): Promise<Result<Used>> {
   try {
     const session = readsSession(directory) ? await sessionObject(env, run).look(tool) : null
@@ -256,8 +257,8 @@ async function usedBefore(env: Env, directory: Loaded, run: RunRecord, tool: str
   }
 }
 
-/** 202 while a call has not ended: it waits for a human, a worker or its process. */
-function answer(result: Result<Call>): Result<Call | Response> {
+/** Answers 202 until the call has ended: it waits for a human, a worker or its process. */
+function callResponse(result: Result<Call>): Result<Call | Response> {
   if (!result.ok || result.value.ended_at_ms !== undefined) return result
   return ok(
     new Response(JSON.stringify(result.value), {
@@ -267,20 +268,20 @@ function answer(result: Result<Call>): Result<Call | Response> {
   )
 }
 
-const agentOf = ({ principal }: Identified): AgentPrincipal => principal as AgentPrincipal // the route admits agents alone
-const agentSpec = (principal: Identified['principal']) => (principal as AgentPrincipal).spec // checked by `kind` before
+const agentOf = ({ principal }: Identified): AgentPrincipal => principal as AgentPrincipal // the route admits only agents
+const agentSpec = (principal: Identified['principal']) => (principal as AgentPrincipal).spec // the caller has checked `kind`
 
-/** Bytes that no call could bring are nobody's to store. */
+/** Refuses uploads of an agent none of whose tools takes files. */
 const takesFiles = ({ directory, principal }: Identified): boolean =>
   [...directory.tools.values()].some(
     ({ tool }) => tool.input_files === true && isListed(principal as AgentPrincipal, tool.name),
   ) // as above
 
-/** An agent sees its own; an operator whom policy lets in sees every agent's. */
-const reader = ({ principal }: Identified): string | null =>
+/** An agent reads its own runs; null stands for an operator, who reads every agent's. */
+const readerOf = ({ principal }: Identified): string | null =>
   principal.kind === 'Agent' ? principal.name : null
 
-/** A stream outlives its request: the key and the policy of now count. */
+/** A stream outlives its request, so the current key and policy count. */
 async function mayStillRead(request: Request, env: Env): Promise<boolean> {
   const still = await identifyByKey(request, env)
   return still.ok && authorize(still.value.directory, still.value.principal, 'run.read').allowed
@@ -291,16 +292,16 @@ const canceller = ({ principal: { kind, name } }: Identified): Canceller => ({
   name,
 })
 
-function theRun(env: Env, { directory }: Identified, run: string) {
+function findRun(env: Env, { directory }: Identified, run: string) {
   const { idKey } = identityOf(env)
   return isRunOf(directory.tenant, run, idKey)
     ? ok(runObject(env, directory.tenant, run))
     : err(failure('not_found', 'no such run'))
 }
 
-function theCall(env: Env, caller: Identified, params: Incoming<'readCall'>['params']) {
+function findCall(env: Env, caller: Identified, params: Incoming<'readCall'>['params']) {
   const { run, n } = split(params.call)
-  const object = theRun(env, caller, run)
+  const object = findRun(env, caller, run)
   if (!object.ok || run !== params.run) return err(failure('not_found', 'no such call'))
   return ok({ run: object.value, n })
 }
@@ -326,7 +327,7 @@ function runRecord(env: Env, agent: AgentPrincipal, spec: RunSpec, key: string |
 
 type Entries = ReadonlyArray<{ seq: number; kind: string }>
 
-/** Until `next` answers `null`. */
+/** Streams entries until `next` returns `null`. */
 function eventStream(from: number, next: (after: number) => Promise<Entries | null>): Response {
   const text = new TextEncoder()
   let after = from

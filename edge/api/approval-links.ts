@@ -1,5 +1,5 @@
-// The link page: GET and HEAD show, only POST decides (P01, P02). The token is checked against the approval as it is stored; the
-// answer is its approver's, and only while that operator may answer (P09). Each request checks the link once.
+// The page behind an approval link. GET and HEAD only show, POST decides (P01, P02). A link answers
+// as its approver, and only while policy permits that operator to answer (P09).
 
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'
@@ -16,7 +16,7 @@ import { directoryOf, SUSPENDED } from '../directory/directory.ts'
 import { fromOurPage } from '../http/form-origin.ts'
 import { isSmall, readForm } from '../http/intake.ts'
 import { isTenant } from '../http/known-tenants.ts'
-import { fileAnswer } from '../http/response-headers.ts'
+import { fileResponse } from '../http/response-headers.ts'
 import type { Node } from '../pages/approval-page.tsx'
 import { answersOf, approvalPage, html, refusalPage } from '../pages/approval-page.tsx'
 import {
@@ -37,14 +37,14 @@ import type { Verbs } from './verb.ts'
 
 const INVALID = failure(
   'link_invalid',
-  'this link is not one of ours, is cut short, or was given under a key that its operator has no more',
+  'this link is incomplete, was not made by this installation, or its operator’s key was replaced',
 )
-const MAY_NOT = failure('forbidden', 'you may no longer answer approvals')
+const MAY_NOT_ANSWER = failure('forbidden', 'you may no longer answer approvals')
 
-const MAY_NOT_READ = failure('forbidden', 'policy lets you answer approvals, and not read what runs hold')
+const MAY_NOT_READ = failure('forbidden', 'policy lets you answer approvals, but not read the files of runs')
 const OUTDATED = failure(
   'outdated',
-  'an operator has changed the arguments, so this link asks about something that is not to run any more',
+  'an operator has changed the arguments, so the call of this link will not run',
 )
 const NOT_FROM_PAGE = failure(
   'cross_origin',
@@ -70,7 +70,7 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     )
   },
 
-  /** Streams the answers of others to an open page. It ends with the question, and with the link. */
+  /** Streams the answers of others to an open page, until the approval or the link ends. */
   async followApproval({ env, request, params }) {
     const opened = await openLink(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
@@ -99,13 +99,13 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     if (!opened.ok) return ok(refused(opened.error))
     const { run, n, mayRead } = opened.value
     const file = mayRead ? await broughtFile({ run, n }, params.sha256) : err(MAY_NOT_READ)
-    return ok(file.ok ? fileAnswer(file.value) : refused(file.error))
+    return ok(file.ok ? fileResponse(file.value) : refused(file.error))
   },
 
   async submitApproval({ env, request, params }) {
-    const read = await readFormBehind(env, request, params.token)
+    const read = await readFormOfLink(env, request, params.token)
     if (!read.ok) return ok(refused(read.error))
-    const opened = await openLink(env, params.token) // behind the body: an operator may be removed while it arrives
+    const opened = await openLink(env, params.token) // after the body: the operator may be removed while it arrives
     if (!opened.ok) return ok(refused(opened.error))
     const { value: form } = read
     if (form === undefined || !isFromItsPage(env, request, opened.value, form))
@@ -115,10 +115,10 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
 }
 
 /**
- * The form of a POST. Strangers make us hold little (G10): the link is checked before a body is read that is larger than a small one,
- * or does not say how large it is.
+ * Reads the form of a POST. Strangers can't make us buffer much (G10): the link is checked before a
+ * body that is large or of unknown size.
  */
-async function readFormBehind(
+async function readFormOfLink(
   env: Env,
   request: Request,
   token: string,
@@ -127,7 +127,7 @@ async function readFormBehind(
   return known.ok ? readForm(request) : known
 }
 
-/** Only the page of this link, for this digest and approver, has the nonce. */
+/** The nonce is bound to this link, digest and approver, so only its page has it. */
 function isFromItsPage(
   env: Env,
   request: Request,
@@ -141,7 +141,7 @@ function isFromItsPage(
   )
 }
 
-/** Answers, or shows the change that the form asks for. */
+/** Records the answer, or shows the change that the form requests. */
 async function answerForm(
   env: Env,
   token: string,
@@ -149,12 +149,12 @@ async function answerForm(
   form: URLSearchParams,
 ): Promise<Response> {
   const { link, digest, approval, run, n, version } = opened
-  const said = saidIn(form)
+  const fields = answerFields(form)
   const offered = async () => textToChange(await run.editable(n))
-  if (await asksForChange(form, said['decision'], offered)) return showChange(env, token, opened, form)
+  if (await asksForChange(form, fields['decision'], offered)) return showChange(env, token, opened, form)
   const changed = changedIn(form)
   if (!changed.ok) return refused(changed.error, approval)
-  const answer = Answer.safeParse({ ...said, ...changed.value, digest, reason: reasonIn(form) })
+  const answer = Answer.safeParse({ ...fields, ...changed.value, digest, reason: reasonField(form) })
   if (!answer.success) return refused(NO_ANSWER)
   const answered = await run.answer(n, link.approver, 'link', answer.data, version)
   if (answered.ok) return showAnswered(token, opened, answered.value)
@@ -163,10 +163,10 @@ async function answerForm(
   return refused(answered.error, now.ok ? now.value : undefined)
 }
 
-/** A page after an edit has no stream: the link is for the digest that it was made for. */
+/** The page after an edit has no stream, because the link is bound to the former digest. */
 function showAnswered(token: string, { link, digest, mayRead }: OpenLink, approval: Approval): Response {
-  const events = approval.digest === digest ? eventsOf(token) : null
-  const files = filesOf(token, mayRead)
+  const events = approval.digest === digest ? eventsPath(token) : null
+  const files = filesPath(token, mayRead)
   const page = approvalPage({
     approval,
     events,
@@ -178,7 +178,7 @@ function showAnswered(token: string, { link, digest, mayRead }: OpenLink, approv
   return events === null ? html(page) : live(page, approval)
 }
 
-/** The page with its form, and with the text of an edit that was refused. */
+/** The page with its form. `draft`: the text of the arguments, and why an edit was refused. */
 async function pageOf(
   env: Env,
   token: string,
@@ -189,10 +189,10 @@ async function pageOf(
   const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest, approverKey })
   return approvalPage({
     approval,
-    events: eventsOf(token),
+    events: eventsPath(token),
     approver: link.approver,
     nonce,
-    files: filesOf(token, mayRead),
+    files: filesPath(token, mayRead),
     now: Date.now(),
     whole: needsUnfolding(approval.prompt) ? await run.unfolded(n) : ok([]),
     part,
@@ -200,7 +200,7 @@ async function pageOf(
   })
 }
 
-/** The first step of an edit: it shows the change, and records nothing. */
+/** The first step of an edit shows the change and records nothing. */
 async function showChange(
   env: Env,
   token: string,
@@ -214,7 +214,14 @@ async function showChange(
   if (!preview.ok) return showRefusedChange(env, token, opened, { text, refusal: preview.error })
   const nonce = nonceFor(identityOf(env).linkKey, { ...link, digest, approverKey })
   return html(
-    changePage({ approval, approver: link.approver, nonce, text, reason: reasonIn(form), ...preview.value }),
+    changePage({
+      approval,
+      approver: link.approver,
+      nonce,
+      text,
+      reason: reasonField(form),
+      ...preview.value,
+    }),
   )
 }
 
@@ -230,14 +237,14 @@ async function showRefusedChange(
   return withScript(html(page, FAILURES[draft.refusal.code].status), PAGE_SCRIPT)
 }
 
-const filesOf = (token: string, mayRead: boolean): string | null =>
+const filesPath = (token: string, mayRead: boolean): string | null =>
   mayRead ? `/approve/${token}/files` : null
-const eventsOf = (token: string): string => `/approve/${token}/events`
-/** Only a page that waits for something has a script. */
+const eventsPath = (token: string): string => `/approve/${token}/events`
+/** Only the page of a pending approval has a script. */
 const live = (page: Node, { status }: Approval): Response =>
   status === 'pending' ? withScript(html(page), PAGE_SCRIPT) : html(page)
 
-/** A link that holds. `digest` is the one that the link is for: the approval asks about it, or has ended. */
+/** A valid link. Its `digest` is the approval's, unless the approval has ended. */
 type OpenLink = {
   readonly link: Link
   readonly digest: string
@@ -246,7 +253,7 @@ type OpenLink = {
   readonly mayRead: boolean
   readonly run: ReturnType<typeof runObject>
   readonly n: number
-  /** Of the directory that the link was checked with. */
+  /** Version of the directory against which the link was checked. */
   readonly version: number
 }
 
@@ -254,9 +261,9 @@ type OpenLink = {
 const readerOf = ({ approver }: Link) => ({ by: approver, channel: 'link' })
 
 /**
- * Checks a link, in order: its form, its run, its approver, its seal, the tenant, revocation, policy (P09), expiry, the digest. Each
- * refusal tells no more than the caller has proven to know. `view`: the approval as it is stored, or with the effect that a yes of its
- * approver would have now, which costs another decision.
+ * Checks a link, in order: form, run, approver, MAC, tenant, revocation, policy (P09), expiry,
+ * digest. Each refusal reveals no more than the caller has proven to know. `view`: the approval as
+ * stored, or with the effect of its approver's approval now, which costs another decision.
  */
 async function openLink(
   env: Env,
@@ -283,9 +290,9 @@ async function openLink(
   )
   if (digest === undefined) return err(INVALID)
   if (directory.state === 'suspended') return err(SUSPENDED)
-  if (isRevoked(approval.value, link.approver)) return err(REVOKED) // its holder is not told what it asked
-  if (!authorize(directory, operator, 'approval.decide').allowed) return err(MAY_NOT)
-  if (Date.now() >= link.expiresAt) return err(failure('approval_expired', pastIn(approval.value)))
+  if (isRevoked(approval.value, link.approver)) return err(REVOKED) // its holder must not learn about the call
+  if (!authorize(directory, operator, 'approval.decide').allowed) return err(MAY_NOT_ANSWER)
+  if (Date.now() >= link.expiresAt) return err(failure('approval_expired', expiryDetail(approval.value)))
   if (digest !== now && status === 'pending') return err(OUTDATED)
   const mayRead = authorize(directory, operator, 'run.read').allowed
   return ok({
@@ -300,14 +307,17 @@ async function openLink(
   })
 }
 
-/** All that an expired link tells. */
-const pastIn = ({ status }: Approval): string =>
+/** All that the holder of an expired link learns. */
+const expiryDetail = ({ status }: Approval): string =>
   status === 'pending' || status === 'expired'
     ? 'not enough people answered in time'
-    : `the link has expired; what it asked was ${status}`
+    : `the link has expired; its approval is ${status}`
 
-/** One button was pressed: `decision` for this call, or `standing` for more, as `approve session` or `approve 600`. */
-export function saidIn(form: URLSearchParams): Record<string, unknown> {
+/**
+ * Reads the pressed button: `decision` for this call, or `standing` for further ones (`approve
+ * session`, `approve 600`).
+ */
+export function answerFields(form: URLSearchParams): Record<string, unknown> {
   const standing = form.get('standing')
   if (standing === null) return { decision: form.get('decision') }
   const [, decision, span] =
@@ -317,8 +327,9 @@ export function saidIn(form: URLSearchParams): Record<string, unknown> {
     : { decision, scope: 'timeboxed', ttl_s: Number(span) }
 }
 
-/** Browsers send CRLF, and count it as one. */
-export const reasonIn = (form: URLSearchParams): string => (form.get('reason') ?? '').replaceAll('\r\n', '\n')
+/** Browsers send line breaks as CRLF, but count them as one character. */
+export const reasonField = (form: URLSearchParams): string =>
+  (form.get('reason') ?? '').replaceAll('\r\n', '\n')
 
 const STATUS: Partial<Record<Failure['code'], number>> = {
   link_invalid: 401,

@@ -1,5 +1,6 @@
-// A call as server-sent events, for whoever follows it: read from its run a piece at a time, as fast as the reader takes them and no faster.
-// Each event's id is the position behind it. Who may read, and in what words the output is told, is the caller's to say.
+// Streams a call as server-sent events. The stream reads bounded pieces from the run only as fast
+// as the reader consumes them. The id of an event is the position after it. The caller authorizes
+// the reader and chooses the form of the events.
 
 import { randomUUID } from 'node:crypto'
 import { LIMITS } from '../../shared/limits.ts'
@@ -8,72 +9,76 @@ import { ok } from '../../shared/result.ts'
 import type { LiveEvent, LiveState } from '../../shared/wire/output-events.ts'
 import type { runObject } from '../bindings.ts'
 import { headersOf } from '../http/response-headers.ts'
-import type { Heard, LivePiece, News } from '../run/output-subscribers.ts'
+import type { News, OutputPiece, StreamPosition } from '../run/output-subscribers.ts'
 
-type Followed = {
+type CallSubscription = {
   run: ReturnType<typeof runObject>
   n: number
-  /** The agent that follows, or `null`: somebody who may read every agent's. */
+  /** The agent that reads, or `null` for a reader of every agent's calls. */
   agent: string | null
-  whose: string
-  /** What has been heard already. */
+  /** Streams with the same owner are counted together. */
+  owner: string
+  /** The reader already has the events up to this position. */
   position: string
-  /** Asked before anything is told: a stream outlives its request, so the key and the policy of now count. */
-  still: () => Promise<boolean>
-  piece: (piece: LivePiece) => unknown
-  state?: (state: LiveState) => unknown
-  /** Told last to who may not read it any more. */
-  farewell?: string
+  /**
+   * Checked before each send: a stream outlives its request, so the current key and policy count.
+   */
+  mayRead: () => Promise<boolean>
+  formatPiece: (piece: OutputPiece) => unknown
+  formatState?: (state: LiveState) => unknown
+  /** The last event for a reader who may no longer read. */
+  lastEvent?: string
 }
 
-const same = (state: LiveState): unknown => state
+const unchanged = (state: LiveState): unknown => state
 
-export async function outputStream({
+export async function streamCall({
   run,
   n,
   agent,
-  whose,
+  owner,
   position,
-  still,
-  piece,
-  state = same,
-  farewell,
-}: Followed): Promise<Result<Response>> {
-  const listener = { id: randomUUID(), whose }
-  const first = await run.hear(agent, n, listener, heardAt(position), 0)
+  mayRead,
+  formatPiece,
+  formatState = unchanged,
+  lastEvent,
+}: CallSubscription): Promise<Result<Response>> {
+  const subscriber = { id: randomUUID(), owner }
+  const first = await run.nextOutput(agent, n, subscriber, parsePosition(position), 0)
   if (!first.ok) return first
   let next: Result<News> | undefined = first
-  let heard = heardAt(position)
+  let reached = parsePosition(position)
   const text = new TextEncoder()
-  const leave = () => run.unfollow(listener)
+  const leave = () => run.unsubscribe(subscriber)
   const stream = new ReadableStream<Uint8Array>({
     async pull(controller) {
       const send = (...lines: string[]) => controller.enqueue(text.encode(`${lines.join('\n')}\n\n`))
-      const news: Result<News> = next ?? (await run.hear(agent, n, listener, heard, LIMITS.console_wait_ms))
+      const news: Result<News> =
+        next ?? (await run.nextOutput(agent, n, subscriber, reached, LIMITS.console_wait_ms))
       next = undefined
-      if (!news.ok || !(await still())) {
-        if (farewell !== undefined) send(farewell)
+      if (!news.ok || !(await mayRead())) {
+        if (lastEvent !== undefined) send(lastEvent)
         controller.close()
         return leave()
       }
       const { changed, pieces, end } = news.value
-      heard = news.value.heard
-      const at = { ...heard }
+      reached = news.value.heard
+      const at = { ...reached }
       for (const { stream, offset } of pieces) at[stream] = offset
-      const told = (event: LiveEvent['event'], data: unknown) =>
+      const sendEvent = (event: LiveEvent['event'], data: unknown) =>
         send(
           `id: ${at.attempt}.${at.stdout}.${at.stderr}`,
           `event: ${event}`,
           `data: ${JSON.stringify(data)}`,
         )
-      if (changed && heard.state !== null) told('state', state(heard.state))
+      if (changed && reached.state !== null) sendEvent('state', formatState(reached.state))
       for (const one of pieces) {
-        at[one.stream] = heard[one.stream]
-        told(one.stream, piece(one))
+        at[one.stream] = reached[one.stream]
+        sendEvent(one.stream, formatPiece(one))
       }
       if (!changed && pieces.length === 0 && end === null) send(': still here') // keeps intermediaries from cutting a quiet stream
       if (end === null) return
-      told('end', end)
+      sendEvent('end', end)
       controller.close()
       await leave()
     },
@@ -86,8 +91,10 @@ export async function outputStream({
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Text where it is some, as results are told. */
-export function inJson({ offset, bytes }: LivePiece) {
+/**
+ * Encodes a piece as text if it is valid UTF-8, and otherwise as base64, like the result of a call.
+ */
+export function pieceAsJson({ offset, bytes }: OutputPiece) {
   try {
     return { offset, encoding: 'utf-8', data: utf8.decode(bytes) }
   } catch {
@@ -95,8 +102,8 @@ export function inJson({ offset, bytes }: LivePiece) {
   }
 }
 
-/** From a position that its schema has read. */
-export function heardAt(position: string): Heard {
+/** `position` has passed its schema. */
+export function parsePosition(position: string): StreamPosition {
   const [attempt = 0, stdout = 0, stderr = 0] = position.split('.').map(Number)
   return { attempt, stdout, stderr, state: null }
 }

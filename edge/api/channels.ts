@@ -1,4 +1,4 @@
-// What operators may do about the tenant's channels.
+// Verbs of operators on the tenant's channels, deliveries and delegations.
 
 import { ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
@@ -7,7 +7,7 @@ import { reachedThrough, unknownIn } from '../channels/recipients.ts'
 import type { Identified } from '../http/intake.ts'
 import type { Verbs } from './verb.ts'
 
-type Names =
+type RouteNames =
   | 'listChannels'
   | 'putChannel'
   | 'deleteChannel'
@@ -19,35 +19,35 @@ type Names =
   | 'putDelegation'
   | 'deleteDelegation'
 
-const here = (env: Env, { directory }: Identified) => channelObject(env, directory.tenant)
+const channelsOf = (env: Env, { directory }: Identified) => channelObject(env, directory.tenant)
 
-export const channelRoutes: Verbs<Names> = {
+export const channelRoutes: Verbs<RouteNames> = {
   async listChannels({ env, caller }) {
-    return ok({ items: await here(env, caller).list() })
+    return ok({ items: await channelsOf(env, caller).list() })
   },
   async putChannel({ env, caller, params, body }) {
-    const put = await here(env, caller).put(params.name, body, caller.principal.name)
+    const put = await channelsOf(env, caller).put(params.name, body, caller.principal.name)
     return put.ok ? ok({ ...put.value, warnings: unknownIn(caller.directory, put.value.channel) }) : put
   },
   async deleteChannel({ env, caller, params }) {
-    return here(env, caller).remove(params.name)
+    return channelsOf(env, caller).remove(params.name)
   },
   async testChannel({ env, caller, params }) {
-    return here(env, caller).test(params.name, caller.principal.name)
+    return channelsOf(env, caller).test(params.name, caller.principal.name)
   },
   async listDeliveries({ env, caller, params, query }) {
-    const deliveries = await here(env, caller).deliveries(params.name, query.state, query.after)
+    const deliveries = await channelsOf(env, caller).deliveries(params.name, query.state, query.after)
     return deliveries.ok ? ok({ items: deliveries.value }) : deliveries
   },
   async retryDeliveries({ env, caller, params }) {
-    return here(env, caller).retry(params.name)
+    return channelsOf(env, caller).retry(params.name)
   },
   async listDelegations({ env, caller }) {
-    return ok({ items: await here(env, caller).delegations() })
+    return ok({ items: await channelsOf(env, caller).delegations() })
   },
   async putDelegation({ env, caller, body }) {
     const { directory, principal } = caller
-    const channels = here(env, caller)
+    const channels = channelsOf(env, caller)
     const put = await channels.delegate(directory.tenant, principal.name, body.to, body.for_s)
     return put.ok
       ? ok({
@@ -57,10 +57,10 @@ export const channelRoutes: Verbs<Names> = {
       : put
   },
   async deleteDelegation({ env, caller }) {
-    return here(env, caller).back(caller.principal.name)
+    return channelsOf(env, caller).back(caller.principal.name)
   },
   async collectMessages({ env, caller, params, body }) {
-    const collected = await here(env, caller).collect(caller.directory.tenant, params.name, body)
+    const collected = await channelsOf(env, caller).collect(caller.directory.tenant, params.name, body)
     return collected.ok ? ok({ items: collected.value }) : collected
   },
 }

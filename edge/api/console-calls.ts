@@ -1,5 +1,4 @@
-// What operators do in a browser about one call: look at it, follow it while it goes on, ask for its end. Behind the doors, one verb → a
-// page or a stream.
+// Console pages on one call: view it, stream its output, cancel it.
 
 import { ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
@@ -7,20 +6,20 @@ import { callPage, inWords, isLeaving, SCRIPT, shownText } from '../console/call
 import { sessionOf } from '../console/session.ts'
 import { html } from '../pages/approval-page.tsx'
 import { withScript } from '../pages/page-stream.ts'
-import { heardAt, outputStream } from './call-event-stream.ts'
-import { form, page, permitted, placeOf, seeOther } from './console-session.ts'
+import { parsePosition, streamCall } from './call-event-stream.ts'
+import { findTarget, form, page, permitted, seeOther } from './console-session.ts'
 import type { Verbs } from './verb.ts'
 
-export type CallNames = 'consoleCall' | 'consoleOutput' | 'consoleCancel'
+export type CallRouteNames = 'consoleCall' | 'consoleOutput' | 'consoleCancel'
 
-export const consoleCallRoutes: Verbs<CallNames> = {
+export const consoleCallRoutes: Verbs<CallRouteNames> = {
   consoleCall: page('consoleCall', async ({ env, params, query }, session) => {
-    const place = placeOf(env, session, params.id, 'call')
-    if (!place.ok) return place
-    const { run, n } = place.value
+    const target = findTarget(env, session, params.id, 'call')
+    if (!target.ok) return target
+    const { run, n } = target.value
     const [call, news] = await Promise.all([
       run.read(null, n, 0),
-      run.hear(null, n, null, heardAt(query.after), 0),
+      run.nextOutput(null, n, null, parsePosition(query.after), 0),
     ])
     if (!call.ok) return call
     if (!news.ok) return news
@@ -32,28 +31,28 @@ export const consoleCallRoutes: Verbs<CallNames> = {
   }),
 
   consoleOutput: page('consoleOutput', async ({ env, request, params, query, headers }, session) => {
-    const place = placeOf(env, session, params.id, 'call')
-    if (!place.ok) return place
-    const still = async () => {
+    const target = findTarget(env, session, params.id, 'call')
+    if (!target.ok) return target
+    const mayRead = async () => {
       const found = await sessionOf(request, env, 'watched')
       return found.ok && permitted(found.value, CONSOLE.consoleOutput.action)
     }
-    return outputStream({
-      ...place.value,
+    return streamCall({
+      ...target.value,
       agent: null,
-      whose: `session ${session.form}`,
+      owner: `session ${session.form}`,
       position: headers['last-event-id'] ?? query.after,
-      still,
-      piece: ({ bytes }) => ({ text: shownText(bytes) }),
-      state: (state) => ({ words: inWords(state), attempt: state.attempt, leaving: isLeaving(state) }),
-      farewell: 'event: over\ndata: {}',
+      mayRead,
+      formatPiece: ({ bytes }) => ({ text: shownText(bytes) }),
+      formatState: (state) => ({ words: inWords(state), attempt: state.attempt, leaving: isLeaving(state) }),
+      lastEvent: 'event: over\ndata: {}',
     })
   }),
 
   consoleCancel: form('consoleCancel', async ({ env, params }, session) => {
-    const place = placeOf(env, session, params.id, 'call')
-    if (!place.ok) return place
-    const done = await place.value.run.cancel(null, place.value.n, {
+    const target = findTarget(env, session, params.id, 'call')
+    if (!target.ok) return target
+    const done = await target.value.run.cancel(null, target.value.n, {
       kind: 'operator',
       name: session.principal.name,
     })

@@ -1,5 +1,5 @@
-// The console's doors: who is it → may they → did the form come from us. Each page asks policy what the API's route of the same action
-// asks. What a page shows, and what a form changes, is not known here.
+// Checks before each console page: session → policy → origin of the form. A page requires the same
+// action as the API's route that does the same.
 
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'
@@ -19,17 +19,20 @@ import { html } from '../pages/approval-page.tsx'
 import { isRunOf } from '../run/run-id.ts'
 import type { Incoming, Verb } from './verb.ts'
 
-type Names = keyof typeof CONSOLE
+type RouteNames = keyof typeof CONSOLE
 
-type Show<N extends Names> = (incoming: Incoming<N>, session: Session) => Promise<Result<Response>>
-type Do<N extends Names> = (
+type PageHandler<N extends RouteNames> = (
+  incoming: Incoming<N>,
+  session: Session,
+) => Promise<Result<Response>>
+type FormHandler<N extends RouteNames> = (
   incoming: Incoming<N>,
   session: Session,
   given: URLSearchParams,
 ) => Promise<Result<Response>>
 
-/** Whoever has a session, and whom policy permits the route's action. */
-export function page<N extends Names>(name: N, show: Show<N>): Verb<N> {
+/** A page for a session whose operator may perform the route's action. */
+export function page<N extends RouteNames>(name: N, show: PageHandler<N>): Verb<N> {
   return async (incoming) => {
     const { env, request } = incoming
     const { pathname, search } = new URL(request.url)
@@ -37,24 +40,31 @@ export function page<N extends Names>(name: N, show: Show<N>): Verb<N> {
       request,
       env,
       CONSOLE[name].media === 'text/event-stream' ? 'watched' : 'used',
-    ) // a stream that is cut comes back by itself
+    ) // a page reopens its stream automatically, which must not extend the session
     if (!found.ok)
       return ok(
-        signInAgain(wayBack(pathname + search), found.error.code === 'signed_out' ? undefined : found.error),
+        signInAgain(
+          safeReturnPath(pathname + search),
+          found.error.code === 'signed_out' ? undefined : found.error,
+        ),
       )
     const session = found.value
     const shown = permitted(session, CONSOLE[name].action)
       ? await show(incoming, session)
-      : err(mayNot(CONSOLE[name].action))
+      : err(forbidden(CONSOLE[name].action))
     return ok(shown.ok ? shown.value : refused(session, shown.error))
   }
 }
 
 /**
- * A page that changes something: its form carries this session's token and comes from our origin. `lists`: fields that may occur
- * several times.
+ * A page that changes something. Its form must carry this session's token and come from our origin.
+ * `lists`: fields that may occur several times.
  */
-export function form<N extends Names>(name: N, change: Do<N>, lists: readonly string[] = []): Verb<N> {
+export function form<N extends RouteNames>(
+  name: N,
+  change: FormHandler<N>,
+  lists: readonly string[] = [],
+): Verb<N> {
   return page(name, async (incoming, session) => {
     const { env, request } = incoming
     const read = await readForm(request, lists)
@@ -72,25 +82,25 @@ export function form<N extends Names>(name: N, change: Do<N>, lists: readonly st
 
 export const permitted = ({ directory, principal }: Session, action: string | null): boolean =>
   action === null || authorize(directory, principal, action).allowed
-const mayNot = (action: string | null): Failure =>
+const forbidden = (action: string | null): Failure =>
   failure('forbidden', `policy does not permit you \`${action}\``)
 
-export type Place = { id: string; run: ReturnType<typeof runObject>; n: number }
+export type CallTarget = { id: string; run: ReturnType<typeof runObject>; n: number }
 
-export function placeOf(
+export function findTarget(
   env: Env,
   { directory: { tenant } }: Session,
   id: string,
   what: 'approval' | 'call' = 'approval',
-): Result<Place> {
+): Result<CallTarget> {
   const { run, n } = split(id)
   return PATTERNS[what].test(id) && isRunOf(tenant, run, identityOf(env).idKey)
     ? ok({ id, run: runObject(env, tenant, run), n })
     : err(failure('not_found', `no such ${what}`))
 }
 
-/** Only to a page of the console, whatever a form says. */
-export const wayBack = (path: string): string =>
+/** Returns only pages of the console, so that no link or form redirects elsewhere. */
+export const safeReturnPath = (path: string): string =>
   /^\/console(?:\/(?:approvals|calls)\/\w{1,60}|\/history|\/standing|\/workers|\/skills(?:\/[a-z0-9_.-]{1,64}\/[0-9.]{1,32})?)?(?:\?[!-~]{0,500})?$/.test(
     path,
   )

@@ -1,5 +1,5 @@
-// What operators do in a browser about approvals, and what they look up there: behind the doors, one verb → a page. GET and HEAD change
-// nothing.
+// Console pages on approvals, history, workers and standing answers, and sign-in. GET and HEAD
+// change nothing.
 
 import { FAILURES, failure } from '../../shared/failures.ts'
 import { PATTERNS, split } from '../../shared/ids.ts'
@@ -23,7 +23,7 @@ import { standingPage, takenBackPage } from '../console/standing-page.tsx'
 import { workersPage } from '../console/workers-page.tsx'
 import { fromOurPage } from '../http/form-origin.ts'
 import { readForm } from '../http/intake.ts'
-import { fileAnswer } from '../http/response-headers.ts'
+import { fileResponse } from '../http/response-headers.ts'
 import { html } from '../pages/approval-page.tsx'
 import {
   argumentsIn,
@@ -36,17 +36,25 @@ import { partIn } from '../pages/full-text.tsx'
 import { broughtFile } from '../pages/input-files.tsx'
 import { withScript } from '../pages/page-stream.ts'
 import { isRunOf } from '../run/run-id.ts'
-import { reasonIn, saidIn } from './approval-links.ts'
-import type { CallNames } from './console-calls.ts'
-import type { Place } from './console-session.ts'
-import { form, page, permitted, placeOf, seeOther, signInAgain, wayBack } from './console-session.ts'
-import type { SkillNames } from './console-skills.ts'
-import { standingOf, takeBack } from './standing-approvals.ts'
+import { answerFields, reasonField } from './approval-links.ts'
+import type { CallRouteNames } from './console-calls.ts'
+import type { CallTarget } from './console-session.ts'
+import {
+  findTarget,
+  form,
+  page,
+  permitted,
+  safeReturnPath,
+  seeOther,
+  signInAgain,
+} from './console-session.ts'
+import type { SkillRouteNames } from './console-skills.ts'
+import { listStandingAnswers, revokeStandingAnswer } from './standing-approvals.ts'
 import type { Verbs } from './verb.ts'
 
-type Names = Exclude<keyof typeof CONSOLE, CallNames | SkillNames>
+type RouteNames = Exclude<keyof typeof CONSOLE, CallRouteNames | SkillRouteNames>
 
-export const consoleRoutes: Verbs<Names> = {
+export const consoleRoutes: Verbs<RouteNames> = {
   consoleInbox: page('consoleInbox', async ({ env, query }, session) => {
     const found = await tenantObject(env, session.directory.tenant).pending(query)
     return ok(
@@ -76,11 +84,11 @@ export const consoleRoutes: Verbs<Names> = {
 
   consoleStanding: page('consoleStanding', async ({ env }, session) => {
     const mayRevoke = permitted(session, CONSOLE.consoleTakeBack.action)
-    return ok(html(standingPage(session, await standingOf(env, session.directory), mayRevoke)))
+    return ok(html(standingPage(session, await listStandingAnswers(env, session.directory), mayRevoke)))
   }),
 
   consoleTakeBack: form('consoleTakeBack', async ({ env }, session, given) => {
-    const taken = await takeBack(env, session.directory, given.get('id') ?? '')
+    const taken = await revokeStandingAnswer(env, session.directory, given.get('id') ?? '')
     return taken.ok ? ok(html(takenBackPage(session, taken.value))) : taken
   }),
 
@@ -109,42 +117,44 @@ export const consoleRoutes: Verbs<Names> = {
   ),
 
   consoleApproval: page('consoleApproval', async ({ env, request, params }, session) => {
-    const place = placeOf(env, session, params.id)
-    if (!place.ok) return place
-    const { run, n } = place.value
+    const target = findTarget(env, session, params.id)
+    if (!target.ok) return target
+    const { run, n } = target.value
     const approval = await run.approval(n, { by: session.principal.name, channel: 'console' })
     if (!approval.ok) return approval
     const text = textToChange(await run.editable(n))
     return ok(
-      await shown(env, session, place.value, approval.value, text === null ? null : { text }, {
+      await approvalResponse(env, session, target.value, approval.value, text === null ? null : { text }, {
         part: partIn(request.url),
       }),
     )
   }),
 
   consoleFile: page('consoleFile', async ({ env, params }, session) => {
-    const place = placeOf(env, session, params.id)
-    if (!place.ok) return place
-    const file = await broughtFile(place.value, params.sha256)
-    return file.ok ? ok(fileAnswer(file.value)) : file
+    const target = findTarget(env, session, params.id)
+    if (!target.ok) return target
+    const file = await broughtFile(target.value, params.sha256)
+    return file.ok ? ok(fileResponse(file.value)) : file
   }),
 
   consoleAnswer: form('consoleAnswer', async ({ env, params }, session, given) => {
-    const place = placeOf(env, session, params.id)
-    if (!place.ok) return place
-    const { run, n } = place.value
+    const target = findTarget(env, session, params.id)
+    if (!target.ok) return target
+    const { run, n } = target.value
     const shown = await run.approval(n)
     if (!shown.ok) return shown
     if (given.get('digest') !== shown.value.digest)
-      return err(failure('conflict', 'this is not the call that you were shown')) // L3
+      return err(
+        failure('conflict', 'the call has changed since this page was shown; open it again and answer there'),
+      ) // L3
     const { digest } = shown.value
-    const said = saidIn(given)
+    const fields = answerFields(given)
     const offered = async () => textToChange(await run.editable(n))
-    if (await asksForChange(given, said['decision'], offered))
-      return ok(await changing(env, session, place.value, shown.value, given))
+    if (await asksForChange(given, fields['decision'], offered))
+      return ok(await previewChange(env, session, target.value, shown.value, given))
     const changed = changedIn(given)
     if (!changed.ok) return changed
-    const answer = Answer.safeParse({ ...said, ...changed.value, digest, reason: reasonIn(given) })
+    const answer = Answer.safeParse({ ...fields, ...changed.value, digest, reason: reasonField(given) })
     if (!answer.success)
       return err(failure('invalid_request', 'the answer is neither yes nor no, or its reason is too long'))
     const answered = await run.answer(n, session.principal.name, 'console', answer.data)
@@ -154,7 +164,7 @@ export const consoleRoutes: Verbs<Names> = {
   consoleAnswers: form(
     'consoleAnswers',
     async ({ env }, session, given) => {
-      const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonIn(given) })
+      const answer = Answer.safeParse({ decision: given.get('decision'), reason: reasonField(given) })
       const chosen = given.getAll('id')
       if (!answer.success || chosen.length > LIMITS.page)
         return err(
@@ -171,11 +181,11 @@ export const consoleRoutes: Verbs<Names> = {
           ),
         )
       const ids = await chosenIds(env, session, chosen)
-      const places = ids.map((id) => placeOf(env, session, id))
-      const foreign = places.find((place) => !place.ok)
+      const targets = ids.map((id) => findTarget(env, session, id))
+      const foreign = targets.find((target) => !target.ok)
       if (foreign !== undefined) return foreign
       const answered = await Promise.all(
-        places.flatMap((place) => (place.ok ? [answerOne(place.value, session, answer.data)] : [])),
+        targets.flatMap((target) => (target.ok ? [answerOne(target.value, session, answer.data)] : [])),
       )
       return ok(html(answeredPage(session, answer.data.decision, answered)))
     },
@@ -189,9 +199,9 @@ export const consoleRoutes: Verbs<Names> = {
 
   async consoleSignIn({ env, request }) {
     const read = await readForm(request)
-    if (!read.ok) return ok(signInAgain(wayBack(''), read.error))
+    if (!read.ok) return ok(signInAgain(safeReturnPath(''), read.error))
     const given = read.value
-    const back = wayBack(given?.get('back') ?? '')
+    const back = safeReturnPath(given?.get('back') ?? '')
     if (given === undefined || !fromOurPage(request, identityOf(env).publicUrl))
       return ok(signInAgain(back, failure('cross_origin', 'this form did not come from our page')))
     const opened = await signIn(request, env, (given.get('key') ?? '').trim())
@@ -199,10 +209,10 @@ export const consoleRoutes: Verbs<Names> = {
   },
 }
 
-async function shown(
+async function approvalResponse(
   env: Env,
   session: Session,
-  { run, n }: Place,
+  { run, n }: CallTarget,
   approval: Approval,
   draft: Draft | null,
   { part = 0, status = 200 }: { part?: number; status?: number },
@@ -226,32 +236,35 @@ async function shown(
   return withScript(html(page, status), SCRIPT)
 }
 
-/** The first step of a change: it shows, and records nothing. */
-async function changing(
+/** The first step of a change shows it and records nothing. */
+async function previewChange(
   env: Env,
   session: Session,
-  place: Place,
+  target: CallTarget,
   approval: Approval,
   given: URLSearchParams,
 ): Promise<Response> {
   const text = given.get('arguments') ?? ''
   const args = argumentsIn(text)
   const preview = args.ok
-    ? await place.run.preview(place.n, session.principal.name, 'console', args.value)
+    ? await target.run.preview(target.n, session.principal.name, 'console', args.value)
     : args
   return preview.ok
-    ? html(changePage({ session, approval, text, reason: reasonIn(given), ...preview.value }))
-    : shown(
+    ? html(changePage({ session, approval, text, reason: reasonField(given), ...preview.value }))
+    : approvalResponse(
         env,
         session,
-        place,
+        target,
         approval,
         { text, refusal: preview.error },
         { status: FAILURES[preview.error.code].status },
       )
 }
 
-/** What a form names: one by its id, or all of a group up to the newest that was shown (L3: a group is one content). */
+/**
+ * Resolves the choices of a form: an id, or a group up to the newest that the page showed (L3: a
+ * group has one content).
+ */
 async function chosenIds(
   env: Env,
   { directory: { tenant } }: Session,
@@ -264,8 +277,12 @@ async function chosenIds(
   return [...new Set((await Promise.all(found)).flat())].slice(0, LIMITS.answers_at_once)
 }
 
-/** Each is a transition of its own, of its own digest. */
-async function answerOne({ run, n, id }: Place, { principal }: Session, answer: Answer): Promise<Answered> {
+/** Each answer is a separate transition, bound to its own digest. */
+async function answerOne(
+  { run, n, id }: CallTarget,
+  { principal }: Session,
+  answer: Answer,
+): Promise<Answered> {
   const done = await run.answer(n, principal.name, 'console', answer)
   const now = done.ok ? done : await run.approval(n)
   const asked = now.ok
@@ -276,13 +293,13 @@ async function answerOne({ run, n, id }: Place, { principal }: Session, answer: 
   return {
     ...asked,
     note:
-      status === WANTED[answer.decision]
+      status === EXPECTED_STATUS[answer.decision]
         ? null
         : status === 'pending'
           ? 'more answers are needed'
           : `it is ${status}`,
   }
 }
-const WANTED = { approve: 'approved', deny: 'denied' } as const
+const EXPECTED_STATUS = { approve: 'approved', deny: 'denied' } as const
 
 const mayAnswer = (session: Session): boolean => permitted(session, CONSOLE.consoleAnswer.action)

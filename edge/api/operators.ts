@@ -1,4 +1,4 @@
-// What operators may do: answer approvals, and keep the tenant's directory.
+// Verbs of operators: answer approvals, and administer tools, agents, operators and workers.
 
 import { failure } from '../../shared/failures.ts'
 import { split } from '../../shared/ids.ts'
@@ -19,7 +19,7 @@ import { checkCredentials, checkWorkspace } from '../tools/planner.ts'
 import { checkSchema, checkSpends } from '../tools/schema-rules.ts'
 import type { Verbs } from './verb.ts'
 
-type Names =
+type RouteNames =
   | 'listApprovals'
   | 'askMetrics'
   | 'workerMetrics'
@@ -46,25 +46,25 @@ type Names =
   | 'readWorker'
   | 'revokeWorker'
 
-export const operatorRoutes: Verbs<Names> = {
+export const operatorRoutes: Verbs<RouteNames> = {
   async listApprovals({ env, caller, query }) {
-    const approvals = await here(env, caller).approvals(query)
+    const approvals = await tenantOf(env, caller).approvals(query)
     return ok({ items: approvals.map((approval) => withLink(env, caller, approval)) })
   },
 
   async askMetrics({ env, caller }) {
     return ok(
-      new Response(askMetrics(await here(env, caller).figures()), { headers: headersOf(METRICS_TYPE) }),
+      new Response(askMetrics(await tenantOf(env, caller).figures()), { headers: headersOf(METRICS_TYPE) }),
     )
   },
 
   async workerMetrics({ env, caller }) {
-    const text = workerMetrics(await here(env, caller).listWorkers(), Date.now())
+    const text = workerMetrics(await tenantOf(env, caller).listWorkers(), Date.now())
     return ok(new Response(text, { headers: headersOf(METRICS_TYPE) }))
   },
 
   async listChanges({ env, request, caller, query: { after } }) {
-    const { items, latest } = await here(env, caller).changes(after ?? null, waitMs(request))
+    const { items, latest } = await tenantOf(env, caller).changes(after ?? null, waitMs(request))
     return ok({
       items: items.map(({ seq, approval }) => ({ seq, approval: withLink(env, caller, approval) })),
       latest,
@@ -72,9 +72,9 @@ export const operatorRoutes: Verbs<Names> = {
   },
 
   async readApproval({ env, caller, params }) {
-    const place = approvalPlace(env, caller, params.id)
-    if (!place.ok) return place
-    const approval = await place.value.run.approval(place.value.n, {
+    const found = findApproval(env, caller, params.id)
+    if (!found.ok) return found
+    const approval = await found.value.run.approval(found.value.n, {
       by: caller.principal.name,
       channel: 'api',
     })
@@ -82,28 +82,28 @@ export const operatorRoutes: Verbs<Names> = {
   },
 
   async answerApproval({ env, caller, params, body }) {
-    const place = approvalPlace(env, caller, params.id)
-    return place.ok ? place.value.run.answer(place.value.n, caller.principal.name, 'api', body) : place
+    const found = findApproval(env, caller, params.id)
+    return found.ok ? found.value.run.answer(found.value.n, caller.principal.name, 'api', body) : found
   },
 
   async readArguments({ env, caller, params }) {
-    const place = approvalPlace(env, caller, params.id)
-    return place.ok ? place.value.run.editable(place.value.n) : place
+    const found = findApproval(env, caller, params.id)
+    return found.ok ? found.value.run.editable(found.value.n) : found
   },
 
   async previewAnswer({ env, caller, params, body }) {
-    const place = approvalPlace(env, caller, params.id)
-    if (!place.ok) return place
-    const seen = await place.value.run.preview(place.value.n, caller.principal.name, 'api', body.arguments)
+    const found = findApproval(env, caller, params.id)
+    if (!found.ok) return found
+    const seen = await found.value.run.preview(found.value.n, caller.principal.name, 'api', body.arguments)
     return seen.ok ? ok(seen.value.preview) : seen
   },
 
   async revokeLinks({ env, caller, params, query: { of = null } }) {
-    const place = approvalPlace(env, caller, params.id)
-    if (!place.ok) return place
+    const found = findApproval(env, caller, params.id)
+    if (!found.ok) return found
     if (of !== null && !caller.directory.operators.has(of))
       return err(failure('not_found', `no operator \`${of}\``))
-    return place.value.run.revokeLinks(place.value.n, caller.principal.name, of)
+    return found.value.run.revokeLinks(found.value.n, caller.principal.name, of)
   },
 
   async listCalls({ env, request, caller, query }) {
@@ -117,13 +117,13 @@ export const operatorRoutes: Verbs<Names> = {
       const checked = schema === undefined ? ok(schema) : checkSchema(schema)
       if (!checked.ok) return checked
     }
-    const adds = checkSpends(body)
-    if (!adds.ok) return adds
-    const reached = checkCredentials(body)
-    if (!reached.ok) return reached
-    const placed = checkWorkspace(body)
-    if (!placed.ok) return placed
-    const put = await here(env, caller).putTool(params.name, body, caller.principal.name)
+    const spends = checkSpends(body)
+    if (!spends.ok) return spends
+    const credentials = checkCredentials(body)
+    if (!credentials.ok) return credentials
+    const workspace = checkWorkspace(body)
+    if (!workspace.ok) return workspace
+    const put = await tenantOf(env, caller).putTool(params.name, body, caller.principal.name)
     return put.ok ? ok(withTypes(put.value)) : put
   },
 
@@ -133,82 +133,95 @@ export const operatorRoutes: Verbs<Names> = {
   },
 
   async deleteTool({ env, caller, params }) {
-    return here(env, caller).deleteTool(params.name)
+    return tenantOf(env, caller).deleteTool(params.name)
   },
 
   async putAgent({ env, caller, params, body }) {
-    const done = await here(env, caller).putAgent(params.name, body, caller.principal.name)
-    return done.ok ? ok({ ...done.value.spec, ...without(done.value) }) : done
+    const saved = await tenantOf(env, caller).putAgent(params.name, body, caller.principal.name)
+    return saved.ok ? ok({ ...saved.value.spec, ...keyFieldsOf(saved.value) }) : saved
   },
   async listAgents({ env, caller }) {
     return ok({
-      items: (await here(env, caller).listAgents()).map((agent) => ({ ...agent.spec, ...without(agent) })),
+      items: (await tenantOf(env, caller).listAgents()).map((agent) => ({
+        ...agent.spec,
+        ...keyFieldsOf(agent),
+      })),
     })
   },
   async rotateAgentKey({ env, caller, params }) {
-    const done = await here(env, caller).rotateAgentKey(params.name)
-    return done.ok ? ok({ ...done.value.spec, ...without(done.value) }) : done
+    const saved = await tenantOf(env, caller).rotateAgentKey(params.name)
+    return saved.ok ? ok({ ...saved.value.spec, ...keyFieldsOf(saved.value) }) : saved
   },
   async deleteAgent({ env, caller, params }) {
-    return here(env, caller).deleteAgent(params.name)
+    return tenantOf(env, caller).deleteAgent(params.name)
   },
 
   async putOperator({ env, caller, params, body }) {
-    const done = await here(env, caller).putOperator(params.name, body)
-    return done.ok ? ok({ ...done.value.spec, ...without(done.value) }) : done
+    const saved = await tenantOf(env, caller).putOperator(params.name, body)
+    return saved.ok ? ok({ ...saved.value.spec, ...keyFieldsOf(saved.value) }) : saved
   },
   async listOperators({ env, caller }) {
     return ok({
-      items: (await here(env, caller).listOperators()).map((operator) => ({
+      items: (await tenantOf(env, caller).listOperators()).map((operator) => ({
         ...operator.spec,
-        ...without(operator),
+        ...keyFieldsOf(operator),
       })),
     })
   },
   async rotateOperatorKey({ env, caller, params }) {
-    const done = await here(env, caller).rotateOperatorKey(params.name)
-    return done.ok ? ok({ ...done.value.spec, ...without(done.value) }) : done
+    const saved = await tenantOf(env, caller).rotateOperatorKey(params.name)
+    return saved.ok ? ok({ ...saved.value.spec, ...keyFieldsOf(saved.value) }) : saved
   },
   async deleteOperator({ env, caller, params }) {
-    return here(env, caller).deleteOperator(params.name)
+    return tenantOf(env, caller).deleteOperator(params.name)
   },
 
   async createEnrolment({ env, caller, body }) {
-    return ok(await here(env, caller).createEnrolment(body.pool))
+    return ok(await tenantOf(env, caller).createEnrolment(body.pool))
   },
   async listWorkers({ env, caller }) {
-    return ok({ items: (await here(env, caller).listWorkers()).map(({ envelope: _, ...worker }) => worker) })
+    return ok({
+      items: (await tenantOf(env, caller).listWorkers()).map(({ envelope: _, ...worker }) => worker),
+    })
   },
   async readWorker({ env, caller, params }) {
-    const worker = (await here(env, caller).listWorkers()).find(({ id }) => id === params.worker)
+    const worker = (await tenantOf(env, caller).listWorkers()).find(({ id }) => id === params.worker)
     return worker === undefined ? err(failure('not_found', 'no such worker')) : ok(worker)
   },
   async revokeWorker({ env, caller, params }) {
-    return here(env, caller).revokeWorker(params.worker)
+    return tenantOf(env, caller).revokeWorker(params.worker)
   },
 }
 
-const here = (env: Env, { directory }: Identified) => tenantObject(env, directory.tenant)
-const without = ({ name, created_at_ms, key }: { name: string; created_at_ms: number; key?: string }) => ({
+const tenantOf = (env: Env, { directory }: Identified) => tenantObject(env, directory.tenant)
+const keyFieldsOf = ({
+  name,
+  created_at_ms,
+  key,
+}: {
+  name: string
+  created_at_ms: number
+  key?: string
+}) => ({
   name,
   created_at_ms,
   ...(key === undefined ? {} : { key }),
 })
 
-/** A tool, and what policies can read of its arguments. */
+/** A tool with the types of its arguments as policies see them. */
 function withTypes(tool: Tool) {
   const { record, unseen } = argumentTypes(tool.input_schema)
   return { ...tool, policy: { args: typeText(record), unseen: [...unseen] } }
 }
 
-function approvalPlace(env: Env, { directory: { tenant } }: Identified, id: string) {
+function findApproval(env: Env, { directory: { tenant } }: Identified, id: string) {
   const { run, n } = split(id)
   return isRunOf(tenant, run, identityOf(env).idKey)
     ? ok({ run: runObject(env, tenant, run), n })
     : err(failure('not_found', 'no such approval'))
 }
 
-/** Each operator who may answer sees a link of their own: an answer through it is theirs. */
+/** Adds a personal link for an operator who may answer: an answer through it counts as theirs. */
 function withLink(env: Env, { directory, principal }: Identified, approval: Approval): Approval {
   const mayAnswer = authorize(directory, principal, 'approval.decide').allowed
   const url =

@@ -1,5 +1,5 @@
-// What operators may do with policies: put a set, put a version in force, read and compare. What gets as far as the tenant's object would
-// leave its author able to take it back.
+// Verbs of operators on policies: store, activate, read, compare and check sets. A set under which
+// its author could not activate another one is refused before it reaches the tenant's object.
 
 import type { Failure, FieldError } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
@@ -22,7 +22,7 @@ import type { Checked } from '../rehearsal/cases.ts'
 import { aroundCases, decideCases } from '../rehearsal/cases.ts'
 import type { Verbs } from './verb.ts'
 
-type Names =
+type RouteNames =
   | 'readPolicies'
   | 'putPolicies'
   | 'listPolicyVersions'
@@ -31,11 +31,11 @@ type Names =
   | 'diffPolicyVersions'
   | 'checkPolicies'
 
-export const policyRoutes: Verbs<Names> = {
+export const policyRoutes: Verbs<RouteNames> = {
   async readPolicies({ env, caller }) {
     const { policyVersion, policies } = caller.directory
-    const set = await here(env, caller).policyVersion(policyVersion)
-    if (set === undefined) return err(gone(policyVersion))
+    const set = await tenantOf(env, caller).policyVersion(policyVersion)
+    if (set === undefined) return err(noVersion(policyVersion))
     const { about, texts, previous } = set
     const body = { ...about, policies: texts, floor: FLOOR, policy_set: policies.digest, previous }
     return ok(
@@ -47,9 +47,9 @@ export const policyRoutes: Verbs<Names> = {
 
   async putPolicies({ env, caller, headers, body: { policies, note, activate } }) {
     const author = caller.principal.name
-    const fit = fitToEnforce(caller, policies, activate)
-    if (!fit.ok) return fit
-    const put = await here(env, caller).putPolicies({
+    const compiled = compileForUse(caller, policies, activate)
+    if (!compiled.ok) return compiled
+    const put = await tenantOf(env, caller).putPolicies({
       policies,
       note,
       author,
@@ -57,29 +57,33 @@ export const policyRoutes: Verbs<Names> = {
       expected: headers['if-match'],
     })
     if (!put.ok) return put
-    const warnings = allWarnings(put.value.warnings, fit.value, caller.directory)
-    return ok({ ...put.value, warnings: [...unnoted(note, author, put.value), ...warnings] })
+    const warnings = allWarnings(put.value.warnings, compiled.value, caller.directory)
+    return ok({ ...put.value, warnings: [...noteWarnings(note, author, put.value), ...warnings] })
   },
 
   async listPolicyVersions({ env, caller, query }) {
-    return ok({ items: await here(env, caller).policyVersions(query.before) })
+    return ok({ items: await tenantOf(env, caller).policyVersions(query.before) })
   },
 
   async readPolicyVersion({ env, caller, params }) {
-    const set = await here(env, caller).policyVersion(params.version)
+    const set = await tenantOf(env, caller).policyVersion(params.version)
     return set === undefined
-      ? err(gone(params.version))
+      ? err(noVersion(params.version))
       : ok({ ...set.about, policies: set.texts, activations: set.activations })
   },
 
   async activatePolicyVersion({ env, caller, params: { version }, headers }) {
-    const set = await here(env, caller).policyVersion(version)
-    if (set === undefined) return err(gone(version))
-    const fit = fitToEnforce(caller, set.texts, true)
-    if (!fit.ok) return fit
-    const put = await here(env, caller).activatePolicies(version, caller.principal.name, headers['if-match'])
+    const set = await tenantOf(env, caller).policyVersion(version)
+    if (set === undefined) return err(noVersion(version))
+    const compiled = compileForUse(caller, set.texts, true)
+    if (!compiled.ok) return compiled
+    const put = await tenantOf(env, caller).activatePolicies(
+      version,
+      caller.principal.name,
+      headers['if-match'],
+    )
     return put.ok
-      ? ok({ ...put.value, warnings: allWarnings(put.value.warnings, fit.value, caller.directory) })
+      ? ok({ ...put.value, warnings: allWarnings(put.value.warnings, compiled.value, caller.directory) })
       : put
   },
 
@@ -90,19 +94,20 @@ export const policyRoutes: Verbs<Names> = {
     query: { against = caller.directory.policyVersion },
   }) {
     const [after, before] = await Promise.all(
-      [version, against].map((each) => here(env, caller).policyVersion(each)),
+      [version, against].map((each) => tenantOf(env, caller).policyVersion(each)),
     )
-    if (after === undefined) return err(gone(version))
-    if (before === undefined) return err(gone(against))
+    if (after === undefined) return err(noVersion(version))
+    if (before === undefined) return err(noVersion(against))
     return ok({ version, against, changes: changesBetween(before.texts, after.texts) })
   },
 
   async checkPolicies({ env, caller, body: { policies, cases } }) {
-    const texts = policies ?? (await here(env, caller).policyVersion(caller.directory.policyVersion))?.texts
-    if (texts === undefined) return err(gone(caller.directory.policyVersion))
+    const texts =
+      policies ?? (await tenantOf(env, caller).policyVersion(caller.directory.policyVersion))?.texts
+    if (texts === undefined) return err(noVersion(caller.directory.policyVersion))
     const around = cases === undefined ? ok(caller.directory) : aroundCases(caller.directory, cases)
     if (!around.ok) return around
-    const checked = checkedAround(texts, around.value)
+    const checked = checkWithTools(texts, around.value)
     const findings = findingsOf(caller, checked, around.value)
     if (!checked.ok)
       return ok({
@@ -111,36 +116,47 @@ export const policyRoutes: Verbs<Names> = {
         results: [],
       })
     const under = { ...around.value, policies: checked.value.set }
-    const results = cases === undefined ? ok([]) : await decideCases(under, texts, cases, checkedAround)
+    const results = cases === undefined ? ok([]) : await decideCases(under, texts, cases, checkWithTools)
     return results.ok ? ok({ refusal: null, findings, results: results.value }) : results
   },
 }
 
-/** What was sent with a set that is a version already, and stays as it was noted. */
-function unnoted(note: string, by: string, { version, author, note: kept }: PolicyVersion): FieldError[] {
+/** Warns that the note is dropped, because the set already exists as a version with a note. */
+function noteWarnings(
+  note: string,
+  by: string,
+  { version, author, note: kept }: PolicyVersion,
+): FieldError[] {
   if (note === '' || note === kept) return []
-  const why = author === by ? 'has been in force under another' : `is \`${author}\`’s, whose note it keeps`
+  const why =
+    author === by
+      ? 'keeps the note under which it was in force'
+      : `keeps the note of its author \`${author}\``
   return [
-    { at: '/note', message: `the note is not kept: this set is version ${version} already, and ${why}` },
+    {
+      at: '/note',
+      message: `the note was dropped: this set already exists as version ${version}, which ${why}`,
+    },
   ]
 }
 
-const here = (env: Env, { directory }: Identified) => tenantObject(env, directory.tenant)
-const gone = (version: number): Failure => failure('not_found', `no version ${version} of the policy set`)
+const tenantOf = (env: Env, { directory }: Identified) => tenantObject(env, directory.tenant)
+const noVersion = (version: number): Failure =>
+  failure('not_found', `no version ${version} of the policy set`)
 
-/** A tenant's set as it would be in force under the floor. */
-function ready(texts: PolicyTexts): Result<PolicySet> {
+/** Compiles a tenant's set under the floor. */
+function compileUnderFloor(texts: PolicyTexts): Result<PolicySet> {
   if (Object.keys(texts).length > LIMITS.policies)
-    return err(failure('limit_reached', `a set holds ${LIMITS.policies} policies at the most`))
+    return err(failure('limit_reached', `a set holds at most ${LIMITS.policies} policies`))
   return readyUnderFloor(texts)
 }
 
 /**
- * The same, held against the tools there are: all that putting it would find (the tenant's object checks again, where nothing changes
- * meanwhile).
+ * Also checks the set against the tenant's tools, as storing it would. The tenant's object repeats
+ * the check, because tools may change in between.
  */
-function checkedAround(texts: PolicyTexts, { tools }: Loaded): Result<Checked> {
-  const set = ready(texts)
+function checkWithTools(texts: PolicyTexts, { tools }: Loaded): Result<Checked> {
+  const set = compileUnderFloor(texts)
   if (!set.ok) return set
   const warnings = checkPolicies(
     texts,
@@ -149,23 +165,26 @@ function checkedAround(texts: PolicyTexts, { tools }: Loaded): Result<Checked> {
   return warnings.ok ? ok({ set: set.value, warnings: warnings.value }) : warnings
 }
 
-/** A set that can be worked with; and that, if it is to be enforced, this operator may enforce, and could undo. */
-function fitToEnforce(caller: Identified, texts: PolicyTexts, enforce: boolean): Result<PolicySet> {
-  const set = ready(texts)
+/**
+ * Compiles a set. If it is to be enforced, this operator must be able to activate it and to undo
+ * that.
+ */
+function compileForUse(caller: Identified, texts: PolicyTexts, enforce: boolean): Result<PolicySet> {
+  const set = compileUnderFloor(texts)
   if (!set.ok || !enforce) return set
   if (!mayActivate(caller))
     return err(
       failure(
         'forbidden',
-        'policy does not permit `policy.activate`; store the set with `activate: false`, and have it activated',
+        'policy does not permit you `policy.activate`; store the set with `activate: false` and ask another operator to activate it',
       ),
     )
   return mayActivate(caller, set.value) ? set : err(failure('invalid_policy', LOCKED_OUT))
 }
 
-/** A set under which nobody could put another in force would lock everybody out. */
+/** A set under which nobody could activate another one would lock everybody out. */
 const LOCKED_OUT =
-  'under this set you could not put another in force any more; permit `policy.activate`, and scope each rule to the actions whose context it reads'
+  'under this set you could not activate another one; permit `policy.activate`, and scope each rule to the actions whose context it reads'
 
 const mayActivate = ({ directory, principal }: Identified, policies = directory.policies): boolean =>
   authorize({ ...directory, policies }, principal, 'policy.activate').allowed

@@ -1,4 +1,4 @@
-// What anyone may ask: keys and log for auditors, health for machines, documentation for people.
+// Verbs that need no key: keys and log for auditors, health for machines, documentation for people.
 
 import { failure } from '../../shared/failures.ts'
 import { INSTALLATION_LOG } from '../../shared/ids.ts'
@@ -14,7 +14,7 @@ import { engineAnswers } from '../policy/engine.ts'
 import { METRICS_TYPE, openMetrics } from '../tenant/metrics.ts'
 import type { Verbs } from './verb.ts'
 
-type Names =
+type RouteNames =
   | 'keys'
   | 'logCheckpoint'
   | 'logProof'
@@ -29,7 +29,7 @@ const noTenant = err(failure('not_found', 'no such tenant'))
 const hasLog = async (env: Env, tenant: string): Promise<boolean> =>
   tenant === INSTALLATION_LOG || isTenant(env, tenant)
 
-export const openRoutes: Verbs<Names> = {
+export const openRoutes: Verbs<RouteNames> = {
   async keys({ env, query: { tenant } }) {
     return (await isTenant(env, tenant))
       ? ok({ format: 'countersign-keys/v1', tenant, keys: await tenantObject(env, tenant).keys() })

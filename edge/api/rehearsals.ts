@@ -1,4 +1,5 @@
-// What operators may try policies on without enforcing them: calls that were, and calls as they come.
+// Verbs that try a policy set without enforcing it: on past calls (rehearsal) and on new ones
+// (shadow).
 
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -17,7 +18,7 @@ export const rehearsalRoutes: Verbs<'rehearsePolicyVersion' | 'readPolicyShadow'
     const log = logObject(env, directory.tenant)
     const until = await log.startRehearsal()
     if (until === null)
-      return err(failure('conflict', 'a rehearsal is under way; the next can begin when it has ended'))
+      return err(failure('conflict', 'another rehearsal is running; try again when it has ended'))
     try {
       return ok(await rehearse(env, directory, { version, ...body }))
     } finally {
@@ -26,7 +27,7 @@ export const rehearsalRoutes: Verbs<'rehearsePolicyVersion' | 'readPolicyShadow'
   },
 
   async readPolicyShadow({ env, caller: { directory } }) {
-    return ok(await shadowing(env, directory.tenant))
+    return ok(await shadowReport(env, directory.tenant))
   },
 
   async putPolicyShadow({ env, caller: { directory, principal }, body: { version } }) {
@@ -35,11 +36,11 @@ export const rehearsalRoutes: Verbs<'rehearsePolicyVersion' | 'readPolicyShadow'
     const put = await tenantObject(env, directory.tenant).shadowPolicies(version, principal.name)
     if (!put.ok) return put
     const warnings = version === null ? [] : allWarnings(put.value, fit.value.policies, fit.value)
-    return ok({ ...(await shadowing(env, directory.tenant)), warnings })
+    return ok({ ...(await shadowReport(env, directory.tenant)), warnings })
   },
 }
 
-async function shadowing(env: Env, tenant: string): Promise<Output<'readPolicyShadow'>> {
+async function shadowReport(env: Env, tenant: string): Promise<Output<'readPolicyShadow'>> {
   const shadow = await tenantObject(env, tenant).policyShadow()
   if (shadow === null)
     return { version: null, since_ms: null, by: null, calls: 0, differ: 0, counts: [], latest: [] }

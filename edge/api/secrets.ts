@@ -1,4 +1,4 @@
-// What operators may do about secrets.
+// Verbs of operators on secrets. No verb returns a value.
 
 import { ok } from '../../shared/result.ts'
 import { tenantObject } from '../bindings.ts'

@@ -1,4 +1,4 @@
-// What operators may do about what skills keep. A name that is no skill's keeps nothing.
+// Verbs of operators on the storage of skills. The storage of an unknown skill is empty.
 
 import { ok } from '../../shared/result.ts'
 import { skillObject } from '../bindings.ts'

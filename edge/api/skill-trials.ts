@@ -1,4 +1,5 @@
-// What authors may do with a skill before it is published: try it. It is not signed, not kept and not journalled, and reaches nothing.
+// The trial of a skill before it is published. A trial needs no signature, stores and journals
+// nothing, and reaches no network.
 
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'

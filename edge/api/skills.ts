@@ -1,5 +1,5 @@
-// What operators may do with skills: a package is opened, made ready, and kept in quarantine until somebody enables it; and whose signature
-// counts.
+// Verbs of operators on skills and publishers. A package is verified, prepared, and quarantined
+// until somebody enables it.
 
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
@@ -14,7 +14,7 @@ import { prepare } from '../skills/publish/prepare.ts'
 import type { Moved } from '../tenant/skills/version-store.ts'
 import type { Incoming, Verbs } from './verb.ts'
 
-type Names =
+type RouteNames =
   | 'publishSkill'
   | 'listSkills'
   | 'readSkill'
@@ -34,10 +34,10 @@ type Names =
 
 type Caller = Pick<Identified, 'directory' | 'principal'>
 
-const MADE = '`countersign operators put NAME --roles admin` makes one'
+const CREATE_OPERATOR = '`countersign operators put NAME --roles admin` creates one'
 const NO_SKILL = failure('not_found', 'no such version of a skill')
 
-export const skillRoutes: Verbs<Names> = {
+export const skillRoutes: Verbs<RouteNames> = {
   async publishSkill({ env, caller, query: { pin = null }, body }) {
     const may = pin === null ? ok(true) : permitted(caller.directory, caller.principal, 'publisher.pin')
     if (!may.ok) return may
@@ -45,104 +45,121 @@ export const skillRoutes: Verbs<Names> = {
     if (!opened.ok) return opened
     const { manifest, digest, key } = opened.value
     const signed = { x: key, pin: pin !== null }
-    const known = await here(env, caller).known(manifest, digest, signed)
+    const known = await registryOf(env, caller).known(manifest, digest, signed)
     if (!known.ok) return known
     if (known.value !== undefined) return ok(known.value)
     const made = await prepare(env, opened.value)
     if (!made.ok) return made
     const about = { ...made.value.about, published_by: caller.principal.name, published_at_ms: Date.now() }
-    return here(env, caller).publish({ ...made.value, about }, signed)
+    return registryOf(env, caller).publish({ ...made.value, about }, signed)
   },
 
   async listSkills({ env, caller, query: { id, after = '' } }) {
-    const skills = await here(env, caller).list(after, id)
+    const skills = await registryOf(env, caller).list(after, id)
     return ok({ items: skills.map(({ manifest: _, ...skill }) => skill) })
   },
   async readSkill({ env, caller, params: { id, version } }) {
-    const skill = await here(env, caller).read(id, version)
+    const skill = await registryOf(env, caller).read(id, version)
     return skill === undefined ? err(NO_SKILL) : ok(skill)
   },
   async readSkillPackage({ env, caller, params: { id, version } }) {
-    const packed = await here(env, caller).package(id, version)
+    const packed = await registryOf(env, caller).package(id, version)
     return packed === undefined ? err(NO_SKILL) : ok(packed)
   },
 
   async enableSkill({ env, caller, params, body }) {
-    const skill = await here(env, caller).read(params.id, params.version)
+    const skill = await registryOf(env, caller).read(params.id, params.version)
     return skill === undefined ? err(NO_SKILL) : enable(env, caller, skill, body.reason)
   },
   async readRollBack({ env, caller, params }) {
-    return here(env, caller).before(params.id)
+    return registryOf(env, caller).before(params.id)
   },
   async rollBackSkill({ env, caller, params, body }) {
-    const skill = await here(env, caller).read(params.id, body.to)
+    const skill = await registryOf(env, caller).read(params.id, body.to)
     return skill === undefined ? err(NO_SKILL) : rollBack(env, caller, skill, body)
   },
   async disableSkill(incoming) {
-    return moved(incoming, 'disabled')
+    return moveVersion(incoming, 'disabled')
   },
   async revokeSkill(incoming) {
-    return moved(incoming, 'revoked')
+    return moveVersion(incoming, 'revoked')
   },
   async readSkillJournal({ env, caller, query }) {
-    return ok({ items: await here(env, caller).journal(query.after) })
+    return ok({ items: await registryOf(env, caller).journal(query.after) })
   },
 
   async putDeniedParts({ env, caller, body }) {
-    const put = await here(env, caller).putDenied(body.items, caller.principal.name)
+    const put = await registryOf(env, caller).putDenied(body.items, caller.principal.name)
     return put.ok ? ok({ items: put.value }) : put
   },
   async listDeniedParts({ env, caller }) {
-    return ok({ items: await here(env, caller).denied() })
+    return ok({ items: await registryOf(env, caller).denied() })
   },
 
   async putPublisher({ env, caller, params, body }) {
-    return here(env, caller).putPublisher(params.name, body.keys, caller.principal.name)
+    return registryOf(env, caller).putPublisher(params.name, body.keys, caller.principal.name)
   },
   async listPublishers({ env, caller }) {
-    return ok({ items: await here(env, caller).publishers() })
+    return ok({ items: await registryOf(env, caller).publishers() })
   },
   async deletePublisher({ env, caller, params }) {
-    return here(env, caller).removePublisher(params.name, caller.principal.name)
+    return registryOf(env, caller).removePublisher(params.name, caller.principal.name)
   },
   async revokePublisherKey({ env, caller, params: { name, kid }, body }) {
-    return here(env, caller).revokeKey(name, kid, { by: caller.principal.name, reason: body.reason })
+    return registryOf(env, caller).revokeKey(name, kid, { by: caller.principal.name, reason: body.reason })
   },
 }
 
-const here = (env: Env, { directory }: Caller) => tenantSkills(env, directory.tenant)
+const registryOf = (env: Env, { directory }: Caller) => tenantSkills(env, directory.tenant)
 
-const moved = ({ env, caller, params, body }: Incoming<'disableSkill'>, to: Moved): Promise<Result<Skill>> =>
-  here(env, caller).move(params.id, params.version, { to, by: caller.principal.name, reason: body.reason })
+const moveVersion = (
+  { env, caller, params, body }: Incoming<'disableSkill'>,
+  to: Moved,
+): Promise<Result<Skill>> =>
+  registryOf(env, caller).move(params.id, params.version, {
+    to,
+    by: caller.principal.name,
+    reason: body.reason,
+  })
 
 export async function enable(env: Env, caller: Caller, skill: Skill, reason: string): Promise<Result<Skill>> {
   const may = mayEnable(caller, skill)
   return may.ok
-    ? here(env, caller).move(skill.id, skill.version, { to: 'enabled', by: caller.principal.name, reason })
+    ? registryOf(env, caller).move(skill.id, skill.version, {
+        to: 'enabled',
+        by: caller.principal.name,
+        reason,
+      })
     : may
 }
 
-type Back = { readonly from: RollBack['from']; readonly reason: string }
-/** From the version that is enabled, as whoever asks saw it, to this one. */
+type RollBackRequest = { readonly from: RollBack['from']; readonly reason: string }
+/** `from` is the enabled version that the caller has seen; another one refuses the request. */
 export async function rollBack(
   env: Env,
   caller: Caller,
   skill: Skill,
-  { from, reason }: Back,
+  { from, reason }: RollBackRequest,
 ): Promise<Result<Skill>> {
   const may = mayEnable(caller, skill)
   return may.ok
-    ? here(env, caller).rollBack(skill.id, { from, to: skill.version }, { by: caller.principal.name, reason })
+    ? registryOf(env, caller).rollBack(
+        skill.id,
+        { from, to: skill.version },
+        { by: caller.principal.name, reason },
+      )
     : may
 }
 
-/** By somebody other than who published it, unless policy says otherwise; the first time and any other. */
+/**
+ * A publisher may not enable their own skill, the first time or later, unless policy permits it.
+ */
 function mayEnable({ directory, principal }: Caller, { published_by }: Skill): Result<true> {
   const may =
     published_by === principal.name ? permitted(directory, principal, 'skill.enable_own') : ok<true>(true)
   if (may.ok) return may
   return err({
     ...may.error,
-    detail: `you published it, and another operator has to enable it (${MADE}); ${may.error.detail}`,
+    detail: `you published this skill, so another operator has to enable it (${CREATE_OPERATOR}); ${may.error.detail}`,
   })
 }

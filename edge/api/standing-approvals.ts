@@ -1,4 +1,5 @@
-// Answers that stand for further calls: listed from the tenant's index, taken back in their session.
+// Verbs on standing answers: listed from the tenant's index, revoked in the session that stores
+// them.
 
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
@@ -8,42 +9,51 @@ import type { Env } from '../bindings.ts'
 import { sessionObject, tenantObject } from '../bindings.ts'
 import { stillCounts } from '../decision/decide.ts'
 import type { Loaded } from '../directory/directory.ts'
-import { agentAskedFor } from '../http/intake.ts'
+import { namedAgent } from '../http/intake.ts'
 import type { Verbs } from './verb.ts'
 
 export const standingRoutes: Verbs<'listStanding' | 'revokeStanding' | 'resetSession'> = {
   async listStanding({ env, caller: { directory } }) {
-    return ok({ items: await standingOf(env, directory) })
+    return ok({ items: await listStandingAnswers(env, directory) })
   },
 
   async revokeStanding({ env, caller: { directory }, params }) {
-    const taken = await takeBack(env, directory, params.id)
-    return taken.ok ? ok({ done: true }) : taken
+    const revoked = await revokeStandingAnswer(env, directory, params.id)
+    return revoked.ok ? ok({ done: true }) : revoked
   },
 
   async resetSession({ env, caller, params: { session }, body }) {
-    const agent = agentAskedFor(caller, body.agent)
+    const agent = namedAgent(caller, body.agent)
     if (!agent.ok) return agent
     const { tenant, name } = agent.value
-    const gone = caller.principal.kind === 'Agent' ? 'approve' : undefined // an operator's no is not an agent's to take back
-    return ok({ ended: await sessionObject(env, { tenant, agent: name, session }).reset(gone) })
+    const onlyDecision = caller.principal.kind === 'Agent' ? 'approve' : undefined // an agent can't revoke an operator's denial
+    return ok({ ended: await sessionObject(env, { tenant, agent: name, session }).reset(onlyDecision) })
   },
 }
 
-/** All that stands, newest first; `live` where it still covers what it was given for. */
-export async function standingOf(env: Env, directory: Loaded): Promise<(Standing & { live: boolean })[]> {
+/** All standing answers, newest first. `live`: the answer still covers its tool and policy set. */
+export async function listStandingAnswers(
+  env: Env,
+  directory: Loaded,
+): Promise<(Standing & { live: boolean })[]> {
   const all = await tenantObject(env, directory.tenant).standing()
   return all.map((standing) => ({ ...standing, live: isLive(directory, standing) }))
 }
 
-export async function takeBack(env: Env, { tenant }: Loaded, id: string): Promise<Result<Standing>> {
+export async function revokeStandingAnswer(
+  env: Env,
+  { tenant }: Loaded,
+  id: string,
+): Promise<Result<Standing>> {
   const standing = await tenantObject(env, tenant).readStanding(id)
-  if (standing === undefined) return err(failure('not_found', 'nothing stands under this id'))
+  if (standing === undefined) return err(failure('not_found', 'no standing answer has this id'))
   await sessionObject(env, { tenant, ...standing }).revoke([id])
   return ok(standing)
 }
 
-/** A tool or a policy set that comes back brings it back: whoever wants it gone takes it back. */
+/**
+ * An answer whose tool or policy set is no longer current revives with it, unless it is revoked.
+ */
 function isLive(
   directory: Loaded,
   { tool, policy_set, agent, agent_since_ms, by, by_since_ms }: Standing,

@@ -1,4 +1,5 @@
-// Verbs of the operator of the installation. Policy has already permitted the request (edge/installation/installation.ts).
+// Verbs of the installation's operator. Policy has already permitted the request
+// (edge/installation/installation.ts).
 
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'

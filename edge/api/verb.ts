@@ -1,4 +1,4 @@
-// The contract between the router and the verbs of edge/api: the input of a verb, and what it returns. Types alone.
+// The contract between the router and the verbs of this room. Types only.
 
 import type { z } from 'zod'
 import type { Result } from '../../shared/result.ts'
@@ -24,6 +24,6 @@ export type Incoming<N extends RouteName> = {
   ? { caller: null }
   : { caller: Identified })
 
-/** A verb returns the route's result, or a Response where the route is not JSON or chooses its status. */
+/** Returns the route's result, or a Response if the route is not JSON or chooses its status. */
 export type Verb<N extends RouteName> = (incoming: Incoming<N>) => Promise<Result<Output<N> | Response>>
 export type Verbs<N extends RouteName> = { [K in N]: Verb<K> }

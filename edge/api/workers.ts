@@ -1,4 +1,4 @@
-// What workers ask: enrol once, then claim, stream, settle and say that they live.
+// Verbs of workers: enrol once, then claim, stream output, settle, prove tiers and send heartbeats.
 
 import { parseJson } from '../../shared/bytes/json.ts'
 import { payloadBytes } from '../../shared/evidence/dsse.ts'
@@ -32,7 +32,7 @@ export const workerRoutes: Verbs<
     caller,
     body: { run, call, process = null, tiers, egress = false, cgroups = false, profiles = [] },
   }) {
-    const { worker, object, n } = place(env, caller, call)
+    const { worker, object, n } = findCall(env, caller, call)
     if (object === undefined || split(call).run !== run) return err(failure('not_claimable', 'no such call'))
     if (worker.process !== null && worker.process !== process) {
       await tenantObject(env, caller.directory.tenant).claimRefused(worker.id, process)
@@ -42,21 +42,21 @@ export const workerRoutes: Verbs<
   },
 
   async readInput({ env, caller, params: { call, sha256, part } }) {
-    const { worker, object, n } = place(env, caller, call)
+    const { worker, object, n } = findCall(env, caller, call)
     return object === undefined
       ? err(failure('not_found', 'no such call'))
       : object.inputPart(n, worker.id, sha256, Number(part))
   },
 
   async putOutput({ env, caller, params: { call, sha256 }, body }) {
-    const { worker, object, n } = place(env, caller, call)
+    const { worker, object, n } = findCall(env, caller, call)
     return object === undefined
       ? err(failure('not_found', 'no such call'))
       : object.putOutput(n, worker.id, sha256, body)
   },
 
   async output({ env, caller, params, body: { fence, stream, offset, data } }) {
-    const { worker, object, n } = place(env, caller, params.call)
+    const { worker, object, n } = findCall(env, caller, params.call)
     return object === undefined
       ? err(failure('stale_fence', 'no such call'))
       : object.output(n, { worker: worker.id, fence, stream, offset, data: Buffer.from(data, 'base64') })
@@ -66,10 +66,10 @@ export const workerRoutes: Verbs<
     const parsed = parseJson(payloadBytes(body.envelope))
     const call = parsed.ok
       ? Statement.shape.subject.safeParse((parsed.value as { subject?: unknown } | null)?.subject)
-      : undefined // `subject` is read as unknown
-    if (!call?.success) return err(failure('attestation_invalid', 'the payload names no call'))
+      : undefined // `subject` stays unknown until it is parsed
+    if (!call?.success) return err(failure('attestation_invalid', 'the statement names no call'))
     const [{ name }] = call.data
-    const { worker, object, n } = place(env, caller, name)
+    const { worker, object, n } = findCall(env, caller, name)
     const settled =
       object === undefined
         ? err(failure('stale_fence', 'no such call'))
@@ -78,39 +78,42 @@ export const workerRoutes: Verbs<
   },
 
   async prove({ env, caller, body: { envelope } }) {
-    const { worker } = caller as Identified & { worker: EnrolledWorker } // the route admits workers alone
+    const { worker } = caller as Identified & { worker: EnrolledWorker } // the route admits only workers
     return tenantObject(env, caller.directory.tenant).proveWorker(worker.id, envelope)
   },
 
   async heartbeat({ env, caller, body: { tiers, running, ...speaker } }) {
-    const { worker } = caller as Identified & { worker: EnrolledWorker } // the route admits workers alone
+    const { worker } = caller as Identified & { worker: EnrolledWorker } // the route admits only workers
     const seen = await tenantObject(env, caller.directory.tenant).seen(worker.id, tiers, speaker)
-    if (!seen.ok) return seen // before it renews anything
+    if (!seen.ok) return seen // a refused heartbeat renews no lease
     const byRun = Map.groupBy(running, ({ call }) => split(call).run)
     const stops = await Promise.all(
-      [...byRun.values()].map((calls) => renewed(env, caller, worker.id, calls)),
+      [...byRun.values()].map((calls) => renewLeases(env, caller, worker.id, calls)),
     )
     return ok({ stop: stops.flat(), now_ms: Date.now() })
   },
 }
 
-type InHand = { call: string; fence: number }
+type HeldCall = { call: string; fence: number }
 
-/** Which of these calls, all of one run, are to be stopped. A run that can't be asked stops none: the lease decides. */
-async function renewed(
+/**
+ * Renews the leases of calls of one run; returns the calls to stop. An unreachable run stops none:
+ * its leases decide.
+ */
+async function renewLeases(
   env: Env,
   caller: Identified,
   worker: string,
-  calls: readonly InHand[],
+  calls: readonly HeldCall[],
 ): Promise<string[]> {
-  const { object } = place(env, caller, calls[0]?.call ?? '')
+  const { object } = findCall(env, caller, calls[0]?.call ?? '')
   const numbered = calls.map(({ call, fence }) => ({ n: split(call).n, fence }))
   const stop = await object?.renew(worker, numbered).catch((): number[] => [])
   return calls.flatMap(({ call }) => (object === undefined || stop?.includes(split(call).n) ? [call] : []))
 }
 
-function place(env: Env, { directory: { tenant }, worker }: Identified, call: string) {
+function findCall(env: Env, { directory: { tenant }, worker }: Identified, call: string) {
   const { run, n } = split(call)
   const known = isRunOf(tenant, run, identityOf(env).idKey)
-  return { worker: worker as EnrolledWorker, object: known ? runObject(env, tenant, run) : undefined, n } // the routes here admit workers alone
+  return { worker: worker as EnrolledWorker, object: known ? runObject(env, tenant, run) : undefined, n } // these routes admit only workers
 }

@@ -4,7 +4,7 @@
 import type { Decision } from '../../shared/wire/calls.ts'
 
 /** After approval: the policies that asked, and those that permit the call with the answers. */
-export const answered = ({ explanation: _, ...asked }: Decision, permitted: Decision): Decision => ({
+export const approvedDecision = ({ explanation: _, ...asked }: Decision, permitted: Decision): Decision => ({
   ...asked,
   policies: [...new Set([...asked.policies, ...permitted.policies])],
   policy_set: permitted.policy_set,
@@ -15,5 +15,5 @@ export const answered = ({ explanation: _, ...asked }: Decision, permitted: Deci
  * At a claim: for an approved call, the approval and the present policy together; otherwise the
  * present decision.
  */
-export const claimedUnder = (before: Decision, now: Decision): Decision =>
-  before.effect === 'ask' ? answered(before, now) : now
+export const decisionAtClaim = (before: Decision, now: Decision): Decision =>
+  before.effect === 'ask' ? approvedDecision(before, now) : now

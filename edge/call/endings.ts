@@ -1,4 +1,4 @@
-// Part of the lifecycle: what a call's end is, and the ends and turns that time alone brings. Pure;
+// The part of the lifecycle that ends calls, and the changes that passed deadlines cause. Pure;
 // only `step` calls it.
 
 import { failure } from '../../shared/failures.ts'
@@ -10,7 +10,7 @@ import type { EndState, Event, Live, Proposal, Running, Status, Step } from './l
 export const refuse = (code: Parameters<typeof failure>[0], detail: string): Result<never> =>
   err(failure(code, detail))
 
-export const ended = (
+export const endedStatus = (
   state: EndState,
   from: Live | Running,
   at: number,
@@ -29,26 +29,23 @@ export const ended = (
   ...('claimedAt' in from ? { took: Math.max(0, at - from.claimedAt) } : {}),
 })
 
-/**
- * A skill runs at the edge itself, and waits for a place there: whoever reads of it looks for no
- * worker.
- */
-const wordsOf = ({ plan }: Proposal): { readonly unclaimed: string; readonly lost: string } =>
+/** Texts for the two ends by deadline. A skill runs at the edge, so its texts name no worker. */
+const endTexts = ({ plan }: Proposal): { readonly unclaimed: string; readonly lost: string } =>
   plan?.tier === 'A'
     ? {
-        unclaimed: 'no place for a skill came free in time',
+        unclaimed: 'no slot for skills became free in time',
         lost: 'the edge lost the call while it ran, so nobody saw its end',
       }
-    : { unclaimed: 'no worker claimed it in time', lost: 'the worker fell silent' }
+    : { unclaimed: 'no worker claimed it in time', lost: 'the worker stopped reporting' }
 
-export function due(
+export function expire(
   status: Status,
   proposal: Proposal,
   { leaseUntil = 0, folderGone, unclaimable }: Extract<Event, { kind: 'due' }>,
   now: number,
 ): Result<Step> {
   if (status.state === 'awaiting_approval' && now >= status.approval.expiresAt) {
-    const next = ended('expired', status, now, {
+    const next = endedStatus('expired', status, now, {
       error: 'approval_expired',
       detail: 'not enough people answered in time',
     })
@@ -59,7 +56,7 @@ export function due(
     })
   }
   if (status.state === 'granted' && folderGone !== undefined) {
-    const next = ended('lapsed', status, now, { error: 'workspace_lost', detail: folderGone })
+    const next = endedStatus('lapsed', status, now, { error: 'workspace_lost', detail: folderGone })
     return ok({
       status: next,
       effects: ['attest'],
@@ -67,8 +64,8 @@ export function due(
     })
   }
   if (status.state === 'granted' && now >= status.until) {
-    const detail = `${wordsOf(proposal).unclaimed}${unclaimable === undefined ? '' : `: ${unclaimable}`}`
-    const next = ended('lapsed', status, now, { error: 'never_claimed', detail })
+    const detail = `${endTexts(proposal).unclaimed}${unclaimable === undefined ? '' : `: ${unclaimable}`}`
+    const next = endedStatus('lapsed', status, now, { error: 'never_claimed', detail })
     const body = unclaimable === undefined ? {} : { reason: unclaimable }
     return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body } })
   }
@@ -87,10 +84,10 @@ export function due(
         journal: { kind: 'worker_lost', body: { worker: status.worker, fence: status.fence, retried: true } },
       })
     }
-    // L2: nobody saw the end, so nobody says how it ended.
-    const next = ended('indeterminate', status, now, {
+    // L2: nobody saw the end, so the record states no outcome.
+    const next = endedStatus('indeterminate', status, now, {
       error: 'worker_lost',
-      detail: wordsOf(proposal).lost,
+      detail: endTexts(proposal).lost,
       fence: status.fence,
       cancelRequested: status.cancelRequested,
     })
@@ -103,5 +100,5 @@ export function due(
   return refuse('conflict', 'nothing is due')
 }
 
-/** Executions of a call that its tool declares idempotent. */
+/** The most executions of a call whose tool declares itself idempotent. */
 const MAX_ATTEMPTS = 3

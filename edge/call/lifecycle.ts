@@ -1,6 +1,5 @@
-// A call's life: one union of states, one pure function from (record, event) to what is next. It
-// owns every change of state and performs none of the effects it returns. No other code sets
-// `state`.
+// The life of a call: one union of states, and one pure function from (record, event) to the next
+// status and the effects to perform. No other code sets `state`.
 //
 //   proposed ─▶ denied
 //            ─▶ awaiting_approval ─▶ granted | rejected | expired | cancelled
@@ -18,11 +17,11 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval, Edit } from '../../shared/wire/approvals.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
-import { answered } from './decision-of-record.ts'
-import { due, ended, refuse } from './endings.ts'
+import { approvedDecision } from './decision-of-record.ts'
+import { endedStatus, expire, refuse } from './endings.ts'
 import type { Used } from './usage.ts'
 
-/** `since_ms`: since when its giver is an operator. */
+/** `since_ms`: when the operator who answered was created. */
 export type Answered = Omit<Approval['answers'][number], 'assurance'> & { since_ms: number }
 export type AskRecord = Readonly<{
   id: string
@@ -31,15 +30,15 @@ export type AskRecord = Readonly<{
   expiresAt: number
   answers: readonly Answered[]
   enough?: true
-  /** What operators have changed before saying yes. */
+  /** Changes that operators made to the arguments when they approved. */
   edits?: readonly Edit[]
-  /** Whose links were taken back. */
+  /** Operators whose links were revoked. */
   linksRevoked?: 'all' | readonly string[]
 }>
 
 /**
- * Everything fixed when the call is proposed: the digest covers it (L3). An operator who changes
- * the arguments makes another one in its place, while it is asked about.
+ * Everything that is fixed when the call is proposed; the digest covers it (L3). An operator who
+ * changes the arguments of a waiting call replaces the whole proposal.
  */
 export type Proposal = Readonly<{
   n: number
@@ -50,22 +49,22 @@ export type Proposal = Readonly<{
   argsSha256: string
   planSha256: string | null
   idempotent: boolean
-  /** What it brings beside its arguments. */
+  /** Input files of the call. */
   files?: readonly InputFile[]
   pool: string
   createdAt: number
-  /** What the argument that the tool names as spent holds. */
+  /** The value of the argument that the tool declares as spent. */
   spent?: number
-  /** A secret may have lain in the folder that calls of the run share. */
+  /** The shared folder of the run may have held a secret. */
   folderMetSecret?: true
   /**
-   * What run and session had used before, where policy read it: later calls don't make this one
-   * look late.
+   * The use before this call, as far as policy read it: later calls must not count when this one is
+   * decided again.
    */
   before?: Used
-  /** What a set that is not in force would have decided: told to operators alone. */
+  /** The decision of the shadow set. Only operators may read it. */
   shadow?: Shadowed
-  /** What the agent proposed, where an operator has changed it since. */
+  /** The agent's own proposal, if an operator has changed it since. */
   asked?: { readonly digest: string; readonly argsSha256: string }
 }>
 
@@ -80,7 +79,7 @@ export type Ended = Live & {
   /** By the edge's clock, from claim to end; absent where nothing ran. */
   took?: number
 }
-/** What is known of a finished execution besides its output, which is kept apart. */
+/** The facts of a finished execution. Its output is stored separately. */
 export type Finished = { exit_code: number | null; truncated: boolean; detail: string; files?: OutputFiles }
 export type Attested = {
   id: string
@@ -117,34 +116,28 @@ export type Status =
   | ({ state: 'running' } & Running)
   | ({ state: EndState; fence: number } & Ended)
 
-/** A call with other arguments, and what is asked about it. */
+/** A proposal with changed arguments, its decision, and the card to approve. */
 export type Revised = { proposal: Proposal; decision: Decision; prompt: AskRecord['prompt'] }
 
-/** One call as it is stored: what was proposed, and where it stands. */
+/** A stored call. */
 export type CallRecord = { proposal: Proposal; status: Status }
 
-/** Who asked for a call's end. */
+/** The principal who cancels a call. */
 export type Canceller = { readonly kind: 'agent' | 'operator'; readonly name: string }
 
 export type Event =
-  /**
-   * `ask` may hold answers that stand from before; `permitted` is what policy says with them, where
-   * that is an allow.
-   */
+  /** `ask` may hold standing answers; `permitted` is the decision with them, if it allows. */
   | { kind: 'proposed'; decision: Decision; ask: AskRecord | null; permitted?: Decision }
-  /**
-   * A human answered; `decision` is the current policy's, asked again with the answers there now
-   * are.
-   */
+  /** A human answered; `decision` is the current policy's with all answers given so far. */
   | { kind: 'answered'; answer: Answered; decision: Decision }
   /**
-   * The same, to other arguments: `decision` is on those without an answer, `permitted` with this
-   * one.
+   * A human approved changed arguments: `revised.decision` is the decision without an answer,
+   * `permitted` the one with this answer.
    */
   | { kind: 'edited'; answer: Answered; revised: Revised; edit: Edit; permitted: Decision }
   /**
    * `process`: the worker's process that claimed; only this process may repeat the claim.
-   * `decision` is the policy's of now, `onRecord` the decision that the grant names.
+   * `decision` is the current policy's, `onRecord` the decision that the grant names.
    */
   | {
       kind: 'claimed'
@@ -161,23 +154,24 @@ export type Event =
       fence: number
       state: 'succeeded' | 'failed' | 'timed_out' | 'cancelled'
       error: string | null
-      /** It was refused before anything of it began. */
+      /** The worker refused the call before any of it ran. */
       refused: boolean
       finished: Finished
       attestation: Attested
     }
   | { kind: 'cancel'; by: Canceller }
-  /** Of one operator, or of all: the question stays. */
+  /** Revokes the links of one operator, or of all if `of` is null. The approval still waits. */
   | { kind: 'links_revoked'; by: string; of: string | null }
   /**
-   * Time has come: expiry, lapse, lost lease. Whether it has is judged here, by the edge's clock
-   * (L9); `folderGone`: why the run's folder is; `unclaimable`: why no worker could claim it.
+   * A deadline may have passed: expiry, lapse, lost lease. The lifecycle judges it by the edge's
+   * clock (L9). `folderGone`: why the run's folder is lost; `unclaimable`: why no worker could
+   * claim.
    */
   | { kind: 'due'; leaseUntil?: number; folderGone?: string; unclaimable?: string }
 
-/** What the objects do once the new record is stored. */
+/** An effect that the run performs after it has stored the new record. */
 export type Effect = 'ring' | 'mirror' | 'attest' | 'notify'
-/** `proposal`: what takes the place of the one before. */
+/** `proposal` replaces the stored one. */
 export type Step = {
   status: Status
   effects: readonly Effect[]
@@ -187,11 +181,11 @@ export type Step = {
 
 const LIVE: ReadonlySet<CallState> = new Set(['awaiting_approval', 'granted', 'running'])
 export const hasEnded = (status: Status): status is Extract<Status, Ended> => !LIVE.has(status.state)
-/** Whether an ended call was claimed before it ended: a cancelled call may have run or not. */
+/** Whether an ended call had been claimed: a cancelled call may or may not have run. */
 export const wasClaimed = (status: Status): boolean => 'took' in status && status.took !== undefined
 
-/** Why an approval that does not wait for answers takes none. */
-export function whyNotAsked({ state, approval }: Status): Failure {
+/** The refusal of an answer to an approval that no longer waits for one. */
+export function refusalToAnswer({ state, approval }: Status): Failure {
   if (state === 'expired') return failure('approval_expired', 'not enough people answered in time')
   if (state === 'cancelled' && approval?.enough !== true)
     return failure('approval_cancelled', 'the call was cancelled before enough people had answered')
@@ -207,7 +201,9 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
   const { status, proposal } = record
   if (hasEnded(status)) {
     const answers = event.kind === 'answered' || event.kind === 'edited'
-    return answers ? err(whyNotAsked(status)) : refuse('already_ended', `the call has ended: ${status.state}`)
+    return answers
+      ? err(refusalToAnswer(status))
+      : refuse('already_ended', `the call has ended: ${status.state}`)
   }
   switch (event.kind) {
     case 'proposed':
@@ -225,7 +221,7 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
     case 'links_revoked':
       return revokeLinks(status, event)
     case 'due':
-      return due(status, proposal, event, now)
+      return expire(status, proposal, event, now)
   }
 }
 
@@ -238,7 +234,7 @@ function propose({ decision, ask, permitted }: Extract<Event, { kind: 'proposed'
     policy_set: decision.policy_set,
   }
   if (decision.effect === 'deny' || (decision.effect === 'ask' && ask === null)) {
-    const status = ended('denied', { decision, approval: null }, now, {
+    const status = endedStatus('denied', { decision, approval: null }, now, {
       error: decision.code,
       detail: decision.reason,
     })
@@ -246,31 +242,31 @@ function propose({ decision, ask, permitted }: Extract<Event, { kind: 'proposed'
   }
   if (decision.effect === 'ask' && ask !== null) {
     const { answers } = ask
-    const said = answers.length === 0 ? summary : { ...summary, answers }
-    const no = answers.find(({ decision }) => decision === 'deny')
-    if (no !== undefined) {
-      const status = ended('rejected', { decision, approval: ask }, now, {
+    const body = answers.length === 0 ? summary : { ...summary, answers }
+    const denial = answers.find(({ decision }) => decision === 'deny')
+    if (denial !== undefined) {
+      const status = endedStatus('rejected', { decision, approval: ask }, now, {
         error: 'denied',
-        detail: noInWords(no),
+        detail: denialReason(denial),
       })
       return {
         status,
         effects: ['mirror', 'attest'],
-        journal: { kind: 'rejected', body: { ...said, approval: ask.id } },
+        journal: { kind: 'rejected', body: { ...body, approval: ask.id } },
       }
     }
     if (permitted?.effect === 'allow') {
-      const status = granted(answered(decision, permitted), ask, now)
+      const status = granted(approvedDecision(decision, permitted), ask, now)
       return {
         status,
         effects: ['mirror', 'ring'],
-        journal: { kind: 'approved', body: { ...said, approval: ask.id } },
+        journal: { kind: 'approved', body: { ...body, approval: ask.id } },
       }
     }
     return {
       status: { state: 'awaiting_approval', decision, approval: ask },
       effects: ['mirror', 'notify'],
-      journal: { kind: 'approval_requested', body: { ...said, approval: ask.id, expires_at: ask.expiresAt } },
+      journal: { kind: 'approval_requested', body: { ...body, approval: ask.id, expires_at: ask.expiresAt } },
     }
   }
   return {
@@ -293,7 +289,7 @@ function answer(
   { answer, decision }: Extract<Event, { kind: 'answered' }>,
   now: number,
 ): Result<Step> {
-  if (status.state !== 'awaiting_approval') return err(whyNotAsked(status))
+  if (status.state !== 'awaiting_approval') return err(refusalToAnswer(status))
   if (now >= status.approval.expiresAt)
     return refuse('approval_expired', 'not enough people answered in time')
   if (
@@ -307,15 +303,18 @@ function answer(
   const body = { approval: approval.id, ...answer }
   const journal = { kind: answer.decision === 'approve' ? 'approved' : 'rejected', body }
   if (answer.decision === 'deny') {
-    const next = ended('rejected', { decision: status.decision, approval }, now, {
+    const next = endedStatus('rejected', { decision: status.decision, approval }, now, {
       error: 'denied',
-      detail: noInWords(answer),
+      detail: denialReason(answer),
     })
     return ok({ status: next, effects: ['mirror', 'attest'], journal })
   }
   if (decision.effect === 'deny') {
-    // The policy of now denies, whatever the human says (L1, L3).
-    const next = ended('denied', { decision, approval }, now, { error: 'denied', detail: decision.reason })
+    // The current policy denies, whatever the human answered (L1, L3).
+    const next = endedStatus('denied', { decision, approval }, now, {
+      error: 'denied',
+      detail: decision.reason,
+    })
     return ok({
       status: next,
       effects: ['mirror', 'attest'],
@@ -325,14 +324,14 @@ function answer(
   if (decision.effect === 'ask')
     return ok({ status: { ...status, approval }, effects: ['mirror', 'notify'], journal })
   return ok({
-    status: granted(answered(status.decision, decision), approval, now),
+    status: granted(approvedDecision(status.decision, decision), approval, now),
     effects: ['mirror', 'ring'],
     journal,
   })
 }
 
 function revokeLinks(status: Status, { by, of }: Extract<Event, { kind: 'links_revoked' }>): Result<Step> {
-  if (status.state !== 'awaiting_approval') return err(whyNotAsked(status))
+  if (status.state !== 'awaiting_approval') return err(refusalToAnswer(status))
   const { linksRevoked = [] } = status.approval
   const all = of === null || linksRevoked === 'all'
   const approval = {
@@ -344,15 +343,15 @@ function revokeLinks(status: Status, { by, of }: Extract<Event, { kind: 'links_r
 }
 
 /**
- * L3: what was said before was said to something else, and counts no more. What was asked about
- * before never ran, and never can.
+ * L3: answers to the former arguments no longer count. The former proposal has not run, and never
+ * will.
  */
 function edit(
   { status, proposal: before }: CallRecord,
   event: Extract<Event, { kind: 'edited' }>,
   now: number,
 ): Result<Step> {
-  if (status.state !== 'awaiting_approval') return err(whyNotAsked(status))
+  if (status.state !== 'awaiting_approval') return err(refusalToAnswer(status))
   if (now >= status.approval.expiresAt)
     return refuse('approval_expired', 'not enough people answered in time')
   const { answer, edit, permitted } = event
@@ -365,7 +364,7 @@ function edit(
     edits: [...(status.approval.edits ?? []), edit],
   }
   const { digest, argsSha256 } = proposal
-  const told = {
+  const body = {
     approval: approval.id,
     ...answer,
     from: before.digest,
@@ -374,7 +373,7 @@ function edit(
     changes: edit.changes,
     more: edit.more,
   }
-  const journal = { kind: 'edited', body: told }
+  const journal = { kind: 'edited', body }
   if (permitted.effect === 'ask')
     return ok({
       status: { state: 'awaiting_approval', decision, approval },
@@ -383,29 +382,30 @@ function edit(
       proposal,
     })
   return ok({
-    status: granted(answered(decision, permitted), approval, now),
+    status: granted(approvedDecision(decision, permitted), approval, now),
     effects: ['mirror', 'ring'],
     journal,
     proposal,
   })
 }
 
-/** What somebody says to this call takes the place of what they had said to all of its kind. */
+/** Somebody's answer to this call replaces the standing answer that they had given before. */
 export const withAnswer = (answers: readonly Answered[], answer: Answered): Answered[] => [
   ...answers.filter(({ by }) => by !== answer.by),
   answer,
 ]
 
-const noInWords = ({ reason }: Answered): string => (reason === '' ? 'an operator said no' : reason)
+const denialReason = ({ reason }: Answered): string =>
+  reason === '' ? 'an operator denied the call' : reason
 
 function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: number): Result<Step> {
   if (status.state === 'running') return refuse('already_claimed', 'another claim was first')
   if (status.state !== 'granted') return refuse('not_claimable', `the call is ${status.state}`)
   if (now >= status.until) return refuse('not_claimable', 'the call waited too long')
   if (event.decision.effect !== 'allow') {
-    // L1: the policy of now, with the approvals there are; where it asks for one that was not
-    // given, nothing runs.
-    const next = ended('cancelled', { decision: event.decision, approval: status.approval }, now, {
+    // L1: the current policy decides, with the answers given so far. If it asks for another
+    // approval, nothing runs.
+    const next = endedStatus('cancelled', { decision: event.decision, approval: status.approval }, now, {
       error: 'denied',
       detail: event.decision.reason,
     })
@@ -442,13 +442,13 @@ function settle(status: Status, event: Extract<Event, { kind: 'settled' }>, now:
     return refuse('stale_fence', `the call is ${status.state}`)
   const { state, error, finished, attestation } = event
   if (state === 'cancelled' && !status.cancelRequested) return refuse('attestation_invalid', NOT_CANCELLED)
-  const next = ended(state, status, now, {
+  const next = endedStatus(state, status, now, {
     error,
     fence: status.fence,
     cancelRequested: status.cancelRequested,
   })
   return ok({
-    status: { ...next, finished, attestation } as Status, // `ended` made an ended status; the union can't say so
+    status: { ...next, finished, attestation } as Status, // `endedStatus` returns an ended status, which its type doesn't express
     effects: ['notify'],
     journal: {
       kind: state,
@@ -462,7 +462,7 @@ function settle(status: Status, event: Extract<Event, { kind: 'settled' }>, now:
   })
 }
 
-/** Why a report of `cancelled` is refused, in the words of the worker's operator. */
+/** The refusal of a `cancelled` settlement, worded for the worker's operator. */
 export const NOT_CANCELLED =
   'the statement says that the call was cancelled, but nobody asked the edge to cancel it'
 
@@ -479,7 +479,7 @@ function cancel(status: Status, by: Canceller, now: number): Result<Step> {
       journal: { kind: 'cancel_requested', body: { by } },
     })
   }
-  const next = ended('cancelled', status as Live, now, { error: 'cancelled' }) // neither running nor ended: a live status
+  const next = endedStatus('cancelled', status as Live, now, { error: 'cancelled' }) // neither running nor ended, so live
   return ok({
     status: next,
     effects: status.state === 'awaiting_approval' ? ['mirror', 'attest'] : ['attest'],

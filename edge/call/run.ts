@@ -1,4 +1,4 @@
-// A run as it is stored, and the budget that it gets. Pure.
+// The stored form of a run, and its budget. Pure.
 
 import { DEFAULT_BUDGET } from '../../shared/limits.ts'
 import type { Budget } from '../../shared/plan/plan.ts'
@@ -9,10 +9,7 @@ export type RunRecord = {
   id: string
   tenant: string
   agent: string
-  /**
-   * When the agent was created. An agent that is created again under the same name is another
-   * agent.
-   */
+  /** When the agent was created. A later agent of the same name is another agent. */
   agentSince: number
   session: string
   channel: string | null
@@ -23,11 +20,11 @@ export type RunRecord = {
   createdAt: number
 }
 
-/** An agent's budget replaces the default; a run may only ask for less. */
-type AskedBudget = { [K in keyof Budget]?: Budget[K] | undefined }
+/** An agent's budget replaces the default; a run can only lower it. */
+type BudgetSpec = { [K in keyof Budget]?: Budget[K] | undefined }
 export function budgetOf(
-  { budget: agent = {} }: { budget?: AskedBudget | undefined },
-  { budget: run = {} }: { budget?: AskedBudget | undefined } = {},
+  { budget: agent = {} }: { budget?: BudgetSpec | undefined },
+  { budget: run = {} }: { budget?: BudgetSpec | undefined } = {},
 ): Budget {
   const of = (name: keyof Budget): number =>
     Math.min(agent[name] ?? DEFAULT_BUDGET[name], run[name] ?? Number.POSITIVE_INFINITY)

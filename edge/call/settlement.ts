@@ -1,5 +1,5 @@
-// Whether a worker's settlement is what its grant describes. Pure; reads as a checklist. The edge
-// countersigns nothing that has not passed here.
+// Checks a worker's settlement against its grant, and writes the edge's own statements. Pure. The
+// edge countersigns only what has passed `checkSettlement`.
 
 import { canonical, digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { faultIn } from '../../shared/evidence/bundle.ts'
@@ -24,9 +24,9 @@ import { type Attested, type EndState, type Finished, NOT_CANCELLED } from './li
 import type { Kept } from './run.ts'
 
 export type WorkerKey = { id: string; kid: string; x: string }
-export type Settling = { statement: Statement; kept: Kept; ending: ReturnType<typeof endingOf> }
+export type CheckedSettlement = { statement: Statement; kept: Kept; ending: ReturnType<typeof endingOf> }
 
-/** The edge’s own record of the call that a worker settles. */
+/** The edge's record of the call that a worker settles. */
 export type Expected = {
   readonly worker: WorkerKey
   readonly grant: Envelope
@@ -38,13 +38,13 @@ export type Expected = {
 export function checkSettlement(
   { envelope, output }: Settlement,
   { worker, grant: granted, plan, cancelRequested, now_ms }: Expected,
-): Result<Settling> {
+): Result<CheckedSettlement> {
   const refuse = (detail: string, at?: readonly string[]) =>
     err(
       failure(
         'attestation_invalid',
         detail,
-        at?.slice(0, FAULTS_TOLD).map((one) => ({ at: one, message: detail })),
+        at?.slice(0, MAX_ERRORS).map((place) => ({ at: place, message: detail })),
       ),
     )
   if (!signedByExactly(envelope, STATEMENT_TYPE, new Map([[worker.kid, worker.x]])))
@@ -83,7 +83,7 @@ export function checkSettlement(
   return ok({ statement, kept, ending: endingOf(execution.outcome) })
 }
 
-const FAULTS_TOLD = 16
+const MAX_ERRORS = 16
 
 /** `contradictions` has already checked that the summary is consistent. */
 function fits(summary: StreamSummary | null, kept: Buffer): boolean {
@@ -91,13 +91,11 @@ function fits(summary: StreamSummary | null, kept: Buffer): boolean {
   return summary.kept === kept.byteLength && (summary.truncated || sha256(kept) === summary.sha256)
 }
 
-/** A grant of our own, from our store. */
+/** The edge signed and stored this grant itself, so it is not checked again. */
 const grantIn = (envelope: Envelope): Grant =>
   JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as Grant
 
-/**
- * The edge's own statement about a call that nobody executed, or whose execution nobody saw end.
- */
+/** The edge's statement about a call that nobody executed, or whose end nobody saw. */
 export function edgeStatement(
   id: string,
   facts: Facts,
@@ -134,7 +132,7 @@ export function edgeStatement(
   })
 }
 
-/** What a call record keeps of a statement. */
+/** The part of a statement that the call record stores. */
 export function finishedOf({ predicate }: Statement): { finished: Finished; attestation: Attested } {
   const { attestation_id, execution_sha256, execution } = predicate
   const { outcome, stdout, stderr, executor, sandbox_enforcement, cgroup } = execution

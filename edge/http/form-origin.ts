@@ -1,9 +1,11 @@
-// Whether a form was sent from a page of ours (P03). Pure; who sent it is told by what the form holds.
+// Checks that a form was sent from one of our pages (P03). Pure. The form's token authenticates its
+// sender.
 
 /**
- * Browsers say where a form was sent from; one that says nothing is no browser with our page in it (P03). A page that asks
- * for `no-referrer`, as ours does, has its forms sent with the origin `null`: then the browser's own word for the site counts.
- * A deployment in https has one name, and what a request says of its host is not it; one in http answers to whatever it is called by at home.
+ * Browsers send the origin of a form, so a request without one comes from no page of ours (P03).
+ * Our pages ask for `no-referrer`, and some browsers then send the origin `null`; in this case
+ * `Sec-Fetch-Site` decides. With https only the configured origin counts, because a client chooses
+ * its `Host`. With http, as at home, the name in the request counts too.
  */
 export function fromOurPage(request: Request, publicUrl: string): boolean {
   const site = request.headers.get('sec-fetch-site')

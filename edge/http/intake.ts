@@ -1,5 +1,6 @@
-// Where untrusted bytes meet small checks in a fixed order: who is it, may they, is the text sound, does it fit. Nothing
-// behind here looks at a raw request again.
+// The trust boundary for requests: small checks that identify the caller, bound the body, parse it
+// and validate it. The router calls them in a fixed order, and later code uses their parsed
+// results.
 
 import type { z } from 'zod'
 import type { Json } from '../../shared/bytes/json.ts'
@@ -41,7 +42,7 @@ const BEARER = /^Bearer (\S{1,300})$/
 export const bearerOf = (request: Request): string | undefined =>
   BEARER.exec(request.headers.get('authorization') ?? '')?.[1]
 
-/** The principal behind a key, and the directory as of this very request. */
+/** Returns the principal that owns the key, and the directory as it is at this request. */
 export async function identifyByKey(request: Request, env: Env): Promise<Result<Identified>> {
   const key = bearerOf(request)
   const parsed = key === undefined ? undefined : parseKey(key)
@@ -53,22 +54,22 @@ export async function identifyByKey(request: Request, env: Env): Promise<Result<
   return directory.state === 'suspended' ? err(SUSPENDED) : ok({ directory, principal, worker: null })
 }
 
-/** The enrolled worker that a request says to be of; whether it is, its signature says. */
-export async function claimant(request: Request, env: Env) {
+/** The enrolled worker that a request names. Its signature is not checked here. */
+export async function claimedWorker(request: Request, env: Env) {
   const claimed = readSignatureInput(request.headers.get('signature-input') ?? undefined)
   if (claimed === undefined || !(await isTenant(env, claimed.tenant))) return err(UNSIGNED)
   const worker = (await directoryWith(env, claimed.tenant, claimed.worker)).workers.get(claimed.worker)
   return worker === undefined ? err(UNSIGNED) : ok({ claimed, worker })
 }
 
-/** The worker behind a signature over method, authority, path and body. */
+/** Returns the worker that signed method, authority, path and body. */
 export async function identifyBySignature(
   request: Request,
   body: Uint8Array,
   env: Env,
 ): Promise<Result<Identified>> {
   const header = (name: string): string | undefined => request.headers.get(name) ?? undefined
-  const named = await claimant(request, env)
+  const named = await claimedWorker(request, env)
   if (!named.ok) return named
   const { claimed, worker } = named.value
   const { tenant } = claimed
@@ -79,26 +80,26 @@ export async function identifyBySignature(
   const admitted = await gatekeeper(env, tenant).admitWorker(claimed, knownVersion(tenant))
   if (!admitted.ok) return admitted
   const directory = directoryFrom(identityOf(env), tenant, admitted.value)
-  const present = directory.workers.get(claimed.worker) // its tiers may have changed; its key never does
+  const present = directory.workers.get(claimed.worker) // its tiers may have changed in the meantime, its key can't
   return present === undefined
     ? err(UNSIGNED)
     : ok({ directory, principal: present.principal, worker: present.row })
 }
 
-/** The runtime lets far more headers through than anyone needs (G10). */
+/** Bounds the headers: the runtime lets far more through than any caller needs (G10). */
 export function headersFit(request: Request): Result<true> {
   let size = 0
   for (const [name, value] of request.headers) size += name.length + value.length
   return size <= LIMITS.headers_bytes
     ? ok(true)
-    : err(failure('headers_too_large', `more than ${LIMITS.headers_bytes} bytes`))
+    : err(failure('headers_too_large', `the headers have more than ${LIMITS.headers_bytes} bytes`))
 }
 
-/** No body, or one that says how little it is; the runtime reads no more than was announced. */
+/** Whether there is no body, or a small announced one. The runtime reads no more than announced. */
 export const isSmall = ({ body, headers }: Request): boolean =>
   body === null || Number(headers.get('content-length') ?? Number.NaN) <= LIMITS.unknown_body_bytes
 
-/** The body's bytes, counted as they come: no announced length is believed, and nobody holds a place by being slow (G10). */
+/** Reads the body. It counts the bytes itself, and gives up on a slow sender (G10). */
 export async function readBody(
   request: Request,
   limit: number = LIMITS.body_bytes,
@@ -109,12 +110,12 @@ export async function readBody(
     return err(failure('unsupported_media_type', 'compressed bodies are refused'))
   const slow = Promise.withResolvers<Result<Uint8Array>>()
   const timer = setTimeout(
-    () => slow.resolve(err(failure('body_too_slow', `not all there after ${LIMITS.body_ms} ms`))),
+    () => slow.resolve(err(failure('body_too_slow', `the body was not complete after ${LIMITS.body_ms} ms`))),
     LIMITS.body_ms,
   )
   const whole = request.headers.has('content-length')
     ? request.arrayBuffer().then((buffer): Result<Uint8Array> => ok(new Uint8Array(buffer)))
-    : counted(request.body as ReadableStream<Uint8Array>, limit)
+    : readCounted(request.body as ReadableStream<Uint8Array>, limit)
   try {
     return await Promise.race([
       whole.catch(() => err(failure('not_json', 'the body broke off'))),
@@ -127,7 +128,7 @@ export async function readBody(
 
 const tooLarge = (limit: number) => err(failure('body_too_large', `more than ${limit} bytes`))
 
-async function counted(body: ReadableStream<Uint8Array>, limit: number): Promise<Result<Uint8Array>> {
+async function readCounted(body: ReadableStream<Uint8Array>, limit: number): Promise<Result<Uint8Array>> {
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of body) {
@@ -140,17 +141,17 @@ async function counted(body: ReadableStream<Uint8Array>, limit: number): Promise
 
 const JSON_TYPE = /^application\/json(?:;\s*charset=utf-8)?$/i
 
-/** The bytes have passed `readBody`, which knows how many there may be. */
+/** `bytes` comes from `readBody`, which has bounded it. */
 export function parseBody(request: Request, bytes: Uint8Array, schema: z.ZodType): Result<unknown> {
   if (!JSON_TYPE.test(request.headers.get('content-type') ?? ''))
     return err(failure('unsupported_media_type', 'the body must be JSON'))
   const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
-  return parsed.ok ? shaped(schema, parsed.value, 'body') : parsed
+  return parsed.ok ? parseAs(schema, parsed.value, 'body') : parsed
 }
 
 const FORM_TYPE = /^application\/x-www-form-urlencoded(?:;|$)/i
 
-/** `undefined` where the body is not a form, or is longer than the page's form can be. */
+/** `undefined` if the body is no form, or longer than any form of our pages. */
 export async function readForm(
   request: Request,
   lists?: readonly string[],
@@ -162,8 +163,8 @@ export async function readForm(
     : ok(undefined)
 }
 
-/** `schema` applied; what does not fit is named by place. */
-export function shaped(
+/** Applies `schema`. The error lists each place that does not match. */
+export function parseAs(
   schema: z.ZodType,
   value: Json | Record<string, string>,
   part: string,
@@ -171,21 +172,20 @@ export function shaped(
   const read = readAs(schema, value)
   return read.ok
     ? read
-    : err(failure('invalid_request', `the ${part} is not as this route expects it`, read.error))
+    : err(failure('invalid_request', `the ${part} does not match what this route expects`, read.error))
 }
 
-/** Ids in a path are matched before anything is looked up; what does not match does not exist. */
+/** Matches the ids in a path before any lookup: a malformed id is answered like an unknown one. */
 export function parseParams(route: Route, params: Record<string, string>): Result<unknown> {
   if (route.params === undefined) return ok({})
   const read = route.params.safeParse(params)
-  return read.success
-    ? ok(read.data)
-    : err(failure('not_found', 'an id or a name in the path is not written as those are'))
+  return read.success ? ok(read.data) : err(failure('not_found', 'an id or a name in the path is malformed'))
 }
 
 /**
- * Of the headers, those that the route reads; one that is sent twice comes as a list, which no reader of a single value takes (G03). The
- * runtime doesn't tell an empty header from none.
+ * Parses the headers that the route reads. A repeated header arrives as one comma-separated list,
+ * which no schema of a single value accepts (G03). The runtime reports an empty header as a missing
+ * one.
  */
 export function parseHeaders({ headers: schema }: Route, request: Request): Result<unknown> {
   if (schema === undefined) return ok({})
@@ -193,15 +193,15 @@ export function parseHeaders({ headers: schema }: Route, request: Request): Resu
     const value = request.headers.get(name)
     return value === null ? [] : [[name, value]]
   })
-  return shaped(schema, Object.fromEntries(sent) as Record<string, string>, 'headers') // pairs of strings, as above
+  return parseAs(schema, Object.fromEntries(sent) as Record<string, string>, 'headers') // pairs of strings, as above
 }
 
 export function waitMs(request: Request): number {
-  const asked = /(?:^|[\s,;])wait=([0-9]{1,4})(?:$|[\s,;])/.exec(request.headers.get('prefer') ?? '')?.[1]
-  return asked === undefined ? 0 : Math.min(Number(asked), LIMITS.wait_s) * 1000
+  const wait = /(?:^|[\s,;])wait=([0-9]{1,4})(?:$|[\s,;])/.exec(request.headers.get('prefer') ?? '')?.[1]
+  return wait === undefined ? 0 : Math.min(Number(wait), LIMITS.wait_s) * 1000
 }
 
-/** A structured-field string or a bare token, up to 255 visible characters. */
+/** Accepts a structured-field string or a bare token of up to 255 visible characters. */
 export function idempotencyKey(request: Request): Result<string | null> {
   const header = request.headers.get('idempotency-key')
   if (header === null) return ok(null)
@@ -212,21 +212,27 @@ export function idempotencyKey(request: Request): Result<string | null> {
     : ok(value)
 }
 
-/** An agent may ask for itself alone, so that it learns nothing of another; an operator says for whom. */
-export function agentAskedFor(
+/**
+ * The agent of a request. An agent may name only itself, so that it learns nothing of others; an
+ * operator has to name one.
+ */
+export function namedAgent(
   { principal, directory }: Identified,
   name: string | undefined,
 ): Result<AgentPrincipal> {
   if (principal.kind === 'Agent') {
     return name === undefined || name === principal.name
-      ? ok(principal as AgentPrincipal) // checked by its kind
-      : err(failure('forbidden', 'an agent asks for itself: leave `agent` out'))
+      ? ok(principal as AgentPrincipal) // its `kind` says so
+      : err(failure('forbidden', 'an agent can only name itself: leave `agent` out'))
   }
   const agent = name === undefined ? undefined : directory.agents.get(name)
   if (agent !== undefined) return ok(agent)
   return err(
     name === undefined
-      ? failure('invalid_request', 'say whose call it would be: `agent`, on the command line `--agent`')
+      ? failure(
+          'invalid_request',
+          'name the agent whose call it would be: `agent`, on the command line `--agent`',
+        )
       : failure('not_found', `no agent \`${name}\``),
   )
 }

@@ -1,4 +1,5 @@
-// An isolate's cache of existing tenants, asked before the edge makes an object for a name that a stranger sent.
+// Caches per isolate which tenants exist, so that no stranger's request makes the edge create an
+// object for an arbitrary name.
 
 import { PATTERNS } from '../../shared/ids.ts'
 import type { Env } from '../bindings.ts'
@@ -7,7 +8,7 @@ import { DEFAULT_TENANT, installationObject } from '../bindings.ts'
 /** If another isolate deletes the tenant, the tombstone in its object refuses requests. */
 const known = new Set<string>([DEFAULT_TENANT])
 
-/** Asks the registry about an unknown name each time; a no is not cached. */
+/** Caches only existing tenants: the registry is queried each time for an unknown name. */
 export async function isTenant(env: Env, tenant: string): Promise<boolean> {
   if (known.has(tenant)) return true
   if (!PATTERNS.tenant.test(tenant) || !(await installationObject(env).has(tenant))) return false

@@ -1,4 +1,4 @@
-// OpenAPI 3.1 from the route table. It adds nothing that the table does not say.
+// Generates the OpenAPI 3.1 document from the route table.
 
 import { z } from 'zod'
 import type { Code } from '../../shared/failures.ts'
@@ -11,10 +11,11 @@ type Schema = Record<string, unknown>
 const jsonSchema = (type: z.ZodType, io: 'input' | 'output'): Schema => {
   const options = { io, target: 'draft-2020-12', unrepresentable: 'any', reused: 'inline' } as const
   const { $schema: _, $defs: __, ...schema } = z.toJSONSchema(type, options)
-  // Only one schema of ours is about itself, and a reference of its own kind can't reach out of where it stands: any JSON.
+  // Our only recursive schema is JSON itself. Its local `$defs` reference breaks once the schema is
+  // embedded in the document, so it points to a shared component.
   return JSON.parse(
     JSON.stringify(schema).replaceAll(/"#\/\$defs\/\w+"/g, '"#/components/schemas/Json"'),
-  ) as Schema // what it was
+  ) as Schema // a schema before, and a schema after
 }
 
 const SECURITY: Record<Caller, Schema | null> = {
@@ -28,18 +29,18 @@ const SECURITY: Record<Caller, Schema | null> = {
   anyone: null,
 }
 
-const WHO: Record<Caller, string> = {
+const CALLER_DESCRIPTIONS: Record<Caller, string> = {
   agent: 'Machines that propose calls, by API key.',
   operator: 'People who approve and administer, by API key.',
   console: 'Pages for operators, by the session of a browser.',
   worker: 'Hosts that run calls, by signature.',
   slack: 'Slack, by its signature over the body.',
   installation: 'The operator of the installation, by the installation key.',
-  link: 'Approvers, by the link that each was given.',
+  link: 'Approvers, each by a personal link.',
   anyone: 'Open: keys, log, health and documents.',
 }
 
-/** What any route may answer, beside what it names itself. */
+/** Failures of every route, in addition to those that the table lists for it. */
 const ALWAYS: readonly Code[] = ['headers_too_large', 'internal']
 const WITH_BODY: readonly Code[] = [
   'body_too_large',
@@ -49,10 +50,10 @@ const WITH_BODY: readonly Code[] = [
   'unsupported_media_type',
 ]
 
-let made: Schema | undefined
+let cachedPaths: Schema | undefined
 
 export function openapi(url: string): Schema {
-  made ??= { paths: paths() }
+  cachedPaths ??= { paths: paths() }
   return {
     openapi: '3.1.0',
     info: {
@@ -62,8 +63,8 @@ export function openapi(url: string): Schema {
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url }],
-    tags: Object.entries(WHO).map(([name, description]) => ({ name, description })),
-    ...made,
+    tags: Object.entries(CALLER_DESCRIPTIONS).map(([name, description]) => ({ name, description })),
+    ...cachedPaths,
     components: {
       securitySchemes: {
         key: { type: 'http', scheme: 'bearer', description: 'An API key; it carries its tenant.' },
@@ -97,12 +98,12 @@ export function openapi(url: string): Schema {
             status: { type: 'integer' },
             code: { type: 'string', enum: Object.keys(FAILURES) },
             detail: { type: 'string' },
-            todo: { type: 'string', description: 'What to do.' },
+            todo: { type: 'string', description: 'What to do next.' },
             retry: { type: 'boolean' },
             epoch: {
               type: 'string',
               description:
-                'With `stale_epoch`: the text that nonces of a worker’s signatures have to begin with.',
+                'With `stale_epoch`: the prefix that the nonces of the worker’s signatures must have.',
             },
             errors: {
               type: 'array',

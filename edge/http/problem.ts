@@ -1,4 +1,5 @@
-// Failures as the wire sees them (RFC 9457): the one place where a code becomes a status.
+// Turns a failure into a problem document (RFC 9457). This is the only place that maps codes to
+// statuses.
 
 import type { Failure } from '../../shared/failures.ts'
 import { adviceOf, entryOf } from '../../shared/failures.ts'
@@ -29,5 +30,7 @@ export function problem(failure: Failure, headers: Record<string, string> = {}):
   })
 }
 
-/** Codes that only tell how a call ended are no refusals; one that gets here is a bug of ours. */
+/**
+ * A code that only describes how a call ended (status 200) is no refusal: returning one is our bug.
+ */
 const httpStatus = (status: number): number => (status === 200 ? 500 : status)

@@ -1,4 +1,4 @@
-// The headers of every answer, whatever it is: no cache keeps it, no browser guesses what it might be instead.
+// Headers of every response: no cache stores it, and no browser guesses another content type.
 
 export const headersOf = (type: string) => ({
   'content-type': type,
@@ -6,12 +6,15 @@ export const headersOf = (type: string) => ({
   'x-content-type-options': 'nosniff',
 })
 
-/** Of bytes that an agent or a tool wrote: they are saved, never shown, and can do nothing if a browser shows them all the same. */
+/**
+ * For bytes that an agent or a tool wrote: a browser saves them. One that shows them anyway runs no
+ * script.
+ */
 const fileHeaders = (path: string) => ({
   ...headersOf('application/octet-stream'),
   'content-disposition': `attachment; filename*=UTF-8''${encodeURIComponent(path.split('/').at(-1) ?? '').replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16)}`)}`,
   'content-security-policy': "default-src 'none'; sandbox",
 })
 
-export const fileAnswer = ({ path, bytes }: { path: string; bytes: Uint8Array }): Response =>
-  new Response(bytes as Uint8Array<ArrayBuffer>, { headers: fileHeaders(path) }) // RPC makes its own buffers
+export const fileResponse = ({ path, bytes }: { path: string; bytes: Uint8Array }): Response =>
+  new Response(bytes as Uint8Array<ArrayBuffer>, { headers: fileHeaders(path) }) // RPC copied them, so no other view shares the buffer

@@ -1,6 +1,6 @@
-// Judges one answer to an approval: may this operator give it, does it mean the call as it is now,
-// and what does the policy of now make of it. The result is one event of the call, which a
-// transaction applies. It stores nothing.
+// Checks one answer to an approval: may this operator give it, does it name the present call, and
+// what does the current policy decide with it. The result is one event, which a transaction
+// applies.
 
 import type { Failure } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
@@ -26,7 +26,7 @@ import { approvalView } from './views.ts'
 /** The operator who answers, and through which channel. */
 export type Responder = { readonly by: string; readonly channel: string }
 
-/** A stored call that has an approval, and all it takes to decide on it. */
+/** A stored call with an approval, and the facts to decide it again. */
 export type Question = {
   readonly run: RunContext
   readonly directory: Loaded
@@ -35,15 +35,18 @@ export type Question = {
   readonly approval: Approval
   readonly reservation: UsageReservation | null
 }
-/** The event that an answer makes, and the policy snapshot that it is kept with. */
+/** The event of an answer, and the policy snapshot to store with it. */
 export type AnswerEvent = { readonly event: Event; readonly snapshot: Snapshot | null }
 
 const NO_APPROVAL = failure('not_found', 'no such approval')
 const REVOKED = failure('link_revoked', 'the link was taken back')
-const OUTDATED = failure('outdated', 'this is not the call that you were shown')
+const OUTDATED = failure(
+  'outdated',
+  'the call has changed since it was shown to you; read it again before you answer',
+)
 const ONCE_ONLY = failure(
   'once_only',
-  'policy does not let this yes stand for further calls, or not for so long: answer for this call alone, or for less time; nothing was recorded',
+  'policy does not let this approval cover further calls, or not for so long; nothing was recorded: answer for this call only, or for less time',
 )
 const STANDS_FOR_NONE = failure(
   'once_only',
@@ -51,7 +54,7 @@ const STANDS_FOR_NONE = failure(
 )
 const SURER_ONLY = failure(
   'surer_only',
-  'policy takes a yes to this call in the console or on the command line alone; nothing was recorded',
+  'policy accepts an approval of this call only in the console or on the command line; nothing was recorded',
 )
 
 export function findApproval(
@@ -65,7 +68,7 @@ export function findApproval(
     : ok({ row, record, approval })
 }
 
-/** A yes of this operator to this call alone. */
+/** An approval by this operator of this call only. */
 export const yesOf = ({ by, channel }: Responder, since_ms: number): Answered => ({
   by,
   since_ms,
@@ -77,8 +80,8 @@ export const yesOf = ({ by, channel }: Responder, since_ms: number): Answered =>
 })
 
 /**
- * The answer as it is recorded. Agents, journals and channels read the reason as it is recorded, so
- * secrets are masked here.
+ * The answer to record. Agents, journals and channels show the recorded reason, so secrets are
+ * masked here.
  */
 export function answeredBy(
   directory: Loaded,
@@ -92,8 +95,8 @@ export function answeredBy(
 }
 
 /**
- * The checks of an answer, in order. A call that waits for no answer refuses the event by its
- * state.
+ * The checks of an answer, in order. If the call waits for no answer, the lifecycle refuses the
+ * event.
  */
 export function judgeAnswer(question: Question, given: Answered, answer: Answer): Result<AnswerEvent> {
   const { status } = question.record
@@ -114,8 +117,8 @@ function refusalOf({ record, approval }: Question, given: Answered, answer: Answ
 }
 
 /**
- * L3: an answer names the digest that it was given to. A yes has to, once an operator has changed
- * the arguments.
+ * L3: an answer may name the digest that it is for. An approval must name it once an operator has
+ * changed the arguments.
  */
 function meansThisCall(
   { proposal, status }: CallRecord,
@@ -135,7 +138,7 @@ function judgeYesOrNo(question: Question, given: Answered): Result<AnswerEvent> 
     : err(refusal)
 }
 
-/** The policy of now on the call, with this answer besides those that it has. */
+/** The current policy's decision with this answer and the earlier ones. */
 function decideWith({ run, directory, row, record, reservation }: Question, answer: Answered) {
   const answers = withAnswer(record.status.approval?.answers ?? [], answer)
   return judgeAgain(
@@ -147,9 +150,9 @@ function decideWith({ run, directory, row, record, reservation }: Question, answ
 }
 
 /**
- * Policy denies the call with this yes, which would end it. Where policy takes another yes of the
- * same operator, for this call alone or from the console, this one is refused instead, and the
- * refusal says which.
+ * Called if policy denies the call with this approval, which would end the call. If policy accepts
+ * another approval of the same operator, for this call only or from the console, this one is
+ * refused instead, and the refusal says which one to give.
  */
 function otherYesOf(question: Question, given: Answered): Failure | undefined {
   const isTaken = (answer: Answered): boolean => decideWith(question, answer).decision.effect !== 'deny'
@@ -163,8 +166,8 @@ function otherYesOf(question: Question, given: Answered): Failure | undefined {
 type Arguments = Record<string, unknown>
 
 /**
- * A yes to other arguments. Where policy denies those, the answer is refused and the question stays
- * as it was.
+ * An approval of changed arguments. If policy denies these, the answer is refused and the approval
+ * does not change.
  */
 function judgeEdit(
   question: Question,
@@ -182,7 +185,7 @@ function judgeEdit(
   return ok({ event: { kind: 'edited', answer: given, revised: rest, edit, permitted }, snapshot })
 }
 
-/** The call with other arguments, and what policy says of it with this answer. */
+/** The call with changed arguments, and its decision with this answer. */
 export function reviseCall(
   { run, directory, row, record, reservation }: Question,
   given: Answered,

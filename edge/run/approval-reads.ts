@@ -1,5 +1,5 @@
-// What a run shows of an approval: the question, the effect that a reader's yes would have, the
-// full texts, the arguments to edit and the preview of an edit. It changes nothing.
+// Reads of an approval: its card, the effect that a reader's approval would have, the full texts,
+// the arguments to edit and the preview of an edit.
 
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
@@ -7,14 +7,14 @@ import { err, ok } from '../../shared/result.ts'
 import type { Approval, Editable } from '../../shared/wire/approvals.ts'
 import { editable, type Preview, wholeChangesOf } from '../approvals/argument-edits.ts'
 import { onYesOf, type Unfolded, unfolded } from '../approvals/card.ts'
-import { whyNotAsked, withAnswer } from '../call/lifecycle.ts'
+import { refusalToAnswer, withAnswer } from '../call/lifecycle.ts'
 import { stillCounts } from '../decision/decide.ts'
 import { byHumans, judgeAgain } from '../decision/proposal.ts'
 import { directoryOf } from '../directory/directory.ts'
 import { findApproval, type Responder, reviseCall, yesOf } from './approval-answers.ts'
 import type { RunContext } from './context.ts'
 
-const NO_OPERATOR = failure('forbidden', 'you are no operator any more')
+const NO_OPERATOR = failure('forbidden', 'you are no longer an operator')
 
 export function viewApproval(run: RunContext, n: number): Result<Approval> {
   const found = findApproval(run, n)
@@ -22,8 +22,8 @@ export function viewApproval(run: RunContext, n: number): Result<Approval> {
 }
 
 /**
- * The approval as this operator reads it, with the effect that their yes would have now through
- * this channel.
+ * The approval for this operator, with the effect that approving through this channel would have
+ * now.
  */
 export async function viewApprovalFor(
   run: RunContext,
@@ -64,7 +64,7 @@ export async function readEditable(run: RunContext, n: number): Promise<Result<E
   return ok({ digest, arguments: editable(args, redaction) })
 }
 
-/** The result that edited arguments would have with a yes of this operator. Nothing is recorded. */
+/** The result if this operator approved edited arguments. Records nothing. */
 export async function previewEdit(
   run: RunContext,
   n: number,
@@ -79,7 +79,7 @@ export async function previewEdit(
   const found = findApproval(run, n)
   if (!found.ok) return found
   const { record } = found.value
-  if (record.status.state !== 'awaiting_approval') return err(whyNotAsked(record.status))
+  if (record.status.state !== 'awaiting_approval') return err(refusalToAnswer(record.status))
   const question = { run, directory, reservation: null, ...found.value }
   const revised = reviseCall(question, yesOf(responder, operator.since), args)
   if (!revised.ok) return revised

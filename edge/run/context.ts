@@ -1,6 +1,5 @@
-// A run as its commands see it: everything stored of it, read-only, and `transact`, the only way to
-// change it (L5). It holds the in-memory parts of one RunObject and performs the effects of each
-// commit. It decides nothing.
+// The commands' view of a run: its stored state, read-only, and `transact`, the only way to change
+// it (L5). It owns the in-memory parts of one RunObject and performs the effects of each commit.
 
 import type { Result } from '../../shared/result.ts'
 import { type Env, identityOf } from '../bindings.ts'
@@ -12,12 +11,12 @@ import { Waiters } from '../platform/waiters.ts'
 import type { FileStore } from './file-store.ts'
 import { FileUploads } from './file-uploads.ts'
 import { needsWorker, Outbox } from './outbox.ts'
-import { LiveOutput } from './output-subscribers.ts'
+import { OutputSubscribers } from './output-subscribers.ts'
 import { SkillCalls } from './skill-calls.ts'
 import { RunStore } from './store.ts'
 import { type CallChange, type Doorbell, type FollowUp, RunTransaction } from './transaction.ts'
 import { UsageLedger } from './usage-ledger.ts'
-import { Leases } from './worker-leases.ts'
+import { WorkerLeases } from './worker-leases.ts'
 
 /**
  * No list of the tenant names a run without calls, so the run itself checks once a day whether its
@@ -25,7 +24,7 @@ import { Leases } from './worker-leases.ts'
  */
 const IDLE_CHECK_MS = 24 * 3600_000
 
-/** The run's tables, without a method that writes to them. */
+/** The read methods of the run's store. */
 export type RunReads = Pick<
   RunStore,
   | 'call'
@@ -48,15 +47,15 @@ export class RunContext {
   readonly env: Env
   readonly store: RunReads
   readonly usage: UsageLedger
-  readonly leases = new Leases()
-  readonly output: LiveOutput
+  readonly leases = new WorkerLeases()
+  readonly output: OutputSubscribers
   readonly uploads = new FileUploads()
   readonly outbox: Outbox
   /** Readers that wait for the end of a call, or for the next journal entry. */
   readonly waiters = new Waiters<number | 'journal'>()
   /**
-   * Standing answers that their session ended in the life of this object. A run that asked the
-   * session shortly before must not act on its reply.
+   * Standing answers that their session revoked while this object is in memory. A request to the
+   * session from shortly before may still return them.
    */
   readonly withdrawnAnswers = new Set<string>()
   readonly #ctx: DurableObjectState
@@ -71,7 +70,7 @@ export class RunContext {
     this.env = env
     this.store = store
     this.usage = new UsageLedger(env, store)
-    this.output = new LiveOutput(store)
+    this.output = new OutputSubscribers(store)
     this.outbox = new Outbox(store)
     this.#ctx = ctx
     this.#store = store
@@ -80,14 +79,14 @@ export class RunContext {
     this.#row = store.run()
   }
 
-  /** The run as it is now; undefined until it is created. */
+  /** The current row of the run; undefined until it is created. */
   get row(): RunRow | undefined {
     return this.#row
   }
 
   /**
-   * Runs `work` as one transaction, synchronously and alone, and answers when its batch is on disk.
-   * An exception undoes all of it; a refusal that `work` returns undoes nothing.
+   * Runs `work` as one synchronous transaction; resolves when its batch is on disk. An exception
+   * rolls it back; a refusal that `work` returns does not.
    */
   transact<T>(work: (tx: RunTransaction) => Result<T>): Promise<Result<T>> {
     const { signer } = identityOf(this.env)
@@ -116,8 +115,8 @@ export class RunContext {
   }
 
   /**
-   * The effects of one applied event: doorbells, deliveries, waiters. The alarm repeats what gets
-   * lost.
+   * Performs the effects of one applied event: doorbells, deliveries, waiters. The alarm repeats
+   * lost ones.
    */
   #performEffects({ record, before, event, effects, due }: CallChange): void {
     const { proposal, status } = record
@@ -140,17 +139,17 @@ export class RunContext {
     else this.waitUntil(this.#skills.start(this, proposal.n))
   }
 
-  /** Wakes the object at `due`, or earlier where something is due before. */
+  /** Wakes the object at `due` or earlier. */
   arm(due: number): void {
     this.#alarm.arm(due)
   }
 
   /**
-   * The alarm goes off. After a pause of our own every lease restarts: we can't tell which workers
-   * missed a heartbeat.
+   * Handles the alarm. After our own pause every lease restarts, because we can't tell which
+   * workers missed a heartbeat.
    */
   alarmRang(): void {
-    if (this.#alarm.rang()) this.leases.slept()
+    if (this.#alarm.rang()) this.leases.restartAll()
   }
 
   waitUntil(work: Promise<unknown>): void {
@@ -158,8 +157,8 @@ export class RunContext {
   }
 
   /**
-   * The tenant's log has the journal up to `seq`. Stored with the next change of the run; if none
-   * comes, the log receives it twice.
+   * Notes that the tenant's log has the journal up to `seq`. It is stored with the run's next
+   * change; without one, the log receives the entries twice.
    */
   noteLogged(seq: number): void {
     if (this.#row !== undefined) this.#row = { ...this.#row, logged: seq }

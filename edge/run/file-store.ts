@@ -1,5 +1,5 @@
-// The files of a run: bytes under their digest, in parts that a row can hold. Each has its time:
-// short while no call has named it, long from when one last did. It judges nothing but room.
+// The files of a run, stored under their digest in parts that fit into a row. A file that no call
+// has named expires soon; one that a call has named stays for longer than a call can live.
 
 import { and, asc, eq, sql } from 'drizzle-orm'
 import { sha256 } from '../../shared/bytes/json.ts'
@@ -18,10 +18,10 @@ export class FileStore {
     this.#db = db
   }
 
-  /** What the run would hold with these bytes. */
+  /** The bytes that the run would hold with this file; refused if the run has no room. */
   fits(digest: string, bytes: Uint8Array): Result<number> {
     if (sha256(bytes) !== digest)
-      return err(failure('digest_mismatch', 'these bytes have another SHA-256 than the path names'))
+      return err(failure('digest_mismatch', 'the SHA-256 of these bytes differs from the one in the path'))
     const held = this.held()
     if (this.#bytesOf(digest) !== undefined) return ok(held.bytes)
     return held.count < LIMITS.run_files && held.bytes + bytes.byteLength <= LIMITS.run_files_bytes
@@ -29,17 +29,17 @@ export class FileStore {
       : err(
           failure(
             'too_many_files',
-            `a run holds ${LIMITS.run_files} files and ${LIMITS.run_files_bytes} bytes of them at most`,
+            `a run holds at most ${LIMITS.run_files} files and ${LIMITS.run_files_bytes} bytes`,
           ),
         )
   }
 
-  /** What fits. The same bytes once more are those that are there, and their time begins anew. */
+  /** Stores bytes for which `fits` has found room. Storing a file again restarts its lifetime. */
   put(digest: string, bytes: Uint8Array, now: number): { sha256: string; bytes: number } {
-    const done = { sha256: digest, bytes: bytes.byteLength }
+    const stored = { sha256: digest, bytes: bytes.byteLength }
     if (this.#bytesOf(digest) !== undefined) {
       this.#db.update(files).set({ at: now }).where(eq(files.sha256, digest)).run()
-      return done
+      return stored
     }
     this.#db.insert(files).values({ sha256: digest, bytes: bytes.byteLength, at: now, named: false }).run()
     for (let part = 0; part * LIMITS.file_part_bytes < bytes.byteLength; part++) {
@@ -49,7 +49,7 @@ export class FileStore {
         .values({ sha256: digest, part, bytes: Buffer.from(slice) })
         .run()
     }
-    return done
+    return stored
   }
 
   held(): { count: number; bytes: number } {
@@ -63,11 +63,11 @@ export class FileStore {
       sha256: row.sha256,
       bytes: row.bytes,
       named: row.named,
-      until_ms: goesAt(row),
+      until_ms: expiresAt(row),
     }))
   }
 
-  /** With their sizes; refused where one is not here. */
+  /** Adds the size of each file; refused if the run lacks one. */
   sized(refs: readonly FileRef[]): Result<InputFile[]> {
     const sized: InputFile[] = []
     for (const { path, sha256: digest } of refs) {
@@ -79,7 +79,7 @@ export class FileStore {
     return ok(sized)
   }
 
-  /** A call has named them: from now on they stay for longer than any call lives. */
+  /** Marks files that a call has named, so that they stay for longer than a call can live. */
   keep(named: readonly FileRef[], now: number): void {
     for (const { sha256: digest } of named)
       this.#db.update(files).set({ named: true, at: now }).where(eq(files.sha256, digest)).run()
@@ -105,11 +105,11 @@ export class FileStore {
   }
 
   nextDue(): number | null {
-    const times = this.#db.select({ at: files.at, named: files.named }).from(files).all().map(goesAt)
+    const times = this.#db.select({ at: files.at, named: files.named }).from(files).all().map(expiresAt)
     return times.length === 0 ? null : Math.min(...times)
   }
 
-  /** Whether any had had its time. */
+  /** Removes expired files; returns whether there were any. */
   dropDue(now: number): boolean {
     const due = this.list().filter(({ until_ms }) => until_ms <= now)
     for (const { sha256: digest } of due) {
@@ -120,5 +120,5 @@ export class FileStore {
   }
 }
 
-const goesAt = ({ at, named }: { at: number; named: boolean }): number =>
+const expiresAt = ({ at, named }: { at: number; named: boolean }): number =>
   at + (named ? LIMITS.file_named_ms : LIMITS.file_unnamed_ms)

@@ -1,6 +1,5 @@
-// Uploads of files into a run, and their expiry: the tenant is asked for room before the bytes are
-// taken, and learns when the run holds fewer. The caller says who may put a file; the store keeps
-// the bytes.
+// Uploads files into a run and removes expired ones. It reserves room in the tenant's quota before
+// storing bytes, and reports when the run holds fewer. The caller checks who may upload.
 
 import type { Failure } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
@@ -12,27 +11,24 @@ import type { RunContext } from './context.ts'
 import type { RunTransaction } from './transaction.ts'
 
 export type StoredFile = { sha256: string; bytes: number }
-/** Why a file may not be put now; undefined where it may. */
+/** The reason to refuse an upload now; undefined if it may proceed. */
 export type UploadCheck = () => Failure | undefined
 
-const UNREACHABLE = failure(
-  'unavailable',
-  'it could not be asked whether there is room for the file; try again',
-)
+const UNREACHABLE = failure('unavailable', 'the tenant’s file quota could not be checked; try again')
 
 export class FileUploads {
-  #turn: Promise<unknown> = Promise.resolve()
+  #queue: Promise<unknown> = Promise.resolve()
   /** When this object last reported to the tenant how much the run holds. */
   #reportedAt = 0
   #holdsLess = false
 
   /**
    * Uploads run one after the other, so that the total reported to the tenant is right. `refusal`
-   * is checked before and after that.
+   * is checked when the upload's turn comes, and again when the bytes are stored.
    */
   put(run: RunContext, refusal: UploadCheck, digest: string, bytes: Uint8Array): Promise<Result<StoredFile>> {
-    const put = this.#turn.then(() => this.#put(run, refusal, digest, bytes))
-    this.#turn = put.catch(() => undefined)
+    const put = this.#queue.then(() => this.#put(run, refusal, digest, bytes))
+    this.#queue = put.catch(() => undefined)
     return put
   }
 
@@ -59,9 +55,7 @@ export class FileUploads {
     return put
   }
 
-  /**
-   * Removes the files whose time is over. The tenant learns of it by `report`, after the commit.
-   */
+  /** Removes expired files. After the commit, `report` tells the tenant about the new total. */
   dropDue(tx: RunTransaction, now: number): void {
     if (tx.dropFiles(now)) this.#holdsLess = true
   }
@@ -71,12 +65,12 @@ export class FileUploads {
    * that reports nothing.
    */
   report(run: RunContext): Promise<void> {
-    const reported = this.#turn.then(async () => {
+    const reported = this.#queue.then(async () => {
       const { count, bytes } = run.store.files.held()
       const isStale = count > 0 && this.#reportedAt + LIMITS.file_unnamed_ms < Date.now()
       if ((this.#holdsLess || isStale) && (await this.#reserve(run, bytes)).ok) this.#holdsLess = false
     })
-    this.#turn = reported.catch(() => undefined)
+    this.#queue = reported.catch(() => undefined)
     return reported
   }
 

@@ -1,7 +1,7 @@
-// What a run sends to other objects: doorbells to the pool, approvals to the tenant's inbox and
-// channels, ended calls to the tenant's log. Approvals and log entries derive from what is stored
-// and are delivered at least once; the receivers take each once. The alarm repeats a delivery that
-// fails.
+// Sends messages to other objects: doorbells to the pool, approvals to the tenant's inbox and
+// channels, ended calls to the tenant's log. Approvals and log entries are derived from stored
+// state and delivered at least once; the receivers are idempotent. The alarm repeats a failed
+// delivery.
 
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
@@ -33,14 +33,11 @@ export const queueIsFull = (proposal: Proposal): Failure =>
   failure(
     'queue_full',
     needsWorker(proposal)
-      ? 'as many calls wait for this pool’s workers as may'
-      : 'as many calls of skills wait for their turn as may',
+      ? 'this pool’s queue is full: too many calls wait for its workers'
+      : 'too many calls of skills wait for their turn',
   )
 
-/**
- * Whether there is room for one more call: in the pool's queue, and in the tenant's quota for
- * today.
- */
+/** Room for one more call: in the pool's queue, and in the tenant's quota for today. */
 export type Room = { readonly full: boolean; readonly counted: Result<true> }
 
 /**
@@ -64,27 +61,27 @@ export async function roomFor(
 }
 
 export class Outbox {
-  readonly #store: Pick<RunStore, 'mirrored'>
+  readonly #store: Pick<RunStore, 'markMirrored'>
   /** When a call was last forwarded to a worker that can run it. */
   readonly #forwardedAt = new Map<number, number>()
   #logScheduled = false
 
-  constructor(store: Pick<RunStore, 'mirrored'>) {
+  constructor(store: Pick<RunStore, 'markMirrored'>) {
     this.#store = store
   }
 
-  /** The alarm sends a lost doorbell again. */
+  /** Rings for a call. The alarm repeats a lost doorbell. */
   ring(run: RunContext, { n, pool, plan }: Proposal, until: number, worker?: string): void {
     const { record, folder } = rowOf(run)
     const { tenant, agent, id } = record
-    const ring = {
+    const doorbell = {
       agent,
       run: id,
       call: callId(id, n),
       until,
       worker: holderOf(folder, plan) ?? worker ?? null,
     }
-    void poolObject(run.env, tenant, pool).ring(ring).catch(ignore)
+    void poolObject(run.env, tenant, pool).ring(doorbell).catch(ignore)
   }
 
   /**
@@ -101,8 +98,8 @@ export class Outbox {
   }
 
   /**
-   * The call waits for no worker any more, so the pool may ring the agent's next one. If this gets
-   * lost, its slot frees in seconds.
+   * Tells the pool that this call no longer needs a worker, so that it rings the agent's next one.
+   * If the message is lost, the doorbell's slot times out in a few seconds.
    */
   leave(run: RunContext, { n, pool }: Proposal): void {
     const { tenant, agent, id } = rowOf(run).record
@@ -116,7 +113,7 @@ export class Outbox {
     void poolObject(run.env, rowOf(run).record.tenant, pool).silence(worker).catch(ignore)
   }
 
-  /** Delivers an approval at once, and the log in batches. The alarm stands behind both. */
+  /** Delivers an approval at once, and the log in batches. The alarm retries both. */
   deliverSoon(run: RunContext, approvals: boolean): void {
     run.arm(Date.now() + RETRY_MS)
     if (approvals) setTimeout(() => void this.#deliverApprovals(run), 0)
@@ -141,7 +138,7 @@ export class Outbox {
       const approvals = calls.flatMap((call) => approvalView(record, call) ?? [])
       await tenantObject(run.env, record.tenant).mirror(approvals)
       await channelObject(run.env, record.tenant).mirror(record.tenant, approvals)
-      for (const call of calls) this.#store.mirrored(call)
+      for (const call of calls) this.#store.markMirrored(call)
     } catch {
       run.arm(Date.now() + RETRY_MS)
     }
@@ -164,7 +161,7 @@ export class Outbox {
   }
 }
 
-/** The end of a call as the log has it; undefined for any other entry. */
+/** The log's leaf for the end of a call; undefined for any other entry. */
 function leafOf(
   run: RunContext,
   { agent }: RunRecord,

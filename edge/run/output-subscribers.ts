@@ -1,6 +1,6 @@
-// Who follows the calls of a run while they go on, and what each is told next: where its call
-// stands, what is stored of its output, a bounded piece at a time, and its end. Nothing is kept for
-// anybody but that they wait: who reads slowly asks later. It changes nothing stored.
+// Serves live output to subscribers: the state of a call, its stored output in bounded pieces, and
+// its end. Subscribers pull: each sends its position, so a slow reader costs no buffer here. Only
+// waiters and stream slots are in memory.
 
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -18,75 +18,87 @@ import { endOf } from './views.ts'
 export type Stream = 'stdout' | 'stderr'
 const STREAMS: readonly Stream[] = ['stdout', 'stderr']
 
-/** Up to where somebody has heard; `state` is the one that they were told last. */
-export type Heard = { attempt: number; stdout: number; stderr: number; state: LiveState | null }
-/** `id` names the stream of one reader, `whose` those that are counted together. */
-export type Listener = { id: string; whose: string }
-export type LivePiece = { stream: Stream; offset: number; bytes: Uint8Array }
+/** A subscriber's position: the attempt, an offset in each stream, and the last state sent. */
+export type StreamPosition = { attempt: number; stdout: number; stderr: number; state: LiveState | null }
+/** `id` names one stream; the slots of one `owner` are counted together. */
+export type Subscriber = { id: string; owner: string }
+export type OutputPiece = { stream: Stream; offset: number; bytes: Uint8Array }
 /**
- * What is new, in the order in which it is told; nothing of it where nothing was within the time.
+ * What is new after a position, in the order of delivery; empty if nothing happened within the
+ * wait.
  */
-export type News = { heard: Heard; changed: boolean; pieces: LivePiece[]; end: LiveEnd | null }
+export type News = {
+  heard: StreamPosition
+  changed: boolean
+  pieces: OutputPiece[]
+  end: LiveEnd | null
+}
 
 const NO_CALL = failure('not_found', 'no such call')
 
-export class LiveOutput {
+export class OutputSubscribers {
   readonly #store: Pick<RunStore, 'outputFrom'>
   readonly #waiters = new Waiters<number>()
-  readonly #followers = new Followers(LIMITS.streams_run)
+  readonly #slots = new Followers(LIMITS.streams_run)
 
   constructor(store: Pick<RunStore, 'outputFrom'>) {
     this.#store = store
   }
 
-  /** Something of the call is other than it was. */
+  /** Resumes the subscribers of a call that has changed. */
   wake(n: number): void {
     this.#waiters.wake(n)
   }
 
-  leave({ id }: Listener): void {
-    this.#followers.leave(id)
+  leave({ id }: Subscriber): void {
+    this.#slots.leave(id)
   }
 
   /**
-   * `look`: the call as it is, while whoever asks may read it. At once where there is something to
-   * tell, else within `ms`. Who looks once is no `listener`.
+   * Returns at once if there is something after `position`, and otherwise when the call changes or
+   * after `ms`. `readCall` returns the call as long as the reader may see it. `subscriber` is null
+   * for a single read, which takes no stream slot.
    */
-  async hear(
-    look: () => CallRecord | undefined,
-    listener: Listener | null,
-    heard: Heard,
+  async next(
+    readCall: () => CallRecord | undefined,
+    subscriber: Subscriber | null,
+    position: StreamPosition,
     ms: number,
   ): Promise<Result<News>> {
-    const record = look()
+    const record = readCall()
     if (record === undefined) return err(NO_CALL)
-    const counted =
-      listener === null ? ok(true) : this.#followers.enter(listener.id, listener.whose, Date.now())
-    if (!counted.ok) return counted
-    const news = this.#news(record, heard)
-    if (ms <= 0 || news.changed || news.pieces.length > 0 || news.end !== null) return ok(news)
+    const slot =
+      subscriber === null ? ok(true) : this.#slots.enter(subscriber.id, subscriber.owner, Date.now())
+    if (!slot.ok) return slot
+    const update = this.#updateAfter(record, position)
+    if (ms <= 0 || update.changed || update.pieces.length > 0 || update.end !== null) return ok(update)
     await this.#waiters.wait(record.proposal.n, ms)
-    return ok(this.#news(look() ?? record, heard))
+    return ok(this.#updateAfter(readCall() ?? record, position))
   }
 
-  #news(record: CallRecord, before: Heard): News {
+  #updateAfter(record: CallRecord, before: StreamPosition): News {
     const { proposal, status } = record
     const state = stateOf(record)
     const from = before.attempt === state.attempt ? before : { stdout: 0, stderr: 0 }
     const pieces = STREAMS.flatMap((stream) =>
       this.#piece(proposal.n, stream, from[stream], hasEnded(status)),
     )
-    const heard: Heard = { attempt: state.attempt, stdout: from.stdout, stderr: from.stderr, state }
-    for (const { stream, offset, bytes } of pieces) heard[stream] = offset + bytes.byteLength
-    const changed = JSON.stringify(before.state) !== JSON.stringify(state) // both made by `stateOf`
-    return { heard, changed, pieces, end: pieces.length === 0 ? endOf(record) : null }
+    const position: StreamPosition = {
+      attempt: state.attempt,
+      stdout: from.stdout,
+      stderr: from.stderr,
+      state,
+    }
+    for (const { stream, offset, bytes } of pieces) position[stream] = offset + bytes.byteLength
+    const changed = JSON.stringify(before.state) !== JSON.stringify(state) // `stateOf` made both
+    return { heard: position, changed, pieces, end: pieces.length === 0 ? endOf(record) : null }
   }
 
-  /** Half a character waits for its other half, as long as that may come. */
-  #piece(n: number, stream: Stream, offset: number, isWhole: boolean): LivePiece[] {
+  /** Holds back an incomplete UTF-8 sequence until the rest arrives or the stream ends. */
+  #piece(n: number, stream: Stream, offset: number, hasEnded: boolean): OutputPiece[] {
     const bytes = this.#store.outputFrom(n, stream, offset, LIMITS.output_piece_bytes)
     const cut =
-      isWhole && bytes.byteLength < LIMITS.output_piece_bytes
+      hasEnded && bytes.byteLength < LIMITS.output_piece_bytes
         ? bytes
         : bytes.subarray(0, wholeCharacters(bytes))
     return cut.byteLength === 0 ? [] : [{ stream, offset, bytes: cut }]

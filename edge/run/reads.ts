@@ -1,5 +1,4 @@
-// What a run shows to those who may read it: calls, journal, attestations, snapshots, files. It
-// changes nothing.
+// Reads of a run for authorized callers: calls, journal, attestations, snapshots, files.
 
 import { BUNDLE_FORMAT, type Bundle } from '../../shared/evidence/bundle.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
@@ -22,11 +21,14 @@ import { callView, filesOf, runView } from './views.ts'
 const NO_RUN = failure('not_found', 'no such run')
 const NO_CALL = failure('not_found', 'no such call')
 const NO_FILE = failure('not_found', 'no such file of this call')
-const NO_BYTES = failure('not_found', 'the file has had its time; the call names its digest')
+const NO_BYTES = failure(
+  'not_found',
+  'the bytes of this file have expired; only its digest is left in the call',
+)
 const NO_ATTESTATION = failure('not_found', 'no attestation yet: the call has not ended')
 const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
 
-/** `agent` is null where the caller may see every agent's runs. */
+/** `agent` is null if the caller may read every agent's runs. */
 export const mayRead = (row: RunRow | undefined, agent: string | null): row is RunRow =>
   row !== undefined && (agent === null || agent === row.record.agent)
 
@@ -60,7 +62,7 @@ export const readRun = ({ row }: RunContext, agent: string | null): Result<Run> 
 export const listFiles = ({ row, store }: RunContext, agent: string | null): Result<HeldFile[]> =>
   mayRead(row, agent) ? ok(store.files.list()) : err(NO_RUN)
 
-/** The entries after `after`. Where there are none yet, waits up to `waitMs` for the next one. */
+/** The entries after `after`; if there are none yet, waits up to `waitMs` for the next one. */
 export async function readJournal(
   run: RunContext,
   agent: string | null,
@@ -86,7 +88,7 @@ export function readSnapshot(run: RunContext, agent: string | null, n: number): 
   const record = readableCall(run, agent, n)
   if (record === undefined) return err(NO_CALL)
   const text = run.store.snapshot(record.status.decision.snapshot)
-  return text === undefined ? err(NO_SNAPSHOT) : ok(JSON.parse(text) as PolicySnapshot) // written by `keepSnapshot`
+  return text === undefined ? err(NO_SNAPSHOT) : ok(JSON.parse(text) as PolicySnapshot) // `keepSnapshot` wrote it
 }
 
 export function readFile(
@@ -102,7 +104,7 @@ export function readFile(
   return bytes === undefined ? err(NO_BYTES) : ok({ path: named.path, bytes })
 }
 
-/** What would be decided of the call if it were proposed now, with the answers that it has. */
+/** The decision on the call if it were proposed now, with its present answers. */
 export async function explainCall(run: RunContext, agent: string | null, n: number): Promise<Result<DryRun>> {
   const record = readableCall(run, agent, n)
   if (run.row === undefined || record === undefined) return err(NO_CALL)

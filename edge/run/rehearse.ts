@@ -1,5 +1,4 @@
-// A rehearsal inside of a run: its calls stay where they are, and only what would have been decided
-// leaves. It reads and changes nothing.
+// Rehearses policies on the calls of a run inside its object, so that only the decisions leave it.
 
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
@@ -19,8 +18,8 @@ import { rehearseCall } from '../rehearsal/past-call.ts'
 import type { RunStore } from './store.ts'
 
 /**
- * Two versions of the set and the calls, by number, that both are asked about; those that there is
- * time for until `until`.
+ * Two policy versions, and the numbers of the calls to decide under both. Calls that are not
+ * reached before `until` are left out.
  */
 export type Script = { version: number; against: number; calls: readonly number[]; until: number }
 
@@ -70,8 +69,8 @@ async function toolsThen(
 }
 
 /**
- * What each call found used: as it was recorded with it, or counted again from the calls before it,
- * where any of the sets reads it.
+ * The usage before each call: recorded with it, or counted again from the earlier calls if one of
+ * the sets reads it.
  */
 function counting(
   row: RunRow,
@@ -82,7 +81,7 @@ function counting(
   let calls: CallRecord[] | undefined
   return ({ proposal }) => {
     if (proposal.before !== undefined) return proposal.before
-    if (!reads || row.calls > LIMITS.rehearsal_run_calls) return 'run_count' // which no set reads, or nobody counts
+    if (!reads || row.calls > LIMITS.rehearsal_run_calls) return 'run_count' // no set reads it, or the run is too long to count
     calls ??= store.everyCall()
     return { run: usedBefore(calls, proposal), session: null, agent: null }
   }

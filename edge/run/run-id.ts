@@ -1,6 +1,6 @@
-// Run ids carry a check that only this edge can make: a guessed or foreign id is refused before an
-// object is made for it (G11). 6 bytes of time, 5 of chance (or of the idempotency key's digest), 5
-// of HMAC over tenant and the rest.
+// Run ids contain a MAC that only this edge can compute, so a guessed or foreign id is refused
+// before an object is created for it (G11). 6 bytes of time, 5 random bytes (or 11 bytes derived
+// from the idempotency key), 5 bytes of HMAC over the tenant and the rest.
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { base32 } from '../../shared/ids.ts'
@@ -21,30 +21,29 @@ export function newRunId(tenant: string, key: Buffer, nowMs: number): string {
 }
 
 /**
- * The run that one idempotency key of one agent makes: the same key leads to the same object,
- * without an index.
+ * The run id of an agent's idempotency key: the same key reaches the same object without an index.
  */
 export function runIdFor(tenant: string, agent: string, idempotencyKey: string, key: Buffer): string {
   const seed = createHash('sha256')
     .update(JSON.stringify([tenant, agent, idempotencyKey]))
     .digest()
-  seed[0] = 0x7f // beyond the time of any minted id, so the two can't meet
+  seed[0] = 0x7f // later than the time in any id of `newRunId`, so the two never collide
   return sealed(tenant, seed.subarray(0, 11), key)
 }
 
-/** Ids found to be ours, for each key: every call of a run asks again. */
-const proven = new WeakMap<Buffer, Set<string>>()
-const PROVEN_KEPT = 10_000
+/** Caches valid ids by key, because every call of a run checks its id. */
+const validIds = new WeakMap<Buffer, Set<string>>()
+const MAX_VALID_IDS = 10_000
 
 export function isRunOf(tenant: string, run: string, key: Buffer): boolean {
-  const known = proven.get(key) ?? new Set()
-  proven.set(key, known)
+  const known = validIds.get(key) ?? new Set()
+  validIds.set(key, known)
   const id = `${tenant} ${run}`
   if (known.has(id)) return true
-  const ours = isSealed(tenant, run, key)
-  if (known.size >= PROVEN_KEPT) known.clear()
-  if (ours) known.add(id)
-  return ours
+  const isOurs = isSealed(tenant, run, key)
+  if (known.size >= MAX_VALID_IDS) known.clear()
+  if (isOurs) known.add(id)
+  return isOurs
 }
 
 function isSealed(tenant: string, run: string, key: Buffer): boolean {

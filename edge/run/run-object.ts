@@ -35,7 +35,7 @@ import { isSameRun, type ProposalInput, proposeCall } from './commands/propose.t
 import { settleForWorker } from './commands/settle.ts'
 import { RunContext } from './context.ts'
 import type { StoredFile } from './file-uploads.ts'
-import type { Heard, Listener, News } from './output-subscribers.ts'
+import type { News, StreamPosition, Subscriber } from './output-subscribers.ts'
 import * as reads from './reads.ts'
 import { rehearseRun, type Script } from './rehearse.ts'
 import { runView } from './views.ts'
@@ -43,7 +43,7 @@ import * as workerCalls from './worker-calls.ts'
 
 const NO_RUN = failure('not_found', 'no such run')
 const CANCELLED = failure('run_cancelled', 'the run was cancelled')
-const OTHER_RUN = failure('idempotency_key_reused', 'the key made a run with other settings')
+const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run with other settings')
 
 export class RunObject extends DurableObject<Env> {
   readonly #run = new RunContext(this.ctx, this.env)
@@ -113,17 +113,17 @@ export class RunObject extends DurableObject<Env> {
     return reads.explainCall(this.#run, agent, n)
   }
 
-  /** News of a call for one subscriber; waits for some up to `ms`. */
-  async hear(
+  /** New output of a call for one subscriber; waits for some up to `ms`. */
+  async nextOutput(
     agent: string | null,
     n: number,
-    ...subscription: [Listener | null, Heard, number]
+    ...subscription: [Subscriber | null, StreamPosition, number]
   ): Promise<Result<News>> {
-    return this.#run.output.hear(() => reads.readableCall(this.#run, agent, n), ...subscription)
+    return this.#run.output.next(() => reads.readableCall(this.#run, agent, n), ...subscription)
   }
 
-  async unfollow(listener: Listener): Promise<void> {
-    this.#run.output.leave(listener)
+  async unsubscribe(subscriber: Subscriber): Promise<void> {
+    this.#run.output.leave(subscriber)
   }
 
   // ── Approvals ──

@@ -1,7 +1,7 @@
-// Runs calls of tier A. No worker takes them: the run claims the call itself, lets an isolate
-// execute the skill, and settles the call with a statement that the edge signs. The steps are the
-// events that a worker's would be, so nothing runs without a grant or twice (L1, L2). If this
-// object dies in between, nobody knows how the call ended, and its lease ends it.
+// Runs calls of tier A without a worker: the run claims the call, an isolate executes the skill,
+// and the run settles the call with a statement that the edge signs. It applies the same events as
+// for a worker, so nothing runs without a grant or twice (L1, L2). If this object dies in between,
+// nobody knows how the call ended, and the call ends when its lease expires.
 
 import { canonical, digestOf, sha256 } from '../../shared/bytes/json.ts'
 import { seal } from '../../shared/evidence/dsse.ts'
@@ -38,17 +38,17 @@ import type { RunContext } from './context.ts'
 
 type Execution = Performed & { readonly connections: readonly Connection[] }
 
-/** No call holds its slot for longer: claimed, run and settled. */
+/** The longest time that a call holds its slot, from claim to settlement. */
 const SLOT_MS = MAX_SKILL_LIMITS.timeout_ms + LIMITS.settle_grace_ms
 
 const NO_CALL = failure('stale_fence', 'no such call')
 
-/** Whether one more call of such a plan may wait here. */
+/** Whether one more call with this plan may wait for a slot. */
 export const hasRoomForSkill = (row: RunRow, plan: Plan | null): boolean =>
-  plan?.tier !== 'A' || !placesOfSkills.full(callerOf(row, plan))
+  plan?.tier !== 'A' || !placesOfSkills.full(slotOwnerOf(row, plan))
 
-/** Who shares the slots with the others. */
-const callerOf = ({ record: { tenant, agent } }: RunRow, { executor: { skill } }: SkillPlan): Caller => [
+/** The levels among which slots are shared fairly. */
+const slotOwnerOf = ({ record: { tenant, agent } }: RunRow, { executor: { skill } }: SkillPlan): Caller => [
   tenant,
   `agent ${agent}`,
   skill,
@@ -57,14 +57,14 @@ const callerOf = ({ record: { tenant, agent } }: RunRow, { executor: { skill } }
 export class SkillCalls {
   readonly #running = new Map<number, AbortController>()
 
-  /** Ends a claimed call, whether it runs or waits for its turn. */
+  /** Ends a claimed call that runs or waits for its turn. */
   stop(n: number): void {
     this.#running.get(n)?.abort()
   }
 
   /**
-   * Claims, executes and settles a granted call. A call runs once at a time. One that finds no room
-   * to wait, or fails before it is claimed, is started again by the alarm.
+   * Claims, executes and settles a granted call, never twice at a time. The alarm starts a call
+   * again that found no room to wait or failed before its claim.
    */
   async start(run: RunContext, n: number): Promise<void> {
     const plan = run.store.call(n)?.proposal.plan
@@ -72,7 +72,7 @@ export class SkillCalls {
     const stopping = new AbortController()
     this.#running.set(n, stopping)
     try {
-      await placesOfSkills.takeOrLeave(callerOf(run.row, plan), SLOT_MS, () =>
+      await placesOfSkills.takeOrLeave(slotOwnerOf(run.row, plan), SLOT_MS, () =>
         carryOut(run, n, stopping.signal),
       )
     } finally {
@@ -88,13 +88,13 @@ async function carryOut(run: RunContext, n: number, signal: AbortSignal): Promis
   const inTurn = turnsOfSkills.takeWithin(endOf(claim) - Date.now(), (turn) =>
     executeInTurn(run.env, claim, turn, signal),
   )
-  const execution = await endedAnyway<Execution | undefined>(inTurn, unstarted)
-  await settle(run, claim, execution ?? unstarted({ kind: signal.aborted ? 'cancelled' : 'timeout' }))
+  const execution = await endedAnyway<Execution | undefined>(inTurn, notStarted)
+  await settle(run, claim, execution ?? notStarted({ kind: signal.aborted ? 'cancelled' : 'timeout' }))
 }
 
 const endOf = ({ grant, plan }: SkillClaim): number => grant.issued_at_ms + plan.limits.timeout_ms
 
-const unstarted = (outcome: Outcome): Execution => ({ ...unseen(outcome), connections: [] })
+const notStarted = (outcome: Outcome): Execution => ({ ...unseen(outcome), connections: [] })
 
 /** The call may have waited for long: a skill that was disabled in the meantime does not start. */
 async function executeInTurn(
@@ -103,13 +103,16 @@ async function executeInTurn(
   turn: Turn,
   signal: AbortSignal,
 ): Promise<Execution> {
-  if (signal.aborted) return unstarted({ kind: 'cancelled' })
+  if (signal.aborted) return notStarted({ kind: 'cancelled' })
   const { skill, digest } = claim.plan.executor
   const directory = await directoryOf(env, claim.grant.facts.tenant).catch(() => null)
   if (directory === null)
-    return unstarted({ kind: 'infra', detail: 'nobody could say whether the skill is still enabled' }) // L6
+    return notStarted({
+      kind: 'infra',
+      detail: 'the edge could not check whether the skill is still enabled',
+    }) // L6
   if (directory.skills.get(skill)?.digest !== digest)
-    return unstarted(disabled(claim.plan, 'before its turn came'))
+    return notStarted(disabled(claim.plan, 'before its turn came'))
   return execute(env, claim, turn, signal)
 }
 
@@ -124,13 +127,13 @@ async function execute(env: Env, claim: SkillClaim, turn: Turn, signal: AbortSig
   })
   const input = { input: canonical(args), now: grant.issued_at_ms, ends: endOf(claim), signal }
   const { outcome, stdout, stderr, used } = await perform(env, grant.facts.tenant, skill, plan, input, host)
-  // V01: everything that the skill can choose is masked whole, and cut afterwards: a part of a
-  // secret is one too.
+  // V01: mask everything that the skill can choose before truncating it: a part of a secret is
+  // secret too.
   const known = new KnownValues(Object.values(secrets))
   const mask = (text: string): string => String(known.hiddenIn(text, () => '«secret»'))
   const output = Buffer.from(mask(stdout.toString()))
   return {
-    outcome: told(promised(outcome, plan, output), mask), // the output schema is checked on the masked output, which is what is kept
+    outcome: told(promised(outcome, plan, output), mask), // checks the schema on the masked output, because only that is stored
     stdout: output,
     stderr: Buffer.from(mask(stderr.toString()).slice(0, LIMITS.skill_log_chars)),
     used: { ...used, host_calls: { ...used.host_calls, ...host.calls } },
@@ -138,9 +141,7 @@ async function execute(env: Env, claim: SkillClaim, turn: Turn, signal: AbortSig
   }
 }
 
-/**
- * The storage of the skill in this tenant, and the channel for its notices, in this call's name.
- */
+/** The skill's storage in this tenant, and its notices, both on behalf of this call. */
 function storageOf(env: Env, { tenant, agent, run, call }: Grant['facts'], { executor }: SkillPlan): Kept {
   const { skill, version, tool } = executor
   const from = { skill, version, tool, agent, run, call }

@@ -1,5 +1,5 @@
-// Standing answers as a run uses them: which of them apply to a new call, and the standing answer
-// that an answer becomes. A session keeps them; policy decides what they are worth.
+// Standing answers in a run: which of them apply to a new call, and how an answer becomes one. The
+// session stores them; policy decides whether they suffice.
 
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
@@ -20,8 +20,8 @@ export type StandingAnswers = { readonly key: string; readonly answers: readonly
 const SESSION_UNREACHABLE = failure('unavailable', 'the session could not be reached')
 
 /**
- * The key under which an answer could stand for this call; null where policy asks nobody, or
- * nothing may stand for such a call.
+ * The key of standing answers for this call; null if policy asks nobody, or if no standing answer
+ * may cover such a call.
  */
 export function standingKey(run: RunRecord, { proposal, decision, ask }: NewCall): string | null {
   const { plan } = proposal
@@ -29,7 +29,7 @@ export function standingKey(run: RunRecord, { proposal, decision, ask }: NewCall
   return keyOf(run, proposal, plan, decision.policy_set)
 }
 
-/** A session that can't be reached has no answers, so people are asked (L6). */
+/** An unreachable session counts as having no answers, so people are asked (L6). */
 export async function findStandingAnswers(env: Env, run: RunRecord, key: string): Promise<StandingAnswers> {
   const answers = await sessionObject(env, run)
     .said(key, run.id)
@@ -38,9 +38,8 @@ export async function findStandingAnswers(env: Env, run: RunRecord, key: string)
 }
 
 /**
- * The call with the standing answers that apply to it. Only answers of people who may still give
- * one count, and only as policy takes them: a yes that policy does not let stand for this call is
- * ignored, and people are asked.
+ * The call with the standing answers that apply to it. Only answers of people who may still answer
+ * count. An approval that policy does not accept as standing is ignored, and people are asked.
  */
 export function applyStandingAnswers(
   directory: Loaded,
@@ -66,13 +65,15 @@ export function applyStandingAnswers(
   if (permitted.effect === 'deny') return call
   const ids = answers.map(({ standing }) => `\`${standing}\``).join(', ') // an agent reads it: only the journal names the operators
   const reason =
-    permitted.effect === 'allow' ? `${decision.reason}; approved by what stands: ${ids}` : decision.reason
+    permitted.effect === 'allow'
+      ? `${decision.reason}; approved by standing approvals: ${ids}`
+      : decision.reason
   return { ...call, decision: { ...decision, reason }, ask: { ...ask, answers }, permitted }
 }
 
 /**
- * Keeps a standing answer in the session. An answer that came too late, or that policy overruled,
- * does not stand. `policySet` is the one that the answer was given under.
+ * Stores a standing answer in the session, unless it came too late or policy overruled it.
+ * `policySet` is the set under which it was given.
  */
 export async function keepStandingAnswer(
   env: Env,
@@ -89,6 +90,6 @@ export async function keepStandingAnswer(
     .stand(standing)
     .catch(() => err(SESSION_UNREACHABLE))
   if (kept.ok) return kept
-  const recorded = 'your answer to this call is recorded, and stands for no other'
+  const recorded = 'your answer to this call is recorded, but covers no other call'
   return err(failure(kept.error.code, `${recorded}: ${kept.error.detail}`))
 }

@@ -1,5 +1,4 @@
-// What a RunObject keeps, and how it is read and written: prepared once per object, used on every
-// call.
+// The database of one run. Statements are prepared once per object and used by every call.
 
 import { and, asc, desc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm'
 import migrations from '../../migrations/run/migrations.js'
@@ -15,14 +14,14 @@ import { openDatabase } from '../platform/database.ts'
 import { FileStore } from './file-store.ts'
 import { attestations, calls, journal, output, run, snapshots } from './tables.ts'
 
-/** Journal entries read at a time. */
+/** The most journal entries that one read returns. */
 export const PAGE = 500
 
 const p = sql.placeholder
 
 /**
- * Every statement that a call's way needs, prepared once. drizzle's types know no placeholders in
- * `set`: hence `never`.
+ * Statements on the run and its calls. drizzle's types don't allow placeholders in `set`, hence
+ * `never`.
  */
 function callStatements(db: Database) {
   return {
@@ -90,7 +89,7 @@ function callStatements(db: Database) {
       .where(sql`${calls.unmirrored} = 1`)
       .limit(100)
       .prepare(),
-    mirrored: db
+    markMirrored: db
       .update(calls)
       .set({ unmirrored: false })
       .where(and(eq(calls.n, p('n')), eq(calls.record, p('record'))))
@@ -104,6 +103,7 @@ function callStatements(db: Database) {
   }
 }
 
+/** Statements on journal, attestations, snapshots and output. */
 function recordStatements(db: Database) {
   return {
     append: db
@@ -254,7 +254,7 @@ export class RunStore {
     return this.#q.everyCall.all().map(({ record }) => record)
   }
 
-  /** Calls whose time has come, the longest due first. */
+  /** Calls whose deadline has passed, the longest due first. */
   due(now: number): CallRecord[] {
     return this.#q.due.all({ now }).map(({ record }) => record)
   }
@@ -268,9 +268,9 @@ export class RunStore {
     return this.#q.unmirrored.all().map(({ record }) => record)
   }
 
-  /** Only if the call is still as it was told: what happened meanwhile is told again. */
-  mirrored({ proposal, status }: CallRecord): void {
-    this.#q.mirrored.run({ n: proposal.n, record: { proposal, status } })
+  /** Only if the call has not changed since it was sent: a later change has to be sent as well. */
+  markMirrored({ proposal, status }: CallRecord): void {
+    this.#q.markMirrored.run({ n: proposal.n, record: { proposal, status } })
   }
 
   live(): CallRecord[] {
@@ -281,7 +281,7 @@ export class RunStore {
     return this.#q.pending.get()?.count ?? 0
   }
 
-  /** Appends to the journal and moves the run's head; the caller stores the row. */
+  /** Appends to the journal and returns the row with its new head, which the caller stores. */
   append(row: RunRow, at: number, kind: string, n: number | null, body: Record<string, unknown>): RunRow {
     const seq = row.seq + 1
     const call = n === null ? null : callId(row.record.id, n)
@@ -290,7 +290,7 @@ export class RunStore {
     return { ...row, seq, head: hash }
   }
 
-  /** `whole`: with what is not for the run's agent to read. */
+  /** `whole` adds the entries' parts that the run's agent may not read. */
   journal(run: string, after: number, whole = false): JournalEntry[] {
     let prev = after === 0 ? GENESIS.hash : (this.#q.before.get({ seq: after })?.hash ?? GENESIS.hash)
     return this.#q.journal.all({ after }).map(({ seq, at, kind, n, body, hash }) => {
@@ -303,7 +303,7 @@ export class RunStore {
         body: JSON.parse(body) as Record<string, unknown>,
         prev,
         hash,
-      } // written by `append`
+      } // `append` wrote the body
       const shadow =
         whole && n !== null && 'shadow_sha256' in entry.body ? this.call(n)?.proposal.shadow : undefined
       if (shadow !== undefined) entry.shadow = shadow
@@ -323,14 +323,14 @@ export class RunStore {
   attestation(n: number): { envelope: Envelope; grant: Envelope | null } | undefined {
     const row = this.#q.attestation.get({ n })
     if (row === undefined) return undefined
-    const { envelope, grant } = row // both written by `saveAttestation`
+    const { envelope, grant } = row // `saveAttestation` wrote both
     return {
       envelope: JSON.parse(envelope) as Envelope,
       grant: grant === null ? null : (JSON.parse(grant) as Envelope),
     }
   }
 
-  /** Once for each digest. */
+  /** Stores each digest once. */
   keepSnapshot(snapshot: Snapshot): void {
     this.#q.keepSnapshot.run(snapshot)
   }
@@ -347,7 +347,7 @@ export class RunStore {
     return this.#q.outputEnd.get({ n, stream })?.end ?? 0
   }
 
-  /** What is stored of a stream from there on, `most` bytes of it. */
+  /** Returns at most `most` bytes of a stream, from the offset `from`. */
   outputFrom(n: number, stream: 'stdout' | 'stderr', from: number, most: number): Buffer {
     const rows = this.#q.outputFrom.all({ n, stream, from, most })
     return Buffer.concat(rows.map(({ bytes }) => bytes)).subarray(0, most)
@@ -357,7 +357,7 @@ export class RunStore {
     this.#q.dropOutput.run({ n })
   }
 
-  /** What was streamed gives way to what was settled. */
+  /** Replaces the streamed output of a call by the settled one. */
   replaceOutput(n: number, kept: Kept): void {
     this.dropOutput(n)
     for (const stream of ['stdout', 'stderr'] as const)

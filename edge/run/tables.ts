@@ -1,4 +1,4 @@
-// Tables of a RunObject: one run, its calls, its journal and what is kept of output.
+// Tables of a RunObject: one run, its calls, journal, attestations, output, files and snapshots.
 
 import { isNotNull, sql } from 'drizzle-orm'
 import { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
@@ -6,7 +6,7 @@ import type { CallRecord } from '../call/lifecycle.ts'
 import type { RunRecord } from '../call/run.ts'
 import type { RunFolder } from '../call/shared-folder.ts'
 
-/** One row. Counters stand apart from the document because each call changes them. */
+/** One row. Counters have their own columns, because each call changes them. */
 export const run = sqliteTable('run', {
   id: integer().primaryKey(),
   record: text({ mode: 'json' }).$type<RunRecord>().notNull(),
@@ -16,9 +16,9 @@ export const run = sqliteTable('run', {
   denied: integer().notNull(),
   seq: integer().notNull(),
   head: text().notNull(),
-  /** Where the folder of the run is, once a call that shares it was claimed. */
+  /** The worker that has the run's folder, once a call that shares it was claimed. */
   folder: text({ mode: 'json' }).$type<RunFolder>(),
-  /** Journal entries up to here have reached the tenant's log. */
+  /** The tenant's log has the journal entries up to this number. */
   logged: integer().notNull(),
 })
 
@@ -28,17 +28,16 @@ export const calls = sqliteTable(
     n: integer().primaryKey(),
     state: text().notNull(),
     /**
-     * When time changes this call's state, if it does: an approval's expiry, a claim's window, a
-     * lease.
+     * When the call must be checked next: an approval's expiry, the end of a claim window, a lease.
      */
     dueAt: integer('due_at'),
-    /** The idempotency key that made it, if any. */
+    /** The idempotency key of its proposal, if any. */
     key: text(),
     record: text({ mode: 'json' }).$type<CallRecord>().notNull(),
-    /** Whether the tenant's inbox has yet to learn of the approval's present status. */
+    /** Whether the approval's present status must still be sent to the tenant's inbox. */
     unmirrored: integer({ mode: 'boolean' }).notNull(),
   },
-  // Partial: a call that waits for nothing is in none of them, and its row is all that is written.
+  // Partial indices: an ended call is in none of them, so a write touches only its row.
   (table) => [
     index('calls_due').on(table.dueAt).where(isNotNull(table.dueAt)),
     uniqueIndex('calls_key').on(table.key).where(isNotNull(table.key)),
@@ -56,7 +55,7 @@ export const journal = sqliteTable('journal', {
   hash: text().notNull(),
 })
 
-/** Signed endings: the attestation's envelope, and the grant's where something ran. */
+/** Signed attestations of ended calls, with the grant if something ran. */
 export const attestations = sqliteTable('attestations', {
   n: integer().primaryKey(),
   envelope: text().notNull(),
@@ -64,7 +63,7 @@ export const attestations = sqliteTable('attestations', {
 })
 
 /**
- * Files that calls of the run bring and leave. `at`: when it was last put or, once a call has
+ * Input and output files of the run's calls. `at`: when the file was last put or, once a call has
  * `named` it, named.
  */
 export const files = sqliteTable('files', {
@@ -80,7 +79,7 @@ export const fileParts = sqliteTable(
   (table) => [primaryKey({ columns: [table.sha256, table.part] })],
 )
 
-/** Policy snapshots by digest, each beside the first call that was decided under it. */
+/** Policy snapshots by digest, stored with the first call that was decided under them. */
 export const snapshots = sqliteTable('snapshots', { digest: text().primaryKey(), snapshot: text().notNull() })
 
 export const output = sqliteTable(

@@ -1,6 +1,6 @@
-// One open transaction of a run: the only place from which a call can be changed (L5). It stores
-// what `step` returns together with the journal entry and the edge's attestation, and lists what is
-// to follow the commit. It never awaits and reaches no other object.
+// One open transaction of a run, the only way to change a call (L5). It stores the result of `step`
+// with the journal entry and the edge's attestation, and lists the effects to perform after the
+// commit. It never awaits and calls no other object.
 
 import { type Envelope, type Signer, seal } from '../../shared/evidence/dsse.ts'
 import { STATEMENT_TYPE } from '../../shared/evidence/statement.ts'
@@ -16,7 +16,7 @@ import { edgeStatement, finishedOf } from '../call/settlement.ts'
 import { folderAfter } from '../call/shared-folder.ts'
 import type { Snapshot } from '../decision/snapshot.ts'
 import type { RunStore } from './store.ts'
-import { factsOf, journalled } from './views.ts'
+import { factsOf, journalFacts } from './views.ts'
 
 /** One event that this transaction applied; `before` is null for a new call. */
 export type CallChange = {
@@ -26,9 +26,9 @@ export type CallChange = {
   readonly effects: readonly Effect[]
   readonly due: number | null
 }
-/** A doorbell that no event asks for; for one worker where `worker` is given. */
+/** A doorbell without an event; only for `worker`, if given. */
 export type Doorbell = { readonly record: CallRecord; readonly worker?: string }
-/** What the context does once the transaction is committed, in the order of the list. */
+/** An effect that the context performs after the commit, in the order of the list. */
 export type FollowUp =
   | ({ readonly kind: 'change' } & CallChange)
   | ({ readonly kind: 'doorbell' } & Doorbell)
@@ -41,7 +41,7 @@ export class RunTransaction {
   readonly #signer: Signer
   readonly #followUps: FollowUp[] = []
   #row: RunRow | undefined
-  /** The row as its table has it. */
+  /** The stored row. */
   #stored: RunRow | undefined
 
   constructor(store: RunStore, signer: Signer, row: RunRow | undefined) {
@@ -51,7 +51,7 @@ export class RunTransaction {
     this.#stored = row
   }
 
-  /** The run as it is at this moment of the transaction; undefined until it is created. */
+  /** The row with the changes of this transaction; undefined until the run is created. */
   get row(): RunRow | undefined {
     return this.#row
   }
@@ -60,7 +60,7 @@ export class RunTransaction {
     return this.#followUps
   }
 
-  /** The run's row, which this creates where there is none yet. */
+  /** Returns the run's row; creates it if there is none. */
   createRun(record: RunRecord): RunRow {
     this.#row ??= this.#stored = this.#store.createRun(record)
     return this.#row
@@ -88,18 +88,17 @@ export class RunTransaction {
     else this.#store.updateCall(record, due, effects.includes('mirror'))
     const row = this.#store.append(this.#run, now, journal.kind, proposal.n, {
       ...journal.body,
-      ...journalled(record, before === null),
+      ...journalFacts(record, before === null),
     })
     this.#row = { ...row, folder: folderAfter(row.folder, record, event, () => this.#store.live()) }
     if (before?.state === 'running' && status.state !== 'running' && event.kind !== 'settled')
-      this.#store.dropOutput(proposal.n) // no statement covers it
+      this.#store.dropOutput(proposal.n) // no attestation covers it
     this.#followUps.push({ kind: 'change', record, before, event, effects, due })
     return ok(record)
   }
 
   /**
-   * Where nothing ran, the edge is the executor: a denial, an expiry, a lost worker are attested
-   * too (L5).
+   * The edge attests ends without a worker's statement: a denial, an expiry, a lost worker (L5).
    */
   #attested(record: CallRecord, before: Status | null, attest: boolean): CallRecord {
     const { proposal, status } = record
@@ -112,8 +111,8 @@ export class RunTransaction {
   }
 
   /**
-   * Counts the number of the next call, and whether policy let it in. The row is stored at the end
-   * of the transaction.
+   * Counts a new call, and whether policy allowed it. The row is stored at the end of the
+   * transaction.
    */
   countCall(n: number, denied: boolean): void {
     const row = this.#run
@@ -126,8 +125,8 @@ export class RunTransaction {
   }
 
   /**
-   * Counts a proposal that became no call, so that nobody tries arguments without end. Dry runs are
-   * not counted.
+   * Counts a refused proposal that made no call, so that no agent tries arguments endlessly. Dry
+   * runs don't count.
    */
   countRefusal(): void {
     const row = this.#run
@@ -151,7 +150,7 @@ export class RunTransaction {
     this.#store.saveAttestation(n, envelope, grant)
   }
 
-  /** A call names these files, so they stay for longer than any call lives. */
+  /** Marks files that a call names, so that they stay for longer than a call can live. */
   nameFiles(files: readonly FileRef[]): void {
     this.#store.files.keep(files, Date.now())
   }
@@ -160,7 +159,7 @@ export class RunTransaction {
     return this.#store.files.put(digest, bytes, Date.now())
   }
 
-  /** Returns whether any file's time was over. */
+  /** Removes expired files; returns whether there were any. */
   dropFiles(now: number): boolean {
     return this.#store.files.dropDue(now)
   }
@@ -175,24 +174,23 @@ export class RunTransaction {
     this.#store.replaceOutput(n, output)
   }
 
-  /** Rings again for a call that waits for its executor. The doorbell goes out after the commit. */
+  /** Rings again, after the commit, for a call that waits for its executor. */
   ring(record: CallRecord, worker?: string): void {
     this.#followUps.push({ kind: 'doorbell', record, ...(worker === undefined ? {} : { worker }) })
   }
 
-  /** Wakes the run's object at this time, or earlier where something is due before. */
+  /** Wakes the run's object at this time or earlier. */
   wakeAt(at: number): void {
     this.#followUps.push({ kind: 'wake', at })
   }
 
-  /** Looks at a call again at `due`. It changes nothing of the call. */
+  /** Schedules the next check of a call, without changing it. */
   lookAgainAt(record: CallRecord, due: number | null): void {
     this.#store.updateCall(record, due, false)
   }
 
   /**
-   * Stores the row once, whatever changed in it. The context calls this at the end of each
-   * transaction.
+   * Stores the row if it has changed. The context calls this at the end of each transaction.
    */
   saveRow(): void {
     if (this.#row !== undefined && this.#row !== this.#stored) this.#store.saveRun(this.#row)

@@ -1,5 +1,5 @@
-// What a run, its session and its agent have used, as the policies in force can see it. It counts
-// only where a policy reads it, and in memory: the stored calls are the record. It decides nothing.
+// Counts what a run, its session and its agent have used, for the policies in force. It counts in
+// memory, from the stored calls, and only what some policy reads.
 
 import { ulid } from '../../shared/ids.ts'
 import type { Env } from '../bindings.ts'
@@ -16,9 +16,9 @@ import { isRead } from '../policy/attribute-reads.ts'
 import type { RunReads } from './context.ts'
 
 /**
- * A place in the counts of session and agent, taken before the decision that it is for. A count is
- * null where no policy reads it, or where it could not be had. `asks`: the place counts among the
- * agent's questions.
+ * A place in the counts of session and agent, taken before the decision. A count is null if no
+ * policy reads it, or if it could not be read. `asks`: the place also counts as a question of the
+ * agent.
  */
 export type UsageReservation = {
   place: string
@@ -29,7 +29,7 @@ export type UsageReservation = {
   at: number
 }
 /**
- * No decision uses a reservation after this; the session gives the place to others later than that
+ * No decision uses an older reservation. The session frees the place later than this
  * (session-object.ts).
  */
 const RESERVATION_MS = 10_000
@@ -42,7 +42,7 @@ export const readsAgent = ({ policies }: Loaded): boolean =>
 const readsInSomeSet = (reads: (directory: Loaded) => boolean, directory: Loaded): boolean =>
   reads(directory) || (directory.shadow !== null && reads(directory.shadow.directory))
 
-/** The key of a call that has none; no agent can send it as an idempotency key. */
+/** Stands in for the idempotency key of a call without one. No agent can send it. */
 const KEY_OF_CALL = /^§#([0-9]+)$/
 const keyOfCall = (n: number): string => `§#${n}`
 const callOfKey = (key: string): number | undefined =>
@@ -55,8 +55,8 @@ export class UsageLedger {
   readonly #env: Env
   readonly #store: RunReads
   /**
-   * Undefined until a policy reads it. Ended calls are summed by tool; live calls are counted again
-   * each time.
+   * Undefined until a policy reads it. Ended calls are summed by tool; live calls are counted each
+   * time.
    */
   #totals: Totals | undefined
 
@@ -66,8 +66,8 @@ export class UsageLedger {
   }
 
   /**
-   * Takes a place for a proposal in each count that a policy reads; null where none is read, or no
-   * new call can come of it.
+   * Takes a place for a proposal in each count that a policy reads; null if none is read or the
+   * proposal can't make a new call.
    */
   async reserve(
     directory: Loaded,
@@ -76,12 +76,12 @@ export class UsageLedger {
   ): Promise<UsageReservation | null> {
     const tool = directory.tools.get(name)
     const [session, agent] = [readsInSomeSet(readsSession, directory), readsInSomeSet(readsAgent, directory)]
-    if (!(session || agent) || tool === undefined || !tool.check(args).ok) return null // arguments that do not fit are refused
+    if (!(session || agent) || tool === undefined || !tool.check(args).ok) return null // invalid arguments will be refused
     if (key !== null && this.#store.callByKey(key) !== undefined) return null
     return this.#reserve(run, key, session ? { tool: name, spent: spentBy(tool, args) } : null, agent)
   }
 
-  /** Places with one key are one call. */
+  /** Places with the same key count as one call. */
   async #reserve(
     run: RunRecord,
     key: string | null,
@@ -91,7 +91,7 @@ export class UsageLedger {
     const at = Date.now()
     const place = ulid(at)
     const reservation = { place, key: key ?? `§${place}`, at, asks: false }
-    const uncounted = () => null // L6: a count that could not be had allows nothing
+    const uncounted = () => null // L6: an unknown count allows nothing
     const [counted, asked] = await Promise.all([
       call === null
         ? null
@@ -104,10 +104,10 @@ export class UsageLedger {
   }
 
   /**
-   * The call would ask people, so from here on it counts as a question of its agent, one after the
-   * other, and is decided by the number that it gets. A proposal that is sent twice at the same
-   * moment counts twice for its hour. Where no policy reads that number, the reservation returns as
-   * it is.
+   * Counts a call that would ask people as a question of its agent. The agent's object numbers its
+   * questions one after the other, and the call is decided by its number. A proposal that is sent
+   * twice at the same moment counts twice in that hour. Without a policy that reads the number, the
+   * reservation returns unchanged.
    */
   async reserveQuestion(
     run: RunRecord,
@@ -161,8 +161,8 @@ export class UsageLedger {
   }
 
   /**
-   * The use before this call: null where no policy of the set reads it, `uncounted` where one reads
-   * a count of session or agent that could not be had.
+   * The use before this call: null if no policy of the set reads it, `uncounted` if one reads a
+   * count of session or agent that is unknown.
    */
   usedBefore(
     { policies }: Loaded,
@@ -202,7 +202,7 @@ export class UsageLedger {
     return this.#totals
   }
 
-  /** Takes note of a committed change. A call ends once (L4), so it is summed once. */
+  /** Counts a committed change. A call ends once (L4), so it is summed once. */
   count(record: CallRecord): void {
     if (this.#totals === undefined) return
     const { ended, live } = this.#totals
@@ -216,7 +216,7 @@ export class UsageLedger {
     ended.set(share.tool, before === undefined ? share : sum(before, share))
   }
 
-  /** For the session: what became of the calls under these keys; null where there is none. */
+  /** For the session: the use of the calls under these keys; null for a key without a call. */
   shares(keys: readonly string[]): Array<{ share: Usage; ended: boolean } | null> {
     const now = Date.now()
     return keys.map((key) => {

@@ -1,5 +1,4 @@
-// Views of a stored run and its calls: for the wire, for the journal, and as the facts of
-// statements. Pure; it decides nothing.
+// Views of a stored run and its calls for the wire, the journal and signed statements. Pure.
 
 import { digestOf } from '../../shared/bytes/json.ts'
 import type { ApprovalFacts, Facts } from '../../shared/evidence/statement.ts'
@@ -75,7 +74,7 @@ export function callView(
   }
 }
 
-/** What it brought and what it left. */
+/** Input and output files of the call. */
 export const filesOf = ({ proposal, status }: CallRecord): readonly InputFile[] => [
   ...(proposal.files ?? []),
   ...(hasEnded(status) ? (status.finished?.files?.files ?? []) : []),
@@ -98,7 +97,7 @@ function resultOf(status: Extract<Status, { at: number }>, kept: Kept | null): C
   }
 }
 
-/** What the end of a call is told with, where its output is told by itself. */
+/** The end of a call as the last event of its stream, which has sent the output before. */
 export function endOf({ status }: CallRecord): LiveEnd | null {
   if (!hasEnded(status)) return null
   const { output: _output, encoding: _encoding, stderr: _stderr, ...result } = resultOf(status, null)
@@ -152,10 +151,10 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
 }
 
 /**
- * What the journal says of a call beside the event itself: when it is new, what it is; when it has
- * ended, what was attested.
+ * What a journal entry holds besides the event: the identity of a new call, the attestation of an
+ * ended one.
  */
-export function journalled({ proposal, status }: CallRecord, isNew: boolean): Record<string, unknown> {
+export function journalFacts({ proposal, status }: CallRecord, isNew: boolean): Record<string, unknown> {
   const { tool, digest, argsSha256, shadow } = proposal
   return {
     ...(isNew ? { tool: tool.name, version: tool.version, digest, args_sha256: argsSha256 } : {}),
@@ -166,9 +165,7 @@ export function journalled({ proposal, status }: CallRecord, isNew: boolean): Re
   }
 }
 
-/**
- * What the edge vouches for about a call: the part of every statement that no worker can choose.
- */
+/** What the edge vouches for about a call: the part of a statement that no worker can choose. */
 export function factsOf(run: RunRecord, { proposal, status }: CallRecord): Facts {
   const { plan, tool, digest, argsSha256, planSha256 } = proposal
   const { effect, policies, policy_set, snapshot } = status.decision
@@ -189,7 +186,7 @@ export function factsOf(run: RunRecord, { proposal, status }: CallRecord): Facts
   }
 }
 
-/** The approval as statements tell it. */
+/** The approval as statements contain it. */
 const approvalFacts = (approval: AskRecord | null): ApprovalFacts | null =>
   approval === null
     ? null

@@ -1,6 +1,6 @@
-// What a worker does with a call that it has claimed, until it settles it: it fetches input files,
-// puts output files, streams output and renews its lease. Each request is checked against the call
-// as it is stored.
+// Requests of a worker about a call that it has claimed, until it settles it: fetch input files,
+// put output files, stream output, renew the lease. Each request is checked against the stored
+// call.
 
 import { failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'
@@ -10,14 +10,14 @@ import { heldBy, keepsOutputFiles } from './commands/settle.ts'
 import type { RunContext } from './context.ts'
 import type { StoredFile } from './file-uploads.ts'
 
-const NO_PART = failure('not_found', 'no such part of a file of a call of yours')
-const NO_FILE_CALL = failure('not_found', 'no such call of yours that keeps files')
+const NO_PART = failure('not_found', 'no call of this worker has such a part of a file')
+const NO_FILE_CALL = failure('not_found', 'no call of this worker has this id and keeps files')
 const NOT_RUNNING = failure('stale_fence', 'the call is not running under this fence')
 
 const runsAt = ({ status }: CallRecord, worker: string): boolean =>
   status.state === 'running' && status.worker === worker
 
-/** One part of an input file, for the worker at which the call runs. */
+/** One part of an input file, for the worker that runs the call. */
 export function readInputPart(
   run: RunContext,
   n: number,
@@ -32,7 +32,7 @@ export function readInputPart(
   return bytes === undefined ? err(NO_PART) : ok({ data: bytes.toString('base64') })
 }
 
-/** An output file. Nobody is shown it until the call's settlement names it. */
+/** Stores an output file. No reader sees it until the call's settlement names it. */
 export function putOutputFile(
   run: RunContext,
   n: number,
@@ -49,7 +49,7 @@ export function putOutputFile(
   return run.uploads.put(run, refusal, digest, bytes)
 }
 
-/** Which process of which worker streams, and from where in the stream. */
+/** A chunk of output, with its worker, fence and offset. */
 export type OutputChunk = {
   readonly worker: string
   readonly fence: number
@@ -59,9 +59,9 @@ export type OutputChunk = {
 }
 
 /**
- * Stores a chunk of streamed output, and renews the lease. A stream is stored without gaps from its
- * beginning: bytes behind a gap, bytes that are there already and bytes beyond the plan's limit are
- * dropped. `next` says from where to go on.
+ * Stores a chunk of streamed output and renews the lease. A stream is stored without gaps: bytes
+ * after a gap, repeated bytes and bytes beyond the plan's limit are dropped. `next` is the offset
+ * to continue from.
  */
 export async function storeOutput(
   run: RunContext,
@@ -82,8 +82,8 @@ export async function storeOutput(
 }
 
 /**
- * Renews the leases of the calls that a worker runs, and returns the numbers of those that it is to
- * stop. Leases live in memory: after a restart of this object each call has a new one.
+ * Renews the leases of calls that a worker runs; returns the numbers of the calls that it must
+ * stop. Leases are in memory: after a restart of this object each call has a new one.
  */
 export function renewLeases(
   run: RunContext,

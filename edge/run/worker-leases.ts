@@ -1,21 +1,18 @@
-// Until when the worker of each running call is taken to be there. In memory: after a restart each
-// call has a lease anew. It ends no call.
+// Leases of the workers that run calls, in memory. After a restart of this object every call gets a
+// new lease. The lifecycle ends calls whose lease is lost.
 
 import { LIMITS } from '../../shared/limits.ts'
 
-export class Leases {
+export class WorkerLeases {
   readonly #until = new Map<number, number>()
-  #listening = Date.now()
+  #startedAt = Date.now()
 
-  /**
-   * Speaking for a call keeps it until its grant's deadline and no longer: what has not settled by
-   * then never will.
-   */
+  /** Extends the lease, but never beyond the grant's deadline: after that the call can't settle. */
   hold(n: number, deadline: number): void {
     this.#until.set(n, Math.min(Date.now() + LIMITS.lease_ms, deadline))
   }
 
-  /** Whether its worker has reported on the call since the claim. */
+  /** Whether the worker has reported on the call since the claim. */
   isHeld(n: number): boolean {
     return this.#until.has(n)
   }
@@ -26,11 +23,13 @@ export class Leases {
   }
 
   until(n: number): number {
-    return Math.max(this.#until.get(n) ?? 0, this.#listening + LIMITS.lease_ms)
+    return Math.max(this.#until.get(n) ?? 0, this.#startedAt + LIMITS.lease_ms)
   }
 
-  /** Who slept can't tell who was silent. */
-  slept(): void {
-    this.#listening = Date.now()
+  /**
+   * After our own pause we can't tell which workers missed a heartbeat, so every lease restarts.
+   */
+  restartAll(): void {
+    this.#startedAt = Date.now()
   }
 }

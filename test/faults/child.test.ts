@@ -1,5 +1,5 @@
-// Promise: no process of the stack outlives the one that started it, however that one ends; a part that dies is started again, unless it
-// was told to stop; and a part that does not come up says why.
+// Promise: no process of the stack outlives its parent, however that ends. A part that dies is
+// restarted, unless it was stopped. A part that does not start says why.
 // @project exclusive
 
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -13,7 +13,7 @@ import { ROOT } from '../../infra/state.ts'
 const folder = mkdtempSync(join(tmpdir(), 'countersign-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** Neither gone nor a zombie that nobody has collected yet. */
+/** Neither gone nor a zombie. */
 function alive(pid: number): boolean {
   try {
     return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -40,7 +40,7 @@ async function firstLine(child: ChildProcess): Promise<string> {
   return text.split('\n')[0] ?? ''
 }
 
-test('children die with a parent that is killed -9, behind a change of user too, and no mount stays', async () => {
+test('children of a parent that is killed -9 die with it, even as another user, and leave no mount', async () => {
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
   const parent = started(process.execPath, ['test/support/stack/process-tree.ts', folder])
   const pids: number[] = JSON.parse(await firstLine(parent))
@@ -52,7 +52,7 @@ test('children die with a parent that is killed -9, behind a change of user too,
   expect(readFileSync('/proc/self/mountinfo', 'utf8')).toBe(mounts)
 })
 
-test('control: without the wish for its parent’s death a child stays', async () => {
+test('control: without a parent-death signal a child outlives its parent', async () => {
   const script =
     "const c = require('child_process').spawn('/usr/bin/sleep', ['60'], { detached: true, stdio: 'ignore' }); console.log(c.pid); setInterval(() => 0, 1000)"
   const parent = started(process.execPath, ['-e', script])
@@ -63,7 +63,7 @@ test('control: without the wish for its parent’s death a child stays', async (
   process.kill(pid, 'SIGKILL')
 })
 
-test('the entry of an npm script is ended when its starter is killed, and when npm is', async () => {
+test('the process of an npm script ends when its starter or npm is killed', async () => {
   const entry = join(folder, 'entry.ts')
   const source = `process.on('SIGTERM', () => process.exit(0))\nconsole.log(process.pid)\nsetInterval(() => undefined, 1000)\n`
   writeFileSync(entry, source)
@@ -89,7 +89,7 @@ const spec = (argv: readonly string[], ready: Spec['ready'] = () => Promise.reso
   stopWithin_ms: 300,
 })
 
-test('a part that dies unasked is started again and said so; one that was stopped stays so', async () => {
+test('a part that dies is restarted with a message; one that was stopped is not', async () => {
   const said: string[] = []
   const part = new Child(spec(['/usr/bin/sleep', '60']), (text) => said.push(text))
   expect(await part.start()).toEqual({ ok: true, value: undefined })
@@ -105,7 +105,7 @@ test('a part that dies unasked is started again and said so; one that was stoppe
   expect(said).toHaveLength(2)
 })
 
-test('a part that ignores SIGTERM is killed, with what it started', async () => {
+test('a part that ignores SIGTERM is killed together with its children', async () => {
   const script =
     "process.on('SIGTERM', () => 0); const c = require('child_process').spawn('/usr/bin/sleep', ['60']); console.log('pid', c.pid); setInterval(() => 0, 1000)"
   let log = ''
@@ -123,7 +123,7 @@ test('a part that ignores SIGTERM is killed, with what it started', async () => 
   await expect.poll(() => alive(inner), { timeout: 5_000 }).toBe(false)
 })
 
-test('a part that ends while starting, or is never ready, or is not there, is refused with what it said', async () => {
+test('a part that exits while starting, is never ready, or does not exist is reported with its output', async () => {
   const ended = await new Child(
     spec(['/bin/sh', '-c', 'echo no such thing >&2; exit 3'], () => Promise.resolve(false)),
     () => undefined,

@@ -1,5 +1,5 @@
-// Promise: a console behind TLS sets a cookie that TLS alone carries and no neighbour can plant; a session ends when it was unused for
-// half an hour, and after twelve hours whatever was done with it.
+// Promise: a console behind TLS sets a cookie that only TLS carries and no sibling domain can
+// plant. A session ends after half an hour without use, and after twelve hours in any case.
 
 import { afterAll, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
@@ -16,7 +16,7 @@ const key = stack.dev.operator_key
 const origin = { origin: PUBLIC }
 const MINUTE = 60_000
 
-test('K05 behind TLS the cookie is `__Host-` and `Secure`, and one without the prefix is none', async () => {
+test('K05 behind TLS the cookie is `__Host-` and `Secure`, and one without the prefix is ignored', async () => {
   const session = await ConsoleSession.open(stack.url, key, origin)
   expect(session.setCookie).toMatch(
     /^__Host-countersign=default\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure$/,
@@ -29,11 +29,11 @@ test('K05 behind TLS the cookie is `__Host-` and `Secure`, and one without the p
   expect((await session.get('/console')).status).toBe(401)
 })
 
-test('K05 behind TLS a form of the same name over plain HTTP is from elsewhere', async () => {
+test('K05 behind TLS a form that was sent from the plain HTTP origin is refused', async () => {
   expect((await signIn(stack.url, key, { origin: 'http://countersign.example' })).status).toBe(403)
 })
 
-/** As if so much time had passed since the sessions began, and since they were used last. */
+/** Makes the sessions older, by time since their start and since their last use. */
 async function after(begun_ms: number, used_ms: number): Promise<void> {
   await strike(stack.edge)
   const db = fileOf('tenant', stack.state.dir)
@@ -45,7 +45,7 @@ async function after(begun_ms: number, used_ms: number): Promise<void> {
   await revive(stack.edge)
 }
 
-test('K05 a session that is used lives, one that was not for half an hour is over', async () => {
+test('K05 a session in use stays valid, one without use for half an hour ends', async () => {
   const session = await ConsoleSession.open(stack.url, key, origin)
   await after(2 * LIMITS.console_idle_ms, LIMITS.console_idle_ms - MINUTE)
   expect((await session.get('/console')).status).toBe(200)
@@ -53,9 +53,9 @@ test('K05 a session that is used lives, one that was not for half an hour is ove
   expect((await session.get('/console')).status).toBe(401)
 })
 
-test('K05 a page that is only open keeps no session alive, however often its stream is cut; one that is looked at does', async () => {
+test('K05 an open page whose stream reconnects keeps no session alive; viewing a page does', async () => {
   const session = await ConsoleSession.open(stack.url, key, origin)
-  /** For how long nothing was noted of it, as the disk has it. */
+  /** The stored time since its last use. */
   const unused = async (): Promise<number> => {
     await strike(stack.edge)
     const db = fileOf('tenant', stack.state.dir)
@@ -76,7 +76,7 @@ test('K05 a page that is only open keeps no session alive, however often its str
   expect(await unused()).toBeLessThan(5 * MINUTE)
 })
 
-test('K05 after twelve hours a session is over, however busy it was', async () => {
+test('K05 a session ends after twelve hours, however much it was used', async () => {
   const session = await ConsoleSession.open(stack.url, key, origin)
   await after(LIMITS.console_ms - MINUTE, 0)
   expect((await session.get('/console')).status).toBe(200)

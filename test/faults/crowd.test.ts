@@ -1,5 +1,5 @@
-// Promise: many calls at once are run side by side, none waits for ever behind another agent's or run's, and where too many wait the proposal is
-// refused, before anybody is asked, with the word to come again.
+// Promise: many calls run in parallel, and none waits forever behind those of another agent or run.
+// If too many wait, a proposal is refused before anybody is asked, with advice to retry.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
@@ -36,14 +36,14 @@ const STAYS = {
   limits: { timeout_ms: 60_000 },
 }
 
-describe('on a worker of four places', () => {
+describe('on a worker with four slots', () => {
   beforeAll(async () => {
     hurt = await HurtStack.start({ concurrency: 4 })
     must(await hurt.operator('putTool', { params: { name: 'stays' }, body: STAYS }))
   })
   afterAll(() => hurt?.stop())
 
-  test('an agent with a hundred waiting calls in ten runs holds up neither the first call of another, nor that of one more run', async () => {
+  test('a hundred waiting calls of an agent in ten runs hold up no first call of another agent or run', async () => {
     const body = { tools: ['stays'] }
     const { key = '' } = must(await hurt.operator('putAgent', { params: { name: 'guest' }, body }))
     const guest = client(hurt.stack.url, bearer(key))
@@ -66,13 +66,14 @@ describe('on a worker of four places', () => {
     ])
     expect(own.map((call) => must(call).state)).toEqual(['succeeded', 'succeeded'])
     const meanwhile = (await endedOf()) - before
-    // What ran already, what was out, and what ended while we counted. In one line it would have been all but the first few.
+    // Calls that ran, were rung for, or ended while we counted. In a plain queue it would be almost
+    // all.
     expect(before).toBeLessThan(40)
     expect(meanwhile).toBeLessThan(50)
     for (const run of runs) must(await hurt.agent('cancelRun', { params: { run } }))
   })
 
-  describe('a pool without a worker', () => {
+  describe('in a pool without a worker', () => {
     let agent: Client
     let run: string
     let secret: string
@@ -92,7 +93,7 @@ describe('on a worker of four places', () => {
       await inLanes(LIMITS.waiting_calls_per_run - 1, 8, async () => must(await propose(run)))
     })
 
-    test('one call more than may wait of a run is refused with `queue_full`, and is not asked about', async () => {
+    test('a run’s call beyond its share of the queue is refused with `queue_full`, and nobody is asked', async () => {
       for (const tool of ['stays', 'mark.asking']) {
         const answer = await fetch(new URL(`/v1/runs/${run}/calls`, hurt.stack.url), {
           method: 'POST',
@@ -107,13 +108,13 @@ describe('on a worker of four places', () => {
       expect(must(await agent('readRun', { params: { run } })).used.calls).toBe(LIMITS.waiting_calls_per_run)
     })
 
-    test('a call that was taken before is told as it is; another run has its own share', async () => {
+    test('a repeated proposal still returns its call when the queue is full, and another run has its own share', async () => {
       expect(must(await propose(run, 'stays', 'the-first')).state).toBe('granted')
       const other = must(await agent('createRun', { body: {} })).id
       expect(must(await propose(other)).state).toBe('granted')
     })
 
-    test('of an agent a few doorbells lie in Redis, whatever waits', async () => {
+    test('an agent has only few doorbells in Redis, however many calls wait', async () => {
       const redis = hurt.redis()
       const fresh = must(await agent('createRun', { body: {} })).id
       await inLanes(50, 8, async () => must(await propose(fresh)))
@@ -126,7 +127,8 @@ describe('on a worker of four places', () => {
       await eventually('doorbells lie in Redis', async () => (await lying()).size > 0)
       const before = await lying()
       expect(before.size).toBeLessThanOrEqual(LIMITS.doorbells_per_agent) // those that wait for long are rung again
-      // Where none lies there any more they were lost, or heard by whoever may not claim them: others have their turn, once those are old.
+      // Doorbells that are gone were lost or reached workers that may not claim: after a while,
+      // others ring.
       const others = async (): Promise<boolean> => {
         if ([...(await lying())].some((call) => !before.has(call))) return true
         await redis.del('cs:doorbell-default.nobody:wait')
@@ -136,7 +138,7 @@ describe('on a worker of four places', () => {
       redis.disconnect()
     })
 
-    test('when calls are cancelled there is room again', async () => {
+    test('cancelled calls make room in the queue', async () => {
       const { id } = must(await propose(run, 'stays', 'the-first'))
       must(await agent('cancelCall', { params: { run, call: id } }))
       await eventually('a call is taken', async () => (await propose(run)).ok)
@@ -144,14 +146,14 @@ describe('on a worker of four places', () => {
   })
 })
 
-describe('on a worker of 64 places', () => {
+describe('on a worker with 64 slots', () => {
   beforeAll(async () => {
     hurt = await HurtStack.start({ concurrency: 64 })
     must(await hurt.operator('putTool', { params: { name: 'stays' }, body: STAYS }))
   })
   afterAll(() => hurt?.stop())
 
-  test('64 calls of one run run at once', async () => {
+  test('64 calls of one run are executed at once', async () => {
     const run = await hurt.run()
     const calls = await inLanes(64, 8, () => hurt.propose('stays', { seconds: '12' }, { run }))
     const states = () => Promise.all(calls.map(async (call) => (await hurt.read(call)).state))

@@ -1,5 +1,5 @@
-// Promise: an edge that comes with other defaults than the last one brings them to tenants that never put a set of their own, and to no
-// other. A set that it can't read allows nothing, and can be replaced.
+// Promise: new default policies of an edge reach only tenants that never put their own set. A set
+// that the edge can't read allows nothing, and can be replaced.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,7 +10,7 @@ import { Desk, granted, refusal } from '../support/fixtures.ts'
 import { fileOf } from '../support/stack/object-file.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 
-/** The state as another edge left it, whose defaults knew nobody who may put a set in force. */
+/** The state that an older edge left, whose defaults let nobody activate a set. */
 function leftByAnotherEdge(state: string, versions: number): void {
   const db = fileOf('tenant', state)
   const older = `replace(policies, ', Action::\\"policy.activate\\"', '')`
@@ -31,7 +31,7 @@ function stateFolder(): string {
   return dir
 }
 
-test('a tenant that never put a set has the new defaults, in force, as a version like any other', async () => {
+test('a tenant that never put a set gets the new defaults as an active version', async () => {
   const dir = stateFolder()
   const before = await startTestStack({ state: dir })
   await before.stop()
@@ -50,7 +50,7 @@ test('a tenant that never put a set has the new defaults, in force, as a version
   }
 })
 
-test('who has put a set, in force or not, is left alone', async () => {
+test('a tenant that has put a set, active or not, keeps its policies', async () => {
   const dir = stateFolder()
   const before = await startTestStack({ state: dir })
   const { policies } = granted(await before.operator('readPolicies', {}))
@@ -64,7 +64,7 @@ test('who has put a set, in force or not, is left alone', async () => {
   expect(set).toMatchObject({ version: 1, digest: 'of another edge' })
 })
 
-test('where an edge can’t read the set in force, nothing is allowed, it says why, and root puts another', async () => {
+test('if the edge can’t read the active set, it allows nothing, says why, and root can put another set', async () => {
   const dir = stateFolder()
   const before = await startTestStack({ state: dir })
   const { policies } = granted(await before.operator('readPolicies', {}))

@@ -1,5 +1,5 @@
-// Promise: an edge whose disk is full takes nothing more; what it has taken stays, and once there is room again all of it goes on
-// by itself: objects that died of it held places and turns of skills.
+// Promise: an edge whose disk is full accepts nothing new and loses nothing. Once it has room,
+// everything goes on without help, although objects that died held slots and turns of skills.
 
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
@@ -62,7 +62,7 @@ const propose = (tool: string, args = {}) => agent('proposeCallInNewRun', { body
 const read = async ({ run, id }: Call): Promise<Call> =>
   must(await insist(() => agent('readCall', { params: { run, call: id } })))
 
-test('it takes nothing then, keeps what it took, and goes on when there is room', async () => {
+test('an edge with a full disk accepts nothing new, loses nothing, and goes on when it has room', async () => {
   const taken: Call[] = []
   const refusals: Problem[] = []
   let done = false
@@ -92,7 +92,7 @@ test('it takes nothing then, keeps what it took, and goes on when there is room'
   }
   expect(shown.no).not.toEqual([])
   rmSync(FILLER)
-  // Nobody sees a change that was never kept, and the next one is seen at once.
+  // No reader sees a change that was not stored, and the next one is visible at once.
   shown.yes.push('at-last')
   must(await insist(() => operator('putTool', { params: { name: 'at-last' }, body: toolSpec() })))
   for (const name of shown.yes) expect(await propose(name)).toMatchObject({ ok: true })
@@ -106,7 +106,8 @@ test('it takes nothing then, keeps what it took, and goes on when there is room'
   for (const call of calls)
     await eventually('a new call runs', async () => (await read(call)).state === 'succeeded', 30_000)
 
-  // What was taken has ended and is attested, or nobody saw its end; nothing is gone, and nothing stays under way.
+  // Each accepted call has ended, attested or indeterminate; none is lost, and none is still
+  // running.
   const keys = must(await agent('keys', {}))
   const left = new Set(taken)
   await eventually(

@@ -1,5 +1,5 @@
-// Promise: the edge may die at any moment of a call's life. What it has said stands, what was under way goes on, approvals wait and
-// expire as if nothing had been, and who waited can ask again.
+// Promise: the edge may die at any moment of a call's life. Acknowledged changes persist, running
+// calls go on, approvals wait and expire as before, and waiting clients can ask again.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,10 @@ import { eventually, HurtStack, must, revive, strike } from '../support/stack/hu
 const AWAY_MS = 15_000
 
 let hurt: HurtStack
-/** On a stack of their own, and most of them is waiting: begun before the other tests, told by the last. */
+/**
+ * Run on their own stack beside the other tests, because they mostly wait. The last tests report
+ * them.
+ */
 let other: HurtStack
 let begun: Promise<readonly [slept: PromiseSettledResult<void>, expired: PromiseSettledResult<void>]>
 beforeAll(async () => {
@@ -30,7 +33,7 @@ afterAll(async () => {
   await hurt?.stop()
 })
 
-/** kill -9, and back. */
+/** Kills the edge with SIGKILL, and waits until it is back. */
 async function restartEdge({ stack }: HurtStack = hurt): Promise<void> {
   const back = await stack.edge.restart()
   if (!back.ok) throw new Error(back.error)
@@ -41,7 +44,7 @@ const approvalOf = ({ approval }: Call): string => approval?.id ?? ''
 const runs = (call: Call): Promise<true> =>
   eventually(`${call.id} runs`, () => hurt.marks(call.run).length > 0)
 
-test('killed between approval and claim: the approval stands, and the call runs once', async () => {
+test('if the edge is killed between approval and claim, the approval persists and the call runs once', async () => {
   await strike(hurt.stack.worker)
   const call = await hurt.propose('mark.asking', { mark: 'approved\n' })
   must(
@@ -60,7 +63,7 @@ test('killed between approval and claim: the approval stands, and the call runs 
   expect(await kindsOf(call)).toEqual(['approval_requested', 'approved', 'claimed', 'succeeded'])
 })
 
-test('killed between claim and settlement, twice: the process goes on, and its result is taken', async () => {
+test('if the edge is killed twice between claim and settlement, the process goes on and its result is accepted', async () => {
   const call = await hurt.propose('mark.slowly', { mark: 'goes on\n', seconds: '4' })
   await runs(call)
   await restartEdge()
@@ -72,7 +75,7 @@ test('killed between claim and settlement, twice: the process goes on, and its r
   expect(await kindsOf(call)).toEqual(['allowed', 'claimed', 'succeeded'])
 })
 
-test('killed while an approval waits: it waits on, is in the inbox once, and its link still decides', async () => {
+test('if the edge is killed while an approval waits, it is in the inbox once and its link still answers', async () => {
   const call = await hurt.propose('mark.asking', { mark: 'by link\n' })
   const id = approvalOf(call)
   const { url = '' } = must(await hurt.operator('readApproval', { params: { id } }))
@@ -100,7 +103,7 @@ test('killed while an approval waits: it waits on, is in the inbox once, and its
   expect(hurt.marks(call.run)).toEqual(['by link'])
 })
 
-test('killed while a client waits: the client is told of the break, asks again under its key, and hears the truth', async () => {
+test('if the edge is killed while a client waits, the client gets an error and the call by repeating its key', async () => {
   const run = await hurt.run()
   const waiting = hurt.propose(
     'mark.slowly',
@@ -121,7 +124,7 @@ test('killed while a client waits: the client is told of the break, asks again u
   expect(hurt.marks(run)).toEqual(['waited for'])
 })
 
-test('killed while a call talks: who follows comes again and hears the rest, nothing twice; a cancel is heard, and the end', async () => {
+test('if the edge is killed while a call streams, a reader that reconnects gets the rest once, a cancel and the end', async () => {
   const call = await hurt.propose('talk.on', { mark: 'follows' })
   const events: StreamEvent[] = []
   const follow = async (wanted: (text: string) => boolean): Promise<void> => {
@@ -167,7 +170,7 @@ test('killed while a call talks: who follows comes again and hears the rest, not
   expect(lines).toEqual(lines.map((_, i) => `line ${i}`))
 })
 
-test(`away for ${AWAY_MS / 1000} s: what ended meanwhile is spooled and taken, what still runs goes on; a lease counts from the edge’s return`, async () => {
+test(`while the edge is away for ${AWAY_MS / 1000} s, ended calls are spooled and then settled, running ones go on, and leases restart at its return`, async () => {
   const [ends, stays] = [
     await hurt.propose('mark.slowly', { mark: 'ends\n', seconds: '2' }),
     await hurt.propose('mark.slowly', { mark: 'stays\n', seconds: `${AWAY_MS / 1000 + 3}` }),
@@ -188,7 +191,9 @@ test(`away for ${AWAY_MS / 1000} s: what ended meanwhile is spooled and taken, w
   await eventually('the spool is empty', () => hurt.spool().size === 0)
 }, 90_000)
 
-/** Suspended with its machine, or starved: by its own clock everybody was silent, and it was itself that did not listen. */
+/**
+ * A suspended edge sees by its clock that no worker has reported, although it was the one asleep.
+ */
 async function sleepThroughALease(): Promise<void> {
   const call = await other.propose('mark.slowly', {
     mark: 'only the edge slept\n',
@@ -206,7 +211,7 @@ async function sleepThroughALease(): Promise<void> {
 
 const TTL_S = 6
 
-/** The edge as it is, but for one number: nobody waits a quarter of an hour for a test. */
+/** The edge with a shorter approval time, because no test waits a quarter of an hour. */
 function shortenApprovals(): void {
   const bundle = join(other.stack.state.edge, 'bundle/main.js')
   const parts = readFileSync(bundle, 'utf8').split('approval_ttl_s: 15 * 60,')
@@ -218,11 +223,11 @@ function shortenApprovals(): void {
 async function expireUnderFire(): Promise<void> {
   shortenApprovals()
   await restartEdge(other)
-  // Killed at once and back in time: the alarm stands.
+  // Killed at once and back in time: the alarm persists.
   const early = await other.propose('mark.asking', { mark: 'early\n' })
   await restartEdge(other)
   expect(await other.toldByLog(early, TTL_S * 1_000 + 4_000)).toBe('expired')
-  // Away when the time comes: it is caught up with.
+  // Away at the expiry: it expires at the return.
   const late = await other.propose('mark.asking', { mark: 'late\n' })
   await strike(other.stack.edge)
   await sleep(TTL_S * 1_000 + 500)
@@ -242,12 +247,12 @@ async function expireUnderFire(): Promise<void> {
   }
 }
 
-test(`asleep for ${AWAY_MS / 1000} s and not killed: nobody is taken for silent, the call goes on`, async () => {
+test(`after the edge slept for ${AWAY_MS / 1000} s, no worker counts as lost and the call goes on`, async () => {
   const [slept] = await begun
   if (slept.status === 'rejected') throw slept.reason
 })
 
-test('killed while an approval waits: it expires on time, and at once where the time came while the edge was away', async () => {
+test('an approval expires on time after a kill of the edge, or at its return if the time has passed', async () => {
   const [, expired] = await begun
   if (expired.status === 'rejected') throw expired.reason
 })

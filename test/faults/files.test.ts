@@ -1,5 +1,5 @@
-// Promise: bytes that nobody needs go by themselves, those that a call named much later; and who has put as much as they may puts more
-// only when some of it has gone.
+// Promise: unused files of a run are deleted automatically, files that a call named much later. An
+// agent at its quota can upload again once files have been deleted.
 
 import { afterAll, expect, test } from 'vitest'
 import { sha256 } from '../../shared/bytes/json.ts'
@@ -17,7 +17,7 @@ const operator = stack.operator
 const agent = client(stack.url, bearer(stack.dev.agent_key))
 const WITHIN_MS = 20_000
 
-/** As if so much time had passed since all that the run holds was put and named. */
+/** Makes all files of the run older by this time. */
 async function after(ms: number, tenant = ''): Promise<void> {
   await strike(stack.edge)
   const [run, directory] = [fileOf('run', stack.state.dir), fileOf('tenant', stack.state.dir)]
@@ -28,7 +28,7 @@ async function after(ms: number, tenant = ''): Promise<void> {
   await revive(stack.edge)
 }
 
-test('what no call named goes after a day, what one did after thirty; the room that they took is there again', {
+test('a file that no call named is deleted after a day, a named one after thirty days, and its quota is freed', {
   timeout: 90_000,
 }, async () => {
   granted(
@@ -70,7 +70,10 @@ test('what no call named goes after a day, what one did after thirty; the room t
   await eventually('all has gone', async () => (await held()).length === 0, WITHIN_MS)
   const gone = await agent('readFile', { params: { run, call: call.id, sha256: sha256(named) } })
   expect(gone).toMatchObject({
-    error: { code: 'not_found', detail: 'the file has had its time; the call names its digest' },
+    error: {
+      code: 'not_found',
+      detail: 'the bytes of this file have expired; only its digest is left in the call',
+    },
   })
   expect(broughtBy(granted(await agent('readCall', { params: { run, call: call.id } })).plan)).toHaveLength(1)
   const much = await put(late)
@@ -80,7 +83,7 @@ test('what no call named goes after a day, what one did after thirty; the room t
   await eventually('there is room for a little', async () => (await put('x'.repeat(100))).ok, WITHIN_MS)
 })
 
-test('what is counted of a run that nobody hears of is forgotten in time; a run that holds files says so again', {
+test('the quota of a run that reports nothing is freed in time; a run with files reports again', {
   timeout: 90_000,
 }, async () => {
   const run = granted(await agent('createRun', { body: {} })).id

@@ -1,4 +1,5 @@
-// Promise: an inbox that was written before there were groups and numbered changes is listed whole by the edge of now, and followed on.
+// Promise: the present edge lists and follows an inbox of a version before groups and numbered
+// changes.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +10,7 @@ import { fileOf } from '../support/stack/object-file.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 import { eventually } from '../support/worker/lone-worker.ts'
 
-test('what waited before is listed each by itself, and its end is told', async () => {
+test('approvals of an older inbox are listed one by one, and their ends are reported', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'countersign-'))
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
   const before = await startTestStack({ state: dir })

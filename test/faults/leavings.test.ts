@@ -1,5 +1,5 @@
-// Promise: what passes through a stack stays where it belongs (L7), and when the stack stops, or dies whole, nothing of it stays on the
-// host.
+// Promise: data of calls stays where it belongs (L7), and a stack that is stopped or killed leaves
+// nothing behind on the host.
 // @project exclusive
 
 import { spawnSync } from 'node:child_process'
@@ -30,7 +30,7 @@ function* contents(folder: string): Generator<readonly [string, Buffer]> {
   }
 }
 
-/** The spellings in which a text may turn up by accident. */
+/** Encodings in which a text could leak. */
 const spellings = (text: string): string[] => [
   text,
   Buffer.from(text).toString('base64').replace(/=*$/, '').slice(0, -1), // the last character depends on what follows
@@ -48,20 +48,20 @@ const told = (path: string): Buffer => {
   }
 }
 
-/** Processes of this host whose command line or environment holds the text: ours aside, which made it up. */
+/** Other processes of this host whose command line or environment contains the text. */
 const tellers = (text: string): string[] =>
   globSync('/proc/[0-9]*')
     .filter((path) => path !== `/proc/${process.pid}`)
     .filter((path) => holds(told(join(path, 'cmdline')), text) || holds(told(join(path, 'environ')), text))
     .map((path) => told(join(path, 'cmdline')).toString().replaceAll('\0', ' '))
 
-test('V02 L7 a canary in arguments, output and complaints is in no file of Redis, no log, no journal, no process list', async () => {
+test('V02 L7 a canary in arguments, output and errors is in no file of Redis, log, journal or process list', async () => {
   const hurt = await HurtStack.start()
   onTestFinished(() => hurt.stop())
   const { state, dev } = hurt.stack
   const canary = `canary-${randomBytes(12).toString('hex')}`
   const name = 'cry.aloud'
-  // It says on its standard error what it was given, and fails; the other one says it on its standard output.
+  // One tool prints its input to standard error and fails, the other prints it to standard output.
   const argv = ['/bin/sh', '-c', 'tee /dev/stderr; exit 3']
   const { items } = must(await hurt.operator('listTools', {}))
   expect(items.map((tool) => tool.name)).toContain('mark.slowly')
@@ -88,7 +88,7 @@ test('V02 L7 a canary in arguments, output and complaints is in no file of Redis
   expect(calls.map((call) => call.state)).toEqual(['succeeded', 'failed', 'succeeded', 'awaiting_approval'])
   expect(calls[0]?.result?.output).toContain(canary) // it did come out, where it belongs
   expect(calls[1]?.result?.stderr).toContain(canary)
-  // What is refused is not logged either.
+  // Refused input is not logged either.
   for (const args of [{ mark: 7, extra: canary }, { [canary]: canary }]) {
     const refused = await hurt.agent('proposeCallInNewRun', { body: { tool: 'mark.quickly', args } })
     expect(refused.ok).toBe(false)
@@ -118,13 +118,13 @@ test('V02 L7 a canary in arguments, output and complaints is in no file of Redis
 })
 
 const mounts = (): string => readFileSync('/proc/self/mountinfo', 'utf8')
-/** Of that worker: others may be at work on this machine, and what vanishes while it is listed is theirs. */
+/** Only of this worker: other workers on this machine may remove theirs while we list. */
 const cgroupsOf = (pid: number): string[] =>
   spawnSync('/usr/bin/find', ['/sys/fs/cgroup', '-path', `*countersign-${pid}-*`], { encoding: 'utf8' })
     .stdout.split('\n')
     .filter(Boolean)
 
-/** The worker holds its home by this name, in the kernel's table of sockets. */
+/** The abstract socket by which the worker locks its home. */
 function homeHeld(home: string): () => boolean {
   const { dev, ino } = statSync(home)
   return () => readFileSync('/proc/net/unix', 'latin1').includes(`@countersign-worker-${dev}-${ino}`)

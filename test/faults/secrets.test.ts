@@ -1,5 +1,6 @@
-// Promise: on a whole stack, with a worker that really runs it, a secret reaches its tool and is found nowhere else: in no file of the
-// edge, of Redis or of the worker, in no log, in nothing that is told of the call, while it runs and after (L7, V02).
+// Promise: on a whole stack with a real worker, a secret reaches its tool and nothing else: no file
+// of edge, Redis or worker, no log and no response contains it, while the call runs and after (L7,
+// V02).
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sha256 } from '../../shared/bytes/json.ts'
@@ -27,7 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => hurt?.stop())
 
-/** What of its base64 does not hang on what stands before and behind it. */
+/** The part of its base64 form that does not depend on the bytes around it. */
 const FORMS = [
   CANARY,
   Buffer.from(CANARY).toString('hex'),
@@ -35,7 +36,7 @@ const FORMS = [
 ]
 const holding = (): string[] => FORMS.flatMap((form) => hurt.filesWith(form))
 
-test('V02 V01 a secret is in no file, no log and no answer, while its tool runs and after', async () => {
+test('V02 V01 a secret is in no file, log or response while its tool runs and after', async () => {
   must(
     await hurt.operator('putSecret', {
       params: { name: 'token' },
@@ -70,14 +71,14 @@ test('V02 V01 a secret is in no file, no log and no answer, while its tool runs 
   )
 })
 
-test('control: what is no secret is found where it lies', async () => {
+test('control: the search finds a value that is not secret', async () => {
   const mark = 'CANARY-that-is-no-secret'
   const call = await hurt.propose('mark.quickly', { mark: `${mark}\n` })
   await hurt.ended(call)
   expect(hurt.filesWith(mark)).not.toEqual([])
 })
 
-test('a secret is there after the edge has been killed, and opens', async () => {
+test('a stored secret can be used after the edge was killed', async () => {
   await hurt.stack.edge.restart()
   const asked = await hurt.propose('reads.token', {})
   must(
@@ -101,7 +102,7 @@ test('D5 V01 a tool that receives a secret can’t be registered to share the fo
   expect(refusal(await hurt.operator('readTool', { params: { name: 'keeps.token' } }))).toBe('404 not_found')
 })
 
-test('D5 V01 calls of such a tool in an older directory are denied with a stable code, even if they wait for a yes', async () => {
+test('D5 V01 calls of a tool with secret and shared folder from an older directory are denied, even while they wait for approval', async () => {
   const name = 'reads.token'
   const waiting = await hurt.propose(name, {})
   await hurt.stack.edge.stop()

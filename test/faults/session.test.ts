@@ -1,4 +1,5 @@
-// What a session has used, and what stands in it, outlive the edge, and a session that can't tell lets nothing through (L6).
+// The usage and the standing answers of a session survive a kill of the edge, and a session that
+// can't be read allows nothing (L6).
 
 import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +24,7 @@ const propose = async (session: string, tool = 'text.stats'): Promise<Call> =>
   )
 const objects = () => globSync(join(hurt.stack.state.edge, 'objects/countersign-session/*.sqlite'))
 
-test('an edge that is killed has counted: what was used before still is', async () => {
+test('the usage of a session survives a kill of the edge', async () => {
   const first = await propose('killed')
   await propose('killed')
   await hurt.ended(first)
@@ -33,7 +34,7 @@ test('an edge that is killed has counted: what was used before still is', async 
   expect((await propose('killed')).decision.policies).toEqual(['three-a-session'])
 })
 
-test('an edge that is killed keeps the question that waits, what stands, and what was taken back', async () => {
+test('open approvals, standing answers and revocations survive a kill of the edge', async () => {
   const args = { command: 'id', args: [] }
   const ask = async (session: string): Promise<Call> =>
     must(
@@ -63,7 +64,7 @@ test('an edge that is killed keeps the question that waits, what stands, and wha
   await hurt.ended(waiting)
 })
 
-test('an edge that is killed after an operator changed a call keeps what it became, and who said what to which', async () => {
+test('an edited call survives a kill of the edge, with each answer and its digest', async () => {
   const two =
     '@id("two") forbid (principal, action == Action::"tool.execute/process.run", resource) when { context.approval.count < 2 };'
   const operator = must(
@@ -108,7 +109,7 @@ test('an edge that is killed after an operator changed a call keeps what it beca
   must(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
 
-test('a session that can’t be read denies what policy counts there, attested; another session goes on', async () => {
+test('if a session can’t be read, calls that policy counts there are denied and attested; another session goes on', async () => {
   const others = new Set(objects())
   await propose('broken')
   const [file, ...more] = objects().filter((path) => !others.has(path))

@@ -1,5 +1,5 @@
-// Promise: what is done with skills is done once it is answered, and stays so when the edge is killed that very moment: state, journal, and a
-// leaf of the log for each entry, none of them twice.
+// Promise: an acknowledged change of a skill survives a kill of the edge at that moment: its state,
+// its journal entry, and one leaf of the log for each entry.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { verifyChain } from '../../shared/evidence/journal.ts'
@@ -28,7 +28,7 @@ async function leaves(): Promise<string[]> {
   }
 }
 
-test('killed right after each step: nothing is lost, and nothing is told twice', async () => {
+test('an edge that is killed after each step of a skill’s life loses no step and logs none twice', async () => {
   const acme = await Publisher.listed('faulty-acme', hurt.operator)
   await restartEdge()
   const { key = '' } = must(

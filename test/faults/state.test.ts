@@ -1,5 +1,5 @@
-// Promise: a state folder serves one stack at a time and one user only, its secrets are readable by that user alone, and what is wrong
-// with it, or with the port, is told in a sentence that says what to do.
+// Promise: a state folder serves one stack at a time and one user, and only that user can read its
+// secrets. A fault of the folder or the port is reported in a sentence that says what to do.
 
 import { once } from 'node:events'
 import {
@@ -39,7 +39,7 @@ function open(name: string): State {
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8)
 
-test('secrets are made once, and only their owner can read them, whatever the umask', () => {
+test('secrets are created once, readable only by their owner whatever the umask', () => {
   const before = process.umask(0)
   onTestFinished(() => void process.umask(before))
   const state = open('secrets')
@@ -51,13 +51,13 @@ test('secrets are made once, and only their owner can read them, whatever the um
   expect(secrets.operator).toMatch(/^cs_operator_default_/)
 })
 
-test('a state folder that was opened to others is closed again', () => {
+test('a state folder that others could read is made private again', () => {
   mkdirSync(join(folder, 'loose'))
   chmodSync(join(folder, 'loose'), 0o777)
   expect(modeOf(open('loose').dir)).toBe('700')
 })
 
-test('a state folder of another user is refused, and left as it is', () => {
+test('a state folder of another user is refused and not changed', () => {
   const root = process.getuid?.() === 0
   const foreign = root ? mkdtempSync(join(folder, 'foreign-')) : '/'
   if (root) chownSync(foreign, 12_345, 12_345)
@@ -69,7 +69,7 @@ test('a state folder of another user is refused, and left as it is', () => {
   expect(modeOf(foreign)).toBe(before)
 })
 
-test('a state folder that can’t be made is refused', () => {
+test('a state folder that can’t be created is refused', () => {
   writeFileSync(join(folder, 'file'), '')
   expect(openState(join(folder, 'file/state'))).toMatchObject({
     ok: false,
@@ -77,7 +77,7 @@ test('a state folder that can’t be made is refused', () => {
   })
 })
 
-test('one stack at a time; a lock whose holder is gone is taken over', () => {
+test('a state folder serves one stack at a time, and the lock of a dead process is taken over', () => {
   const state = open('lock')
   const first = lockState(state)
   expect(first.ok).toBe(true)
@@ -86,7 +86,8 @@ test('one stack at a time; a lock whose holder is gone is taken over', () => {
     error: expect.stringContaining(`another stack (pid ${process.pid})`),
   })
   if (first.ok) first.value()
-  // The pid of a live process, but not the one that took it: this is what a reboot or a busy machine leaves behind.
+  // The pid belongs to a live process, but not to the one that took the lock: a reboot leaves this
+  // behind.
   writeFileSync(state.lock, `${process.pid} 1`)
   const again = lockState(state)
   expect(again.ok).toBe(true)
@@ -121,7 +122,7 @@ test('a lock that many take and release has one holder at a time', async () => {
   expect(broken).toEqual([0, 0, 0, 0])
 })
 
-test('the port of Redis is kept, and another is chosen when somebody took it', async () => {
+test('the port of Redis is kept, and another one is chosen if it is taken', async () => {
   const state = open('ports')
   const port = await redisPort(state)
   expect(await redisPort(state)).toBe(port)
@@ -136,6 +137,6 @@ test('the port of Redis is kept, and another is chosen when somebody took it', a
   expect(await redisPort(state)).toBe(other)
 })
 
-test('a free port is no reason to refuse', async () => {
+test('a free port is accepted', async () => {
   expect(await portRefusal(await freePort())).toBeUndefined()
 })

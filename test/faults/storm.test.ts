@@ -1,5 +1,6 @@
-// Promise: `kill -9` of worker, Redis and workerd at random moments, while 300 calls run, loses none and runs none twice (L2, L4, L5).
-// Whether a call ran is told by the line that its process appends to a file of its run on the worker's host, which only the test reads.
+// Promise: `kill -9` of worker, Redis and workerd at random moments, while 300 calls run, loses
+// none and runs none twice (L2, L4, L5). Each call appends a line to a file of its run on the
+// worker's host, by which the test counts executions.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -11,11 +12,11 @@ const CALLS = 300
 const RUNS = 8
 const PROPOSED_WITHIN_MS = 40_000
 const STRIKES = 5
-/** Another seed is another storm: `STORM_SEED=7 npm test -- test/faults/storm`. */
+/** Another seed gives another storm: `STORM_SEED=7 npm test -- test/faults/storm`. */
 const SEED = Number(process.env['STORM_SEED'] ?? 1)
 const INDETERMINATE_WITHIN_MS = 20_000
 
-/** mulberry32: the same storm every time. */
+/** mulberry32, so that a seed always gives the same storm. */
 function dice(seed: number): () => number {
   let state = seed
   return () => {
@@ -35,7 +36,7 @@ beforeAll(async () => {
 })
 afterAll(() => hurt?.stop())
 
-/** What a client is told to run, and how: `key` is its name for the call, and the mark that the call leaves. */
+/** One call of a client. `key` is its idempotency key, and the line that the call appends. */
 type Wanted = {
   readonly key: string
   readonly run: string
@@ -57,7 +58,7 @@ function wanted(n: number, runs: readonly string[], random: () => number): Wante
   return { key, run, at, tool: 'mark.asking', args: { mark } }
 }
 
-/** Proposes under its key until somebody acknowledges it. */
+/** Proposes under its key until the edge acknowledges it. */
 async function acknowledged({ key, run, tool, args, at }: Wanted): Promise<Call> {
   await sleep(at)
   const body = { tool, args }
@@ -67,7 +68,7 @@ async function acknowledged({ key, run, tool, args, at }: Wanted): Promise<Call>
   )
 }
 
-/** Approves whatever waits, until told that the storm is over. */
+/** Approves waiting calls until the storm is over. */
 async function approveAll(over: AbortSignal): Promise<number> {
   let approved = 0
   while (!over.aborted) {
@@ -80,7 +81,7 @@ async function approveAll(over: AbortSignal): Promise<number> {
         () => hurt.operator('answerApproval', { params: { id }, body: { decision: 'approve' } }),
         90_000,
       )
-      // The answer was taken and we did not hear of it, or the inbox is behind: both are no loss.
+      // The response to an accepted answer got lost, or the inbox is behind: neither loses a call.
       if (!answer.ok && answer.error.code !== 'already_answered')
         throw new Error(JSON.stringify(answer.error))
       approved += 1
@@ -113,7 +114,7 @@ async function strikeAll(random: () => number): Promise<Struck[]> {
   return struck
 }
 
-test(`Q04 seed ${SEED}: 300 calls under kill -9 of worker, Redis and workerd: each ends once, none ran twice, all is attested`, async () => {
+test(`Q04 of 300 calls under kill -9 of worker, Redis and workerd, each ends once, attested, and none runs twice (seed ${SEED})`, async () => {
   const random = dice(SEED)
   const runs = await Promise.all(Array.from({ length: RUNS }, () => hurt.run()))
   const all = Array.from({ length: CALLS }, (_, n) => wanted(n, runs, random))
@@ -128,7 +129,7 @@ test(`Q04 seed ${SEED}: 300 calls under kill -9 of worker, Redis and workerd: ea
     expect(struck.filter(({ parts }) => parts.includes(part)).length).toBeGreaterThanOrEqual(STRIKES)
   }
 
-  // None lost, none made twice by asking again.
+  // No call is lost, and no repeated proposal made a second one.
   expect(new Set(ended.map(({ id }) => id)).size).toBe(CALLS)
   const journals = new Map(
     await Promise.all(runs.map(async (run) => [run, await journalOf(hurt, run)] as const)),
@@ -136,13 +137,13 @@ test(`Q04 seed ${SEED}: 300 calls under kill -9 of worker, Redis and workerd: ea
   const entries = [...journals.values()].flat()
   expect(new Set(entries.map(({ call }) => call)).size).toBe(CALLS)
 
-  // Each ended once, in the journal and in the log, and is attested.
+  // Each call ended once in journal and log, and is attested.
   const ends = endsIn(entries)
   expect(ends.map(({ call }) => call).toSorted()).toEqual(ended.map(({ id }) => id).toSorted())
   await logHolds(hurt, ends)
   for (const call of ended) await attested(hurt, call)
 
-  // None ran twice; what succeeded ran; what is unknown is said to be unknown.
+  // None ran twice, succeeded calls ran, and calls with an unknown end are indeterminate.
   const marks = runs.flatMap((run) => hurt.marks(run))
   const ran = new Map([...Map.groupBy(marks, (mark) => mark)].map(([mark, lines]) => [mark, lines.length]))
   expect([...ran].filter(([, times]) => times > 1)).toEqual([])
@@ -152,7 +153,7 @@ test(`Q04 seed ${SEED}: 300 calls under kill -9 of worker, Redis and workerd: ea
   expect(marking.filter(({ state, ran: times }) => state === 'succeeded' && times !== 1)).toEqual([])
   expect(outcomes.filter(({ tool, state }) => tool === 'text.stats' && state !== 'succeeded')).toEqual([]) // idempotent: tried again
 
-  // Unknown only where the worker died with the call, and known to be unknown in time.
+  // A call is indeterminate only if its worker died while it ran, and becomes so in time.
   const lost = ended.filter(({ state }) => state === 'indeterminate')
   for (const { id, ended_at_ms = 0 } of lost) {
     const claimed = entries.findLast(({ call, kind }) => call === id && kind === 'claimed')?.at_ms ?? 0
@@ -160,7 +161,7 @@ test(`Q04 seed ${SEED}: 300 calls under kill -9 of worker, Redis and workerd: ea
       ({ parts, at, back }) => parts.includes('worker') && claimed <= back && at <= ended_at_ms,
     )
     expect(deadly, `${id} was claimed at ${claimed} and lost, and no worker died`).toBeDefined()
-    // An edge that was away meanwhile gives each lease anew.
+    // An edge that was restarted in between has renewed each lease.
     const since = struck
       .filter(({ parts, back }) => parts.includes('edge') && back <= ended_at_ms)
       .map(({ back }) => back)

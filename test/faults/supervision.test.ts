@@ -1,5 +1,5 @@
-// Promise: on a stack as `npm start` runs it, each part may be killed -9 at any time; it is started again and said so, and a call proposed
-// while parts are away runs once they are back.
+// Promise: on a stack as `npm start` runs it, each part that is killed -9 is restarted with a
+// message, and a call that was proposed in the meantime runs once all parts are back.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,7 +22,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true })
 })
 
-/** Kills a part as a power cut would, and waits until its successor was announced. */
+/** Kills a part with SIGKILL, and waits until its restart is announced. */
 async function kill(part: Child): Promise<void> {
   const { pid, name } = part
   const heard = said.length
@@ -42,12 +42,12 @@ const count = () =>
     body: { tool: 'text.stats', args: { text: 'a b' } },
   })
 
-test.each(['redis', 'edge', 'worker'] as const)('%s is killed', async (name) => {
+test.each(['redis', 'edge', 'worker'] as const)('a call runs after %s was killed', async (name) => {
   await kill(stack[name])
   expect(await count()).toMatchObject({ ok: true, value: { state: 'succeeded' } })
 })
 
-test('redis and the worker are killed while a call is proposed', async () => {
+test('a call that is proposed while Redis and the worker are killed succeeds or ends indeterminate', async () => {
   const [answer] = await Promise.all([count(), kill(stack.redis), kill(stack.worker)])
   expect(answer.ok).toBe(true)
   if (!answer.ok) return
@@ -55,7 +55,7 @@ test('redis and the worker are killed while a call is proposed', async () => {
     params: { run: answer.value.run, call: answer.value.id },
     wait: 30,
   })
-  // Killed in the middle of it, the worker can't say what became of it; in every other case it ran, once.
+  // If the worker was killed during the call, its end is unknown; otherwise it ran once.
   expect(ended).toMatchObject({
     ok: true,
     value: { state: expect.stringMatching(/^(succeeded|indeterminate)$/) },

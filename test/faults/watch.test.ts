@@ -1,5 +1,5 @@
-// Promise: what the command line follows (approvals with `approvals watch`, a call with `calls follow`) it shows as it comes, each once, over
-// a restart of the edge, and ends when it is told to.
+// Promise: `approvals watch` and `calls follow` show each event once as it happens, even over a
+// restart of the edge, and end when they are stopped.
 
 import { dirname } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -27,7 +27,7 @@ const listed = (id: string) =>
     must(await hurt.operator('listApprovals', { query: {} })).items.some((item) => item.id === id),
   )
 
-test('what waits, what comes and what is answered, each once, over a restart; Ctrl-C is the end', async () => {
+test('`approvals watch` shows waiting, new and answered approvals once each over a restart, and ends by Ctrl-C', async () => {
   const before = await asked('before')
   await listed(before)
   const [text, json] = [watching(), watching('--json')]
@@ -57,7 +57,7 @@ test('what waits, what comes and what is answered, each once, over a restart; Ct
     await one.line('a new question', (line) => line.includes(after))
     expect(one.said).toContain('connected to the edge again')
   }
-  // Each question and each answer once, in whatever life of the edge.
+  // Each approval and each answer once, before or after the restart.
   for (const one of [text, json]) {
     const told = [before, during, after].map(
       (id) => one.lines.filter((line) => line.includes(`${id}`)).length,
@@ -69,7 +69,7 @@ test('what waits, what comes and what is answered, each once, over a restart; Ct
   for (const line of json.lines) JSON.parse(line)
 })
 
-test('a key that is revoked ends it, at once and with the reason', async () => {
+test('`approvals watch` ends at once, with the reason, when its key is revoked', async () => {
   const { key = '' } = must(
     await hurt.operator('putOperator', { params: { name: 'watcher' }, body: { roles: ['auditor'] } }),
   )
@@ -82,7 +82,7 @@ test('a key that is revoked ends it, at once and with the reason', async () => {
   expect(one.said).toContain('set COUNTERSIGN_KEY')
 })
 
-test('a call is proposed and followed: its lines as it writes them, each once, over a restart; cancelled, that is told, and is the exit code', async () => {
+test('`calls follow` prints each line of a call once over a restart, and reports a cancel by text and exit code', async () => {
   const text = following('call', 'talk.on', '--args', '{"mark":"x"}', '--follow')
   const id = await text.line('its id', (line) => line.startsWith('call_'))
   const [json, left] = [following('calls', 'follow', id, '--json'), following('calls', 'follow', id)]

@@ -1,5 +1,5 @@
-// Answers an approval, or takes its links back. An answer is judged by the policy of now and is one
-// event of the call; a standing answer is then kept by the session.
+// Answers an approval, or revokes its links. The current policy judges the answer, which is one
+// event of the call. The session then stores a standing answer.
 
 import { failure } from '../../../shared/failures.ts'
 import type { Result } from '../../../shared/result.ts'
@@ -17,11 +17,11 @@ import type { RunTransaction } from '../transaction.ts'
 import type { UsageReservation } from '../usage-ledger.ts'
 
 const NO_APPROVAL = failure('not_found', 'no such approval')
-const NO_OPERATOR = failure('forbidden', 'you are no operator any more')
+const NO_OPERATOR = failure('forbidden', 'you are no longer an operator')
 
 /**
- * `version`: the directory that the caller was identified by, if it was; the run takes that one or
- * a newer one.
+ * `version`: the version of the directory that identified the caller, if any; the run uses this one
+ * or a newer one.
  */
 export async function answerApproval(
   run: RunContext,
@@ -41,7 +41,7 @@ export async function answerApproval(
 }
 
 /**
- * What other objects know of an answer: who there is (P09), and what the call's session has used.
+ * Facts from other objects: the directory with its operators (P09), and the session's usage.
  */
 type AnswerFacts = {
   readonly run: RunRecord
@@ -83,13 +83,13 @@ function commitAnswer(
   const { event, snapshot } = judged.value
   const answered = tx.apply(found.value.record, event)
   if (!answered.ok) return answered
-  if (snapshot !== null) tx.keepSnapshot(snapshot) // only of the decision that is recorded
+  if (snapshot !== null) tx.keepSnapshot(snapshot) // only for the recorded decision
   return ok({ record: answered.value, given })
 }
 
 /**
- * Takes back the links of one operator, or of all where `of` is null. The question stays. Asked
- * again it changes nothing.
+ * Revokes the links of one operator, or of all if `of` is null. The approval still waits. A
+ * repetition changes nothing.
  */
 export async function revokeLinks(
   run: RunContext,

@@ -15,7 +15,7 @@ const NO_CALL = failure('not_found', 'no such call')
 const NO_RUN = failure('not_found', 'no such run')
 
 /**
- * `agent` is null where the caller may see every agent's calls. A second request for the same
+ * `agent` is null if the caller may cancel every agent's calls. A second request for the same
  * running call changes nothing.
  */
 export async function cancelCall(

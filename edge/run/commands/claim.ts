@@ -1,6 +1,6 @@
 // Claims a granted call for its executor: a worker, or the edge itself for a call of a skill. Both
-// claims are the same: policy decides once more, the edge signs a grant, and one event moves the
-// call to `running`. Each function reads as the list of checks that a claim passes.
+// take the same steps: policy decides again, the edge signs a grant, and one event moves the call
+// to `running`.
 
 import type { Envelope } from '../../../shared/evidence/dsse.ts'
 import type { Grant } from '../../../shared/evidence/statement.ts'
@@ -13,7 +13,7 @@ import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import type { Claim } from '../../../shared/wire/workers.ts'
 import { identityOf, sessionObject } from '../../bindings.ts'
-import { claimedUnder } from '../../call/decision-of-record.ts'
+import { decisionAtClaim } from '../../call/decision-of-record.ts'
 import type { Answered, CallRecord, Proposal } from '../../call/lifecycle.ts'
 import type { RunRow } from '../../call/run.ts'
 import type { WorkerKey } from '../../call/settlement.ts'
@@ -43,22 +43,19 @@ export type SkillClaim = {
 
 const NO_CALL = failure('not_claimable', 'no such call')
 const NOT_IN_POOL = failure('not_claimable', 'no such call in your pool')
-const NOT_WAITING = failure('not_claimable', 'the call does not wait to be run here')
+const NOT_WAITING = failure('not_claimable', 'the call does not wait for a worker')
 const FOLDER_ELSEWHERE = failure('not_claimable', 'the folder of its run is on another worker')
 const NOT_ALLOWED = failure('not_claimable', 'policy does not allow the call any more')
-const SECRET_GONE = failure(
-  'not_claimable',
-  'the tool of the call may not have a secret that it needs any more',
-)
+const SECRET_GONE = failure('not_claimable', 'the tool of the call may no longer have a secret that it needs')
 const SESSION_UNREACHABLE = failure(
   'unavailable',
-  'the session could not say whether the approval still stands',
+  'the session could not be asked whether the approval is still valid',
 )
 
 /**
- * Claims a call of tier B or C for a worker of its pool. `reported`: what the worker has at this
- * moment, which may be less than it has proven. A worker whose answer got lost receives the same
- * grant again.
+ * Claims a call of tier B or C for a worker of its pool. `reported`: the tiers and features that
+ * the worker has now, which may be fewer than it has proven. If the response got lost, the worker
+ * receives the same grant again.
  */
 export async function claimForWorker(
   run: RunContext,
@@ -87,7 +84,7 @@ export async function claimForWorker(
     }
     const granted = claimCall(run, tx, facts.value, record, executor)
     if (!granted.ok) return granted
-    run.leases.forget(n) // it holds reports for an earlier fence
+    run.leases.forget(n) // it has reports of an earlier fence
     return handOver(directory, record.proposal, plan, granted.value.envelope)
   })
 }
@@ -114,8 +111,8 @@ export async function claimForSkill(run: RunContext, n: number): Promise<Result<
 }
 
 /**
- * What other objects know of the call: the directory, its reservation in the session's counts, the
- * standing answers still in force.
+ * Facts from other objects: the directory, the reservation in the session's counts, the standing
+ * answers still in force.
  */
 type ClaimFacts = {
   readonly directory: Loaded
@@ -133,8 +130,7 @@ async function lookUpClaim(run: RunContext, n: number): Promise<Result<ClaimFact
 }
 
 /**
- * Of the standing answers behind the call, those that its session still keeps; null where the
- * session can't be reached.
+ * The call's standing answers that its session still stores; null if the session can't be reached.
  */
 async function standingInForce(
   run: RunContext,
@@ -149,7 +145,7 @@ async function standingInForce(
     .catch(() => null)
 }
 
-/** `time_ms`: from the claim to the deadline of the grant. */
+/** `time_ms`: the time from the claim to the grant's deadline. */
 type Executor = {
   readonly worker: string
   readonly process: string | null
@@ -158,9 +154,9 @@ type Executor = {
 }
 
 /**
- * The claim itself: the policy of now on the call as it is stored, a grant under that decision, and
- * the event. The decision of record is made once, for the grant and for the call. Where policy does
- * not allow the call any more, the event ends it.
+ * The claim itself: the current policy's decision on the stored call, a grant under it, and the
+ * event. The decision of record is computed once, for the grant and for the call. If policy no
+ * longer allows the call, the event ends it.
  */
 function claimCall(
   run: RunContext,
@@ -176,7 +172,7 @@ function claimCall(
   const answers = (status.approval?.answers ?? []).filter((answer) => isInForce(run, answer, standing))
   const facts = run.usage.decisionFacts(directory, row, record, answers, reservation)
   const { decision, snapshot } = judgeAgain(directory, row, record, facts) // L1
-  const onRecord = claimedUnder(status.decision, decision)
+  const onRecord = decisionAtClaim(status.decision, decision)
   const grant: Grant = {
     facts: factsOf(row.record, { proposal, status: { ...status, decision: onRecord } }),
     worker,
@@ -203,7 +199,7 @@ function claimCall(
   return claimed.value.status.state === 'running' ? ok({ grant, envelope }) : err(NOT_ALLOWED)
 }
 
-/** Nothing runs under a standing answer that its session ended: policy decides without it. */
+/** Policy decides without standing answers that their session has revoked. */
 const isInForce = (
   { withdrawnAnswers }: RunContext,
   { standing }: Answered,
@@ -224,9 +220,9 @@ function callForPool(
 }
 
 /**
- * The grant of an earlier claim by the same process, whose answer got lost. A process that has
- * reported on the call has the answer, and another process of the same worker never claimed the
- * call (L2, D6).
+ * The grant of an earlier claim by the same process, which did not receive it. A process that has
+ * reported on the call has its grant, and another process of the same worker never claimed it (L2,
+ * D6).
  */
 function repeatedGrant(
   run: RunContext,
@@ -241,7 +237,7 @@ function repeatedGrant(
   return hasReported ? undefined : status.grant
 }
 
-/** Where the calls of the run share a folder, only the worker that has it may claim them. */
+/** If the calls of the run share a folder, only the worker that has it may claim them. */
 function checkFolder(tx: RunTransaction, record: CallRecord, { id }: Claimant): Result<true> {
   const holder = holderOf(tx.row?.folder ?? null, record.proposal.plan)
   if (holder === null || holder === id) return ok(true)
@@ -252,8 +248,8 @@ function checkFolder(tx: RunTransaction, record: CallRecord, { id }: Claimant): 
 type Ability = { readonly directory: Loaded; readonly worker: Claimant; readonly reported: Means }
 
 /**
- * The call waits for a worker that has proven all it needs (L8, K04), and its doorbell is forwarded
- * to one.
+ * Refuses a worker that has not proven everything that the call needs (L8, K04), and forwards the
+ * doorbell to one that has.
  */
 function checkMeans(
   run: RunContext,
@@ -277,11 +273,11 @@ function checkMeans(
     now,
   )
   return err(
-    failure('sandbox_unavailable', `the call needs what is not proven on the worker: ${lacking.join(', ')}`),
+    failure('sandbox_unavailable', `the worker has not proven what the call needs: ${lacking.join(', ')}`),
   )
 }
 
-/** What the worker has proven of its sandbox, and so what its statement may claim later. */
+/** The proven properties of the worker's sandbox, which limit the claims of its statement. */
 function provenFor({ profile }: ProcessPlan, { cgroups, profiles }: Means): NonNullable<Grant['proven']> {
   const own = profiles.find(({ name }) => name === profile)
   return { cgroups, ...(own === undefined ? {} : { profile_sha256: own.sha256 }) }
@@ -294,7 +290,7 @@ const timeFor = ({ files, outputs, limits }: ProcessPlan): number =>
   LIMITS.settle_grace_ms
 
 /**
- * Secrets leave the edge here alone, in an answer that is stored nowhere, and only while the tool
+ * Secrets leave the edge only here, in a response that is stored nowhere, and only while the tool
  * may have them (L7).
  */
 function handOver(directory: Loaded, proposal: Proposal, plan: ProcessPlan, grant: Envelope): Result<Claim> {

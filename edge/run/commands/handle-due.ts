@@ -1,6 +1,6 @@
-// Handles the calls whose time has come: approvals that expire, calls that nobody claimed, leases
-// that ran out. The lifecycle judges whether time changes a call (L9); a call that it leaves as it
-// is gets its doorbell again.
+// Handles calls whose deadline may have passed: approvals that expire, calls that nobody claimed,
+// leases that ran out. The lifecycle judges whether time changes a call (L9); a call that it does
+// not change gets its doorbell again.
 
 import { ok } from '../../../shared/result.ts'
 import { tenantObject } from '../../bindings.ts'
@@ -15,8 +15,8 @@ import type { RunContext } from '../context.ts'
 import type { RunTransaction } from '../transaction.ts'
 
 /**
- * What other objects know of the workers that calls wait for; a fact is missing where no call
- * depends on it, or where the object can't be reached.
+ * Facts about the workers that calls wait for. A fact is missing if no call depends on it, or if
+ * its object can't be reached.
  */
 type WorkerFacts = { readonly folderGone?: string | undefined; readonly workers?: readonly EnrolledWorker[] }
 type LostFolder = { readonly proposal: Proposal; readonly worker: string }
@@ -35,7 +35,7 @@ export async function handleDueCalls(run: RunContext): Promise<void> {
   for (const { proposal, worker } of handled.value) run.outbox.silence(run, proposal, worker)
 }
 
-/** Returns the lost folder where the call ended because of it. */
+/** Returns the lost folder if the call ended because of it. */
 function handleDueCall(
   run: RunContext,
   tx: RunTransaction,
@@ -70,7 +70,7 @@ function dueEvent(
   }
 }
 
-/** Asks only where a call waits whose end may depend on the answer. */
+/** Queries only if a waiting call may end because of the result. */
 async function lookUpWorkers(run: RunContext): Promise<WorkerFacts> {
   const { row } = run
   if (row === undefined) return {}
@@ -88,8 +88,8 @@ async function lookUpWorkers(run: RunContext): Promise<WorkerFacts> {
 }
 
 /**
- * When the worker that has the run's folder last reported: now, where no call waits for that folder
- * or nobody knows.
+ * When the worker that has the run's folder last reported; now if no call waits for the folder or
+ * the time is unknown.
  */
 async function lastHeartbeat(
   run: RunContext,

@@ -1,6 +1,6 @@
-// Proposes a call: look up what other objects know, decide, store. A call is decided once. Only if
-// policy would ask people does a second stage follow, with what the first could not know: the
-// standing answers of the session, and the place among the agent's questions.
+// Proposes a call: gather facts from other objects, decide, store. A call is decided once. Only if
+// policy would ask people, a second stage follows with the session's standing answers and the
+// call's number among the agent's questions.
 
 import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -26,23 +26,23 @@ import {
 import type { RunTransaction } from '../transaction.ts'
 import type { UsageReservation } from '../usage-ledger.ts'
 
-/** A proposal as its caller sends it: files are references to what was put into the run. */
+/** A proposal as sent. Its files are references to files that were put into the run. */
 export type ProposalInput = Omit<Asked, 'files'> & { files: readonly FileRef[] } & {
   version: number
   key: string | null
-  /** The run to create, where the proposal brings its own. */
+  /** The run to create, if the proposal makes its own. */
   create: RunRecord | null
   waitMs: number
 }
 
 const NO_RUN = failure('not_found', 'no such run')
-const OTHER_RUN = failure('idempotency_key_reused', 'the key made a run with other settings')
+const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run with other settings')
 const TOO_MANY_PENDING = failure(
   'too_many_pending',
-  'this run already waits for as many approvals as a run may',
+  'this run already waits for the most approvals that a run may have',
 )
 
-/** Answers when the call has ended, or after `waitMs`. */
+/** Resolves when the call has ended, or after `waitMs`. */
 export async function proposeCall(run: RunContext, input: ProposalInput): Promise<Result<Call>> {
   const record = run.row?.record ?? input.create
   if (record?.agent !== input.agent) return err(NO_RUN)
@@ -55,7 +55,7 @@ export async function proposeCall(run: RunContext, input: ProposalInput): Promis
   return finish(run, record, input, asking, second.ok ? storedCall(second.value) : second)
 }
 
-/** What other objects know of a proposal. `asking` is there in the second stage alone. */
+/** Facts from other objects about a proposal. Only the second stage has `asking`. */
 type ProposalFacts = {
   readonly directory: Loaded
   readonly reservation: UsageReservation | null
@@ -63,8 +63,8 @@ type ProposalFacts = {
   readonly asking: { readonly standing: StandingAnswers; readonly undecided: UndecidedCall } | null
 }
 /**
- * A call that policy asks about, and to which standing answers may apply. It holds the row that it
- * was decided from.
+ * A call that policy asks about, and to which standing answers may apply, with the row from which
+ * it was decided.
  */
 type UndecidedCall = {
   readonly kind: 'undecided'
@@ -131,7 +131,7 @@ function commitProposal(
   return storedAs(storeCall(tx, decided.call, files.value, input.key ?? reservation?.key ?? null))
 }
 
-/** The caller's own run, which this creates where the proposal brings one. */
+/** The caller's own run; created if the proposal makes one. */
 function openRun(tx: RunTransaction, { agent, create }: ProposalInput): Result<RunRow> {
   const row = create === null ? tx.row : tx.createRun(create)
   if (create !== null && !isSameRun(row, create)) return err(OTHER_RUN)
@@ -141,7 +141,7 @@ function openRun(tx: RunTransaction, { agent, create }: ProposalInput): Result<R
 export const isSameRun = (row: RunRow | undefined, { fingerprint, agent }: RunRecord): boolean =>
   row?.record.fingerprint === fingerprint && row.record.agent === agent
 
-/** What was used before the call, as the set in force and the shadow set can see it. */
+/** The usage before the call, for the set in force and for the shadow set. */
 type Uses = { readonly used: Used | 'uncounted' | null; readonly shadowUsed: Used | 'uncounted' | null }
 
 function usesOf(
@@ -184,8 +184,8 @@ function decideProposal(
 }
 
 /**
- * Nothing happened in the run since (each event has a journal entry, each refusal is counted), and
- * the counts are the same ones.
+ * Whether nothing has happened in the run since (each event has a journal entry, each refusal is
+ * counted) and the counts are the same.
  */
 const hasSameInputs = (
   undecided: UndecidedCall,
@@ -225,7 +225,7 @@ function storedCall(outcome: Outcome): Result<CallRecord> {
   return ok(outcome.call)
 }
 
-/** Gives back what the call does not use of its reservation, and reads the call. */
+/** Returns the unused part of the reservation, and reads the call. */
 async function finish(
   run: RunContext,
   record: RunRecord,

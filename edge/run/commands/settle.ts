@@ -22,15 +22,15 @@ import type { RunContext } from '../context.ts'
 import type { RunTransaction } from '../transaction.ts'
 
 type Settled = { readonly state: CallState; readonly attestation: Envelope }
-/** Who runs a call, and under which claim of it. */
+/** The executor of a call, and its claim. */
 type Holder = { readonly worker: string; readonly fence: number }
 /** A signed statement, and the output that it names. */
 type SignedEnding = { readonly statement: Statement; readonly envelope: Envelope; readonly output: Kept }
 
 const NO_CALL = failure('stale_fence', 'no such call')
-const OTHER_FILES = failure('attestation_invalid', 'the files are not those that were put')
+const OTHER_FILES = failure('attestation_invalid', 'the statement names other files than the worker has put')
 
-/** A settlement that arrives again receives its first answer. */
+/** A repeated settlement receives its first answer. */
 export async function settleForWorker(
   run: RunContext,
   n: number,
@@ -58,8 +58,8 @@ export async function settleForWorker(
 }
 
 /**
- * Ends the call with a signed statement, whoever executed it. Its output takes the place of what
- * was streamed.
+ * Ends the call with a signed statement of a worker or of the edge. Its output replaces the
+ * streamed one.
  */
 export function attest(
   tx: RunTransaction,
@@ -92,7 +92,7 @@ export function heldBy({ status }: CallRecord, { worker, fence }: Holder): Resul
     : err(failure('stale_fence', `the call is ${status.state}`))
 }
 
-/** The first answer to the same settlement, which the worker did not receive. */
+/** The first answer to the same settlement, if it was settled before. */
 function earlierSettlement(
   run: RunContext,
   { proposal, status }: CallRecord,
@@ -107,7 +107,9 @@ function earlierSettlement(
 export const keepsOutputFiles = ({ proposal: { plan } }: CallRecord): boolean =>
   plan !== null && plan.tier !== 'A' && plan.outputs === true
 
-/** The plan lets the call keep files, and each file that the statement names was put, byte for byte. */
+/**
+ * Whether the plan lets the call keep files, and each file of the statement was put byte for byte.
+ */
 function nameOutputFiles(
   run: RunContext,
   tx: RunTransaction,

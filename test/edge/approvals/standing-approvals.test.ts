@@ -63,7 +63,7 @@ test('after a standing approval the next call runs without asking, and its evide
     decision: { effect: 'ask' },
     approval: { status: 'approved' },
   })
-  expect(second.decision.reason).toContain(`approved by what stands: \`${standing?.id}\``)
+  expect(second.decision.reason).toContain(`approved by standing approvals: \`${standing?.id}\``)
   const [entry] = await journalOf(second)
   expect(entry).toMatchObject({
     kind: 'approved',
@@ -82,7 +82,7 @@ test('a call that runs under a standing approval shows the agent its id but not 
   expect(call.state).toBe('granted')
   await peer.run(call.id)
   for (const told of [call, await read(call)]) {
-    expect(told.decision.reason).toMatch(/approved by what stands: `std_/)
+    expect(told.decision.reason).toMatch(/approved by standing approvals: `std_/)
     expect(JSON.stringify(told)).not.toContain(approver.name)
   }
 })

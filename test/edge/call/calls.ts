@@ -1,4 +1,4 @@
-// Calls in every state, and events of every kind, for the tests of the lifecycle. It judges nothing.
+// Calls in every state, and events of every kind, for the tests of the lifecycle.
 
 import type { Event, Proposal, Status } from '../../../edge/call/lifecycle.ts'
 import { step } from '../../../edge/call/lifecycle.ts'
@@ -63,7 +63,7 @@ export const answered = (by: string, said: 'approve' | 'deny', policy: Decision[
   decision: decision(policy),
 })
 
-/** A yes to other arguments: `digest` is theirs. */
+/** An approval of changed arguments, which have `digest`. */
 export const edited = (
   by: string,
   policy: Decision['effect'],
@@ -106,7 +106,7 @@ export const settled = (worker: string, fence: number, state: Settled['state'] =
   },
 })
 
-/** Nothing may be changed in place: what is stored is what was. */
+/** Freezes a record deeply, so that a change in place throws. */
 export function frozen<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value)
@@ -115,7 +115,7 @@ export function frozen<T>(value: T): T {
   return value
 }
 
-/** The status that these events lead to, each at its time. */
+/** The status after these events, each applied at its time. */
 export function after(from: Proposal, ...events: ReadonlyArray<readonly [Event, number]>): Status {
   let status: Status | undefined
   for (const [event, now] of events) {
@@ -131,8 +131,9 @@ const asked: Event = { kind: 'proposed', decision: decision('ask'), ask }
 const allowed: Event = { kind: 'proposed', decision: decision('allow'), ask: null }
 const due: Event = { kind: 'due' }
 
-/** One way into each state. Far is a time at which everything is over. */
+/** Later than every deadline. */
 export const FAR = T0 + 86_400_000
+/** One path into each state. */
 export const WAYS: Readonly<Record<Status['state'], ReadonlyArray<readonly [Event, number]>>> = {
   denied: [[{ kind: 'proposed', decision: decision('deny'), ask: null }, T0]],
   awaiting_approval: [[asked, T0]],

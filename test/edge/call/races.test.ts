@@ -1,4 +1,5 @@
-// Expiry, answer, cancel, claim, settlement and a lost lease in every order and at the very same moment: one of them ends the call.
+// Expiry, answer, cancel, claim, settlement and a lost lease in every order and at the same moment:
+// one of them ends the call.
 
 import { expect, test } from 'vitest'
 import type { Event, Proposal, Status } from '../../../edge/call/lifecycle.ts'
@@ -13,7 +14,9 @@ function permutations<T>(items: readonly T[]): T[][] {
   )
 }
 
-/** Applies the events in order; who ended it, and what the others were told. */
+/**
+ * Applies the events in order; returns which one ended the call, and the refusals of the others.
+ */
 function play(
   from: Status,
   events: readonly Event[],
@@ -38,7 +41,7 @@ const cancel: Event = { kind: 'cancel', by: { kind: 'agent', name: 'a' } }
 const due: Event = { kind: 'due' }
 const waiting = after(proposal(), ...WAYS.awaiting_approval)
 
-test('P11 a no, a cancel and the expiry in every order: the first that may ends it, the others are told so', () => {
+test('P11 of a denial, a cancel and the expiry in any order, the first valid one ends the call and the others are refused', () => {
   for (const now of [T0, EXPIRY - 1, EXPIRY, FAR]) {
     for (const order of permutations([answered('ann', 'deny', 'ask'), cancel, due])) {
       const { ended, status, refusals } = play(waiting, order, now)
@@ -51,7 +54,7 @@ test('P11 a no, a cancel and the expiry in every order: the first that may ends 
   }
 })
 
-test('P11 a yes against a cancel and the expiry: granted and then cancelled, or never granted; no third way', () => {
+test('P11 an approval that races with a cancel and the expiry is granted and then cancelled, or never granted', () => {
   for (const now of [T0, EXPIRY - 1, EXPIRY, FAR]) {
     for (const order of permutations([answered('ann', 'approve', 'allow'), cancel, due])) {
       const { ended, status } = play(waiting, order, now)
@@ -65,7 +68,7 @@ test('P11 a yes against a cancel and the expiry: granted and then cancelled, or 
   }
 })
 
-test('P05 whoever comes at the expiry or later is too late, before and after the alarm has gone off', () => {
+test('P05 an answer at the expiry or later is refused, before and after the alarm has gone off', () => {
   const expired = after(proposal(), ...WAYS.expired)
   for (const said of ['approve', 'deny'] as const) {
     for (const now of [EXPIRY, EXPIRY + 1, EXPIRY + 600_000, FAR]) {
@@ -74,7 +77,7 @@ test('P05 whoever comes at the expiry or later is too late, before and after the
         expect(stepped).toMatchObject({ ok: false, error: { code: 'approval_expired' } })
       }
     }
-    // Ten minutes of skew in the answer's own time are nothing to the clock that judges.
+    // The edge's clock decides, whatever time the answer states.
     const late = answered('ann', said, 'allow')
     if (late.kind === 'answered') late.answer.at_ms = EXPIRY - 600_000
     expect(step({ proposal: proposal(), status: waiting }, late, EXPIRY)).toMatchObject({
@@ -83,7 +86,7 @@ test('P05 whoever comes at the expiry or later is too late, before and after the
   }
 })
 
-test('L2 two workers claim at once: one has it', () => {
+test('L2 of two claims at once, one gets the call', () => {
   const granted = after(proposal(), ...WAYS.granted)
   for (const order of permutations([claimed('w1'), claimed('w2'), claimed('w3')])) {
     const { status, refusals } = play(granted, order, T0)
@@ -96,7 +99,7 @@ test('L2 two workers claim at once: one has it', () => {
   }
 })
 
-test('L4 settlement, cancel and a lost lease in every order end the call once', () => {
+test('L4 settlement, cancel and a lost lease in any order end the call once', () => {
   const running = after(proposal(), ...WAYS.running)
   for (const order of permutations([settled('w1', 1), cancel, due, settled('w2', 1)])) {
     const { ended, status } = play(running, order, FAR)
@@ -106,7 +109,7 @@ test('L4 settlement, cancel and a lost lease in every order end the call once', 
   }
 })
 
-test('Q05 the worker that was lost and comes back finds its fence used up, whoever has the call now', () => {
+test('Q05 the settlement of a worker that was lost is refused for its old fence, whoever has the call now', () => {
   const base = proposal({ idempotent: true })
   const lost = after(base, ...WAYS.running, [due, FAR])
   expect(lost).toMatchObject({ state: 'granted', fence: 1 })
@@ -117,7 +120,7 @@ test('Q05 the worker that was lost and comes back finds its fence used up, whoev
   expect(play(taken, [settled('w1', 2)], FAR, base).status.state).toBe('succeeded')
 })
 
-test('L2 an idempotent call is tried three times and then given up; any other is never tried again', () => {
+test('L2 an idempotent call is executed at most three times, any other at most once', () => {
   const again = proposal({ idempotent: true })
   let status = after(again, ...WAYS.granted)
   const fences: number[] = []
@@ -136,7 +139,7 @@ test('L2 an idempotent call is tried three times and then given up; any other is
   })
 })
 
-test('L2 a call whose cancel was asked for is not tried again', () => {
+test('L2 a call with a requested cancel is not executed again', () => {
   const base = proposal({ idempotent: true })
   expect(after(base, ...WAYS.running, [cancel, T0], [due, FAR])).toMatchObject({
     state: 'indeterminate',
@@ -144,14 +147,14 @@ test('L2 a call whose cancel was asked for is not tried again', () => {
   })
 })
 
-test('a call of a skill that lapsed or was lost is told in words of the edge, one of a worker in the worker’s', () => {
+test('the error of a lapsed or lost call names the edge for a skill and the worker otherwise', () => {
   const told = (tier: 'A' | 'C', way: keyof typeof WAYS) => {
     const status = after(proposal({ plan: { tier } as unknown as Plan }), ...WAYS[way]) // nothing else of the plan is read
     return hasEnded(status) ? [status.error, status.detail] : []
   }
   expect(told('C', 'lapsed')).toEqual(['never_claimed', 'no worker claimed it in time'])
-  expect(told('A', 'lapsed')).toEqual(['never_claimed', 'no place for a skill came free in time'])
-  expect(told('C', 'indeterminate')).toEqual(['worker_lost', 'the worker fell silent'])
+  expect(told('A', 'lapsed')).toEqual(['never_claimed', 'no slot for skills became free in time'])
+  expect(told('C', 'indeterminate')).toEqual(['worker_lost', 'the worker stopped reporting'])
   expect(told('A', 'indeterminate')).toEqual([
     'worker_lost',
     'the edge lost the call while it ran, so nobody saw its end',

@@ -1,5 +1,5 @@
-// Random walks over the lifecycle: whatever comes, in whatever order and at whatever time, the invariants hold. Seeded: a walk that breaks
-// one names its seed, and walks the same way again.
+// Random walks over the lifecycle: the invariants hold for any events in any order at any time. The
+// walks are seeded; a failure names its seed, which repeats the walk.
 
 import { expect, test } from 'vitest'
 import type { CallRecord, Event, Proposal, Status, Step } from '../../../edge/call/lifecycle.ts'
@@ -57,7 +57,7 @@ const each = (check: (walked: (typeof walks)[number], say: string) => void): voi
   for (const walked of walks) check(walked, `seed ${walked.seed}`)
 }
 
-test('the walks go everywhere', () => {
+test('the random walks reach every state', () => {
   const reached = new Set(walks.flatMap(({ taken }) => taken.map(({ step: { status } }) => status.state)))
   expect([...reached].sort()).toEqual(
     [
@@ -77,7 +77,7 @@ test('the walks go everywhere', () => {
   )
 })
 
-test('L1 nothing runs that was not granted just before, and a grant follows an allow of the policy of that moment', () => {
+test('L1 a call runs only directly after a grant, and a grant follows an allow of the current policy', () => {
   each(({ taken }, say) => {
     for (const {
       before,
@@ -106,7 +106,7 @@ test('L1 nothing runs that was not granted just before, and a grant follows an a
   })
 })
 
-test('L1 a human’s no is never followed by a run', () => {
+test('L1 a call that a human denied never runs', () => {
   each(({ taken }, say) => {
     const no = taken.findIndex(({ event }) => event.kind === 'answered' && event.answer.decision === 'deny')
     if (no >= 0)
@@ -117,7 +117,7 @@ test('L1 a human’s no is never followed by a run', () => {
   })
 })
 
-test('L2 each claim has a fence of its own, one higher than the last; who settles holds the last one', () => {
+test('L2 each claim has a fence one higher than the last, and only the last one settles', () => {
   each(({ taken }, say) => {
     let fence = 0
     let holder = ''
@@ -138,7 +138,7 @@ test('L2 each claim has a fence of its own, one higher than the last; who settle
   })
 })
 
-test('L2 a call runs once; one that is declared idempotent three times at the most, and never again after a cancel', () => {
+test('L2 a call runs once, an idempotent one at most three times, and never again after a cancel', () => {
   each(({ proposal: { idempotent }, taken }, say) => {
     const claims = taken.filter(
       ({ event, step: { status } }) => event.kind === 'claimed' && status.state === 'running',
@@ -153,14 +153,14 @@ test('L2 a call runs once; one that is declared idempotent three times at the mo
   })
 })
 
-test('L3 what was shown stays as it was; answers are only added, one a person', () => {
+test('L3 a card never changes after it was shown; answers are only added, one per person', () => {
   each(({ taken }, say) => {
     for (const {
       before,
       event,
       step: { status, proposal: changed },
     } of taken) {
-      // Another proposal takes the place of the one before while it is asked about, and with it goes all that was said to that.
+      // An edit replaces the proposal of a waiting call and drops the answers to the former one.
       expect([changed !== undefined, changed === undefined || before?.state], say).toEqual(
         event.kind === 'edited' ? [true, 'awaiting_approval'] : [false, true],
       )
@@ -186,7 +186,7 @@ test('L3 what was shown stays as it was; answers are only added, one a person', 
   })
 })
 
-test('a call that ran ends cancelled only after someone asked to cancel it', () => {
+test('a call that ran ends cancelled only after somebody requested it', () => {
   let count = 0
   each(({ taken }, say) => {
     for (const [i, { before, step }] of taken.entries()) {
@@ -207,7 +207,7 @@ test('L4 an ended call has no further transition', () => {
   })
 })
 
-test('L9 nothing expires, lapses or is lost before its time, and nobody answers or claims after it', () => {
+test('L9 no call expires, lapses or is lost before its deadline, and none is answered or claimed after it', () => {
   each(({ taken }, say) => {
     for (const {
       before,
@@ -235,7 +235,7 @@ test('L9 nothing expires, lapses or is lost before its time, and nobody answers 
   })
 })
 
-test('each transition is journalled, and each end attested, once', () => {
+test('each transition is journalled once, and each end attested once', () => {
   each(({ taken }, say) => {
     const ends = taken.filter(({ step: { status } }) => hasEnded(status))
     expect(ends.length, say).toBeLessThanOrEqual(1)

@@ -1,4 +1,5 @@
-// Every state of a call × every event: what comes of it. What is not listed as a transition is a refusal, and a refusal changes nothing.
+// Every state of a call × every event. Each pair is a listed transition or a refusal, and a refusal
+// changes nothing.
 
 import { expect, test } from 'vitest'
 import { dueAt } from '../../../edge/call/due-at.ts'
@@ -23,7 +24,7 @@ import {
 type State = Status['state']
 const STATES = Object.keys(WAYS) as State[] // a record over exactly the states
 
-/** Events with the time at which they come. */
+/** Events with the time at which they are applied. */
 const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
   'proposed again': [{ kind: 'proposed', decision: decision('allow'), ask: null }, T0],
   'yes, policy allows': [answered('ann', 'approve', 'allow'), T0],
@@ -61,7 +62,7 @@ const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
 
 const each = (events: readonly string[], outcome: string): Record<string, string> =>
   Object.fromEntries(events.map((event) => [event, outcome]))
-/** Nobody is asked, so nobody can answer. */
+/** No approval is open, so answers are refused. */
 const NOT_ASKED = each(
   Object.keys(EVENTS).filter((event) => EVENTS[event]?.[0].kind === 'answered'),
   'already_answered',
@@ -70,7 +71,7 @@ const NOT_CHANGED = each(
   Object.keys(EVENTS).filter((event) => EVENTS[event]?.[0].kind === 'edited'),
   'already_answered',
 )
-/** No worker has it, so none can settle it. */
+/** No worker has the call, so settlements are refused. */
 const NOT_RUNNING = each(
   Object.keys(EVENTS).filter((event) => EVENTS[event]?.[0].kind === 'settled'),
   'stale_fence',
@@ -171,7 +172,7 @@ function outcome(record: CallRecord, event: Event, now: number): string {
   return [status.state, effects.join(' '), journal.kind].join(' · ')
 }
 
-test.each(STATES)('L4 %s: each event leads where the table says, or is refused', (state) => {
+test.each(STATES)('L4 in state %s each event leads to the state of the table, or is refused', (state) => {
   const record = recordIn(state)
   expect(record.status.state).toBe(state)
   const seen = Object.fromEntries(
@@ -180,7 +181,7 @@ test.each(STATES)('L4 %s: each event leads where the table says, or is refused',
   expect(seen).toEqual(Object.fromEntries(Object.keys(EVENTS).map((name) => [name, expected(state, name)])))
 })
 
-test('a running call that someone asked to cancel ends cancelled, or as it would have ended without the request', () => {
+test('a running call with a requested cancel ends cancelled, or as it would have ended without the request', () => {
   const cancel: Event = { kind: 'cancel', by: { kind: 'agent', name: 'a' } }
   const record = frozen({ proposal: proposal(), status: after(proposal(), ...WAYS.running, [cancel, T0]) })
   const seen = Object.fromEntries(
@@ -193,7 +194,7 @@ test('a running call that someone asked to cancel ends cancelled, or as it would
   })
 })
 
-test('what is not stored yet takes a proposal and nothing else', () => {
+test('a call that is not stored yet accepts only the event `proposed`', () => {
   for (const [name, [event, now]] of Object.entries(EVENTS)) {
     const stepped = step(proposal(), event, now)
     expect([name, stepped.ok ? stepped.value.status.state : stepped.error.code]).toEqual([
@@ -203,7 +204,7 @@ test('what is not stored yet takes a proposal and nothing else', () => {
   }
 })
 
-test('L1 a proposal that policy denies, or asks for without anybody to ask, ends denied', () => {
+test('L1 a proposal ends denied if policy denies it, or asks and there is nobody to ask', () => {
   for (const effect of ['deny', 'ask'] as const) {
     const stepped = step(proposal(), { kind: 'proposed', decision: decision(effect), ask: null }, T0)
     expect(stepped).toMatchObject({
@@ -213,7 +214,7 @@ test('L1 a proposal that policy denies, or asks for without anybody to ask, ends
   }
 })
 
-test('L3 what was asked for stays as it was shown; only answers are added', () => {
+test('L3 a card stays as it was shown; only answers are added', () => {
   const first = after(proposal(), ...WAYS.awaiting_approval, [answered('ann', 'approve', 'ask'), T0])
   expect(first).toMatchObject({ state: 'awaiting_approval', approval: { ...ask, answers: [{ by: 'ann' }] } })
   const second = after(
@@ -228,7 +229,7 @@ test('L3 what was asked for stays as it was shown; only answers are added', () =
   })
 })
 
-test('one person answers once, even where two are asked', () => {
+test('one person answers once, even if two answers are needed', () => {
   const record = {
     proposal: proposal(),
     status: after(proposal(), ...WAYS.awaiting_approval, [answered('ann', 'approve', 'ask'), T0]),
@@ -237,12 +238,12 @@ test('one person answers once, even where two are asked', () => {
     expect(outcome(record, answered('ann', said, 'allow'), T0)).toBe('already_answered')
 })
 
-test('an approval stays on record as what policy asked for, whatever it says after the answer', () => {
+test('the record keeps the decision that asked for approval, whatever policy decides after the answer', () => {
   const status = after(proposal(), ...WAYS.awaiting_approval, [answered('ann', 'approve', 'allow'), T0])
   expect(status.decision.effect).toBe('ask')
 })
 
-test('L9 time alone changes a call exactly when it is due, by the clock that judges', () => {
+test('L9 time alone changes a call exactly when it is due by the edge’s clock', () => {
   for (const state of STATES) {
     const record = recordIn(state)
     const at = dueAt(record.status, FAR) // asked late, so that it says when the call is due, not when it is to be looked at
@@ -253,13 +254,13 @@ test('L9 time alone changes a call exactly when it is due, by the clock that jud
   }
 })
 
-test('a call that waits for a worker, or for its word, is looked at within seconds; a human is given the whole time', () => {
+test('a granted or running call is checked within seconds, a waiting approval at its expiry', () => {
   for (const state of ['granted', 'running'] as const)
     expect(dueAt(recordIn(state).status, T0)).toBeLessThanOrEqual(T0 + 5_000)
   expect(dueAt(recordIn('awaiting_approval').status, T0)).toBe(EXPIRY)
 })
 
-test('L5 each way to an end is attested: by the worker’s statement, or by the edge', () => {
+test('L5 each ending is attested, by the worker’s statement or by the edge', () => {
   for (const state of STATES) {
     const record = recordIn(state)
     for (const [event, now] of Object.values(EVENTS)) {

@@ -1,5 +1,6 @@
-// A page in somebody's browser whose name was moved to this host (N16) reaches the edge and gets nothing of it: what acts needs a key in a
-// header of its own, which no browser adds, and the console's cookie is kept for the name that it was given by.
+// DNS rebinding (N16): a page whose name resolves to this host reaches the edge and gains nothing.
+// Every acting route needs a key in a header, which no browser adds, and the console's cookie
+// belongs to the name that set it.
 
 import { request } from 'node:http'
 import { expect, test } from 'vitest'
@@ -10,7 +11,7 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const desk = new Desk('rebinding', sharedStack())
 const agent = await desk.agent()
 
-/** As the browser would send it for the page: its own name as host and as origin. */
+/** A request as the browser sends it for the page: with the page's name as host and as origin. */
 function asThePage(
   method: string,
   path: string,
@@ -38,16 +39,16 @@ const keyed = Object.entries(ROUTES).filter(([, { callers }]) =>
   callers.every((caller) => caller === 'agent' || caller === 'operator' || caller === 'worker'),
 )
 
-test('N16 every route that acts for somebody refuses a page that was moved here', async () => {
+test('N16 every route that acts for somebody refuses a page whose name was rebound to this host', async () => {
   expect(keyed.length).toBeGreaterThan(30)
   const answers = new Map<string, number | undefined>()
   for (const [name, { method, path }] of keyed)
     answers.set(name, await asThePage(method, path.replaceAll(/\{\w+\}|:\w+/g, 'x')))
-  // A few want more than a path before they ask who it is.
+  // Some routes check more than the path before they identify the caller.
   expect([...answers].filter(([, status]) => status !== 401 && status !== 400)).toEqual([])
   expect([...answers.values()].filter((status) => status === 401).length).toBeGreaterThan(0.8 * keyed.length)
 })
 
-test('N16 without the key that a request must carry: the name that it was called by stops nothing', async () => {
+test('N16 control: only the missing key refuses a rebound page, not its host name', async () => {
   expect(await asThePage('GET', '/v1/tools', { authorization: `Bearer ${agent.key}` })).toBe(200)
 })

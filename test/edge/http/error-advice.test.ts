@@ -1,5 +1,6 @@
-// Promise: each mistake is answered with a stable code, a sentence that says what happened and advice on what to do next, in the words of
-// the person who made it. A table of the commonest mistakes of agents, operators, workers and people in a browser.
+// Promise: each mistake is answered with a stable code, a sentence that says what happened, and
+// advice on what to do next, in the words of the person who made it. A table of the most common
+// mistakes of agents, operators, workers and people in a browser.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -71,13 +72,13 @@ const SCHEMA = 'correct what `detail` and `errors` name; `GET /v1/tools` shows t
 const ID = 'check the id; ids of another tenant, or of something that was removed, are not found'
 const ROUTE = 'check the path and its spelling; `/docs` lists every route'
 const KEY = 'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant'
-const BODY = 'the body is not as this route expects it'
+const BODY = 'the body does not match what this route expects'
 const ARGS = 'the arguments do not fit the tool’s schema'
 const HOST =
   'is not a host: write `api.example.com`, `api.example.com:8443` or `.example.com`, in lower case, without `https://` and without a path'
 const NAME = 'must be 1 to 64 of `a-z`, `0-9`, `_`, `.` and `-`, beginning with a letter'
 
-/** mistake, request, status and code, sentence, advice, and what is wrong with which field */
+/** mistake, request, status and code, sentence, advice, and the fault of each wrong field */
 type Row = readonly [
   string,
   () => Promise<Response>,
@@ -223,7 +224,7 @@ const AGENTS: readonly Row[] = [
     'an id that is cut off',
     () => ask('/v1/runs/run_01', { key: agent.key }),
     '404 not_found',
-    'an id or a name in the path is not written as those are',
+    'an id or a name in the path is malformed',
     ID,
   ],
   [
@@ -235,7 +236,7 @@ const AGENTS: readonly Row[] = [
       return asks()
     },
     '429 too_many_pending',
-    'this run already waits for as many approvals as a run may',
+    'this run already waits for the most approvals that a run may have',
     'try again after an operator has answered one of the approvals that this run waits for',
   ],
 ]
@@ -326,7 +327,7 @@ const OPERATORS: readonly Row[] = [
     'a filter that does not exist',
     () => ask('/v1/approvals?status=open', { key: desk.rootKey }),
     '400 invalid_request',
-    'the query is not as this route expects it',
+    'the query does not match what this route expects',
     FIX,
     [['/status', 'must be one of `pending`, `ended`, `all`']],
   ],
@@ -334,7 +335,7 @@ const OPERATORS: readonly Row[] = [
     'a page size that is no number',
     () => ask('/v1/calls?last=many', { key: desk.rootKey }),
     '400 invalid_request',
-    'the query is not as this route expects it',
+    'the query does not match what this route expects',
     FIX,
     [['/last', 'must be a number']],
   ],
@@ -384,7 +385,7 @@ const TABLES: ReadonlyArray<readonly [string, readonly Row[]]> = [
 for (const [who, rows] of TABLES) {
   describe(who, () => {
     for (const [mistake, send, code, sentence, advice, fields = []] of rows) {
-      test(`${mistake}: code, sentence, advice`, async () => {
+      test(`${who} gets code, sentence and advice for a mistake: ${mistake}`, async () => {
         const answer = await send()
         const problem = (await answer.json()) as Record<string, unknown> // checked field by field below
         const { status, detail, todo, retry, errors } = problem
@@ -406,7 +407,7 @@ const said = (text: string) => (text.startsWith('~') ? expect.stringContaining(t
 const fieldsIn = (errors: unknown) =>
   ((errors ?? []) as { at: string; message: string }[]).map(({ at, message }) => [at, message]) // the shape that /openapi.json names
 
-test('a code that is refused for now says how long to wait, and no other code does', () => {
+test('a refusal that is temporary says how long to wait, and no other refusal does', () => {
   const waits = Object.keys(FAILURES).flatMap((code) => {
     const answer = problem(failure(code as keyof typeof FAILURES, 'a test')) // the table's own keys
     const after = answer.headers.get('retry-after')
@@ -461,17 +462,17 @@ describe('the command line', () => {
       () => cli('call', tool, '--args', '[]'),
       'countersign: ~`--args` is to be one JSON object',
     ],
-  ])('%s', async (_mistake, run, err) => {
-    const told = await run()
+  ])('the command line explains a mistake: %s', async (_mistake, run, err) => {
+    const printed = await run()
     const [head = '', part] = err.split('~')
-    expect(told).toMatchObject({ code: 2, out: '' })
-    if (part === undefined) expect(told.err).toBe(err)
-    else expect([told.err.startsWith(head), told.err]).toEqual([true, expect.stringContaining(part)])
+    expect(printed).toMatchObject({ code: 2, out: '' })
+    if (part === undefined) expect(printed.err).toBe(err)
+    else expect([printed.err.startsWith(head), printed.err]).toEqual([true, expect.stringContaining(part)])
   })
 })
 const egressOf = (host: string) => ({ egress: { mode: 'strict' as const, hosts: [host] } })
 
-test('a worker’s configuration names each setting that is missing or of another kind', () => {
+test('a worker names each setting of its configuration that is missing or of the wrong type', () => {
   const path = inFile('worker.json', {
     edge_url: 5,
     tenant: 'default',

@@ -1,4 +1,5 @@
-// Promise: a person in a browser who goes astray gets a page that says what happened and where to go on; a program gets JSON.
+// Promise: a person in a browser who opens a wrong address gets a page that says what happened and
+// where to go on; a program gets JSON.
 
 import { describe, expect, test } from 'vitest'
 import { Desk } from '../../support/fixtures.ts'
@@ -10,7 +11,7 @@ const tool = await desk.tool()
 const ask = (path: string, headers: Record<string, string> = {}): Promise<Response> =>
   fetch(new URL(path, desk.url), { redirect: 'manual', headers })
 
-test('/docs says of a code whether it is a failed request or the end of a call', async () => {
+test('/docs shows for each code whether it is a failed request or the end of a call', async () => {
   const page = await (await ask('/docs')).text()
   const shown = (code: string) => new RegExp(`<code>${code}</code></td><td>([^<]*)</td>`).exec(page)?.[1]
   expect(
@@ -46,7 +47,7 @@ test('/docs says of a code whether it is a failed request or the end of a call',
 
 describe('a browser', () => {
   const BROWSER = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' }
-  test('`/` leads to the console, which asks to sign in; a program gets JSON', async () => {
+  test('`/` redirects a browser to the console’s sign-in; a program gets JSON', async () => {
     const home = await ask('/', BROWSER)
     expect([home.status, home.headers.get('location')]).toEqual([302, '/console'])
     expect(await (await ask('/console', BROWSER)).text()).toContain('Operator key')
@@ -60,9 +61,9 @@ describe('a browser', () => {
     ['/console/nowhere', 404, 'There is no page at this address'],
     ['/nowhere', 404, 'There is no page at this address'],
     ['/console/sign-out', 405, 'GET is not a method of this route; use POST'],
-    ['/console?extra=1', 400, 'The query is not as this route expects it'],
+    ['/console?extra=1', 400, 'The query does not match what this route expects'],
   ])(
-    '%s is a page in the product’s style, which says what to do and leads to the console',
+    'a browser gets a page for %s that says what to do and links to the console',
     async (path, status, sentence) => {
       const answer = await ask(path, BROWSER)
       const page = await answer.text()
@@ -81,7 +82,7 @@ describe('a browser', () => {
     },
   )
 
-  test('a route of the API answers a browser in JSON', async () => {
+  test('a route of the API answers even a browser in JSON', async () => {
     expect((await ask('/v1/nowhere', BROWSER)).headers.get('content-type')).toBe('application/problem+json')
   })
 })

@@ -1,9 +1,9 @@
-// Which forms were sent from our own pages, by what a browser says of them.
+// A form counts as ours only if the browser's headers say so.
 
 import { expect, test } from 'vitest'
 import { fromOurPage } from '../../../edge/http/form-origin.ts'
 
-test('P03 behind a proxy that ends TLS the page answers to its public name alone, in https, whatever host a request names', () => {
+test('P03 behind a TLS proxy a form is accepted only from the public https origin, whatever host the request names', () => {
   const inside = 'http://127.0.0.1:8080/approve/x'
   const from = (headers: Record<string, string>, url = inside) =>
     fromOurPage(new Request(url, { method: 'POST', headers }), 'https://sign.example.com/')

@@ -1,4 +1,5 @@
-// A field may occur only once in a form, on every route: `decision=approve&decision=deny` is refused.
+// A field may occur only once in a form, on every route: `decision=approve&decision=deny` is
+// refused.
 
 import { describe, expect, test } from 'vitest'
 import { readInteraction } from '../../../edge/channels/slack/request.ts'
@@ -39,8 +40,8 @@ const FORM = { 'content-type': 'application/x-www-form-urlencoded', origin }
 const body = (once: Record<string, string>, more: Fields): string =>
   new URLSearchParams([...Object.entries(once), ...more]).toString()
 
-describe.each(CASES)('D13 G03 a form with %s is refused with 400 and records no answer:', (_text, fields) => {
-  test('of a link’s page', async () => {
+describe.each(CASES)('D13 G03 a form with %s records no answer:', (_text, fields) => {
+  test('the page of a link refuses a form that repeats a field', async () => {
     const id = await asked()
     const link = await desk.link(desk.root, id)
     const nonce = /name="nonce" value="([^"]*)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
@@ -58,7 +59,7 @@ describe.each(CASES)('D13 G03 a form with %s is refused with 400 and records no 
     expect([once.status, await statusOf(id)]).toEqual([200, 'denied'])
   })
 
-  test('a form of the console', async () => {
+  test('the console refuses a form that repeats a field', async () => {
     const [id, session] = [await asked(), await ConsoleSession.open(desk.url, desk.rootKey)]
     const page = `/console/approvals/${id}`
     const once = await session.fields(page)

@@ -1,5 +1,5 @@
-// Bytes that two readers could read differently never get past the door, whatever route they come by; each is told why, and nothing is
-// made.
+// Bytes that two parsers could read differently are refused on every route. The refusal says why,
+// and nothing is created.
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -46,11 +46,11 @@ const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, s
   ],
   ['G01 `__proto__` spelt with escapes', call('{"\\u005f_proto__":1}'), '400 json_forbidden_key'],
   [
-    'G01 `constructor.prototype` is data like any other, and reaches nothing',
+    'G01 `constructor.prototype`, which is data like any other',
     call('{"constructor":{"prototype":{"admin":true}}}'),
     '422 invalid_arguments',
   ],
-  ['G02 64 levels and one more', call(`{"x":${nested(LIMITS.json_depth)}}`), '400 json_too_deep'],
+  ['G02 one level more than 64', call(`{"x":${nested(LIMITS.json_depth)}}`), '400 json_too_deep'],
   ['G02 a hundred thousand levels', call(`{"x":${nested(100_000)}}`), '400 json_too_deep'],
   ['G02 a hundred thousand levels that never close', '['.repeat(100_000), '400 json_too_deep'],
   ['G03 a member twice', call('{"text":"a","text":"b"}'), '400 json_duplicate_key'],
@@ -102,8 +102,8 @@ const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, s
     call(`{"x":[${Array.from({ length: 100_000 }, () => '1').join()}]}`),
     '400 json_too_many',
   ],
-  ['nothing', '', '400 not_json'],
-  ['a blank', ' ', '400 not_json'],
+  ['an empty text', '', '400 not_json'],
+  ['a space', ' ', '400 not_json'],
   ['two documents', `${call('{}')}${call('{}')}`, '400 not_json'],
   ['a trailing comma', call('{"text":"a",}'), '400 not_json'],
   ['a comment', `/* */${call('{}')}`, '400 not_json'],
@@ -123,11 +123,11 @@ const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, s
   ['G07 a tool’s name in capitals', '{"tool":"Text.Stats","args":{}}', '400 invalid_request'],
 ]
 
-test.each(CASES)('G01 G02 G03 G04 G05 G07 G10 S47: %s', async (_name, body, expected) => {
+test.each(CASES)('G01 G02 G03 G04 G05 G07 G10 S47 a body is refused: %s', async (_name, body, expected) => {
   expect(await post('/v1/calls', body)).toBe(expected)
 })
 
-test('the same door stands before every route that takes a body', async () => {
+test('every route with a body refuses repeated keys, forbidden keys and unsafe numbers', async () => {
   const run = granted(await agent.client('createRun', { body: {} }))
   for (const path of [`/v1/runs/${run.id}/calls`, '/v1/decisions', '/v1/runs', '/v1/worker/enroll']) {
     expect([path, await post(path, '{"a":1,"a":2}')]).toEqual([path, '400 json_duplicate_key'])
@@ -137,7 +137,7 @@ test('the same door stands before every route that takes a body', async () => {
   expect(granted(await agent.client('readRun', { params: { run: run.id } })).journal.seq).toBe(0)
 })
 
-test('G02 nesting up to the limit passes, and what comes of it is signed, journalled and read back', async () => {
+test('G02 a call with arguments nested up to the limit is signed, journalled and read back', async () => {
   const open = await desk.tool()
   const deep = Array.from({ length: LIMITS.json_depth - 3 }).reduce<unknown>((inner) => [inner], 'deep')
   const made = granted(await agent.client('proposeCallInNewRun', { body: { tool: open, args: { deep } } }))
@@ -147,7 +147,7 @@ test('G02 nesting up to the limit passes, and what comes of it is signed, journa
   )
 })
 
-test('only JSON in UTF-8, uncompressed, is a body', async () => {
+test('a body is accepted only as uncompressed JSON in UTF-8', async () => {
   const body = call('{"text":"a"}')
   for (const type of [
     'text/plain',
@@ -175,7 +175,7 @@ test('only JSON in UTF-8, uncompressed, is a body', async () => {
     ])
 })
 
-test('the refusals name the place, and never the value', async () => {
+test('a refusal names the place of a wrong argument, and never its value', async () => {
   const answer = await fetch(new URL('/v1/calls', desk.url), {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${agent.key}` },

@@ -1,4 +1,5 @@
-// A refusal has one shape (RFC 9457), one stable code and a sentence that says what to do; asking how things stand changes nothing.
+// A refusal has one shape (RFC 9457), one stable code, and a sentence that says what to do. Reading
+// changes nothing.
 
 import { expect, test } from 'vitest'
 import { z } from 'zod'
@@ -40,7 +41,7 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
   ['no such route', () => ask('/v2/calls'), 404, 'not_found'],
   ['no such page', () => ask('/admin'), 404, 'not_found'],
   ['a slash too many', () => ask('/v1/tools/', { key: agent.key }), 404, 'not_found'],
-  ['another spelling', () => ask('/V1/tools', { key: agent.key }), 404, 'not_found'],
+  ['a path in capitals', () => ask('/V1/tools', { key: agent.key }), 404, 'not_found'],
   [
     'the wrong method',
     () => ask('/v1/calls', { method: 'PUT', key: agent.key, body: '{}' }),
@@ -48,7 +49,7 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
     'method_not_allowed',
   ],
   [
-    'a method that nobody uses',
+    'an unknown method',
     () => ask('/v1/tools', { method: 'PURGE', key: agent.key }),
     405,
     'method_not_allowed',
@@ -61,7 +62,12 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
     403,
     'forbidden',
   ],
-  ['no JSON', () => ask('/v1/calls', { method: 'POST', key: agent.key, body: 'x' }), 400, 'not_json'],
+  [
+    'a body that is not JSON',
+    () => ask('/v1/calls', { method: 'POST', key: agent.key, body: 'x' }),
+    400,
+    'not_json',
+  ],
   [
     'another type of body',
     () => ask('/v1/calls', { method: 'POST', key: agent.key, body: '{}', type: 'text/plain' }),
@@ -69,13 +75,13 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
     'unsupported_media_type',
   ],
   [
-    'fields that do not fit',
+    'fields of the wrong type',
     () => ask('/v1/calls', { method: 'POST', key: agent.key, body: '{"tool":5}' }),
     400,
     'invalid_request',
   ],
   [
-    'a query that does not fit',
+    'an unknown query parameter',
     () => ask('/v1/approvals?status=all&extra=1', { key: desk.rootKey }),
     400,
     'invalid_request',
@@ -88,7 +94,7 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
     'bad_signature',
   ],
   [
-    'a token that is none',
+    'a malformed enrolment token',
     () => ask('/v1/worker/enroll', { method: 'POST', body: '{"token":"x","x":"A","name":"a","tiers":[]}' }),
     400,
     'invalid_request',
@@ -96,7 +102,7 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
 ]
 
 test.each(REFUSALS)(
-  '%s: one shape, one code, one status, nothing cached',
+  'a refusal has one shape, code and status, and is not cached: %s',
   async (_name, send, status, code) => {
     const answer = await send()
     const problem = Problem.parse(await answer.json())
@@ -109,7 +115,7 @@ test.each(REFUSALS)(
   },
 )
 
-test('405 says what is allowed', async () => {
+test('405 lists the allowed methods', async () => {
   for (const [path, allowed] of [
     ['/v1/calls', ['GET', 'HEAD', 'POST']],
     ['/v1/tools', ['GET', 'HEAD']],
@@ -126,7 +132,7 @@ test('405 says what is allowed', async () => {
   }
 })
 
-test('OPTIONS is answered without a wildcard: no other site’s script may call this API', async () => {
+test('OPTIONS allows no other site’s script to call the API', async () => {
   const answer = await fetch(new URL('/v1/calls', desk.url), {
     method: 'OPTIONS',
     headers: {
@@ -139,7 +145,7 @@ test('OPTIONS is answered without a wildcard: no other site’s script may call 
   expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([])
 })
 
-test('no answer says what runs here, or lets a browser guess what it is', async () => {
+test('no response names the server software, or lets a browser guess its content type', async () => {
   for (const path of [
     '/v1/tools',
     '/healthz',
@@ -160,7 +166,7 @@ test('no answer says what runs here, or lets a browser guess what it is', async 
   }
 })
 
-test('HEAD has no body and changes nothing, by every route that can be read', async () => {
+test('HEAD on each readable route has no body and changes nothing', async () => {
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   const before = granted(await agent.client('readRun', { params: { run: call.run } }))
   for (const route of Object.values(ROUTES) as Route[]) {
@@ -177,7 +183,7 @@ test('HEAD has no body and changes nothing, by every route that can be read', as
   expect(granted(await agent.client('readRun', { params: { run: call.run } }))).toEqual(before)
 })
 
-test('a HEAD on what a POST would do does nothing', async () => {
+test('HEAD on a route of POST does nothing', async () => {
   const before = granted(await desk.root('listAgents', {})).items.length
   for (const path of ['/v1/runs', '/v1/worker/enroll', `/v1/agents/${desk.name()}`]) {
     expect((await ask(path, { method: 'HEAD', key: desk.rootKey })).status).toBeGreaterThanOrEqual(400)

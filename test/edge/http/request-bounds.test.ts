@@ -1,4 +1,4 @@
-// Whatever is sent, how much of it and how slowly: it is bounded, it is answered, and others are served meanwhile.
+// Requests that are too large or too slow are bounded and answered, while others are served.
 
 import { afterEach, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -28,7 +28,7 @@ const serves = async (): Promise<void> => {
   expect(performance.now() - started).toBeLessThan(2_000)
 }
 
-test('G10 a body that announces too much is refused before it comes', async () => {
+test('G10 a body that announces too large a length is refused before it arrives', async () => {
   for (const length of [LIMITS.body_bytes + 1, 2 ** 40]) {
     const answer = await open()
       .head('POST', '/v1/calls', [...auth, `content-length: ${length}`])
@@ -41,7 +41,7 @@ test('G10 a body that announces too much is refused before it comes', async () =
   }
 })
 
-test('G10 whom nobody knows is refused before more than a little of a body is there', async () => {
+test('G10 an unknown caller is refused before more than a small part of the body has arrived', async () => {
   for (const [method, path] of [
     ['PUT', `/v1/runs/run_x/files/${'0'.repeat(64)}`],
     ['POST', '/v1/calls'],
@@ -58,17 +58,18 @@ test('G10 whom nobody knows is refused before more than a little of a body is th
   await serves()
 })
 
-test('G10 a body that announces nothing and goes on is cut off at the limit', async () => {
+test('G10 a body without an announced length is cut off at the limit', async () => {
   const request = open().head('POST', '/v1/calls', [...auth, 'transfer-encoding: chunked'])
   const chunk = `10000\r\n${'x'.repeat(0x10000)}\r\n`
-  // Just beyond the limit and never ended: who goes on sending after the answer may lose it to a reset of the connection.
+  // Sends just more than the limit and never ends: a client that goes on sending after the response
+  // may lose it to a reset of the connection.
   for (let sent = 0; sent <= LIMITS.body_bytes; sent += 0x10000) request.send(chunk)
   const answer = await request.answered(5_000)
   expect([answer.status, /"code":"([a-z_]+)"/.exec(answer.text)?.[1]]).toEqual([413, 'body_too_large'])
   await serves()
 })
 
-test('G10 an announced length that is a lie, a sign, or said twice never leads to a call', async () => {
+test('G10 a content length that is false, signed or repeated never leads to a call', async () => {
   for (const headers of [
     ['content-length: -1'],
     ['content-length: 1e3'],
@@ -89,7 +90,7 @@ test('G10 an announced length that is a lie, a sign, or said twice never leads t
   await serves()
 })
 
-test('G10 ten thousand headers, and one of a megabyte, are refused at once', async () => {
+test('G10 ten thousand headers, or one header of a megabyte, are refused at once', async () => {
   const many = Array.from({ length: 10_000 }, (_, i) => `x-header-${i}: value`)
   const long = [`x-long: ${'a'.repeat(1024 * 1024)}`]
   for (const headers of [many, long]) {
@@ -101,7 +102,7 @@ test('G10 ten thousand headers, and one of a megabyte, are refused at once', asy
   await serves()
 })
 
-test('G10 a body that comes a byte at a time has an end, and holds up nobody', async () => {
+test('G10 a body that arrives byte by byte is given up, and delays no other request', async () => {
   const started = performance.now()
   const request = open().head('POST', '/v1/calls', [...auth, 'content-length: 1000000'])
   const dripping = setInterval(() => request.send(' '), 100)
@@ -115,7 +116,7 @@ test('G10 a body that comes a byte at a time has an end, and holds up nobody', a
   }
 })
 
-test('G10 arguments have a bound of their own, well above what a tool needs', async () => {
+test('G10 arguments above their own size limit are refused', async () => {
   const open = await desk.tool()
   const propose = (length: number) =>
     agent.client('proposeCallInNewRun', { body: { tool: open, args: { text: 'x'.repeat(length) } } })
@@ -124,7 +125,7 @@ test('G10 arguments have a bound of their own, well above what a tool needs', as
   expect(refusal(await propose(LIMITS.arguments_bytes + 300_000))).toBe('422 invalid_arguments')
 })
 
-test('S47 a command line up to the limits is stored and read back; one beyond them is refused', async () => {
+test('S47 a command line up to the limits is stored and read back; a longer one is refused', async () => {
   const propose = (list: string[]) => agent.client('proposeCallInNewRun', { body: { tool, args: { list } } })
   const big = granted(
     await propose(Array.from({ length: 4 }, () => 'x'.repeat(LIMITS.argv_item_bytes - 100))),
@@ -137,7 +138,7 @@ test('S47 a command line up to the limits is stored and read back; one beyond th
   )
 })
 
-test('G10 a card of the largest arguments is stored, listed and shown', async () => {
+test('G10 the card of a call with the largest arguments is stored, listed and shown', async () => {
   const sensitive = await desk.tool({ capabilities: ['network'], executor: { argv: ['cat', '{...list}'] } })
   const list = Array.from({ length: 200 }, () => `\u0001${'é'.repeat(1_200)}`)
   const call = await desk.asked(agent.client, sensitive, { list })
@@ -146,7 +147,7 @@ test('G10 a card of the largest arguments is stored, listed and shown', async ()
   expect((await fetch(approval.url ?? '')).status).toBe(200)
 })
 
-test('G10 more paths, parameters and queries than anyone needs are refused or not found', async () => {
+test('G10 overlong paths, parameters and queries are refused or not found', async () => {
   for (const path of [
     `/v1/runs/${'A'.repeat(60_000)}`,
     `/v1/tools/${'a'.repeat(10_000)}`,

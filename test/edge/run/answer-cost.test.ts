@@ -1,4 +1,4 @@
-// An answer to an approval costs a few requests between objects, and a refused answer stores nothing.
+// An answer to an approval costs few requests between objects, and a refused answer stores nothing.
 
 import { afterAll, expect, test } from 'vitest'
 import { bearer, client } from '../../../shared/routes/client.ts'
@@ -51,7 +51,7 @@ test('an answer that policy refuses leaves no policy snapshot in its run', async
   expect(snapshots).toBe(1) // of the decision that asked
 })
 
-test('an answer over a link asks for the directory, the approval and the answer, once each', async () => {
+test('an answer by a link requests the directory, the approval and the answer once each', async () => {
   granted(
     await operator('putTool', {
       params: { name: 'sends.mail' },

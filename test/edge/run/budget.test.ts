@@ -1,4 +1,5 @@
-// A run spends no more than its budget, and asks for no more than its share of refusals. The smallest of what agent, run and tool say wins.
+// A run spends no more than its budget, and gets no more refusals than allowed. The smallest limit
+// of agent, run and tool applies.
 
 import { expect, test } from 'vitest'
 import { DEFAULT_BUDGET, LIMITS } from '../../../shared/limits.ts'
@@ -19,7 +20,7 @@ const propose = (by: Client, run: string, name = tool, args: Record<string, unkn
   by('proposeCall', { params: { run }, body: { tool: name, args } })
 const used = async (run: string) => granted(await agent.client('readRun', { params: { run } })).used
 
-test('a run’s budget is the agent’s or the default; a run may ask for less, never for more', async () => {
+test('a run’s budget is the agent’s or the default, and a run can only lower it', async () => {
   expect((await open(agent.client)).budget).toEqual(DEFAULT_BUDGET)
   expect((await open(agent.client, { max_calls_per_run: 3 })).budget).toEqual({
     ...DEFAULT_BUDGET,
@@ -41,7 +42,7 @@ test('a run’s budget is the agent’s or the default; a run may ask for less, 
   })
 })
 
-test('a spent budget denies, attested and counted; a denied call spends nothing', async () => {
+test('a spent budget denies calls with an attestation and a count; a denied call spends nothing', async () => {
   const run = await open(narrow.client, { max_calls_per_run: 2 })
   expect(granted(await propose(narrow.client, run.id, forbidden)).state).toBe('denied')
   expect(granted(await propose(narrow.client, run.id)).state).toBe('granted')
@@ -59,7 +60,7 @@ test('a spent budget denies, attested and counted; a denied call spends nothing'
   })
 })
 
-test('fifty proposals at once spend a budget of ten exactly', async () => {
+test('of fifty proposals at once, a budget of ten lets exactly ten through', async () => {
   const run = await open(agent.client, { max_calls_per_run: 10, max_denied_per_run: 24 })
   const answers = await Promise.all(Array.from({ length: 30 }, () => propose(agent.client, run.id)))
   expect(answers.filter((answer) => answer.ok && answer.value.state === 'granted')).toHaveLength(10)
@@ -67,7 +68,7 @@ test('fifty proposals at once spend a budget of ten exactly', async () => {
   expect(await used(run.id)).toEqual({ calls: 10, denied: 20 })
 })
 
-test('a budget of nothing lets nothing through', async () => {
+test('a budget of zero lets no call through', async () => {
   const run = await open(agent.client, { max_calls_per_run: 0 })
   expect(granted(await propose(agent.client, run.id))).toMatchObject({
     state: 'denied',
@@ -75,7 +76,7 @@ test('a budget of nothing lets nothing through', async () => {
   })
 })
 
-test('what is refused counts too: who gropes about is stopped', async () => {
+test('refused proposals count too: an agent that keeps trying arguments is stopped', async () => {
   const run = await open(agent.client, { max_denied_per_run: 5 })
   expect(refusal(await propose(agent.client, run.id, 'no.such.tool'))).toBe('404 not_found')
   expect(refusal(await propose(agent.client, run.id, tool, { text: 5 }))).toBe('422 invalid_arguments')
@@ -87,7 +88,7 @@ test('what is refused counts too: who gropes about is stopped', async () => {
   expect(await used(run.id)).toEqual({ calls: 0, denied: 5 })
 })
 
-test('the smallest timeout wins, and is in the plan that is decided and signed', async () => {
+test('the smallest timeout applies, and is in the plan that is decided and signed', async () => {
   const timeouts = async (tool_ms: number, agent_ms: number, run_ms: number, asked: number | undefined) => {
     const name = await desk.tool({
       input_schema: { type: 'object', properties: { ms: { type: 'integer' } } },
@@ -106,7 +107,7 @@ test('the smallest timeout wins, and is in the plan that is decided and signed',
   expect(await timeouts(2_000, 3_000, 4_000, undefined)).toBe(2_000)
 })
 
-test('P12 a run floods no approver: so many cards and no more, until some are answered', async () => {
+test('P12 a run with too many open approvals gets no further one until some are answered', async () => {
   const run = await open(agent.client)
   const many = await Promise.all(
     Array.from({ length: LIMITS.pending_approvals_per_run + 5 }, () =>
@@ -127,7 +128,7 @@ test('P12 a run floods no approver: so many cards and no more, until some are an
   granted(await agent.client('cancelRun', { params: { run: run.id } }))
 })
 
-test('budgets that are none are refused', async () => {
+test('malformed budgets are refused', async () => {
   for (const budget of [
     { max_calls_per_run: -1 },
     { max_calls_per_run: 1.5 },

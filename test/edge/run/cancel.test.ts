@@ -1,4 +1,5 @@
-// A cancel in each state: what has not run never will, what runs is told to stop, what has ended stays as it is.
+// A cancel in each state: a waiting call never runs, a running call is asked to stop, an ended call
+// does not change.
 
 import { expect, test } from 'vitest'
 import { verifyBundle } from '../../../shared/evidence/bundle.ts'
@@ -27,7 +28,7 @@ const read = async ({ run, id }: { run: string; id: string }) =>
 const kinds = async ({ run }: { run: string }) =>
   granted(await agent.client('readJournal', { params: { run } })).items.map(({ kind }) => kind)
 
-test('a call that waits for a human is cancelled; its approval is gone from the inbox and can’t be answered', async () => {
+test('cancelling a call that waits for a human removes its approval from the inbox, and it can’t be answered', async () => {
   const call = await desk.asked(agent.client, sensitive)
   const link = await desk.link(desk.root, call.approval.id)
   expect(granted(await cancel(call))).toMatchObject({
@@ -49,14 +50,14 @@ test('a call that waits for a human is cancelled; its approval is gone from the 
   expect(await kinds(call)).toEqual(['approval_requested', 'cancelled'])
 })
 
-test('a call that waits for a worker is cancelled, and no worker gets it any more', async () => {
+test('no worker gets a call that was cancelled while it waited for one', async () => {
   const call = await propose()
   expect(granted(await cancel(call)).state).toBe('cancelled')
   expect(refusal(await peer.claim(call.id))).toMatch(/^409 (already_ended|not_claimable)$/)
   expect(await kinds(call)).toEqual(['allowed', 'cancelled'])
 })
 
-test('a running call goes on until its worker, which learns of the cancel at its next heartbeat, stops it and reports it cancelled', async () => {
+test('a cancelled running call goes on until its worker learns of it by a heartbeat, stops it and reports it cancelled', async () => {
   const call = await propose()
   const claim = granted(await peer.claim(call.id))
   expect((await read(call)).running).toEqual({
@@ -83,7 +84,7 @@ test('a running call goes on until its worker, which learns of the cancel at its
   expect(await kinds(call)).toEqual(['allowed', 'claimed', 'cancel_requested', 'cancelled'])
 })
 
-test('`calls cancel` says that the call still runs, and where; it waits until the worker has stopped it, and prints the end', async () => {
+test('`calls cancel` says that and where the call still runs, waits until the worker has stopped it, and prints the end', async () => {
   const atOnce = await propose()
   expect(await countersign(['calls', 'cancel', atOnce.id], { env: CLI })).toMatchObject({
     code: 0,
@@ -107,7 +108,7 @@ test('`calls cancel` says that the call still runs, and where; it waits until th
   })
 })
 
-test('`calls cancel --wait 0` returns at once; what ended otherwise before its worker could stop it is exit code 1', async () => {
+test('`calls cancel --wait 0` returns at once; a call that ended otherwise before it could be stopped gives exit code 1', async () => {
   const call = await propose()
   const claim = granted(await peer.claim(call.id))
   const told = await countersign(['calls', 'cancel', call.id, '--wait', '0'], { env: CLI })
@@ -118,7 +119,7 @@ test('`calls cancel --wait 0` returns at once; what ended otherwise before its w
   expect(await waiting).toMatchObject({ code: 1 })
 })
 
-test('the journal says who cancelled', async () => {
+test('the journal names the principal who cancelled a call', async () => {
   const by = async (client: Client) => {
     const call = await propose()
     granted(await client('cancelCall', { params: { run: call.run, call: call.id } }))
@@ -129,7 +130,7 @@ test('the journal says who cancelled', async () => {
   expect(await by(desk.root)).toMatchObject({ by: { kind: 'operator', name: 'root' } })
 })
 
-test('a process that was faster than the cancel has succeeded, and says so', async () => {
+test('a call whose process ends before the cancel reaches it ends succeeded', async () => {
   const call = await propose()
   const claim = granted(await peer.claim(call.id))
   granted(await cancel(call))
@@ -137,7 +138,7 @@ test('a process that was faster than the cancel has succeeded, and says so', asy
   expect((await read(call)).state).toBe('succeeded')
 })
 
-test('L4 an ended call stays as it ended, whoever cancels and how often', async () => {
+test('L4 cancelling an ended call, by anybody and repeatedly, does not change it', async () => {
   const narrow = await desk.agent({ tools: [] })
   const denied = granted(await narrow.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   expect(refusal(await narrow.client('cancelCall', { params: { run: denied.run, call: denied.id } }))).toBe(
@@ -161,7 +162,7 @@ test('L4 an ended call stays as it ended, whoever cancels and how often', async 
   }
 })
 
-test('a run’s cancel ends what waits, stops what runs, and lets nothing new in', async () => {
+test('cancelling a run ends its waiting calls, stops its running calls and refuses new ones', async () => {
   const run = granted(await agent.client('createRun', { body: {} }))
   const inRun = async (name: string) =>
     granted(await agent.client('proposeCall', { params: { run: run.id }, body: { tool: name, args: {} } }))
@@ -185,7 +186,7 @@ test('a run’s cancel ends what waits, stops what runs, and lets nothing new in
   expect((await kinds({ run: run.id })).filter((kind) => kind === 'run_cancelled')).toHaveLength(1)
 })
 
-test('twenty cancels at once: one ends the call, the others are told that it has ended', async () => {
+test('of twenty cancels at once, one ends the call and the others report that it has ended', async () => {
   const call = await propose()
   const answers = await Promise.all(Array.from({ length: 20 }, () => cancel(call)))
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
@@ -193,7 +194,7 @@ test('twenty cancels at once: one ends the call, the others are told that it has
   expect(await kinds(call)).toEqual(['allowed', 'cancelled'])
 })
 
-test('L4 cancel against settlement, fifty times: one ending, and the journal agrees', async () => {
+test('L4 a race of cancel and settlement, fifty times, leaves one ending, and the journal agrees', async () => {
   for (let i = 0; i < 50; i++) {
     const call = await propose()
     const claim = granted(await peer.claim(call.id))
@@ -205,7 +206,7 @@ test('L4 cancel against settlement, fifty times: one ending, and the journal agr
   }
 })
 
-test('L2 cancel against claim, fifty times: cancelled and never claimed, or claimed and asked to stop', async () => {
+test('L2 a race of cancel and claim, fifty times, leaves the call cancelled and never claimed, or claimed and asked to stop', async () => {
   for (let i = 0; i < 50; i++) {
     const call = await propose()
     const [, claimed] = await Promise.all([cancel(call), peer.claim(call.id)])
@@ -215,7 +216,7 @@ test('L2 cancel against claim, fifty times: cancelled and never claimed, or clai
   }
 })
 
-test('L5 a call that was cancelled while it ran is attested by its worker: state, outcome and what it wrote until then', async () => {
+test('L5 the worker attests state, outcome and output of a call that was cancelled while it ran', async () => {
   const call = await propose()
   const claim = granted(await peer.claim(call.id))
   granted(await cancel(call))
@@ -244,7 +245,7 @@ test('L5 a call that was cancelled while it ran is attested by its worker: state
   })
 })
 
-test('a worker that reports cancelled, though nobody asked to cancel the call, is refused', async () => {
+test('a worker’s report of `cancelled` is refused if nobody cancelled the call', async () => {
   const call = await propose()
   const claim = granted(await peer.claim(call.id))
   expect(refusal(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))).toBe(
@@ -256,7 +257,7 @@ test('a worker that reports cancelled, though nobody asked to cancel the call, i
   expect((await read(call)).state).toBe('cancelled')
 })
 
-test('L5 a call that was cancelled before it ran has an attestation that says that nothing ran', async () => {
+test('L5 a call that was cancelled before it ran has an attestation that nothing ran', async () => {
   const call = await propose()
   granted(await cancel(call))
   const verdict = verifyBundle(

@@ -1,5 +1,6 @@
-// One run with every kind of ending that can be had in a test's time: its journal is one chain, each ending has an attestation that holds
-// offline, and each is a leaf of the tenant's log, under its signed head (L5, J01).
+// One run with every kind of ending that a test can reach in time. Its journal is one chain; each
+// ending has an attestation that verifies offline, and is a leaf of the tenant's log under its
+// signed head (L5, J01).
 
 import { beforeAll, expect, test } from 'vitest'
 import { canonical } from '../../../shared/bytes/json.ts'
@@ -121,7 +122,7 @@ beforeAll(async () => {
 
 const keys = async () => granted(await desk.root('keys', { query: {} }))
 
-test('every kind of ending is there', () => {
+test('the run of this test has every kind of ending', () => {
   expect(
     Object.fromEntries(
       Object.entries(ended).map(([name, { state, result }]) => [
@@ -146,12 +147,12 @@ test('every kind of ending is there', () => {
   })
 })
 
-test('J01 the journal is one chain, from its beginning to the head that the run shows', async () => {
+test('J01 the journal is one hash chain from its first entry to the head that the run shows', async () => {
   const { journal: head } = granted(await agent.client('readRun', { params: { run } }))
   expect(verifyChain(journal, GENESIS)).toEqual({ ok: true, value: { seq: head.seq, hash: head.head } })
 })
 
-test('L5 each ending has one entry in the journal, with the attestation that the call shows', () => {
+test('L5 each ending has one journal entry, which names the attestation that the call shows', () => {
   for (const { id, attestation } of Object.values(ended)) {
     const entries = journal.filter(({ call, body }) => call === id && body['attestation'] !== undefined)
     expect(entries.map(({ body }) => [body['attestation'], body['execution_sha256']])).toEqual([
@@ -160,7 +161,7 @@ test('L5 each ending has one entry in the journal, with the attestation that the
   }
 })
 
-test('L5 each ending has an attestation that holds offline, signed by who had a part in it', async () => {
+test('L5 each ending has an attestation that verifies offline, signed by the edge and by the worker if one ran it', async () => {
   const keyFile = await keys()
   for (const [name, call] of Object.entries(ended)) {
     const bundle = bundles.get(call.id)
@@ -180,7 +181,7 @@ test('L5 each ending has an attestation that holds offline, signed by who had a 
   }
 })
 
-test('an approval is in the attestation of what it let run, with who gave it', () => {
+test('the attestation of an approved call contains the approval and who gave it', () => {
   const call = ended['approved']
   const bundle = bundles.get(call?.id ?? '')
   const payload = JSON.parse(Buffer.from(bundle?.envelope.payload ?? '', 'base64').toString())
@@ -190,7 +191,7 @@ test('an approval is in the attestation of what it let run, with who gave it', (
   })
 })
 
-test('T01 no member of a bundle can be changed without its being seen', async () => {
+test('T01 a change to any member of a bundle is detected', async () => {
   const keyFile = await keys()
   for (const name of ['approved', 'denied']) {
     const bundle = bundles.get(ended[name]?.id ?? '')
@@ -207,7 +208,7 @@ test('T01 no member of a bundle can be changed without its being seen', async ()
   }
 })
 
-test('J01 each ending is a leaf of the log, with a proof to the head that the edge signed', async () => {
+test('J01 each ending is a leaf of the log, with a proof to the signed head', async () => {
   const hashes = journal.filter(({ body }) => body['attestation'] !== undefined).map(({ hash }) => hash)
   expect(hashes).toHaveLength(Object.keys(ended).length)
   const log = await eventually('the log has them all', async () => {
@@ -235,18 +236,18 @@ test('J01 each ending is a leaf of the log, with a proof to the head that the ed
   }
 })
 
-test('the list of ended calls is the log, in its order', async () => {
+test('the list of ended calls follows the order of the log', async () => {
   const listed = granted(await desk.root('listCalls', { query: { last: 100 } })).items
   const mine = listed.filter(({ call }) => Object.values(ended).some(({ id }) => id === call))
   expect(mine).toHaveLength(Object.keys(ended).length)
   for (const { call, state, agent: by } of mine)
     expect([state, by]).toEqual([Object.values(ended).find(({ id }) => id === call)?.state, agent.name])
-  // Nothing but calls is logged from the first of these on; what is done with skills has places in the log as well.
+  // From the first of these on, the log has only calls; changes of skills also have indices in it.
   const since = listed.slice(listed.findIndex(({ call }) => call === mine[0]?.call)).map(({ seq }) => seq)
   expect(since).toEqual(since.map((_, i) => (since[0] ?? 0) + i))
 })
 
-test('L7 neither journal nor log holds an argument or an output', async () => {
+test('L7 neither journal nor log contains an argument or an output', async () => {
   const secret = 'a-secret-of-this-test'
   const open = await desk.tool()
   const call = await propose(open, { text: secret })

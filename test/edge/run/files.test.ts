@@ -1,5 +1,6 @@
-// Files that calls bring: put into the run by digest, named by the call, and part of all that is said of it. The bytes reach the worker
-// that runs the call, while it runs it, and nobody else.
+// Input files of calls: stored in the run by digest, named by the call, and part of its digest,
+// card and evidence. Only the worker that runs the call can read the bytes, and only while it runs
+// it.
 
 import { expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
@@ -35,14 +36,14 @@ const propose = (run: string, tool: string, files: { path: string; sha256: strin
 const part = (by: PeerWorker, call: string, digest: string, n = 0) =>
   by.client('readInput', { params: { call, sha256: digest, part: `${n}` } })
 
-test.concurrent('the bytes of the digest are taken, twice as well; others, too many and those of a stranger are not', async () => {
+test.concurrent('an upload is accepted, and repeated, only with the bytes of its digest, within the limit and by the run’s agent', async () => {
   const run = await newRun()
   expect(granted(await put(run, 'hello'))).toEqual({ sha256: sha256('hello'), bytes: 5 })
   granted(await put(run, 'hello'))
   granted(await put(run, ''))
   expect(refusal(await put(run, 'hellO', sha256('hello')))).toBe('422 digest_mismatch')
   expect(refusal(await put(run, 'x', sha256('x'), stranger))).toBe('404 not_found')
-  // Told while it is still being sent: some clients see the answer, some the end of the connection.
+  // The refusal comes while the client still sends: some clients see it, some a closed connection.
   const large = await put(run, Buffer.alloc(LIMITS.file_bytes + 1)).then(
     refusal,
     (thrown: Error) => `${thrown.cause ?? thrown}`,
@@ -55,14 +56,14 @@ test.concurrent('the bytes of the digest are taken, twice as well; others, too m
   ).toBe('403 forbidden')
 })
 
-test.concurrent('a run holds so many bytes of files and no more', { timeout: 60_000 }, async () => {
+test.concurrent('a run refuses files above its limit of bytes', { timeout: 60_000 }, async () => {
   const run = await newRun()
   const whole = LIMITS.run_files_bytes / LIMITS.file_bytes
   for (let n = 0; n < whole; n++) granted(await put(run, Buffer.alloc(LIMITS.file_bytes, n)))
   expect(refusal(await put(run, 'one more'))).toBe('409 too_many_files')
 })
 
-test.concurrent('no agent puts bytes that no tool of its takes, nor more than its operators let its runs hold', async () => {
+test.concurrent('an agent can upload only if one of its tools takes files, and only within its quota', async () => {
   const idle = await desk.agent({ tools: [refusing] })
   const of = async (by: typeof agent) => granted(await by.client('createRun', { body: {} })).id
   expect(refusal(await put(await of(idle), 'x', sha256('x'), idle))).toBe('403 forbidden')
@@ -86,7 +87,7 @@ test.concurrent('no agent puts bytes that no tool of its takes, nor more than it
   expect(renewed[1]?.until_ms).toBeGreaterThan(first?.until_ms ?? Number.POSITIVE_INFINITY)
 })
 
-test.concurrent('they are of the plan, so of digest, card and evidence; and of tier C alone', async () => {
+test.concurrent('input files are part of plan, digest, card and evidence, and only tier C takes them', async () => {
   const run = await newRun()
   granted(await put(run, 'a,b\n'))
   granted(await put(run, 'c,d\n'))
@@ -107,7 +108,7 @@ test.concurrent('they are of the plan, so of digest, card and evidence; and of t
   expect(processPlan(bundle.call.plan).files).toEqual(processPlan(call.plan).files)
 })
 
-test.concurrent('what was not put, and what the tool does not take, is refused; a key stands for these files', async () => {
+test.concurrent('a call is refused if a file is missing or its tool takes none; an idempotency key covers the files', async () => {
   const run = await newRun()
   granted(await put(run, 'kept'))
   granted(await put(run, 'another'))
@@ -145,7 +146,7 @@ test.concurrent('what was not put, and what the tool does not take, is refused; 
   expect(refusal(await propose(run, taking, [], 'a-key'))).toBe('409 idempotency_key_reused')
 })
 
-test.concurrent('their bytes are for the worker that runs the call, while it does, and for no other', async () => {
+test.concurrent('only the worker that runs a call reads its input files, and only while it runs', async () => {
   const run = await newRun()
   const bytes = Buffer.alloc(LIMITS.file_part_bytes + 3, 'x')
   granted(await put(run, bytes))
@@ -164,7 +165,7 @@ test.concurrent('their bytes are for the worker that runs the call, while it doe
   expect(refusal(await part(peer, call.id, sha256(bytes)))).toBe('404 not_found')
 })
 
-test.concurrent('what a call left is read by whoever may read the call, as bytes that a browser saves and never shows', async () => {
+test.concurrent('readers of a call get its output files as bytes that a browser saves and never shows', async () => {
   const run = await newRun()
   const call = granted(await propose(run, keeping, []))
   expect(call.plan).toMatchObject({ tier: 'C', outputs: true })
@@ -200,7 +201,7 @@ test.concurrent('what a call left is read by whoever may read the call, as bytes
   granted(await propose(run, taking, [{ path: 'again', sha256: file.sha256 }])) // one call's output is another one's input
 })
 
-test.concurrent('a tool keeps nothing unless it says so, in tier C alone', async () => {
+test.concurrent('output files are kept only if the tool declares it, and only in tier C', async () => {
   const run = await newRun()
   const plain = granted(await peer.claim(granted(await propose(run, taking, [])).id))
   expect(refusal(await peer.settle(plain, { files: { files: [], left: [], more: 0 } }))).toBe(
@@ -214,7 +215,7 @@ test.concurrent('a tool keeps nothing unless it says so, in tier C alone', async
   })
 })
 
-test.concurrent('L3 no answer stands for a call that brings files: others may be under the same name', async () => {
+test.concurrent('L3 no standing answer covers a call with files, because their content may change under the same name', async () => {
   const session = desk.name()
   const run = granted(await agent.client('createRun', { body: { session } })).id
   granted(await put(run, 'echo harmless'))

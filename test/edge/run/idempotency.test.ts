@@ -1,4 +1,5 @@
-// One `Idempotency-Key` stands for one request: the same again gives the same, anything else is told so, however many come at once.
+// One `Idempotency-Key` belongs to one request: a repetition returns the same call, and another
+// request with the key is a conflict, however many arrive at once.
 
 import { expect, test } from 'vitest'
 import { Desk, granted, refusal } from '../../support/fixtures.ts'
@@ -41,7 +42,7 @@ test('G12 POST /v1/runs: twenty at once with one key make one run', async () => 
   expect(refusal(await agent.client('createRun', { body: { session: 't' }, headers }))).toBe(REUSED)
 })
 
-test('G12 the key with another payload is a conflict, and the first stays as it is', async () => {
+test('G12 the key with another payload is a conflict and does not change the first call', async () => {
   const run = granted(await agent.client('createRun', { body: {} }))
   const [first, second] = [key(), key()]
   const inRun = granted(await agent.client('proposeCall', { params: { run: run.id }, body, headers: first }))
@@ -79,7 +80,7 @@ test('G12 the key with another payload is a conflict, and the first stays as it 
   expect(granted(await agent.client('readRun', { params: { run: alone.run } })).used.calls).toBe(1)
 })
 
-test('G12 the order of members is no difference, a different value is', async () => {
+test('G12 a repetition may order its members differently, but not change a value', async () => {
   const headers = key()
   const first = granted(
     await agent.client('proposeCallInNewRun', { body: { tool, args: { a: 1, text: 'x' } }, headers }),
@@ -95,7 +96,7 @@ test('G12 the order of members is no difference, a different value is', async ()
   ).toBe(REUSED)
 })
 
-test('G12 the answer to the same request is the call as it is by now', async () => {
+test('G12 a repeated request returns the current state of the call', async () => {
   const headers = key()
   const asked = granted(
     await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} }, headers }),
@@ -107,7 +108,7 @@ test('G12 the answer to the same request is the call as it is by now', async () 
   expect([again.id, again.state]).toEqual([asked.id, 'cancelled'])
 })
 
-test('G12 a key is one agent’s, one run’s, and one route’s', async () => {
+test('G12 a key is valid for one agent, one run and one route', async () => {
   const headers = key()
   const theirs = await desk.agent()
   const [one, two] = [
@@ -125,7 +126,7 @@ test('G12 a key is one agent’s, one run’s, and one route’s', async () => {
   expect([run.used.calls, calls.map((call) => granted(call).run).includes(run.id)]).toEqual([0, false])
 })
 
-test('G12 keys that differ in anything are different keys', async () => {
+test('G12 keys that differ in any character are different keys', async () => {
   const name = desk.name()
   const keys = [name, name.toUpperCase(), `${name}.`, `"${name} x"`, name.repeat(8)]
   const calls = await Promise.all(
@@ -140,7 +141,7 @@ test('G12 keys that differ in anything are different keys', async () => {
 })
 
 test.each(['', ' ', 'a b', '"', '"a', 'x'.repeat(256), 'ü', 'a,b c'])(
-  'what is no key is refused: `%s`',
+  'a malformed idempotency key is refused: `%s`',
   async (value) => {
     const answer = await agent
       .client('proposeCallInNewRun', { body, headers: { 'idempotency-key': value } })
@@ -151,7 +152,7 @@ test.each(['', ' ', 'a b', '"', '"a', 'x'.repeat(256), 'ü', 'a,b c'])(
   },
 )
 
-test('without a key each request is a call of its own', async () => {
+test('without a key each request makes another call', async () => {
   const calls = await Promise.all(
     Array.from({ length: 5 }, () => agent.client('proposeCallInNewRun', { body })),
   )
@@ -162,7 +163,7 @@ function refuse(): never {
   throw new Error('there is no first answer')
 }
 
-test('G12 who may not read any more is not told again, and who may not make a run makes none with a call', async () => {
+test('G12 a repetition returns nothing to an agent that may no longer read; one that may not create runs creates none by a call', async () => {
   const headers = key()
   granted(await agent.client('proposeCallInNewRun', { body, headers }))
   const without = (action: string) =>
@@ -176,7 +177,7 @@ test('G12 who may not read any more is not told again, and who may not make a ru
   granted(await agent.client('proposeCallInNewRun', { body, headers }))
 })
 
-test('what a tool takes is told to those alone who may call it', async () => {
+test('only an agent that may call a tool learns about its arguments', async () => {
   const wanting = await desk.tool({
     input_schema: {
       type: 'object',

@@ -1,5 +1,6 @@
-// Promise: who follows a call hears what it writes while it writes it, its state as it changes and its end, each once and in order; who
-// comes late or comes again hears the rest and nothing twice.
+// Promise: a reader of a call's stream receives its output while the call writes it, its changes of
+// state and its end, each once and in order. A reader who starts late or reconnects receives the
+// rest, and nothing twice.
 
 import { expect, test } from 'vitest'
 import { wholeCharacters } from '../../../edge/platform/utf8-boundary.ts'
@@ -41,7 +42,7 @@ async function write(
 
 const heard = async (stream: EventStream, count: number) => (await stream.take(count, 30_000)).map(read)
 
-test('what a call writes is heard before its end, progress apart from output; a cancel is heard, and the end; then it is over', async () => {
+test('a stream delivers output and progress before the end of a call, then the cancel and the end, and closes', async () => {
   const call = await propose()
   const stream = await follow(call)
   expect([stream.status, stream.headers.get('content-type'), stream.headers.get('cache-control')]).toEqual([
@@ -86,7 +87,7 @@ test('what a call writes is heard before its end, progress apart from output; a 
   ])
 })
 
-test('who comes again at any event hears the rest, whole, and nothing twice; by `Last-Event-ID` and by `after`', async () => {
+test('a stream resumed at any event, by `Last-Event-ID` or by `after`, delivers the whole rest and nothing twice', async () => {
   const call = await propose()
   const claim = granted(await peer.claim(call.id))
   const [out, errors] = ['one\ntwo\nthree\n', 'a\nb\n']
@@ -114,7 +115,7 @@ test('who comes again at any event hears the rest, whole, and nothing twice; by 
   }
 })
 
-test('the most that is kept is told whole, in pieces of whole characters; what is no text, as base64', async () => {
+test('a stream delivers the largest stored output in pieces of whole characters, and binary output as base64', async () => {
   const call = await propose()
   const claim = granted(await peer.claim(call.id))
   const text = Buffer.from('ä€😀\n'.repeat(LIMITS.output_bytes / 10)).subarray(0, LIMITS.output_bytes - 10)
@@ -142,7 +143,7 @@ test('the most that is kept is told whole, in pieces of whole characters; what i
   }
 })
 
-test('whole characters: each text, cut anywhere, loses no more than the character that is cut', () => {
+test('a text that is cut anywhere loses at most the character at the cut', () => {
   const text = 'aä€😀z'
   const bytes = Buffer.from(text)
   for (let end = 0; end <= bytes.byteLength; end++) {
@@ -157,7 +158,7 @@ test('whole characters: each text, cut anywhere, loses no more than the characte
   ).toEqual([4, 0, 0, 0])
 })
 
-test('a call that nobody ran is told too: what it waits for, and that it was denied, rejected or cancelled', async () => {
+test('the stream of a call that never ran reports what it waits for, and that it was denied, rejected or cancelled', async () => {
   const call = await desk.asked(agent.client, sensitive)
   const stream = await follow(call)
   expect(await heard(stream, 1)).toEqual([
@@ -183,7 +184,7 @@ test('a call that nobody ran is told too: what it waits for, and that it was den
   expect(other.events.map(read).at(-1)).toMatchObject({ event: 'end', state: 'cancelled', exit_code: null })
 })
 
-test('operators whom policy lets in follow the calls of every agent; another agent, and a key that is gone, hear nothing', async () => {
+test('permitted operators can follow the calls of every agent; another agent and a revoked key get nothing', async () => {
   const call = await propose()
   const claim = granted(await peer.claim(call.id))
   await write(call, 'stdout', 0, 'for the agent and the auditor\n')
@@ -212,7 +213,7 @@ test('operators whom policy lets in follow the calls of every agent; another age
   await peer.settle(claim)
 })
 
-test('of one run, one principal follows so many calls at a time; who closes a stream may open another', async () => {
+test('a principal with too many open streams of a run can open another one after closing one', async () => {
   const call = await propose()
   granted(await peer.claim(call.id))
   const streams = [await follow(call)]

@@ -1,4 +1,4 @@
-// A run's id is the edge's own: nobody makes one up, and none of another tenant passes.
+// Run ids are authenticated: a made-up id and an id of another tenant are refused.
 
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
@@ -9,18 +9,18 @@ const key = Buffer.alloc(32, 1)
 const NOW = 1_800_000_000_000
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 
-test('ids are well formed, the edge’s own, unlike each other, and sort by time', () => {
+test('run ids are well formed, valid and unique, and sort by time', () => {
   const ids = Array.from({ length: 500 }, (_, i) => newRunId('default', key, NOW + i))
   expect(new Set(ids).size).toBe(500)
   expect(ids.toSorted()).toEqual(ids)
   for (const id of ids) expect([PATTERNS.run.test(id), isRunOf('default', id, key)]).toEqual([true, true])
 })
 
-test('G11 a guessed id is not one of ours', () => {
+test('G11 a guessed run id is refused', () => {
   for (let i = 0; i < 20_000; i++) expect(isRunOf('default', `run_${ulid(NOW + i)}`, key)).toBe(false)
 })
 
-test('G11 each character of an id changed to each other one: not one of ours', () => {
+test('G11 a run id with any one character changed is refused', () => {
   const id = newRunId('default', key, NOW)
   for (let at = 4; at < id.length; at++) {
     for (const char of CROCKFORD) {
@@ -31,14 +31,14 @@ test('G11 each character of an id changed to each other one: not one of ours', (
   }
 })
 
-test('G11 an id belongs to one tenant and one edge', () => {
+test('G11 a run id is valid for one tenant and one edge', () => {
   const id = newRunId('default', key, NOW)
   for (const tenant of ['other', '', 'defaul', 'default\0', 'Default'])
     expect(isRunOf(tenant, id, key)).toBe(false)
   expect(isRunOf('default', id, randomBytes(32))).toBe(false)
 })
 
-test('G12 one idempotency key of one agent leads to one run, and no other agent’s or key’s does', () => {
+test('G12 an idempotency key of an agent leads to one run, and no other agent or key leads to it', () => {
   const id = runIdFor('default', 'dev', 'call k', key)
   expect(runIdFor('default', 'dev', 'call k', key)).toBe(id)
   expect(isRunOf('default', id, key)).toBe(true)
@@ -53,7 +53,7 @@ test('G12 one idempotency key of one agent leads to one run, and no other agent�
   expect(new Set([id, ...others]).size).toBe(others.length + 1)
 })
 
-test('G11 an id that was accepted for one tenant is still refused for another', () => {
+test('G11 a run id that was accepted for one tenant is still refused for another', () => {
   const id = newRunId('default', key, NOW)
   expect([isRunOf('default', id, key), isRunOf('other', id, key), isRunOf('default', id, key)]).toEqual([
     true,

@@ -1,4 +1,5 @@
-// Policy can read whether a call that shared the folder of a run received a secret, which may still lie there.
+// Policy can read whether an earlier call in the shared folder of a run received a secret, which
+// may still be there.
 
 import { afterAll, expect, test } from 'vitest'
 import { folderAfter, hasMetSecret } from '../../../edge/call/shared-folder.ts'
@@ -28,7 +29,7 @@ const propose = async (run: string, tool: string) =>
   granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
 const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
 
-test('D5 policy sees that a call with a credential shared the folder of a run, before each later call and at its claim', async () => {
+test('D5 policy sees that a call with a credential has used the run’s folder, when a later call is proposed and claimed', async () => {
   granted(
     await desk.root('putSecret', {
       params: { name: secret },
@@ -72,7 +73,7 @@ test('D5 policy sees that a call with a credential shared the folder of a run, b
   })
 })
 
-test('D5 a folder without a record, from an earlier version, counts as one that has met a secret', () => {
+test('D5 a folder of an earlier version, which has no record, counts as one that has held a secret', () => {
   const [worker, live] = ['wrk_01ARZ3NDEKTSV4RRFFQ69G5FAV', () => []]
   expect([
     hasMetSecret(null),

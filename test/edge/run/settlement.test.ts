@@ -1,5 +1,5 @@
-// The edge countersigns what its grant describes and nothing else (T01): every member of a statement changed, and signed anew by the very
-// worker that holds the grant, is refused, and the call goes on as if nothing had come.
+// The edge countersigns only what its grant describes (T01). A statement with any member changed is
+// refused, even if the worker that holds the grant signs it again, and the call still runs.
 
 import { expect, test } from 'vitest'
 import { canonical } from '../../../shared/bytes/json.ts'
@@ -34,7 +34,7 @@ const send = async (body: Settlement, by = peer) => {
 }
 const read = async ({ run, id }: { run: string; id: string }) =>
   granted(await agent.client('readCall', { params: { run, call: id } }))
-/** All of them, so many at a time. */
+/** Runs all of them with bounded concurrency. */
 async function inLanes<T>(
   lanes: number,
   items: readonly T[],
@@ -48,7 +48,7 @@ async function inLanes<T>(
 }
 const SEEN = { stdout: 'what it wrote', stderr: 'what it complained of' }
 
-test('T01 each member of the statement changed, and signed by the worker itself: refused, each time', async () => {
+test('T01 a statement with any member changed is refused, although its worker signed it', async () => {
   const { call, claim } = await running()
   const statement = peer.statement(claim, SEEN)
   const asSent = peer.settlement(claim, SEEN)
@@ -60,7 +60,7 @@ test('T01 each member of the statement changed, and signed by the worker itself:
   expect(cases.length).toBeGreaterThan(300)
   await inLanes(16, cases, async ({ path, bent }) => {
     const answer = await send({ ...asSent, envelope: seal(STATEMENT_TYPE, bent, peer.signer) })
-    // A subject that names another call is looked for there, and that call is not running under this fence.
+    // A changed subject names another call, which is not running under this fence.
     const expected =
       path[0] === 'subject' ? expect.stringMatching(/^(422 attestation_invalid|409 stale_fence)$/) : INVALID
     expect([path.join('.'), answer]).toEqual([path.join('.'), expected])
@@ -78,7 +78,7 @@ const ENVELOPES: ReadonlyArray<readonly [string, (envelope: Envelope, statement:
     }),
   ],
   ['a payload’s type swapped', (e) => ({ ...e, payloadType: 'application/vnd.countersign.grant+json' })],
-  ['another type, signed as such', (_, s) => seal('application/json', s, peer.signer)],
+  ['another payload type, signed as such', (_, s) => seal('application/json', s, peer.signer)],
   ['a second signature by a stranger', (e) => countersign(e, newSigner())],
   ['a second signature by another worker', (e) => countersign(e, other.signer)],
   ['the same signature twice', (e) => ({ ...e, signatures: [...e.signatures, ...e.signatures] })],
@@ -94,7 +94,7 @@ const ENVELOPES: ReadonlyArray<readonly [string, (envelope: Envelope, statement:
     (e) => ({ ...e, signatures: [{ keyid: peer.signer.kid, sig: `${'A'.repeat(86)}==` }] }),
   ],
   ['JSON in another order', (_, s) => raw(JSON.stringify(Object.fromEntries(Object.entries(s).reverse())))],
-  ['JSON with blanks', (_, s) => raw(JSON.stringify(s, null, 1))],
+  ['JSON with spaces', (_, s) => raw(JSON.stringify(s, null, 1))],
   ['a member twice', (_, s) => raw(canonical(s).replace('"_type":', '"_type":"x","_type":'))],
   ['no JSON', () => raw('statement')],
   ['a list', () => raw('[]')],
@@ -110,7 +110,7 @@ const raw = (text: string): Envelope =>
   countersign({ payloadType: STATEMENT_TYPE, payload: base64(text), signatures: [] }, peer.signer)
 
 test.each(ENVELOPES)(
-  'T01 an envelope that is not the worker’s word and the worker’s alone is refused: %s',
+  'T01 an envelope that is not signed by exactly its worker over a canonical statement is refused: %s',
   async (_name, bent) => {
     const { call, claim } = await running()
     const asSent = peer.settlement(claim, SEEN)
@@ -122,7 +122,7 @@ test.each(ENVELOPES)(
   },
 )
 
-test('T01 output that is not what the statement describes is refused', async () => {
+test('T01 output that the statement does not describe is refused', async () => {
   const { claim } = await running()
   const asSent = peer.settlement(claim, SEEN)
   for (const output of [
@@ -136,7 +136,9 @@ test('T01 output that is not what the statement describes is refused', async () 
   expect(await send(asSent)).toBe('settled as succeeded')
 })
 
-/** Consistent in itself: only what it says contradicts itself, the plan or the grant. */
+/**
+ * A settlement with a correct digest and signature whose changes contradict itself, plan or grant.
+ */
 const restated = (claim: Claim, changes: Record<string, unknown>): Settlement =>
   peer.settlement(claim, SEEN, (statement) => {
     const bent = withChanges(statement, changes)
@@ -154,19 +156,19 @@ test.each([
   ],
   ['an outcome that the ending does not have', { 'predicate.execution.outcome': { kind: 'exit', code: 1 } }],
   [
-    'an ending that only the edge says',
+    'an ending that only the edge may state',
     { 'predicate.state': 'indeterminate', 'predicate.error': 'worker_lost' },
   ],
-  ['a timeout that was none', { 'predicate.timed_out': true }],
+  ['a timeout that did not happen', { 'predicate.timed_out': true }],
   ['no outcome', { 'predicate.execution.outcome': null }],
   ['the edge as executor', { 'predicate.execution.executor': 'edge' }],
   ['more kept than written', { 'predicate.execution.stdout.bytes': 3 }],
   ['cut, though all is there', { 'predicate.execution.stdout.truncated': true }],
-  ['whole, though part is missing', { 'predicate.execution.stdout.bytes': 1_000_000 }],
+  ['output called complete, although part is missing', { 'predicate.execution.stdout.bytes': 1_000_000 }],
   ['another fence', { 'predicate.grant.fence': 2 }],
   ['another worker', { 'predicate.grant.worker': 'wrk_00000000000000000000000000' }],
   ['no grant', { 'predicate.grant': null }],
-  ['a decision that was not taken', { 'predicate.facts.decision.effect': 'ask' }],
+  ['another decision than the recorded one', { 'predicate.facts.decision.effect': 'ask' }],
   [
     'an approval that was not given',
     { 'predicate.facts.approval': { id: 'apr_00000000000000000000000000_1', scope: 'once', answers: [] } },
@@ -239,7 +241,7 @@ test.each([
   },
 )
 
-test('D4 K04 a cgroup is attested only by a worker that had proven cgroups when it claimed', async () => {
+test('D4 K04 only a worker that had proven cgroups when it claimed may attest a cgroup', async () => {
   const none = { ok: false, lack: null, checks: [{ name: 'said by a test', ok: false, seen: '' }] }
   const plain = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
   granted(await plain.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: none })))
@@ -250,7 +252,7 @@ test('D4 K04 a cgroup is attested only by a worker that had proven cgroups when 
   granted(await plain.settle(claim, { cgroup: false }))
 })
 
-test('Q05 nobody but the holder of the fence settles, and not under another number', async () => {
+test('Q05 only the holder of the fence settles a call, and only under its fence number', async () => {
   const { claim } = await running()
   const asSent = peer.settlement(claim, SEEN)
   expect(await send(asSent, other)).toBe('409 stale_fence')
@@ -258,7 +260,7 @@ test('Q05 nobody but the holder of the fence settles, and not under another numb
   expect(await send(asSent)).toBe('settled as succeeded')
 })
 
-test('T01 what settled one call settles no other', async () => {
+test('T01 the settlement of one call settles no other', async () => {
   const [one, two] = [await running(), await running()]
   const first = peer.settlement(one.claim, SEEN)
   expect(await send(first)).toBe('settled as succeeded')
@@ -273,7 +275,7 @@ test('T01 what settled one call settles no other', async () => {
   expect((await read(two.call)).state).toBe('running')
 })
 
-test('Q04 settled again with the same, the same comes back; with anything else it stays as it was', async () => {
+test('Q04 a repeated settlement returns the first answer; a different one changes nothing', async () => {
   const { call, claim } = await running()
   const asSent = peer.settlement(claim, SEEN)
   const first = granted(await peer.client('settle', { body: asSent }))
@@ -285,7 +287,7 @@ test('Q04 settled again with the same, the same comes back; with anything else i
   expect(await read(call)).toEqual(before)
 })
 
-test('twenty settlements at once, all different: one is taken', async () => {
+test('of twenty different settlements at once, one is accepted', async () => {
   const { call, claim } = await running()
   const answers = await Promise.all(
     Array.from({ length: 20 }, (_, i) =>
@@ -297,7 +299,7 @@ test('twenty settlements at once, all different: one is taken', async () => {
   expect((await read(call)).result?.exit_code).toBe(code)
 })
 
-test('every outcome ends a call the way it must, with an attestation that anyone can verify', async () => {
+test('every outcome leads to its final state, with an attestation that anyone can verify', async () => {
   for (const [outcome, state, error] of [
     [{ kind: 'exit', code: 0 }, 'succeeded', undefined],
     [{ kind: 'exit', code: 3 }, 'failed', 'runtime_failure'],
@@ -332,7 +334,7 @@ test('every outcome ends a call the way it must, with an attestation that anyone
   }
 })
 
-test('the largest output that a tool may have can be settled and read: both streams, text and not', async () => {
+test('the largest allowed output of both streams, text or binary, can be settled and read', async () => {
   for (const stdout of ['x'.repeat(LIMITS.output_bytes), `${'é'.repeat(LIMITS.output_bytes / 2)}`]) {
     const { call, claim } = await running()
     granted(await peer.settle(claim, { stdout, stderr: 'y'.repeat(LIMITS.output_bytes) }))
@@ -341,7 +343,7 @@ test('the largest output that a tool may have can be settled and read: both stre
   }
 })
 
-test('streamed output gives way to what was settled', async () => {
+test('settled output replaces streamed output', async () => {
   const { call, claim } = await running()
   const chunk = (offset: number, text: string) =>
     peer.client('output', {
@@ -363,7 +365,7 @@ test('streamed output gives way to what was settled', async () => {
   expect(refusal(await chunk(10, 'too late'))).toBe('409 stale_fence')
 })
 
-test('a stream is taken from where it ends, whatever is sent again, left out or sent beyond its bound', async () => {
+test('a stream is stored without gaps, although chunks are repeated, left out or sent beyond its limit', async () => {
   const tool = await desk.tool({ limits: { output_bytes: 4_096 } })
   const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   const claim = granted(await peer.claim(call.id))

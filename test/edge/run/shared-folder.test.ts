@@ -1,5 +1,6 @@
-// The calls of a run that share a folder go to the one worker that has it. Whoever else claims one is refused, and when that worker is gone
-// the call ends and says so: no call ever finds another folder under the same name.
+// Calls that share the folder of a run go to the one worker that has it. Other workers' claims are
+// refused, and if that worker is gone the call ends with a reason. No call ever finds another
+// folder under the same name.
 
 import { expect, test } from 'vitest'
 import { Desk, granted, refusal } from '../../support/fixtures.ts'
@@ -22,7 +23,7 @@ const newRun = async () => granted(await agent.client('createRun', { body: {} })
 const read = async (run: string, call: string) =>
   granted(await agent.client('readCall', { params: { run, call } }))
 
-test.concurrent('the first claim says where the folder is, and later calls of the run are that worker’s alone', async () => {
+test.concurrent('the first claim fixes the worker of the run’s folder, and only that worker may claim later calls', async () => {
   const run = await newRun()
   const [first, beside, elsewhere] = [await propose(run), await propose(run), await propose(run, apart)]
   const claim = granted(await holder.claim(first.id))
@@ -39,7 +40,7 @@ test.concurrent('the first claim says where the folder is, and later calls of th
 
 const NOT_HERE = { outcome: { kind: 'refused', code: 'sandbox_unavailable', detail: 'not here' } } as const
 
-test.concurrent('a worker that refused all that it was given of a run has it no more, whoever comes next', async () => {
+test.concurrent('a worker that refused every call of a run no longer has its folder', async () => {
   const run = await newRun()
   const [first, beside, next] = [await propose(run), await propose(run), await propose(run)]
   const [one, two] = [granted(await holder.claim(first.id)), granted(await holder.claim(beside.id))]
@@ -57,7 +58,7 @@ test.concurrent('a worker that refused all that it was given of a run has it no 
   expect(refusal(await holder.claim((await propose(run)).id))).toBe('409 not_claimable')
 })
 
-test.concurrent('a call that was refused before it began leaves the folder new; one whose worker fell silent does not', {
+test.concurrent('a call that was refused before it began leaves the folder new; one whose worker was lost does not', {
   timeout: 60_000,
 }, async () => {
   const run = await newRun()
@@ -73,7 +74,7 @@ test.concurrent('a call that was refused before it began leaves the folder new; 
   expect(grantOf(granted(await holder.claim((await propose(run)).id)).grant).folder).toBe('kept')
 })
 
-test.concurrent('the worker that has the folder is gone: the call ends with `workspace_lost`, attested, and a new run goes on', {
+test.concurrent('if the worker with the folder is gone, the call ends with `workspace_lost`, attested, and a new run works', {
   timeout: 60_000,
 }, async () => {
   const leaving = await PeerWorker.enrol(desk.url, desk.root, desk.pool)

@@ -1,5 +1,5 @@
-// What policies see of what was used: of a run, of a session across its runs, of one tool, in calls, denials, time and amounts. A cap is
-// kept to the last call, however many come at once.
+// Usage as policies see it: of a run, of a session across its runs, and of one tool, in calls,
+// denials, time and amounts. A cap holds exactly, however many calls arrive at once.
 
 import { expect, test } from 'vitest'
 import { Desk, granted, refusal, toolSpec } from '../../support/fixtures.ts'
@@ -27,7 +27,7 @@ const newRun = async () => granted(await agent.client('createRun', { body: {} })
 const count = (states: readonly { state: string }[], state: string) =>
   states.filter((call) => call.state === state).length
 
-test('thirty runs of one session at once: a cap of three lets three through, and each of them may still be claimed', async () => {
+test('of thirty runs of one session at once, a cap of three lets three calls through, and each can still be claimed', async () => {
   const tool = await desk.tool()
   await capped(tool, 'context.budget.session.calls >= 3', async () => {
     const session = desk.name()
@@ -39,7 +39,7 @@ test('thirty runs of one session at once: a cap of three lets three through, and
   })
 })
 
-test('a session of many open calls is counted as one of few: what asking them costs is given back', async () => {
+test('a session with 160 open calls is counted exactly', async () => {
   const tool = await desk.tool()
   await capped(tool, 'context.budget.session.calls >= 160', async () => {
     const session = desk.name()
@@ -49,7 +49,7 @@ test('a session of many open calls is counted as one of few: what asking them co
   })
 })
 
-test('a session counts what is denied, and a tool of its own', async () => {
+test('a session counts denials, and the calls of each tool separately', async () => {
   const tool = await desk.tool()
   const other = await desk.tool()
   const forbidden = await desk.tool()
@@ -71,7 +71,7 @@ test('a session counts what is denied, and a tool of its own', async () => {
   })
 })
 
-test('a run: calls of one tool, and the time that executions took', async () => {
+test('a policy can cap a run by the calls of one tool and by execution time', async () => {
   const tool = await desk.tool()
   const other = await desk.tool()
   await capped(tool, 'context.budget.run.tool.calls >= 2', async () => {
@@ -91,7 +91,7 @@ test('a run: calls of one tool, and the time that executions took', async () => 
   })
 })
 
-test('what is spent is summed; what is denied or cancelled spends nothing; a tool whose sum might shrink is refused', async () => {
+test('amounts of allowed calls are summed, denied and cancelled calls spend nothing, and a tool whose amount could be negative is refused', async () => {
   const tool = await desk.tool(PAYING)
   const cap = 'context.args has amount && context.budget.session.tool.spent + context.args.amount > 1000'
   await capped(tool, cap, async () => {
@@ -124,7 +124,7 @@ test('what is spent is summed; what is denied or cancelled spends nothing; a too
   }
 })
 
-test('a call that was cancelled while it ran has spent what it was granted', async () => {
+test('a call that was cancelled while it ran has spent its amount', async () => {
   const tool = await desk.tool(PAYING)
   const cap = 'context.args has amount && context.budget.session.tool.spent + context.args.amount > 1000'
   await capped(tool, cap, async () => {
@@ -139,7 +139,7 @@ test('a call that was cancelled while it ran has spent what it was granted', asy
   })
 })
 
-test('a call that waited for a human is judged by what was used before it, not by what came after', async () => {
+test('a call that waited for a human is decided by the use before it, not by later calls', async () => {
   const tool = await desk.tool({ capabilities: ['network'] })
   await capped(tool, 'context.budget.session.calls >= 2 || context.budget.run.calls >= 2', async () => {
     const session = desk.name()
@@ -164,7 +164,7 @@ test('a call that waited for a human is judged by what was used before it, not b
   })
 })
 
-test('calls that nobody counted when they were proposed are counted once policy does: of two that wait, one is granted', async () => {
+test('calls proposed before any policy counted are counted once one does: of two waiting calls, one is granted', async () => {
   const tool = await desk.tool({ capabilities: ['network'] })
   const session = desk.name()
   const calls = [await inNewRun(tool, session), await inNewRun(tool, session)]
@@ -178,7 +178,7 @@ test('calls that nobody counted when they were proposed are counted once policy 
   })
 })
 
-test('a key that is used again takes no second place, and a proposal that makes no call gives its own back', async () => {
+test('a repeated idempotency key takes no second place, and a proposal that makes no call returns its place', async () => {
   const tool = await desk.tool({ input_schema: { type: 'object', required: ['text'] } })
   await capped(tool, 'context.budget.session.calls >= 2', async () => {
     const session = desk.name()
@@ -203,7 +203,7 @@ test('a key that is used again takes no second place, and a proposal that makes 
   })
 })
 
-test('a key that two proposals fight over is one call, and the loser gives up no place but its own', async () => {
+test('of rival proposals with one key, one makes a call, and the losers return only their own places', async () => {
   const tool = await desk.tool()
   await capped(tool, 'context.budget.session.calls >= 1', async () => {
     for (let round = 0; round < 15; round++) {
@@ -224,7 +224,7 @@ test('a key that two proposals fight over is one call, and the loser gives up no
   })
 })
 
-test('nobody else’s session: another agent’s calls under the same name count for nobody but it', async () => {
+test('a session belongs to one agent: another agent’s calls under the same session name are counted separately', async () => {
   const tool = await desk.tool()
   const stranger = await desk.agent()
   await capped(tool, 'context.budget.session.calls >= 1', async () => {
@@ -238,7 +238,7 @@ test('nobody else’s session: another agent’s calls under the same name count
   })
 })
 
-test('questions: what people were asked about counts, whatever they said; what an answer that stands has settled asks nobody', async () => {
+test('calls that people were asked about count as questions whatever the answer; calls that a standing answer decided don’t', async () => {
   const tool = await desk.tool({ sensitive: true })
   const approver = await desk.operator(['approver'])
   const say = async (id = '', body: { decision: 'approve' | 'deny'; scope?: 'session' }) =>
@@ -254,7 +254,7 @@ test('questions: what people were asked about counts, whatever they said; what a
       const [denied, approved] = [await inRun(run, tool), await inRun(run, tool)]
       await say(denied.approval?.id, { decision: 'deny' })
       await say(approved.approval?.id, { decision: 'approve', scope: 'session' })
-      // Three more, and none of them is a question.
+      // Three more calls, none of which is a question.
       for (let i = 0; i < 3; i++) expect([cap, (await inRun(run, tool)).state]).toEqual([cap, 'granted'])
       const { items } = granted(await approver.client('listStanding', {}))
       for (const { id, agent: whose } of items)
@@ -265,7 +265,7 @@ test('questions: what people were asked about counts, whatever they said; what a
     })
 })
 
-test('P12 questions of an agent within the hour: forty runs and sessions at once, and a cap of three asks three; what asks nobody is not counted', async () => {
+test('P12 of forty runs and sessions at once, a cap of three questions an hour asks three, and calls without a question don’t count', async () => {
   const other = await desk.agent()
   const tool = await desk.tool({ sensitive: true })
   const plain = await desk.tool()
@@ -281,7 +281,7 @@ test('P12 questions of an agent within the hour: forty runs and sessions at once
       )
     const dry = async () =>
       granted(await other.client('decide', { body: { tool, args: {} } })).decision.effect
-    // What asks nobody takes no place, however much of it there is.
+    // Calls without a question take no place, however many there are.
     expect(count(await Promise.all(Array.from({ length: 20 }, () => propose(plain))), 'granted')).toBe(20)
     expect(await dry()).toBe('ask')
     const calls = await Promise.all(Array.from({ length: 40 }, () => propose(tool)))
@@ -289,7 +289,7 @@ test('P12 questions of an agent within the hour: forty runs and sessions at once
     for (let i = 0; i < 3; i++) expect((await propose(tool)).state).toBe('denied')
     expect(await dry()).toBe('deny')
     expect((await propose(plain)).state).toBe('granted')
-    // Each is judged by what was used before it: a yes still counts.
+    // Each call is decided by the use before it, so an approval still counts.
     const [first] = calls.filter(({ state }) => state === 'awaiting_approval')
     if (first !== undefined) {
       granted(

@@ -1,4 +1,5 @@
-// Waiting for a call, by `Prefer: wait` or by the event stream: never longer than asked for, never a gap, never anything twice.
+// Waiting for a call by `Prefer: wait` or by the event stream: never longer than requested, without
+// gaps and without repetitions.
 
 import { afterEach, expect, test } from 'vitest'
 import { GENESIS, JournalEntry, verifyChain } from '../../../shared/evidence/journal.ts'
@@ -34,7 +35,7 @@ const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
   return [await work, performance.now() - started]
 }
 
-test('who does not wait is answered at once, with 202 while the call lives', async () => {
+test('without a wait the answer comes at once, with 202 until the call has ended', async () => {
   const answer = await fetch(new URL('/v1/calls', desk.url), {
     method: 'POST',
     headers: { authorization: `Bearer ${agent.key}`, 'content-type': 'application/json' },
@@ -43,7 +44,7 @@ test('who does not wait is answered at once, with 202 while the call lives', asy
   expect([answer.status, ((await answer.json()) as { state: string }).state]).toEqual([202, 'granted'])
 })
 
-test('a wait ends with the call, before its time', async () => {
+test('a wait ends early when the call ends', async () => {
   const call = granted(await propose())
   const waiting = timed(agent.client('readCall', { params: { run: call.run, call: call.id }, wait: 30 }))
   await peer.run(call.id, { stdout: 'done' })
@@ -52,7 +53,7 @@ test('a wait ends with the call, before its time', async () => {
   expect(ms).toBeLessThan(10_000)
 })
 
-test('a wait ends with its time, and the call goes on', async () => {
+test('a wait ends after its time, and the call goes on', async () => {
   for (const name of [tool, sensitive]) {
     const [call, ms] = await timed(propose(name, 1))
     expect(granted(call).ended_at_ms).toBeUndefined()
@@ -61,13 +62,13 @@ test('a wait ends with its time, and the call goes on', async () => {
   }
 })
 
-test('a denied call does not wait', async () => {
+test('a denied call is returned without waiting', async () => {
   const narrow = await desk.agent({ tools: [] })
   const [call, ms] = await timed(narrow.client('proposeCallInNewRun', { body: { tool, args: {} }, wait: 30 }))
   expect([granted(call).state, ms < 5_000]).toEqual(['denied', true])
 })
 
-test('a hundred that wait for one call are all told of its end', async () => {
+test('a hundred waiters of one call all receive its end', async () => {
   const call = granted(await propose())
   const waiting = Array.from({ length: 100 }, () =>
     agent.client('readCall', { params: { run: call.run, call: call.id }, wait: 30 }),
@@ -76,7 +77,7 @@ test('a hundred that wait for one call are all told of its end', async () => {
   for (const read of await Promise.all(waiting)) expect(granted(read).state).toBe('succeeded')
 })
 
-test('what can’t be read as a wait is none', async () => {
+test('a malformed `Prefer: wait` does not wait', async () => {
   const call = granted(await propose())
   for (const prefer of [
     'wait=-5',
@@ -102,7 +103,7 @@ test('what can’t be read as a wait is none', async () => {
   }
 })
 
-test('the events are the journal: ids in order without a gap, each entry whole, and the chain holds', async () => {
+test('the event stream is the journal: ids without gaps, whole entries, a valid hash chain', async () => {
   const run = granted(await agent.client('createRun', { body: {} }))
   const stream = await openStream(run.id)
   expect([
@@ -120,7 +121,7 @@ test('the events are the journal: ids in order without a gap, each entry whole, 
   expect(entries).toEqual(granted(await agent.client('readJournal', { params: { run: run.id } })).items)
 })
 
-test('a stream resumes after the last event that was seen: no gap, nothing twice', async () => {
+test('an event stream resumes after the last event seen, without a gap or a repetition', async () => {
   const run = granted(await agent.client('createRun', { body: {} }))
   for (let i = 0; i < 4; i++) await peer.run(granted(await propose(tool, undefined, run.id)).id)
   for (const last of [0, 1, 5, 11]) {
@@ -135,7 +136,7 @@ test('a stream resumes after the last event that was seen: no gap, nothing twice
   expect((await caughtUp.take(3)).map(({ id }) => id)).toEqual(['13', '14', '15'])
 })
 
-test('cut and resumed again and again while events come, a reader sees each once', async () => {
+test('a reader whose event stream is cut and resumed many times sees each event once', async () => {
   const run = granted(await agent.client('createRun', { body: {} }))
   const writing = (async () => {
     for (let i = 0; i < 20; i++) await peer.run(granted(await propose(tool, undefined, run.id)).id)
@@ -152,7 +153,7 @@ test('cut and resumed again and again while events come, a reader sees each once
 })
 
 test.each(['-1', 'abc', '1.5', '', '1e1', '99999999999', '3; x'])(
-  'what is no id of ours starts from the beginning: `%s`',
+  'an event stream with a malformed `Last-Event-ID` starts from the beginning: `%s`',
   async (last) => {
     const run = granted(await agent.client('createRun', { body: {} }))
     granted(await propose(tool, undefined, run.id))
@@ -161,7 +162,7 @@ test.each(['-1', 'abc', '1.5', '', '1e1', '99999999999', '3; x'])(
   },
 )
 
-test('a line break in what an agent wrote breaks no event', async () => {
+test('a line break in an agent’s text breaks no event', async () => {
   const run = granted(await agent.client('createRun', { body: { session: 'a' } }))
   const body = { tool, args: { text: 'a\n\nid: 99\nevent: forged\ndata: {}\n\n' } }
   granted(await agent.client('proposeCall', { params: { run: run.id }, body }))
@@ -171,7 +172,7 @@ test('a line break in what an agent wrote breaks no event', async () => {
   expect((await stream.take(3)).map(({ event }) => event)).toEqual(['allowed', 'cancelled', 'run_cancelled'])
 })
 
-test('the journal is read a page at a time, and every page links to the one before', async () => {
+test('the journal is read in pages, and the hashes link each page to the one before', async () => {
   const open = await desk.agent({ budget: { max_calls_per_run: 1_000 } })
   const many = granted(await open.client('createRun', { body: {} }))
   await Promise.all(

@@ -1,5 +1,5 @@
-// A worker holds a call as long as it speaks for it, and no longer than its grant says. One that falls silent loses it; what it did is then
-// unknown, and said to be so (L2).
+// A worker holds a call as long as it sends heartbeats, and until the deadline of its grant. A
+// worker that stops reporting loses the call, which then ends as indeterminate (L2).
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -33,7 +33,7 @@ const beat = async (...calls: { id: string; fence?: number }[]) =>
     }),
   ).stop
 
-test.concurrent('silence ends a call as unknown, speaking keeps it, a deadline ends it all the same, and an idempotent one is tried again', {
+test.concurrent('a call ends indeterminate without heartbeats or at its deadline, goes on with them, and is repeated if idempotent', {
   timeout: 60_000,
 }, async () => {
   const [silent, spoken, late, retried] = [
@@ -74,7 +74,7 @@ test.concurrent('silence ends a call as unknown, speaking keeps it, a deadline e
   granted(await peer.settle(claimOf(spoken.id)))
   expect((await read(spoken)).state).toBe('succeeded')
 
-  // Q05: the worker that was thought lost wakes up, and another has the call by now.
+  // Q05: the worker that was taken for lost reports again, after another one has got the call.
   expect(refusal(await peer.settle(claimOf(retried.id)))).toBe('409 stale_fence')
   const second = granted(await other.claim(retried.id))
   expect(grantOf(second.grant)).toMatchObject({ fence: 2, worker: other.id })
@@ -91,7 +91,7 @@ test.concurrent('silence ends a call as unknown, speaking keeps it, a deadline e
   expect(kinds).toEqual(['allowed', 'claimed', 'worker_lost', 'claimed', 'succeeded'])
 })
 
-test.concurrent('a revoked worker speaks for nothing any more; its call ends as unknown', {
+test.concurrent('heartbeats of a revoked worker are refused, and its call ends indeterminate', {
   timeout: 60_000,
 }, async () => {
   const leaving = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
@@ -103,7 +103,7 @@ test.concurrent('a revoked worker speaks for nothing any more; its call ends as 
   await eventually('the call is given up', async () => (await read(call)).state === 'indeterminate', WITHIN)
 })
 
-test.concurrent('L2 what a lost worker had streamed goes with the ending; run again, the call is told from its beginning', {
+test.concurrent('L2 the streamed output of a lost worker is dropped, and a repeated call streams from its beginning', {
   timeout: 60_000,
 }, async () => {
   const write = (call: string, fence: number, text: string) =>

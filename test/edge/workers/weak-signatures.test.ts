@@ -119,7 +119,7 @@ test('D2 T02 keys of small order or in a non-canonical encoding can’t be enrol
     expect([name, refusal(pinned), pinned.ok || pinned.error.detail]).toEqual([
       name,
       '400 invalid_request',
-      'the query is not as this route expects it',
+      'the query does not match what this route expects',
     ])
   }
   const sound = newSigner().x

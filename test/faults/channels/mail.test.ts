@@ -1,5 +1,6 @@
-// Promise: a question reaches its approver by mail through either provider, or through an outbox and a mail server of one's own, whatever
-// dies in between; the link in it answers, nobody is written to twice about an end, and no token is ever shown.
+// Promise: an approval reaches its approver by mail, through either provider or through an outbox
+// and the tenant's own mail server, whatever dies in between. The link in the mail answers, and no
+// response shows a token.
 
 import {
   chmodSync,
@@ -75,7 +76,7 @@ const delivered = (call: Call, recipient: string, state: DeliveryState): Promise
   )
 const linkIn = (text: string): string => /https?:\/\/\S+\/approve\/\S+/.exec(text)?.[0] ?? ''
 
-/** As whoever opens the mail does: look, then press the button. */
+/** Acts like a person who opens the mail: views the page, then presses the button. */
 async function approveBy(url: string): Promise<number> {
   const nonce = /name="nonce" value="([^"]+)"/.exec(await (await fetch(url)).text())?.[1] ?? ''
   const body = new URLSearchParams({ decision: 'approve', nonce, reason: '' })
@@ -84,7 +85,7 @@ async function approveBy(url: string): Promise<number> {
 }
 
 test.each([RESEND, POSTMARK])(
-  '$provider: asked by mail, answered by the link in it; whoever may not answer gets none',
+  'an approval sent by $provider is answered by the link in the mail; an operator who may not answer gets no mail',
   async (via) => {
     await put(via)
     const call = await ask()
@@ -101,19 +102,19 @@ test.each([RESEND, POSTMARK])(
     expect(sent?.text).toContain('asked by mail')
     const link = linkIn(sent?.text ?? '')
     expect(sent?.html).toContain(`href="${link}"`)
-    // What scanners do decides nothing.
+    // The requests of mail scanners answer nothing.
     for (const method of ['GET', 'HEAD', 'GET']) await fetch(link, { method })
     expect((await hurt.read(call)).state).toBe('awaiting_approval')
     expect(await approveBy(link)).toBe(200)
     expect((await hurt.ended(call)).state).toBe('succeeded')
-    // Nobody is written to about the end; the page says it.
+    // No mail is sent about the end; the page shows it.
     expect((await deliveries(call)).map(({ kind }) => kind)).toEqual(['asked', 'asked'])
     expect(await (await fetch(link)).text()).toContain('Approved')
     expect(mail.about(call.id)).toHaveLength(1)
   },
 )
 
-test('what a provider must not do with a link, and what it knows again by, is said', async () => {
+test('a mail tells its provider not to rewrite links, and carries an idempotency key', async () => {
   await put(POSTMARK)
   const [first, second] = [await ask(), await ask()]
   await delivered(first, 'ada', 'sent')
@@ -129,7 +130,7 @@ test('what a provider must not do with a link, and what it knows again by, is sa
   expect(mail.about(third.id)[0]).toMatchObject({ headers: { 'idempotency-key': id } })
 })
 
-test('killed while the provider answers: sent again, under the same key and with the same content, and so once', async () => {
+test('after a kill during the provider’s response, a mail is sent again with the same key and content', async () => {
   await put(RESEND, { ada: ADDRESSES.ada })
   mail.silent = true
   const call = await ask()
@@ -144,7 +145,7 @@ test('killed while the provider answers: sent again, under the same key and with
   expect(mail.about(call.id)).toHaveLength(1)
 })
 
-test('a provider that wants patience gets it; one that refuses is told of, and tried again when an operator says so', async () => {
+test('a provider’s rate limit is kept; its refusal is reported, and retried on an operator’s request', async () => {
   await put({ ...RESEND, token: 're_CANARYwrong' })
   const call = await ask()
   expect(await delivered(call, 'ada', 'failed')).toMatchObject({
@@ -168,7 +169,7 @@ test('a provider that wants patience gets it; one that refuses is told of, and t
   await put(POSTMARK, { ada: 'bounced@example.com' })
   const other = await ask()
   expect((await delivered(other, 'ada', 'failed')).why).toBe('postmark answered 422 (406)')
-  // A test asks nothing, and goes to whoever has an address.
+  // A test mail asks nothing, and goes to every operator with an address.
   await put(POSTMARK)
   expect(must(await hurt.operator('testChannel', { params: { name: 'by-mail' } }))).toEqual({
     sent: true,
@@ -192,7 +193,7 @@ const waiting = async (call: Call): Promise<Delivery> =>
     PATIENCE_MS,
   )
 
-test('an outbox: what waits survives a kill, is handed out until it is said to be done, and lies in a folder as a whole mail', async () => {
+test('mails in an outbox survive a kill, are handed out until acknowledged, and are whole files in the folder', async () => {
   await put({ provider: 'outbox' })
   const call = await ask()
   const { id } = await waiting(call)
@@ -225,7 +226,7 @@ test('an outbox: what waits survives a kill, is handed out until it is said to b
   expect((await hurt.ended(call)).state).toBe('succeeded')
 })
 
-test('a sendmail gets each mail; one that fails leaves it in the outbox; what has ended is not handed out any more', async () => {
+test('sendmail gets each mail of an outbox; a failure keeps the mail, and an ended approval’s mail is not handed out', async () => {
   await put({ provider: 'outbox' })
   const [first, second] = [await ask(), await ask()]
   await waiting(first)
@@ -266,7 +267,7 @@ test('a sendmail gets each mail; one that fails leaves it in the outbox; what ha
   expect(await deliveries(first)).toContainEqual(expect.objectContaining({ recipient: 'ada', state: 'sent' }))
 })
 
-test('an outbox: a mail that is not taken stops no other', async () => {
+test('a mail of an outbox that is not accepted stops no other', async () => {
   await put({ provider: 'outbox' }, { ada: ADDRESSES.ada, root: 'root@example.com' })
   const calls = [await ask(), await ask(), await ask()]
   const states = async () =>
@@ -288,7 +289,7 @@ test('an outbox: a mail that is not taken stops no other', async () => {
   ])
 })
 
-test('an outbox of more than a page: the longest waiting first, whatever is delayed behind it, and each once', async () => {
+test('an outbox of several pages hands out each mail once, the oldest first', async () => {
   await put({ provider: 'outbox' }, { ada: ADDRESSES.ada })
   const collect = (body: { done?: string[] }) =>
     client(hurt.stack.url, bearer(courier))('collectMessages', { params: { name: 'by-mail' }, body })
@@ -320,7 +321,7 @@ test('an outbox of more than a page: the longest waiting first, whatever is dela
   expect(second.filter(({ id }) => first.some((one) => one.id === id))).toEqual([])
 })
 
-test('an outbox is for whoever may collect it, alone; put to a provider, what waits is sent', async () => {
+test('only a permitted operator collects an outbox, and waiting mails are sent once the channel has a provider', async () => {
   await put({ provider: 'outbox' })
   const call = await ask()
   await waiting(call)
@@ -339,7 +340,7 @@ test('an outbox is for whoever may collect it, alone; put to a provider, what wa
   expect(none).toMatchObject({ ok: false, error: { code: 'not_found' } })
 })
 
-test('V02 a provider’s token is in no answer', async () => {
+test('V02 no response contains a provider’s token', async () => {
   const answers: unknown[] = [await put(RESEND), must(await hurt.operator('listChannels', {}))]
   answers.push(
     await hurt.operator('putChannel', {

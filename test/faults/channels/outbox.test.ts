@@ -1,6 +1,6 @@
-// Promise: whoever is to be asked is told, at least once and under one id, whatever dies in between; in order, after the pauses that the
-// tenant chose, and not any more once the approval has ended. What is secret of a channel is in no answer, log or journal, and not in
-// Redis.
+// Promise: each approver is asked at least once, under one id, whatever dies in between; in order,
+// after the pauses that the tenant chose, and no longer once the approval has ended. Secrets of a
+// channel are in no response, log or journal, and not in Redis.
 
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
@@ -68,7 +68,7 @@ const ASKS_TWO =
 const came = (call: Call) => receiver.about(approvalOf(call))
 const idOf = ({ headers }: { headers: Record<string, unknown> }): unknown => headers['webhook-id']
 
-test('an approval is told, signed by each key, with a link that its recipient alone answers by; then its end, to whoever was asked', async () => {
+test('a webhook receives an approval signed by each key, with a personal link, and then its end', async () => {
   await put('pager', { keys: [KEY, PAIR], recipients: { roles: ['approver'], operators: ['bob'] } })
   const call = await ask()
   await delivered('pager', call, 'asked', 'sent')
@@ -81,7 +81,7 @@ test('an approval is told, signed by each key, with a link that its recipient al
   })
   for (const key of [KEY, PUBLIC]) expect(signedBy(key, asked ?? { headers: {}, body: '' })).toBe(true)
   expect(signedBy(KEY, { headers: asked?.headers ?? {}, body: `${asked?.body} ` })).toBe(false)
-  // Bob may not answer by policy: he is not sent a link, and that is said.
+  // Policy does not let Bob answer: he gets no link, and the delivery says why.
   expect((await delivered('pager', call, 'asked', 'dropped')).why).toMatch(/policy does not let/)
 
   const url = asked?.data.approval.url ?? ''
@@ -102,7 +102,7 @@ test('an approval is told, signed by each key, with a link that its recipient al
   expect(new Set(came(call).map(idOf)).size).toBe(2)
 })
 
-test('an operator changes what is asked: whoever was asked about something else is asked anew, with a link to what it is now', async () => {
+test('after an edit, approvers of the former arguments are asked again with a link for the new ones', async () => {
   await put('pager', { recipients: { roles: ['approver'], operators: [] } })
   const before = must(await hurt.operator('readPolicies', {})).policies
   must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
@@ -133,7 +133,7 @@ test('an operator changes what is asked: whoever was asked about something else 
 
 const dropped = async (name: string, call: Call) => (await delivered(name, call, 'asked', 'dropped')).why
 
-test('P06 a channel that has become another one sends its recipients’ links to nobody, and one that is gone asks nobody anew', async () => {
+test('P06 a channel that was replaced sends no links of its former recipients, and a deleted one asks nobody again', async () => {
   await put('pager', { after_s: 3, recipients: { roles: ['approver'], operators: [] } })
   await put('gone', { recipients: { roles: ['approver'], operators: [] } })
   const before = must(await hurt.operator('readPolicies', {})).policies
@@ -154,7 +154,7 @@ test('P06 a channel that has become another one sends its recipients’ links to
   must(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
 
-test('whoever has answered is not asked, though others still are', async () => {
+test('an approver who has answered is not asked again, although others still are', async () => {
   await put('pager', { after_s: 4, recipients: { roles: ['approver'], operators: ['root'] } })
   const before = must(await hurt.operator('readPolicies', {})).policies
   must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
@@ -166,7 +166,7 @@ test('whoever has answered is not asked, though others still are', async () => {
   must(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
 
-test('what ends while there is no channel has ended for one that is put later', async () => {
+test('an approval that ended without a channel is not delivered to one that is put later', async () => {
   await put('pager')
   receiver.reply = (response) => response.writeHead(410).end()
   const call = await ask()
@@ -187,7 +187,7 @@ test('what ends while there is no channel has ended for one that is put later', 
   )
 })
 
-test('what ended a week ago is forgotten with all that was sent of it, and what ended since is not', async () => {
+test('deliveries of approvals that ended over a week ago are deleted, later ones are kept', async () => {
   await put('pager')
   const [old, young] = [await ask(), await ask()]
   for (const call of [old, young]) {
@@ -208,7 +208,7 @@ test('what ended a week ago is forgotten with all that was sent of it, and what 
   expect(await deliveries('pager', young)).toHaveLength(2)
 })
 
-test('killed between the question and its delivery, and again between two attempts: told under the id that it had', async () => {
+test('an edge that is killed before the delivery, and again between two attempts, delivers under the same id', async () => {
   await put('pager')
   receiver.reply = (response) => response.writeHead(503).end()
   const call = await ask()
@@ -227,7 +227,7 @@ test('killed between the question and its delivery, and again between two attemp
   expect(new Set(came(call).map(idOf)).size).toBe(1)
 })
 
-test('killed in the middle of an attempt: made again, under the same id', async () => {
+test('an attempt during which the edge is killed is repeated under the same id', async () => {
   await put('pager')
   receiver.reply = () => undefined // it came, and nobody says so
   const call = await ask()
@@ -239,7 +239,7 @@ test('killed in the middle of an attempt: made again, under the same id', async 
   expect(new Set(came(call).map(idOf)).size).toBe(1)
 })
 
-test('channels in order: the second is silent when the first is answered in time, and speaks when it is not', async () => {
+test('a second channel is used only if the first one is not answered in time', async () => {
   await put('now')
   await put('later', { after_s: 3 })
   const [quick, slow] = [await ask(), await ask()]
@@ -252,7 +252,7 @@ test('channels in order: the second is silent when the first is answered in time
     3_000,
   )
   expect(told.tries).toBe(1)
-  // The other was due before it.
+  // The delivery of the other approval was due before it.
   expect(await deliveries('later', quick)).toMatchObject([
     { kind: 'asked', state: 'dropped', tries: 0, why: 'the approval has ended' },
   ])
@@ -262,7 +262,7 @@ test('channels in order: the second is silent when the first is answered in time
   ])
 })
 
-test('answered while attempts fail: nobody is asked any more, and the end is told', async () => {
+test('an approval that is answered while deliveries fail asks nobody else, and its end is delivered', async () => {
   await put('pager')
   receiver.reply = (response) => response.writeHead(500).end()
   const call = await ask()
@@ -276,7 +276,7 @@ test('answered while attempts fail: nobody is asked any more, and the end is tol
   expect(types.indexOf('approval.ended')).toBe(types.length - 1)
 })
 
-test('N14 a redirect is not followed, a huge answer is not read, silence ends; gone is given up at once, and tried again when an operator says so', async () => {
+test('N14 a delivery follows no redirect, reads no huge response, times out, gives up at 410, and is retried on an operator’s request', async () => {
   await put('strict') // one that no other test has messages waiting for
   receiver.reply = (response) => response.writeHead(307, { location: `${receiver.url}/elsewhere` }).end()
   const said = async () => must(await hurt.operator('testChannel', { params: { name: 'strict' } }))
@@ -305,7 +305,7 @@ test('N14 a redirect is not followed, a huge answer is not read, silence ends; g
   await delivered('strict', call, 'asked', 'sent')
 })
 
-test('N14 no channel inside of the network is taken', async () => {
+test('N14 a channel with a private address is refused', async () => {
   for (const url of [
     'http://127.0.0.2/',
     'https://169.254.169.254/',
@@ -321,7 +321,7 @@ test('N14 no channel inside of the network is taken', async () => {
   }
 })
 
-test('V02 a channel’s secrets are in no answer, log or journal, and on disk in its own object alone', async () => {
+test('V02 a channel’s secrets are in no response, log or journal, and on disk only in its own object', async () => {
   const answers: unknown[] = [await put('pager'), must(await hurt.operator('listChannels', {}))]
   const call = await ask()
   await delivered('pager', call, 'asked', 'sent')
@@ -330,7 +330,7 @@ test('V02 a channel’s secrets are in no answer, log or journal, and on disk in
   await eventually('a failed attempt', async () =>
     (await deliveries('pager', call)).some(({ why }) => why === 'it answered 500'),
   )
-  // Nobody listens there: what the runtime says of that is in the log.
+  // Nobody listens there, and the runtime logs the failed connection.
   await put('nobody', { url: `http://127.0.0.1:1/${CANARY}?t=${CANARY}` })
   answers.push(must(await hurt.operator('testChannel', { params: { name: 'nobody' } })))
   expect(answers.at(-1)).toEqual({ sent: false, why: 'the receiver could not be reached' })
@@ -347,7 +347,7 @@ test('V02 a channel’s secrets are in no answer, log or journal, and on disk in
   for (const file of holds) expect(file).toMatch(/^edge\/objects\/countersign-channel\//)
 })
 
-test('a receiver that hangs takes the room of its own channel alone', async () => {
+test('a receiver that hangs delays only its own channel', async () => {
   const hanging = await WebhookReceiver.open()
   hanging.reply = () => undefined
   try {

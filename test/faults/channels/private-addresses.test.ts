@@ -1,5 +1,5 @@
-// N14 by whatever name: what channels write through reaches no address of this host, and no address of IPv4 that is written inside of one
-// of IPv6.
+// N14: whatever the name, the network of channels reaches no address of this host, and no IPv4
+// address embedded in an IPv6 address.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -17,7 +17,7 @@ const THROUGH = `export default { async fetch(request, { OUTSIDE }) {
   catch (thrown) { return new Response('not reached: ' + thrown.message) }
 } }`
 
-/** workerd with that network; what it says of an address, and what it has written. */
+/** workerd with this network: its answer for an address, and its log. */
 async function withNetwork(
   network: string,
   work: (ask: (to: string) => Promise<string>) => Promise<void>,
@@ -63,7 +63,7 @@ const through :Workerd.Worker = (
   }
 }
 
-test('N14 the network of channels reaches this host by no address, and is refused what holds an address of IPv4 inside', async () => {
+test('N14 the network of channels reaches this host by no address, and no IPv6 address that embeds an IPv4 one', async () => {
   const server = createServer((_, response) => void response.end('inside'))
   await new Promise<void>((listening) => server.listen(0, '::', listening))
   const { port } = server.address() as AddressInfo // it listens on TCP
@@ -79,7 +79,7 @@ test('N14 the network of channels reaches this host by no address, and is refuse
     await withNetwork(outsideNetwork(false), async (ask) => {
       for (const address of [...own, ...mapped])
         expect([address, await ask(at(address))]).toEqual([address, expect.stringMatching(/^not reached/)])
-      // Refused, not tried: what is tried ends otherwise, and later.
+      // Refused without a connection: an attempt would fail later, in another way.
       for (const address of [
         '[64:ff9b::7f00:1]',
         '[64:ff9b:1::7f00:1]',

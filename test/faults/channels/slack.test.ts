@@ -1,5 +1,6 @@
-// Promise: whatever dies or is slow, here or at Slack, an approval is asked about, every message that is known says how it ended, and
-// whoever pressed a button is answered while Slack waits. What is secret of the channel is in no answer, log or journal.
+// Promise: whatever dies or is slow, here or at Slack, an approval is posted, every known message
+// shows how it ended, and a person who pressed a button is answered while Slack waits. Secrets of
+// the channel are in no response, log or journal.
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { Call } from '../../../shared/wire/calls.ts'
@@ -72,7 +73,7 @@ const delivery = (call: Call, kind: Delivery['kind'], is: (one: Delivery) => boo
     60_000,
   )
 
-test('killed before the question is out, before the answer, and before the end is told: asked, answered, and every message replaced', async () => {
+test('an edge that is killed before the post, before the answer and before the update still posts, takes the answer and updates every message', async () => {
   slack.instead = (response) => response.writeHead(503).end() !== undefined
   const call = await ask()
   await delivery(call, 'asked', ({ why }) => why === 'it answered 503')
@@ -95,9 +96,9 @@ test('killed before the question is out, before the answer, and before the end i
   await over(call, 'Approved by ann through slack')
 })
 
-test('an answer of Slack that was lost makes a second message; pressed or not, both come to their end', async () => {
+test('a lost response of Slack leads to a second message, and both messages show the end', async () => {
   let lost = 0
-  // It posts, and does not say so.
+  // It posts the message, but its response is lost.
   slack.instead = (response, method) => {
     if (method !== 'chat.postMessage' || lost > 0) return false
     lost++
@@ -113,7 +114,7 @@ test('an answer of Slack that was lost makes a second message; pressed or not, b
   expect(slack.about(call.id)).toHaveLength(2)
 })
 
-test('a limit of Slack’s is kept: not before the time that it names', async () => {
+test('a rate limit of Slack is kept: no request before the time that it names', async () => {
   const before = slack.calls.length
   slack.instead = (response, method, count) => {
     const first =
@@ -133,7 +134,7 @@ test('a limit of Slack’s is kept: not before the time that it names', async ()
   await over(call, 'Denied by root')
 })
 
-test('a storm: of many questions Slack takes one a second and refuses all others; left alone, each comes through', async () => {
+test('while Slack accepts one message a second and refuses all others, every approval is posted in the end', async () => {
   let takes = 0
   let refused = 0
   slack.instead = (response, method) => {
@@ -147,7 +148,7 @@ test('a storm: of many questions Slack takes one a second and refuses all others
     return false
   }
   const calls = await Promise.all(Array.from({ length: 24 }, (_, i) => ask(`storm ${i}\n`)))
-  // Nobody asks the edge for anything meanwhile: what wakes it is its own alarm.
+  // The edge gets no request in the meantime, so only its alarm wakes it.
   await eventually('all messages', () => calls.every((call) => slack.about(call.id).length > 0), 120_000)
   expect(refused).toBeLessThan(2 * calls.length) // it asks for a pause, and gets one: those at first, and then at most one for each that it takes
   const { items } = must(await hurt.operator('listDeliveries', { params: { name: 'room' }, query: {} }))
@@ -155,7 +156,7 @@ test('a storm: of many questions Slack takes one a second and refuses all others
   expect(ours.map(({ state, tries }) => [state, tries])).toEqual(calls.map(() => ['sent', 1])) // what it refused was no try
 }, 180_000)
 
-test('what Slack refuses is told by its name, tried again, and reaches people when it is mended', async () => {
+test('a refusal of Slack is shown by its name and retried, and the post succeeds once the cause is fixed', async () => {
   slack.instead = (response, method) => {
     if (method === 'chat.postMessage')
       response
@@ -171,7 +172,7 @@ test('what Slack refuses is told by its name, tried again, and reaches people wh
   )
   slack.instead = () => false
   await posted(call)
-  // A message that somebody took away ends nothing but itself.
+  // A deleted message does not affect others.
   slack.messages.length = 0
   must(await answer(call))
   expect(await delivery(call, 'ended', ({ state }) => state === 'failed')).toMatchObject({
@@ -180,7 +181,7 @@ test('what Slack refuses is told by its name, tried again, and reaches people wh
   })
 })
 
-test('where Slack hangs, who pressed is answered in time all the same, and is told what did not work', async () => {
+test('if Slack hangs, a person who pressed a button still gets a timely response that says what failed', async () => {
   const call = await ask()
   const message = await posted(call)
   slack.instead = (_, method) => method === 'views.open' // it came, and nobody answers
@@ -199,7 +200,7 @@ test('where Slack hangs, who pressed is answered in time all the same, and is to
   await over(call, 'Denied by ann through slack')
 })
 
-test('G09 hostile arguments: taken by Slack’s rules, in their block, to the last message', async () => {
+test('G09 hostile arguments stay inside their block in every message, and Slack’s rules accept them', async () => {
   const hostile = '```\n<!channel> <@U0ANN> <https://evil.example|Approve> *x* \u202egpj.exe &lt;'
   const call = await ask(`${hostile}${'漢'.repeat(5_000)}`)
   const message = await posted(call)
@@ -214,7 +215,7 @@ test('G09 hostile arguments: taken by Slack’s rules, in their block, to the la
   expect(faultIn(slack.about(call.id)[0]?.blocks, 50)).toBeUndefined()
 })
 
-test('V02 the token and the signing secret are in no answer, log or journal, and on disk in the channels’ own object alone', async () => {
+test('V02 Slack’s token and signing secret are in no response, log or journal, and on disk only in the channels’ object', async () => {
   const call = await ask()
   const message = await posted(call)
   const answers: unknown[] = [

@@ -1,4 +1,5 @@
-// Promise: a path to Redis that goes dark, and closes nothing, makes no worker deaf: it says so once, connects anew, and hears doorbells.
+// Promise: a worker whose connection to Redis is black-holed without being closed logs it once,
+// reconnects, and receives doorbells again.
 
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -6,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
 
-/** Passes bytes on, until the connections that there are then go dark: they stay open, and nothing comes through. */
+/** A TCP proxy whose open connections can be black-holed: they stay open and pass nothing. */
 class Path {
   readonly #to: number
   #dark = new Set<Socket>()
@@ -62,7 +63,9 @@ afterAll(async () => {
   path?.close()
 })
 
-test('it says so once, and then hears what was rung meanwhile', { timeout: 90_000 }, async () => {
+test('a worker with a black-holed connection to Redis logs it once, and then receives the missed doorbells', {
+  timeout: 90_000,
+}, async () => {
   await lone.settled(await lone.call({ argv: ['true'] }))
   const from = lone.log.length
   path.darken()

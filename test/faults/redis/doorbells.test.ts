@@ -1,5 +1,5 @@
-// Promise: whoever holds the Redis password can ring, and nothing more. A forged doorbell of whatever shape runs nothing that should not
-// run, nothing twice, and brings the worker down no more than it brings forth a result.
+// Promise: a holder of the Redis password can only ring. No forged doorbell makes a call run that
+// should not, makes one run twice, stops the worker or yields a result.
 
 import { Queue } from 'bullmq'
 import type { Redis } from 'ioredis'
@@ -33,7 +33,7 @@ beforeEach(() => expect(hurt.stack.worker.pid).toBe(pid))
 const once = { removeOnComplete: true, removeOnFail: true }
 const bell = ({ run, id }: Pick<Call, 'run' | 'id'>) => ({ tenant: 'default', run, call: id })
 
-/** Everything that lies in the queue has been taken: the worker goes on, one call shows it. */
+/** The worker has emptied the queue and still works: a further call succeeds. */
 async function allTaken(): Promise<void> {
   await eventually(
     'the queue is empty',
@@ -47,8 +47,8 @@ async function allTaken(): Promise<void> {
 const kindsOf = async ({ run }: Call): Promise<string[]> =>
   (await journalOf(hurt, run)).map(({ kind }) => kind)
 
-describe('Q01 forged doorbells', () => {
-  test('of no shape at all run nothing, and the worker goes on', async () => {
+describe('Q01 forged doorbells do no harm', () => {
+  test('malformed doorbells run nothing, and the worker goes on', async () => {
     const run = 'run_7ZZZZZZZZZZZZZZZZZZZZZZZZZ'
     const call = callId(run, 1)
     const long = 'x'.repeat(10_240)
@@ -87,7 +87,7 @@ describe('Q01 forged doorbells', () => {
     expect(JSON.stringify(said)).not.toContain(long.slice(0, 200))
   })
 
-  test('for a call that awaits approval, is cancelled or has ended: it stays as it is', async () => {
+  test('doorbells for a call that awaits approval, is cancelled or has ended do not change it', async () => {
     const asking = await hurt.propose('mark.asking', { mark: 'asking\n' })
     const ended = await hurt.propose('mark.quickly', { mark: 'ended\n' }, { wait: 10 })
     const cancelled = await hurt.propose('mark.asking', { mark: 'cancelled\n' })
@@ -106,7 +106,7 @@ describe('Q01 forged doorbells', () => {
     expect(calls.map(({ run }) => hurt.marks(run).length)).toEqual([0, 1, 0])
   })
 
-  test('Q04 200 for one waiting call, and 50 more while it runs: it runs once', async () => {
+  test('Q04 200 doorbells for a waiting call, and 50 more while it runs, run it once', async () => {
     process.kill(pid ?? 0, 'SIGSTOP')
     const call = await hurt.propose('mark.slowly', { mark: 'two hundred\n', seconds: '1.5' })
     await queue.addBulk(Array.from({ length: 200 }, () => ({ name: 'ring', data: bell(call), opts: once })))
@@ -123,7 +123,7 @@ describe('Q01 forged doorbells', () => {
   })
 })
 
-test('Q02 a doorbell changed on its way, by another name, with other options or in another queue, changes nothing of the call', async () => {
+test('Q02 a doorbell with another name, other options or in another queue does not change its call', async () => {
   process.kill(pid ?? 0, 'SIGSTOP')
   const call = await hurt.propose('mark.quickly', { mark: 'as proposed\n' })
   const [job] = await eventually('its doorbell lies there', async () => {
@@ -149,7 +149,7 @@ test('Q02 a doorbell changed on its way, by another name, with other options or 
   expect(hurt.marks(call.run)).toEqual(['as proposed'])
 })
 
-test('Q03 the doorbells of a whole day, rung again: every one is answered by the edge, and none runs', async () => {
+test('Q03 the replayed doorbells of a whole day run nothing: the edge refuses each claim', async () => {
   const run = await hurt.run()
   const calls = await Promise.all(
     Array.from({ length: 20 }, (_, n) =>
@@ -165,7 +165,7 @@ test('Q03 the doorbells of a whole day, rung again: every one is answered by the
   expect(await journalOf(hurt, run)).toEqual(journal)
 })
 
-test('Q06 a result written into Redis, in every place where a result could lie, is nobody’s result', async () => {
+test('Q06 a forged result in Redis, wherever BullMQ could keep one, never becomes the result of a call', async () => {
   const asking = await hurt.propose('mark.asking', { mark: 'asking\n' })
   const running = await hurt.propose('mark.slowly', { mark: 'true\n', seconds: '2' })
   await eventually('it runs', () => hurt.marks(running.run).length > 0)
@@ -190,7 +190,7 @@ test('Q06 a result written into Redis, in every place where a result could lie, 
   expect(hurt.marks(asking.run)).toEqual([])
 })
 
-test('a queue made unusable costs delay, no call: it is rung again when the queue is one', async () => {
+test('an unusable queue delays a call without losing it: its doorbell rings again once the queue works', async () => {
   await redis.del(`${KEY}:wait`)
   await redis.set(`${KEY}:wait`, 'no list')
   const call = await hurt.propose('mark.quickly', { mark: 'delayed\n' }, { wait: 2 })
@@ -201,8 +201,8 @@ test('a queue made unusable costs delay, no call: it is rung again when the queu
   expect(hurt.stack.worker.pid).toBe(pid)
 })
 
-/** Last, because they stay in the queue. */
-test('Q01 entries that are no jobs of BullMQ’s at all (broken JSON, no data, not there) lie in the queue, and calls go past them', async () => {
+/** The last test, because its entries stay in the queue. */
+test('Q01 queue entries that are no BullMQ jobs (broken JSON, no data, missing) do not hold up calls', async () => {
   await redis.hset(`${KEY}:broken`, {
     name: 'ring',
     data: '{"tenant":',

@@ -1,5 +1,5 @@
-// Promise: whatever becomes of a worker's request on its way (lost, done but not heard of, doubled, late) and wherever the worker dies
-// around it, the call runs at most once, ends once, and its output is whole (J02).
+// Promise: whether a worker's request is lost, duplicated or late, its response is lost, or the
+// worker dies around it, the call runs at most once, ends once, and its output is complete (J02).
 
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -33,9 +33,9 @@ const late: Fault = async ({ forward, reply }) => {
 
 const FAULTS = {
   'is lost': lostOnTheWay,
-  'is done, but not heard of': failedButPersisted,
+  'loses its response': failedButPersisted,
   'arrives twice': arrivesTwice,
-  'is late': late,
+  'arrives late': late,
 }
 const WHOLE = Array.from({ length: 40 }, (_, n) => `line ${n}\n`).join('')
 
@@ -56,8 +56,8 @@ const kindsOf = async (call: Call): Promise<string[]> =>
   (await journalOf(hurt, call.run)).map(({ kind }) => kind)
 const ONCE = ['allowed', 'claimed', 'succeeded']
 
-describe.each(Object.entries(FAULTS))('what %s', (what, fault) => {
-  test.each<WorkerRoute>(['claim', 'settle'])('J02 is %s: the call runs once', async (route) => {
+describe.each(Object.entries(FAULTS))('J02 a request that %s', (what, fault) => {
+  test.each<WorkerRoute>(['claim', 'settle'])('a call whose %s request it is runs once', async (route) => {
     path.next(route, fault)
     const call = await hurt.propose('mark.quickly', { mark: `${what}\n` }, { wait: 15 })
     const ended = await hurt.ended(call)
@@ -68,7 +68,7 @@ describe.each(Object.entries(FAULTS))('what %s', (what, fault) => {
     await attested(hurt, ended)
   })
 
-  test('J02 is output and heartbeat: the call goes on and is told whole', async () => {
+  test('a call whose output and heartbeat requests they are goes on with its whole output', async () => {
     path.next('output', fault)
     path.next('heartbeat', fault)
     const call = await hurt.propose('talk.slowly', { mark: what }, { wait: 15 })
@@ -80,7 +80,9 @@ describe.each(Object.entries(FAULTS))('what %s', (what, fault) => {
   })
 })
 
-/** Stops a request of this route at `where`, and resolves when it is there. The worker is killed then, and never hears an answer. */
+/**
+ * Holds a request of this route `where`, and resolves when it arrives. It never gets a response.
+ */
 function caught(route: WorkerRoute, where: 'before' | 'after'): Promise<void> {
   return new Promise((settle) => {
     path.next(route, async ({ forward }) => {
@@ -90,8 +92,8 @@ function caught(route: WorkerRoute, where: 'before' | 'after'): Promise<void> {
   })
 }
 
-describe('J02 the worker dies', () => {
-  test('when the process has ended and before it is told: the spool tells it in the next life', async () => {
+describe('J02 the worker is killed', () => {
+  test('after the process has ended and before it settles: the next worker process settles from the spool', async () => {
     const there = caught('settle', 'before')
     const call = await hurt.propose('mark.quickly', { mark: 'spool\n' })
     await there
@@ -106,7 +108,7 @@ describe('J02 the worker dies', () => {
     expect(await kindsOf(call)).toEqual(ONCE)
   })
 
-  test('when its result is taken and before it hears so: it is told again, and acknowledged without a second end', async () => {
+  test('after its settlement is accepted and before the response: it settles again, and the call ends once', async () => {
     const there = caught('settle', 'after')
     const call = await hurt.propose('mark.quickly', { mark: 'twice\n' })
     await there
@@ -122,7 +124,7 @@ describe('J02 the worker dies', () => {
   })
 })
 
-describe('J02 the worker dies and stays away for longer than a lease', () => {
+describe('J02 the worker is killed and away for longer than a lease', () => {
   let unheard: Call
   let untold: Call
   let at: number
@@ -139,7 +141,7 @@ describe('J02 the worker dies and stays away for longer than a lease', () => {
     await revive(hurt.stack.worker)
   })
 
-  test('with its claim granted and not heard of: nothing ran, nobody says that it did not, and it does not run later', async () => {
+  test('before it receives its grant: the call ends indeterminate and does not run later', async () => {
     const call = await hurt.read(unheard)
     expect(call.state).toBe('indeterminate')
     expect((call.ended_at_ms ?? 0) - at).toBeLessThan(20_000)
@@ -149,7 +151,7 @@ describe('J02 the worker dies and stays away for longer than a lease', () => {
     expect(await kindsOf(call)).toEqual(['allowed', 'claimed', 'indeterminate'])
   })
 
-  test('Q05 with its result in the spool: the call is indeterminate, and what comes late is refused and dropped', async () => {
+  test('Q05 with its result in the spool: the call ends indeterminate, and the late result is refused and dropped', async () => {
     expect(await hurt.dropped(untold)).toBe('stale_fence')
     const call = await hurt.read(untold)
     expect(call).toMatchObject({ state: 'indeterminate', result: { ok: false, output: '' } })
@@ -160,7 +162,7 @@ describe('J02 the worker dies and stays away for longer than a lease', () => {
   })
 })
 
-test('no way to the edge for longer than a lease, while both live: what ran is indeterminate, its process is ended, its result refused', async () => {
+test('if the worker can’t reach the edge for longer than a lease, its call ends indeterminate, its process is stopped, and its result refused', async () => {
   const stays = about(65)
   const short = await hurt.propose('mark.slowly', { mark: 'short\n', seconds: about(4) })
   const long = await hurt.propose('mark.slowly', { mark: 'long\n', seconds: stays })
@@ -185,7 +187,7 @@ test('no way to the edge for longer than a lease, while both live: what ran is i
   }
 })
 
-test('control: the path as such changes nothing', async () => {
+test('control: a call through the proxy without faults succeeds', async () => {
   path.next('settle', asItShould)
   const call = await hurt.propose('mark.quickly', { mark: 'control\n' }, { wait: 10 })
   expect(call.state).toBe('succeeded')

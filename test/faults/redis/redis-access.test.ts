@@ -1,5 +1,6 @@
-// Promise: whoever holds our Redis password can ring doorbells and nothing else (Q08, Q09), and a doorbell that was taken survives kill -9.
-// Run against the real server with the real access list; the controls take one defence away and must fail.
+// Promise: a holder of our Redis password can ring doorbells and nothing else (Q08, Q09), and an
+// acknowledged doorbell survives kill -9. Runs against the real server with the real access list;
+// each control removes one defence and must fail.
 
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -46,7 +47,7 @@ const connection = (username: 'edge' | 'worker') => ({
   password: secrets.redis[username],
 })
 
-/** What the server answers to one command: its value, or its error as text. */
+/** Sends one command; returns its value, or its error as text. */
 async function answer(
   user: 'edge' | 'worker' | 'nobody',
   command: string,
@@ -105,12 +106,12 @@ const FORBIDDEN: readonly (readonly [string, ...string[]])[] = [
   ['PUBSUB', 'CHANNELS'],
 ]
 
-describe.each(['edge', 'worker'] as const)('Q08 the user `%s`', (user) => {
-  test.each(FORBIDDEN)('may not %s %s', async (command, ...args) => {
+describe.each(['edge', 'worker'] as const)('Q08 the Redis user `%s`', (user) => {
+  test.each(FORBIDDEN)('may not call %s %s', async (command, ...args) => {
     expect(await answer(user, command, ...args)).toMatch(/^NOPERM|^ERR DEBUG command not allowed/)
   })
 
-  test('may touch its prefix and nothing else', async () => {
+  test('may access only keys of its prefix', async () => {
     expect(await answer(user, 'SET', 'cs:probe', '1')).toBe('OK')
     expect(await answer(user, 'GET', 'cs:probe')).toBe('1')
     for (const key of ['probe', 'bull:x', 'CS:x', 'cs', 'xcs:x'])
@@ -121,7 +122,7 @@ describe.each(['edge', 'worker'] as const)('Q08 the user `%s`', (user) => {
     expect(await answer(user, 'PSUBSCRIBE', '*')).toMatch(/^NOPERM/)
   })
 
-  test('gains nothing from a script', async () => {
+  test('gains no rights by a script', async () => {
     expect(await answer(user, 'EVAL', "return redis.call('GET', KEYS[1])", '1', 'cs:probe')).toBe('1')
     expect(await answer(user, 'EVAL', "return redis.call('GET', 'elsewhere')", '0')).toMatch(
       /can't access|ACL failure|NOPERM|No permission/i,
@@ -132,14 +133,14 @@ describe.each(['edge', 'worker'] as const)('Q08 the user `%s`', (user) => {
   })
 })
 
-test('nobody comes in without a password', async () => {
+test('Redis refuses clients without a password', async () => {
   expect(await answer('nobody', 'GET', 'cs:probe')).toMatch(/^NOAUTH/)
   for (const password of ['', 'default', secrets.redis.edge])
     expect(await answer('nobody', 'AUTH', 'default', password)).toMatch(/^WRONGPASS|^NOAUTH/)
   expect(await answer('nobody', 'AUTH', 'edge', secrets.redis.worker)).toMatch(/^WRONGPASS|^NOAUTH/)
 })
 
-test('it listens on loopback only, and no password is in its files or on its command line', () => {
+test('Redis listens only on loopback, and no password is in its files or on its command line', () => {
   const wanted = port.toString(16).toUpperCase().padStart(4, '0')
   const sockets = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((file) =>
     readFileSync(file, 'utf8').split('\n').slice(1),
@@ -162,7 +163,7 @@ test('it listens on loopback only, and no password is in its files or on its com
       expect(readFileSync(file, 'utf8')).not.toContain(secret)
 })
 
-test('BullMQ adds, works, retries and tells, all within the list', async () => {
+test('BullMQ adds, processes, retries and reports jobs within the access list', async () => {
   const queue = new Queue('access', { prefix: 'cs', connection: connection('edge') })
   const seen: string[] = []
   const worker = new Worker(
@@ -198,7 +199,10 @@ test('BullMQ adds, works, retries and tells, all within the list', async () => {
   expect(errors).toEqual([])
 })
 
-/** How many of 50 acknowledged doorbells are left after `kill -9` of the server and a new start. */
+/**
+ * The number of 50 acknowledged doorbells that are left after `kill -9` of the server and a
+ * restart.
+ */
 async function surviving(name: string): Promise<number> {
   const queue = new Queue(name, {
     prefix: 'cs',
@@ -213,11 +217,11 @@ async function surviving(name: string): Promise<number> {
   return left
 }
 
-test('an acknowledged doorbell survives kill -9 of the server', async () => {
+test('an acknowledged doorbell survives kill -9 of Redis', async () => {
   expect(await surviving('kept')).toBe(50)
 })
 
-test('control: were `default` stripped of its rights, the replay would drop them in silence', async () => {
+test('control: if the user `default` lost its rights, the replay would silently drop doorbells', async () => {
   const acl = join(state.redis, 'users.acl')
   writeFileSync(
     acl,

@@ -1,4 +1,5 @@
-// Promise: Redis may go, forget everything, or come back as it was long ago. It costs delay, never a call, and nothing runs twice (Q07).
+// Promise: if Redis dies, forgets everything or comes back with an old snapshot, calls are delayed
+// but none is lost or runs twice (Q07).
 
 import { cpSync, existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +11,7 @@ import { eventually, HurtStack, insist, revive, strike } from '../../support/sta
 
 const ACKNOWLEDGED_WITHIN_MS = 2_000
 const OUTAGE_MS = 20_000
-/** A run rings again after 5 s, and after longer rests the longer its call waits: 60 s at the most. */
+/** A run rings again after 5 s, and then after pauses that grow up to 60 s. */
 const RUNG_WITHIN_MS = 65_000
 const WAITING = 'cs:doorbell-default.default:wait'
 
@@ -23,7 +24,10 @@ afterAll(() => hurt?.stop())
 const files = (): string => join(hurt.stack.state.redis, 'appendonlydir')
 
 let named = 0
-/** Each a call of its own run, proposed at once; each acknowledged in no time, whatever Redis does. */
+/**
+ * Calls of separate runs, proposed at once. Each is acknowledged quickly, whatever state Redis is
+ * in.
+ */
 function proposed(count: number): Promise<Call[]> {
   const one = async (): Promise<Call> => {
     const began = performance.now()
@@ -48,13 +52,13 @@ async function ranOnce(calls: readonly Call[], within_ms: number): Promise<void>
   }
 }
 
-test(`Redis killed and away for ${OUTAGE_MS / 1000} s: calls are acknowledged meanwhile, wait, and run when it is back`, async () => {
+test(`calls that are proposed while Redis is away for ${OUTAGE_MS / 1000} s are acknowledged at once and run when it is back`, async () => {
   const running = await hurt.propose('mark.slowly', { mark: 'goes on\n', seconds: '1' })
   await eventually('it runs', () => hurt.marks(running.run).length === 1)
   await strike(hurt.stack.redis)
   const at = Date.now()
   const early = await proposed(5)
-  // What runs does not need Redis.
+  // A running call does not need Redis.
   expect((await hurt.ended(running)).state).toBe('succeeded')
   await sleep(at + OUTAGE_MS - Date.now())
   const late = await proposed(5)
@@ -65,7 +69,7 @@ test(`Redis killed and away for ${OUTAGE_MS / 1000} s: calls are acknowledged me
   console.log(`all had run ${Date.now() - back} ms after Redis was back`)
 }, 120_000)
 
-test('edge and Redis killed, and the edge is back first: it acknowledges, and rings when Redis is there', async () => {
+test('an edge that is back before Redis acknowledges calls, and rings when Redis is back', async () => {
   await Promise.all([strike(hurt.stack.redis), strike(hurt.stack.edge)])
   const starting = revive(hurt.stack.edge) // not ready before Redis is, and yet it answers
   const answered = await insist(() =>
@@ -79,7 +83,7 @@ test('edge and Redis killed, and the edge is back first: it acknowledges, and ri
   if (call !== undefined) await ranOnce([call], RUNG_WITHIN_MS)
 }, 90_000)
 
-test('Q07 Redis forgets everything while calls wait: they are rung again, and run once; an old snapshot rings for nothing', async () => {
+test('Q07 waiting calls are rung again and run once after Redis forgets everything, and an old snapshot runs nothing', async () => {
   const redis = hurt.redis()
   await strike(hurt.stack.worker)
   const calls = await proposed(5)

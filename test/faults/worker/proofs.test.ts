@@ -1,5 +1,5 @@
-// Promise: a call goes to a worker that has proven, not long ago, what the call needs. Where there is none it waits, nothing of it is
-// burned, and its end says what was missing.
+// Promise: a call goes to a worker that has recently proven what the call needs. Without such a
+// worker it waits, its grant stays unused, and its end says what was missing.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Keys } from '../../../shared/evidence/bundle.ts'
@@ -42,7 +42,7 @@ afterAll(() => hurt?.stop())
 const propose = async () => must(await agent('proposeCallInNewRun', { body: { tool: TOOL, args: {} } }))
 const enrol = (tiers: ('B' | 'C')[]) => PeerWorker.enrol(hurt.stack.url, hurt.operator, POOL, tiers)
 
-test('K04 a call that a worker may not have is sent on to one that may, by its own bell, and once', async () => {
+test('K04 a call that a worker may not claim is forwarded once, by a doorbell for a worker that may', async () => {
   const [modest, able] = [await enrol(['B']), await enrol(['B', 'C'])]
   const redis = hurt.redis()
   const bells = (): Promise<number> => redis.llen(`cs:doorbell-default.${able.id}:wait`)
@@ -56,7 +56,7 @@ test('K04 a call that a worker may not have is sent on to one that may, by its o
     granted(await hurt.operator('revokeWorker', { params: { worker: id } }))
 })
 
-test('L9 K04 a proof that is too old counts for nothing, whoever claims; what nobody could take lapses and says why', async () => {
+test('L9 K04 an expired proof does not count, and a call that no worker could claim lapses with the reason', async () => {
   const [able, again] = [await enrol(['B', 'C']), await enrol(['B', 'C'])]
   const [waits, lapses] = [await propose(), await propose()]
   await hurt.stack.edge.stop()

@@ -1,5 +1,5 @@
-// Promise: a second user of a worker's key, such as a cloned host or a recorder of its requests, can't run a call twice or get a secret
-// twice, and operators see a warning.
+// Promise: a second user of a worker's key, such as a cloned host or a recorder of its requests,
+// can't run a call twice or get a secret twice, and operators see a warning.
 
 import { randomBytes } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
@@ -47,7 +47,7 @@ afterAll(async () => {
 })
 
 const cloneLog = (): string => readFileSync(join(clone.log, 'worker.log'), 'utf8')
-/** Traces of the executions, on either host. */
+/** Marks that executions left, on both hosts. */
 function marks({ run }: Call): string[] {
   const path = join(clone.worker, 'runs', run, 'ran')
   return [
@@ -60,7 +60,7 @@ const doubledAt = async (): Promise<number | null> => {
   return items.find(({ id }) => id === enrolledAs(hurt.stack.state))?.doubled_at_ms ?? null
 }
 
-/** What the clone's process could say, signed with the key that was copied. */
+/** A request of the clone's process, signed with the copied key. */
 async function claimAsClone(call: Call, process: string) {
   const key = JSON.parse(readFileSync(join(hurt.stack.state.worker, 'key.json'), 'utf8')) as PrivateJwk & {
     worker: string
@@ -81,7 +81,7 @@ async function claimAsClone(call: Call, process: string) {
   return claim()
 }
 
-test('D6 L2 a clone that starts beside its worker gets no call, receives the reason, and raises an alarm', async () => {
+test('D6 L2 a clone that starts while its worker runs gets no call but the reason, and raises an alarm', async () => {
   const stays = about(60)
   const running = await hurt.propose('mark.slowly', { mark: 'runs\n', seconds: stays })
   await eventually('it runs', () => marks(running).length === 1)

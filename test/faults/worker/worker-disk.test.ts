@@ -1,5 +1,5 @@
-// Promise: a worker whose disk is full leaves calls to others instead of claiming what it could not begin; it takes them again once there
-// is room, and one that is started there says in a sentence why it can't serve.
+// Promise: a worker whose disk is full claims no calls until it has room again, and a worker that
+// is started on a full disk says in a sentence why it can't serve.
 
 import { execFileSync } from 'node:child_process'
 import { rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
@@ -34,13 +34,13 @@ function fill(): void {
     try {
       for (;;) writeFileSync(filler(), Buffer.alloc(size), { flag: 'a' })
     } catch {
-      // smaller pieces fit where larger ones do not
+      // smaller pieces fit into the rest
     }
   const { bavail } = statfsSync(lone.state.worker)
   expect(bavail).toBe(0)
 }
 
-test('what it could not begin it does not claim, and it says so; with room again it serves', {
+test('a worker with a full disk claims nothing and says so, and serves again once it has room', {
   timeout: 60_000,
 }, async () => {
   await lone.settled(await lone.call({ argv: ['true'] }))
@@ -65,7 +65,7 @@ test('what it could not begin it does not claim, and it says so; with room again
   for (const call of calls) expect((await lone.settled(call)).statement.predicate.state).toBe('succeeded')
 })
 
-test('started there, it says what is missing and no more', { timeout: 60_000 }, async () => {
+test('a worker that is started on a full disk says what is missing', { timeout: 60_000 }, async () => {
   await lone.process.stop()
   fill()
   const { status, stderr } = await lone.command('run')

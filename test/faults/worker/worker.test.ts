@@ -1,5 +1,5 @@
-// Promise: a worker that dies, sleeps or is told to stop takes nothing with it: the call's end is known in time and attested, what comes
-// late is refused, and no process stays.
+// Promise: if a worker dies, sleeps or is stopped, its calls end in time and attested, late results
+// are refused, and no process stays.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -20,7 +20,9 @@ import {
 const KNOWN_WITHIN_MS = 20_000
 
 let hurt: HurtStack
-/** On a stack of its own, and all of it is waiting: begun before the other tests, told by the last. */
+/**
+ * Runs on its own stack beside the other tests, because it mostly waits. The last test reports it.
+ */
 let dyingTogether: Promise<PromiseSettledResult<Awaited<ReturnType<typeof dieTogether>>>[]>
 beforeAll(async () => {
   hurt = await HurtStack.start()
@@ -31,7 +33,7 @@ afterAll(async () => {
   await hurt?.stop()
 })
 
-/** A call whose process has left its mark and stays for `seconds`. */
+/** A call whose process has left its mark and sleeps for `seconds`. */
 async function running(
   tool: 'mark.slowly' | 'mark.again' | 'mark.relayed',
   seconds: string,
@@ -55,7 +57,7 @@ async function running(
 const endsOf = async ({ run }: Call): Promise<string[]> =>
   endsIn(await journalOf(hurt, run)).map(({ kind }) => kind)
 
-describe('a worker killed in the middle', () => {
+describe('a worker is killed during a call', () => {
   let call: Call
   let again: Call
   let at: number
@@ -68,7 +70,7 @@ describe('a worker killed in the middle', () => {
     await strike(hurt.stack.worker)
   })
 
-  test('S35 its process is gone at once, the call is indeterminate within 20 s though nobody asks, and attested', async () => {
+  test('S35 the process ends at once, and the call ends indeterminate and attested within 20 s without a request', async () => {
     const left = () => [
       ...processesWith(stays),
       ...processesWith(relayed),
@@ -93,7 +95,7 @@ describe('a worker killed in the middle', () => {
     expect(hurt.marks(call.run)).toHaveLength(1)
   })
 
-  test('L2 only a tool declared idempotent is run again, under a higher fence', async () => {
+  test('L2 only a call of an idempotent tool runs again, under a higher fence', async () => {
     const ended = await hurt.ended(again, KNOWN_WITHIN_MS)
     expect(ended.state).toBe('succeeded')
     expect((await attested(hurt, ended)).predicate.grant?.fence).toBe(2)
@@ -108,7 +110,7 @@ describe('a worker killed in the middle', () => {
   })
 })
 
-test('Q05 a worker that slept beyond its lease: what it then says of a finished call is refused, and what still runs is ended', async () => {
+test('Q05 after a worker slept beyond its lease, its settlements are refused and its running processes are stopped', async () => {
   const [brief, stays] = [about(5), about(60)]
   const [short, long, again] = [
     await running('mark.slowly', brief),
@@ -137,7 +139,7 @@ test('Q05 a worker that slept beyond its lease: what it then says of a finished 
     expect(hurt.marks(call.run)).toHaveLength(1)
   }
   expect(processesWith(stays)).toEqual([])
-  // The idempotent one was granted anew meanwhile: its first result is refused too, and its second is the one.
+  // The idempotent call was granted again: its first result is refused, its second one accepted.
   expect(await hurt.dropped(again)).toBe('stale_fence')
   const second = await hurt.ended(again)
   expect(second.state).toBe('succeeded')
@@ -146,7 +148,7 @@ test('Q05 a worker that slept beyond its lease: what it then says of a finished 
   expect(hurt.stack.worker.pid).toBe(pid)
 })
 
-test('a cancel reaches the running process within 5 s, and the worker attests the end', async () => {
+test('a cancel stops the running process within 5 s, and the worker attests the end', async () => {
   const stays = about(60)
   const call = await running('mark.slowly', stays)
   const at = Date.now()
@@ -161,7 +163,7 @@ test('a cancel reaches the running process within 5 s, and the worker attests th
   expect(predicate.execution.executor).not.toBe('edge')
 })
 
-test('P11 cancels that race with claims: each call has one end, and no process outlives it', async () => {
+test('P11 after a race of cancel and claim each call has one end, and no process outlives it', async () => {
   const stays = about(60)
   const LAST = 23
   const race = async (n: number): Promise<Call> => {
@@ -190,7 +192,7 @@ async function dieTogether(): Promise<{ call: Call; back: number; told: string }
   const other = await HurtStack.start()
   try {
     const call = await running('mark.slowly', about(60), other)
-    // Past its first lease, what the call has of it was heard in heartbeats, not stored.
+    // Later than its first lease, the call lives by heartbeats, which are not stored.
     await sleep(call.created_at_ms + LIMITS.lease_ms + LIMITS.heartbeat_ms + 500 - Date.now())
     await Promise.all([strike(other.stack.worker), strike(other.stack.edge)])
     await revive(other.stack.edge)
@@ -204,11 +206,12 @@ async function dieTogether(): Promise<{ call: Call; back: number; told: string }
   }
 }
 
-test('worker and edge die together, only the edge comes back, nobody asks: the call still ends within 20 s', async () => {
+test('if worker and edge die and only the edge comes back, the call ends within 20 s without a request', async () => {
   const [together] = await dyingTogether
   if (together?.status !== 'fulfilled') throw together?.reason
   const { call, back, told } = together.value
-  // Objects are evicted after 10 s of rest; a lease begun anew with each new life of the object would never end.
+  // Objects are evicted after 10 idle seconds; a lease that restarted with each object would never
+  // end.
   expect(told).toBe('indeterminate')
   expect((call.ended_at_ms ?? 0) - back).toBeLessThan(KNOWN_WITHIN_MS)
 })
