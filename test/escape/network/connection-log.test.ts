@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import type { Connection } from '../../../shared/plan/plan.ts'
 import { CONNECTIONS_TOLD } from '../../../shared/plan/plan.ts'
-import { folded } from '../../../worker/sandbox/network/connection-log.ts'
+import { foldConnections } from '../../../worker/sandbox/network/connection-log.ts'
 
 const one = (host: string, more: Partial<Connection> = {}): Connection => ({
   host,
@@ -23,14 +23,14 @@ const attempts = (list: readonly Connection[]): number =>
 
 test('few are told one by one', () => {
   const entries = many(CONNECTIONS_TOLD, () => one('a.example'))
-  expect(folded(entries)).toEqual(entries)
+  expect(foldConnections(entries)).toEqual(entries)
 })
 
 test('more are sums by host, port and verdict, said to be sums', () => {
   const entries = many(CONNECTIONS_TOLD + 1_000, (index) =>
     one('a.example', index % 2 === 0 ? {} : { verdict: 'failed', address: '' }),
   )
-  const told = folded(entries)
+  const told = foldConnections(entries)
   expect(told.slice(0, CONNECTIONS_TOLD)).toEqual(entries.slice(0, CONNECTIONS_TOLD))
   expect(told.slice(CONNECTIONS_TOLD)).toEqual([
     one('a.example', { bytes_out: 500, bytes_in: 1_000, folded: 500 }),
@@ -42,7 +42,7 @@ test('N15 ten thousand hosts make no long record, and nothing is missing', () =>
   const entries = many(10_000, (index) =>
     one(`h${index}.example`, index % 3 === 0 ? { verdict: 'host_not_listed' } : {}),
   )
-  const told = folded(entries)
+  const told = foldConnections(entries)
   expect(told.length).toBeLessThanOrEqual(2 * CONNECTIONS_TOLD + 8)
   expect([attempts(told), total(told, 'bytes_in'), total(told, 'bytes_out')]).toEqual([
     10_000, 20_000, 10_000,

@@ -46,7 +46,7 @@ async function open(hosts: readonly string[]): Promise<void> {
         secret: 'token',
         host: 'good.example:80',
         header: 'authorization',
-        says: SAYS,
+        text: SAYS,
         value: 'of-this-call',
         over: 'plain',
       },

@@ -6,19 +6,19 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import {
+  type ArgvHost,
   admit,
   argvDigest,
   type Command,
   commandFor,
-  type Ground,
   type Place,
 } from '../../../worker/sandbox/plan/argv.ts'
 import type { OwnProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
 import { planOf } from '../arena/arena.ts'
 
 const names = ['bwrap', 'prlimit', 'setpriv', 'unshare', 'nsenter', 'mkfifo', 'socat', 'ip'] as const
-const ground: Ground = {
-  programs: Object.fromEntries(names.map((name) => [name, `/usr/bin/${name}`])) as Ground['programs'], // all of its names
+const ground: ArgvHost = {
+  programs: Object.fromEntries(names.map((name) => [name, `/usr/bin/${name}`])) as ArgvHost['programs'], // all of its names
   ceilings: new Map([['--nofile', 1_024]]),
 }
 

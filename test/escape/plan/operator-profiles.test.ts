@@ -74,7 +74,7 @@ test('L8 a profile that this worker has not, or that is for other plans, is refu
   for (const [name, said] of [
     ['unknown', 'no profile `unknown`'],
     ['toString', 'no profile `toString`'],
-    ['online', 'made from `c_relayed`'],
+    ['online', 'extends `c_relayed`'],
   ] as const) {
     const { outcome, out } = await arena.launch({ plan: plan(['echo', 'ran'], name) })
     expect(outcome, name).toMatchObject({
@@ -89,7 +89,7 @@ test('L8 a profile that this worker has not, or that is for other plans, is refu
   })
   expect(hosts.outcome).toMatchObject({
     kind: 'refused',
-    detail: expect.stringContaining('made from `c_offline`'),
+    detail: expect.stringContaining('extends `c_offline`'),
   })
   const fenced = await arena.launch({ plan: { ...planOf(['true'], { tier: 'B' }), profile: 'packages' } })
   expect(fenced.outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
