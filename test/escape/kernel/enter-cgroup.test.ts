@@ -76,8 +76,8 @@ async function ended(child: ChildProcess): Promise<Ended> {
   return { out, err, code, signal }
 }
 
-describe('entering and ending a group of v2; that its limits hold is not shown here, where v2 has no controllers', () => {
-  test('the command is in the group from its first instruction, with its arguments and environment, and without the group’s descriptor', async () => {
+describe('a cgroup of v2 (its limits are not tested here, where v2 has no controllers)', () => {
+  test('a command is in its cgroup from its first instruction, with its arguments and environment and without the cgroup’s descriptor', async () => {
     const { out } = await ended(entering(['/bin/cat', '/proc/self/cgroup']))
     expect(out.split('\n').filter((line) => line.startsWith('0::'))).toEqual([
       expect.stringMatching(new RegExp(`/${basename(group)}$`)),
@@ -88,7 +88,7 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
     expect(open.filter((fd) => fd === FIRST_GROUP_FD || fd === FIRST_GROUP_FD + 1)).toEqual([])
   })
 
-  test('it ends as the command ended: by each code, and by each signal', async () => {
+  test('the program that enters a cgroup ends as its command ends, by each exit code and each signal', async () => {
     for (const code of [0, 1, 7, 125, 126, 255])
       expect(await ended(entering(['/bin/sh', '-c', `exit ${code}`]))).toMatchObject({ code })
     for (const signal of ['HUP', 'KILL', 'SEGV', 'TERM', 'XCPU'])
@@ -98,7 +98,7 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
       })
   })
 
-  test('S36 the kernel ends all of a group at once, daemons in sessions of their own too', async () => {
+  test('S36 the kernel ends all processes of a cgroup at once, daemons in their own sessions too', async () => {
     const word = unique()
     const child = entering([
       '/bin/sh',
@@ -118,7 +118,7 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
     )
   })
 
-  test('where the group can’t be entered nothing runs, and the end is told from the command’s own', async () => {
+  test('a command does not run if its cgroup can’t be entered, and this end differs from one of the command', async () => {
     const made = join(home, 'made')
     const { code, err } = await ended(entering(['/usr/bin/touch', made], home))
     expect([neverEntered(code ?? undefined, err), existsSync(made)]).toEqual([true, false])
@@ -128,7 +128,7 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
     expect(neverEntered(missing.code ?? undefined, missing.err)).toBe(true)
   })
 
-  test('S35 it goes with whoever started it', async () => {
+  test('S35 a process in a cgroup ends with the process that started it', async () => {
     const word = unique()
     const script = `exec ${FIRST_GROUP_FD}<"$1"; "$0" /bin/sleep 60.${word} & wait`
     const worker = spawn('/bin/bash', ['-c', script, enter, group], { stdio: 'ignore' })
@@ -183,7 +183,7 @@ const called = {
 }
 
 test.each(['x86_64', 'aarch64'] as const)(
-  'the program for %s makes these system calls; that of another machine than ours is not run here',
+  'the program that enters cgroups makes exactly these system calls on %s (run only on this machine)',
   (machine) => {
     for (const version of ['v1', 'v2'] as const) {
       const program = enterProgram(machine, version)

@@ -60,7 +60,7 @@ async function checksUnder(filter: readonly string[]): Promise<readonly Check[]>
 
 const failed = (checks: readonly Check[]): readonly Check[] => checks.filter(({ ok }) => !ok)
 
-test('D20 S12 every tier is proven under a filter that ends programs for foreign system calls', async () => {
+test('D20 S12 every tier is proven under a host filter that kills programs for 32-bit system calls', async () => {
   const checks = await checksUnder(killing())
   expect(failed(checks)).toEqual([])
   // Twin of the above: that filter is in force, for ours would have answered ENOSYS.
@@ -70,7 +70,7 @@ test('D20 S12 every tier is proven under a filter that ends programs for foreign
   )
 })
 
-test('D20 a system call for which the host ends the process fails only its own check', async () => {
+test('D20 a system call for which the host kills the process fails only its own check', async () => {
   const wrong = failed(await checksUnder(killing(KEYCTL)))
   expect(wrong.map(({ name }) => name)).toEqual(new Array(4).fill('S06–S16 the filter answers'))
   for (const { detail } of wrong) expect(detail).toMatch(/^keyctl was answered by SIGSYS;/)

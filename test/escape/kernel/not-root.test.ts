@@ -38,7 +38,7 @@ mount = ctypes.create_string_buffer(4)
 tell['name'] = call('name_to_handle_at', -100, b'/usr/bin/true', handle, mount, 0)
 tell['open'] = call('open_by_handle_at', os.open('/usr', os.O_RDONLY), handle, 0)`
 
-test('S16 a file is not opened by its number, where the filter is off too', async () => {
+test('S16 a tool can’t open a file by its number, even without the filter', async () => {
   const plan = planOf(attack(BY_HANDLE))
   expect(told(await arena.launch({ plan }))).toEqual({ name: 'EPERM', open: 'EPERM' })
   expect(told(await arena.bare({ plan, swaps: [[['--seccomp', '4'], []]] }))).toEqual({
@@ -54,27 +54,27 @@ const CAPABLE =
   )
 
 if (AS_ROOT) {
-  test('S05 without a user of the worker’s own: the kernel’s settings open for writing', async () => {
+  test('S05 without a dedicated user for the worker: a tool opens kernel settings for writing', async () => {
     const seen = await asWhoWeAre(
       "tell['core'] = attempt(os.open, '/proc/sys/kernel/core_pattern', os.O_WRONLY)",
     )
     expect(seen).toEqual({ core: 'ok' })
   })
 
-  test('S16 without a user of the worker’s own, nor a user namespace: any file is opened by its number', async () => {
+  test('S16 without a dedicated user for the worker, nor a user namespace: a tool opens any file by its number', async () => {
     expect(await asWhoWeAre(BY_HANDLE.replace('/usr/bin/true', '/usr/bin/env'), ...CAPABLE)).toEqual({
       name: 'ok',
       open: 'ok',
     })
   })
 
-  test('S17 without a user of the worker’s own, nor a user namespace: a device of the host is made', async () => {
+  test('S17 without a dedicated user for the worker, nor a user namespace: a tool makes a device of the host', async () => {
     const source =
       "import stat\ntell['disk'] = attempt(os.mknod, '/tmp/disk', stat.S_IFBLK | 0o600, os.makedev(254, 0))"
     expect(await asWhoWeAre(source, ...CAPABLE)).toEqual({ disk: 'ok' })
   })
 
-  test('S19 without the sandbox: a setuid program of root’s makes root of whoever runs it', async () => {
+  test('S19 without the sandbox: a tool becomes root through a setuid program', async () => {
     const kept = arena.runFolder()
     const program = join(kept.here, 'id')
     copyFileSync('/usr/bin/id', program)

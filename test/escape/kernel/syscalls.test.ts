@@ -40,19 +40,19 @@ const NO_CALLS = new Set(['syscalls', 'arch_specific_syscall'])
 describe.each(tables)('the headers for %s', (machine, path) => {
   const known = numbersIn(readFileSync(path, 'utf8'))
 
-  test('have no call that was not reviewed', () => {
+  test('the kernel headers have no system call that was not reviewed', () => {
     expect(known.size).toBeGreaterThan(250)
     expect([...known].filter(([name, number]) => number > LAST_REVIEWED && !NO_CALLS.has(name))).toEqual([])
   })
 
-  test('number the calls as the filter does', () => {
+  test('the kernel headers and the filter have the same numbers of system calls', () => {
     const both = syscallsOf(machine).filter(({ call }) => known.has(call))
     expect(both.length).toBeGreaterThan(70)
     for (const { call, number } of both) expect([call, number]).toEqual([call, known.get(call)])
   })
 })
 
-test('this kernel has no call that was not reviewed', async () => {
+test('this kernel has no system call that was not reviewed', async () => {
   const source = `
 tell['known'] = number(${arch() === 'x64' ? 39 : 172})
 tell['new'] = [n for n in range(${LAST_REVIEWED + 1}, ${LAST_REVIEWED + 131}) if number(n, -1, -1, -1, -1, -1, -1) != 'ENOSYS']`

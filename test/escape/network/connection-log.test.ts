@@ -21,12 +21,12 @@ const total = (list: readonly Connection[], of: 'bytes_in' | 'bytes_out'): numbe
 const attempts = (list: readonly Connection[]): number =>
   list.reduce((sum, { folded: count = 1 }) => sum + count, 0)
 
-test('few are told one by one', () => {
+test('a record of few connections lists them one by one', () => {
   const entries = many(CONNECTIONS_TOLD, () => one('a.example'))
   expect(foldConnections(entries)).toEqual(entries)
 })
 
-test('more are sums by host, port and verdict, said to be sums', () => {
+test('further connections are summed by host, port and verdict, with their number', () => {
   const entries = many(CONNECTIONS_TOLD + 1_000, (index) =>
     one('a.example', index % 2 === 0 ? {} : { verdict: 'failed', address: '' }),
   )
@@ -38,7 +38,7 @@ test('more are sums by host, port and verdict, said to be sums', () => {
   ])
 })
 
-test('N15 ten thousand hosts make no long record, and nothing is missing', () => {
+test('N15 connections to ten thousand hosts make a short record in which no byte is missing', () => {
   const entries = many(10_000, (index) =>
     one(`h${index}.example`, index % 3 === 0 ? { verdict: 'host_not_listed' } : {}),
   )

@@ -68,7 +68,7 @@ function ofACall(): Names {
   return names
 }
 
-test('the host’s own list goes before its servers, and both addresses of a name are told', async () => {
+test('/etc/hosts takes precedence over DNS servers, and all addresses of a name are returned', async () => {
   const { resolve } = ofACall()
   expect(await resolve('inside.example')).toEqual(['10.1.2.3', '::1'])
   expect(await resolve('localhost')).toEqual(['127.0.0.1'])
@@ -81,20 +81,20 @@ test('the host’s own list goes before its servers, and both addresses of a nam
   ).toEqual([])
 })
 
-test('a server that answers for one kind of address alone costs no more than a moment', async () => {
+test('a DNS server that answers only for one kind of address delays resolution by a moment at most', async () => {
   const since = performance.now()
   expect(await ofACall().resolve('half.example')).toEqual(['93.184.215.14'])
   expect(performance.now() - since).toBeLessThan(1_300)
 })
 
-test('N04 of two answers one is private: neither is connected to', async () => {
+test('N04 a name with one private and one public address is not connected to', async () => {
   expect(await checkedAddresses({ host: 'mixed.example', port: 443 }, new Set(), ofACall().resolve)).toEqual({
     ok: false,
     error: 'address_refused',
   })
 })
 
-test('N15 a call that asks for names without an answer holds up no other, and asks for few at a time', async () => {
+test('N15 a call that resolves names without an answer delays no other call, and has few queries at a time', async () => {
   const [slow, other] = [ofACall(), ofACall()]
   const waiting = Array.from({ length: 40 }, (_, n) => slow.resolve(`slow-${n}.example`))
   await eventually('as many are asked for as may be', () => heard.size === NAMES_AT_ONCE, 20_000)

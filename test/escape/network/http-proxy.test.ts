@@ -107,7 +107,7 @@ const get = (url: string, ...more: string[]): string =>
 const status = (answer: string): string => answer.split(' ', 2)[1] ?? answer
 const verdicts = (): string[] => egress.connections.map(({ verdict }) => verdict)
 
-test('a listed host is reached, by tunnel and by absolute form, and every byte is recorded', async () => {
+test('a tool reaches a listed host by CONNECT and by absolute form, and every byte is recorded', async () => {
   expect(await say(`${tunnel(`127.0.0.1:${echoPort}`)}hello`, /hello$/)).toBe(
     'HTTP/1.1 200 Connection established\r\n\r\nhello',
   )
@@ -132,7 +132,7 @@ test('a listed host is reached, by tunnel and by absolute form, and every byte i
   expect(Object.keys(asked[0]?.headers ?? {})).not.toContain('x-drop')
 })
 
-test('a body goes through, in both framings', async () => {
+test('the proxy passes on a body with a length and a chunked one', async () => {
   const url = `http://127.0.0.1:${webPort}/post`
   const head = [`POST ${url} HTTP/1.1`, 'host: x', AUTHORIZATION, 'connection: close']
   await say(`${lines(...head, 'content-length: 5')}hello`)
@@ -140,7 +140,7 @@ test('a body goes through, in both framings', async () => {
   expect(asked.map(({ method, body }) => `${method} ${body}`)).toEqual(['POST hello', 'POST hello'])
 })
 
-test('the last bytes of a long answer arrive, though the other side hangs up at once', async () => {
+test('the last bytes of a long answer arrive although the host hangs up at once', async () => {
   const body = 'x'.repeat(8 * 1024 * 1024)
   const talker = createTcp((socket) =>
     socket.on('error', () => socket.destroy()).end(`HTTP/1.0 200 OK\r\n\r\n${body}`),
@@ -159,7 +159,7 @@ test('the last bytes of a long answer arrive, though the other side hangs up at 
   talker.close()
 })
 
-test('what a listed host answers wrongly ends that connection, never the worker', async () => {
+test('a malformed answer of a listed host ends its connection, never the worker', async () => {
   const answers = [
     'HTTP/1.1 000 Odd\r\n\r\n',
     'HTTP/1.1 99 Odd\r\n\r\n',
@@ -188,7 +188,7 @@ test('what a listed host answers wrongly ends that connection, never the worker'
   expect(await say(many)).toContain('web says /')
 })
 
-test('N12 nobody without the call’s own token is served', async () => {
+test('N12 the proxy serves no client without the call’s own token', async () => {
   const wrong = `proxy-authorization: Basic ${Buffer.from('call:other').toString('base64')}`
   for (const more of [[], [wrong], ['proxy-authorization: Bearer x'], ['proxy-authorization: ']]) {
     expect(status(await say(lines(`CONNECT 127.0.0.1:${echoPort} HTTP/1.1`, 'host: x', ...more)))).toBe('407')
@@ -206,7 +206,7 @@ test('N12 nobody without the call’s own token is served', async () => {
   ])
 })
 
-test('N01 N02 N03 N04 listed or not, an address inside is refused', async () => {
+test('N01 N02 N03 N04 the proxy refuses a private address, listed or not', async () => {
   hangUp()
   proxy.close()
   const hosts = ['169.254.169.254', '127.0.0.1', 'localhost', 'rebind.example', '10.0.0.1:22', '0.0.0.0']
@@ -233,7 +233,7 @@ test('N01 N02 N03 N04 listed or not, an address inside is refused', async () => 
   expect([...new Set(verdicts())]).toEqual(['address_refused'])
 })
 
-test('N05 N06 N11 what is not a plain host and port is malformed', async () => {
+test('N05 N06 N11 the proxy refuses a target that is not a plain host and port as malformed', async () => {
   const port = webPort
   for (const target of [
     `user@127.0.0.1:${port}`,
@@ -266,7 +266,7 @@ test('N05 N06 N11 what is not a plain host and port is malformed', async () => {
   expect(asked).toEqual([])
 })
 
-test('N07 a host that is not listed is refused, however near', async () => {
+test('N07 the proxy refuses a host that is not listed, however similar its name', async () => {
   for (const authority of [
     `127.0.0.2:${webPort}`,
     '127.0.0.1:1',
@@ -278,7 +278,7 @@ test('N07 a host that is not listed is refused, however near', async () => {
   expect([...new Set(verdicts())]).toEqual(['host_not_listed'])
 })
 
-test('N08 a redirect is handed to the tool, and judged when it asks', async () => {
+test('N08 the proxy returns a redirect to the tool, and checks the request that follows it', async () => {
   const answer = await say(get(`http://127.0.0.1:${webPort}/redirect`))
   expect(answer).toMatch(/^HTTP\/1\.1 302 /)
   expect(answer).toMatch(/location: http:\/\/169\.254\.169\.254\//)
@@ -287,7 +287,7 @@ test('N08 a redirect is handed to the tool, and judged when it asks', async () =
   expect(asked).toHaveLength(1)
 })
 
-test('N09 the address that was checked is the one that is connected to, though the name has moved on', async () => {
+test('N09 the proxy connects to the address that was checked, although the name has another one by then', async () => {
   hangUp()
   proxy.close()
   const answers = [['127.0.0.1'], ['127.0.0.7']]
@@ -310,7 +310,7 @@ test('N09 the address that was checked is the one that is connected to, though t
   expect(verdicts()).toEqual(['unresolvable', 'address_refused'])
 })
 
-test('N11 one request, one target: bytes after CONNECT are the tunnel’s, two framings are refused, the Host header is ours', async () => {
+test('N11 bytes after CONNECT belong to the tunnel, two framings are refused, and the Host header is the checked one', async () => {
   const smuggled = `${tunnel(`127.0.0.1:${echoPort}`)}${get('http://169.254.169.254/')}`
   expect(await say(smuggled, /close\r\n\r\n$/)).toContain('GET http://169.254.169.254/')
   expect(verdicts()).toEqual(['allowed'])
@@ -357,7 +357,7 @@ test('N11 one request, one target: bytes after CONNECT are the tunnel’s, two f
   )
 })
 
-test('N11 on the TLS port the server name is the host, and nothing else passes', {
+test('N11 on the TLS port only a ClientHello with the host’s server name passes', {
   timeout: 60_000,
 }, async () => {
   hangUp()
@@ -383,7 +383,7 @@ test('N11 on the TLS port the server name is the host, and nothing else passes',
   reachable.close()
 })
 
-test('N11 without the rule of the TLS port: on another one the server name of another host passes', async () => {
+test('N11 without the rule of the TLS port: on another port the server name of another host passes', async () => {
   hangUp()
   proxy.close()
   const name = `good.example:${echoPort}`
@@ -421,7 +421,7 @@ async function portIsOurs(): Promise<TcpServer> {
   return server
 }
 
-test('N15 attempts, connections and bytes are bounded by the plan', async () => {
+test('N15 the plan’s limits on attempts, connections and bytes apply', async () => {
   const reopen = async (limits: EgressRules['limits']): Promise<void> => {
     hangUp()
     proxy.close()
@@ -445,7 +445,7 @@ test('N15 attempts, connections and bytes are bounded by the plan', async () => 
   expect(status(await say(tunnel(`127.0.0.1:${echoPort}`)))).toBe('429')
 })
 
-test('what a client does wrong ends its connection, never the worker', async () => {
+test('a malformed request of a client ends its connection, never the worker', async () => {
   for (const text of [
     '\0\0\0',
     'GET\r\n\r\n',

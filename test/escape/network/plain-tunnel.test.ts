@@ -87,7 +87,7 @@ test.each([
   ['CONNECT', byConnect],
   ['SOCKS', bySocks],
 ])(
-  'N11 V04 by %s it is one request, for the host that was judged, with the credential of that host',
+  'N11 V04 a tunnel to port 80 by %s carries one request, to the checked host, with that host’s credential',
   async (_by, opening) => {
     const first = get('/first', 'authorization: Bearer of-the-tool', 'connection: keep-alive')
     expect(await say(...opening, first)).toContain('web says /first')
@@ -105,7 +105,7 @@ test.each([
   },
 )
 
-test('N11 V04 without that rule, where the pattern names the port: bytes pass as they are, whatever host they ask for', async () => {
+test('N11 V04 without that rule, where the pattern names the port: bytes pass unchanged, for any host', async () => {
   hangUp()
   proxy.close()
   await open(['good.example:80'])

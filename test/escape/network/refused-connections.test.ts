@@ -64,7 +64,7 @@ test.each([
   [lines('GET http://10.0.0.1/ HTTP/1.1', 'host: x', AUTHORIZATION), '403', 'host_not_listed'],
   [lines('GET http://10.0.0.1/ HTTP/1.1', AUTHORIZATION), '400', 'malformed'],
 ])(
-  'N15 %j is refused once a connection, counted, and at last not heard; a tunnel stays',
+  'N15 the request %j is refused and counted on each connection until the proxy hangs up; an open tunnel stays',
   async (request, status, verdict) => {
     await open()
     const kept = connect(portOf(proxy), '127.0.0.1').on('error', () => undefined)
@@ -87,7 +87,7 @@ test.each([
   },
 )
 
-test('N15 to be refused without the token is an attempt like any other', async () => {
+test('N15 a client that is refused for lack of the token counts as an attempt', async () => {
   await open(2)
   for (let n = 0; n < 2; n++) await say(lines('CONNECT 10.0.0.1:80 HTTP/1.1', 'host: x'))
   expect(await say(tunnel())).toMatch(/^HTTP\/1.1 429 /)

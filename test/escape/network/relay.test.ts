@@ -15,7 +15,7 @@ const relaysBelow = (pid: number): number[] =>
     }
   })
 
-test('relays that were killed while they waited are not given to calls', async () => {
+test('no call receives a relay that was killed in the pool', async () => {
   const arena = await Arena.open()
   const { pid } = await arena.facts()
   const plan = planOf(['true'], { egress: { mode: 'strict', hosts: ['example.com:443'] } })
@@ -41,7 +41,7 @@ peer.sendall(b'asked')
 peer.shutdown(socket.SHUT_WR)
 tell['heard'] = peer.recv(4096).decode()`
 
-test('who says all and ends hears the answer, though it takes its time', async () => {
+test('a client that half-closes its connection receives the answer, even a slow one', async () => {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket
       .on('error', () => socket.destroy())

@@ -90,7 +90,7 @@ const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
 const GOLDEN = join(import.meta.dirname, '../../golden/argv')
 
 // First: where a file is missing, the comparison below would write it.
-test('there is a golden file for each case, and no other', () => {
+test('there is a golden file for each case of the command line, and no other', () => {
   expect(readdirSync(GOLDEN).sort()).toEqual(
     Object.keys(CASES)
       .map((name) => `${name}.txt`)
@@ -98,11 +98,14 @@ test('there is a golden file for each case, and no other', () => {
   )
 })
 
-test.each(Object.entries(CASES))('the command of %s is the golden one', async (name, [plan, place]) => {
-  await expect(written(commandOf(plan, place))).toMatchFileSnapshot(join(GOLDEN, `${name}.txt`))
-})
+test.each(Object.entries(CASES))(
+  'the command line of %s equals its golden file',
+  async (name, [plan, place]) => {
+    await expect(written(commandOf(plan, place))).toMatchFileSnapshot(join(GOLDEN, `${name}.txt`))
+  },
+)
 
-test('no profile has the host’s root, nor writes anything of the host but the run’s folder and the call’s own', () => {
+test('no profile mounts the host’s root, or makes more of the host writable than the folders of the run and the call', () => {
   for (const [name, [plan, place]] of Object.entries(CASES)) {
     const options = commandOf(plan, place).bwrap?.options.toString().split('\0') ?? []
     const binds = options.flatMap((option, at) => (/bind/.test(option) ? [[option, options[at + 1]]] : []))
@@ -123,7 +126,7 @@ test('no profile has the host’s root, nor writes anything of the host but the 
   }
 })
 
-test('the digest covers the command line and what bubblewrap reads', () => {
+test('the digest of a command covers its arguments and bubblewrap’s options', () => {
   const of = (plan: Plan, place: Place = {}) => argvDigest(commandOf(plan, place))
   const digests = [
     of(planOf(['wc', '-c'])),

@@ -25,7 +25,7 @@ const MACHINE = machineOf(arch()) ?? 'x86_64'
 const PIDS = 16
 const SIZES = { pids: PIDS, tmp_bytes: TMP_BYTES }
 
-test('on this host every tier is proven, by what the kernel itself answers', async () => {
+test('every tier is proven on this host by answers of the kernel', async () => {
   const { tiers, egress } = await arena.facts()
   for (const { checks } of [tiers.B, tiers.C, egress]) expect(checks.filter(({ ok }) => !ok)).toEqual([])
   const of = ({ checks }: typeof egress) => checks.map(({ name }) => name)
@@ -72,7 +72,7 @@ async function failing(swaps: readonly Swap[]): Promise<string[]> {
 
 const SHM = ['--perms', '1777', '--size', '16777216', '--tmpfs', '/dev/shm', '--remount-ro', '/dev']
 
-test('with all defences on, none fails', async () => {
+test('no canary fails with all defences on', async () => {
   expect(await failing([])).toEqual([])
 })
 
@@ -91,7 +91,7 @@ test.each<[string, Swap, string[]]>([
     ['S27 a fork bomb ends at its limit'],
   ],
   [
-    'a root of its own',
+    'its own root',
     [
       ['--ro-bind-try', '/etc/ssl/certs', '/etc/ssl/certs'],
       ['--ro-bind', '/etc', '/etc'],
@@ -99,23 +99,23 @@ test.each<[string, Swap, string[]]>([
     ['no file of the host'],
   ],
   [
-    'devices of its own',
+    'its own devices',
     [
       ['--dev', '/dev', ...SHM],
       ['--dev-bind', '/dev', '/dev'],
     ],
     ['S18 no device of the host'],
   ],
-])('the canary notices that it lacks %s', async (_name, swap, names) => {
+])('a canary detects that the sandbox lacks %s', async (_name, swap, names) => {
   expect(await failing([swap])).toEqual(expect.arrayContaining(names))
 })
 
-test('the canary notices that there is no filter, call by call', async () => {
+test('a canary detects a missing filter for each system call', async () => {
   const noticed = await failing([[['--seccomp', '4'], []]])
   for (const line of ['the filter answers', 'S06', 'S13', 'S20']) expect(noticed.join('\n')).toContain(line)
 })
 
-test('the canary notices that tier B has no filter, call by call', async () => {
+test('a canary of tier B detects a missing filter for each system call', async () => {
   const { program, judge } = kernelCanary('B', MACHINE, { folder: '/srv', port: 1 }, SIZES)
   const { here } = arena.runFolder()
   const [file, said] = [placed(program, here), join(here, 'said')]
@@ -135,12 +135,12 @@ test('the canary notices that tier B has no filter, call by call', async () => {
   for (const line of ['the filter answers', 'S06', 'S13', 'S20']) expect(noticed.join('\n')).toContain(line)
 })
 
-test('S12 the gate of 32-bit programs is shut by the filter, and open without it', async () => {
+test('S12 the filter kills programs that make 32-bit system calls, which work without it', async () => {
   expect((await released(I386, [])).code).toBe(128 + 31) // as bubblewrap tells a death by SIGSYS
   expect((await released(I386, [[['--seccomp', '4'], []]])).code).toBe(0)
 })
 
-test('S27 S28 the canaries of cgroups notice that nothing counts a call’s processes together', async () => {
+test('S27 S28 the canaries of cgroups detect that nothing limits a call’s processes together', async () => {
   const alone = await Arena.open({ undelegated: true })
   for (const { program = Buffer.alloc(0), judge } of groupCanaries(MACHINE)) {
     const { here, there } = alone.runFolder()
@@ -153,7 +153,7 @@ test('S27 S28 the canaries of cgroups notice that nothing counts a call’s proc
   await alone.close()
 })
 
-test('a canary that was ended says nothing, and nothing is no proof', () => {
+test('a canary that was killed proves nothing', () => {
   const { judge } = kernelCanary('C', MACHINE, { folder: '/srv', port: 1 }, SIZES)
   expect(judge(Buffer.alloc(0)).filter(({ ok }) => ok)).toEqual([])
 })

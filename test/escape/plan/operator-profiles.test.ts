@@ -37,7 +37,7 @@ tell['beside'] = sorted(os.listdir('/etc'))
 tell['tmp'] = os.statvfs('/tmp').f_blocks * os.statvfs('/tmp').f_frsize >> 20
 tell['etc'] = attempt(open, '/etc/passwd')`
 
-test('a tool that names the profile reads the folder, writes none of it, and sees nothing beside', async () => {
+test('a tool with an operator’s profile can read its folder, can’t write it, and sees nothing next to it', async () => {
   const named = await arena.launch({ plan: plan(attack(LOOK), 'packages') })
   expect(told(named)).toEqual({
     read: 'ok',
@@ -57,7 +57,7 @@ test('a tool that names the profile reads the folder, writes none of it, and see
   expect(named.profile_sha256).not.toBe(plain.profile_sha256)
 })
 
-test('each is proven by the canaries of what it is made from, and one that fails them is refused', async () => {
+test('an operator’s profile is proven by the canaries of the one that it extends, and refused if they fail', async () => {
   const { profiles, tiers, egress } = await arena.facts()
   expect([profiles['packages']?.ok, profiles['online']?.ok, profiles['gone']?.ok]).toEqual([
     true,
@@ -70,7 +70,7 @@ test('each is proven by the canaries of what it is made from, and one that fails
   expect(outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
 })
 
-test('L8 a profile that this worker has not, or that is for other plans, is refused, and nothing weaker is taken', async () => {
+test('L8 a plan is refused if its profile is unknown to this worker or extends another one, and never runs with a weaker one', async () => {
   for (const [name, said] of [
     ['unknown', 'no profile `unknown`'],
     ['toString', 'no profile `toString`'],
@@ -95,7 +95,7 @@ test('L8 a profile that this worker has not, or that is for other plans, is refu
   expect(fenced.outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
 })
 
-test('what would open the wall is refused when the configuration is read', async () => {
+test('a profile that would break the isolation is refused when the configuration is read', async () => {
   const folder = realpathSync(mkdtempSync(join('/srv', 'countersign-profiles-')))
   const home = join(folder, 'home')
   const [sockets, deep] = [join(folder, 'sockets'), join(folder, 'fine', 'deep')]
@@ -132,7 +132,7 @@ test('what would open the wall is refused when the configuration is read', async
   rmSync(folder, { recursive: true })
 })
 
-test('the table is read strictly', () => {
+test('the configuration of profiles is parsed strictly', () => {
   const good = { from: 'c_offline', ro_binds: [FOLDER], tmp_bytes: MiB }
   expect(OwnProfiles.safeParse({ own: good }).success).toBe(true)
   for (const bad of [

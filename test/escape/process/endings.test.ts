@@ -71,11 +71,11 @@ function isBubblewrap(pid: number): boolean {
 const KINDS = [
   ['cold, with cgroups', {}],
   ['cold, without cgroups', { undelegated: true as const }],
-  ['prepared in advance, with cgroups', { prepared: {} }],
-  ['prepared in advance, without cgroups', { prepared: {}, undelegated: true as const }],
+  ['warm, with cgroups', { prepared: {} }],
+  ['warm, without cgroups', { prepared: {}, undelegated: true as const }],
 ] as const
 
-describe.each(KINDS)('in a sandbox %s', (_name, options) => {
+describe.each(KINDS)('in a sandbox that is %s', (_name, options) => {
   let arena: Arena
   beforeAll(async () => {
     arena = await Arena.open(options)

@@ -56,7 +56,7 @@ async function atRest(): Promise<Census> {
 }
 
 test.each([1, 32])(
-  '%i at a time: all run, and nothing is left of any',
+  'calls run %i at a time, and nothing is left of any',
   { timeout: 60_000 + SANDBOXES * EACH_WITHIN_MS },
   async (lanes) => {
     const before = await atRest()

@@ -18,7 +18,7 @@ test.each([
   ['killed', 'C', 'SIGKILL'],
   ['stopped', 'C', 'SIGSTOP'],
 ] as const)(
-  '%s in the middle of a call of tier %s: that one ends, and the next one runs',
+  'a spawner that is %s during a call of tier %s ends that call, and the next call runs',
   async (_, tier, signal) => {
     await arena.launch({ plan: planOf(['true'], { tier }) }) // what is made once is made
     const before = below(pid)
@@ -44,7 +44,7 @@ test.each([
   },
 )
 
-test('with perl missing the worker starts them itself, in both tiers', async () => {
+test('a worker without perl starts calls itself, in both tiers', async () => {
   const without = await Arena.open({
     under: ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--ro-bind', '/etc/passwd', '/usr/bin/perl', '--'],
   })

@@ -54,8 +54,8 @@ tell['hostname'] = os.uname().nodename
 tell['priority'] = [os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)]
 `
 
-describe('prepared or not', () => {
-  test('S21, S22, S23, S24, S29, S33 a tool sees the same of itself and of its sandbox', async () => {
+describe('warm or cold', () => {
+  test('S21, S22, S23, S24, S29, S33 a tool sees the same in a warm sandbox as in a cold one', async () => {
     const plan = planOf(attack(EVERYTHING), {
       env: { GREETING: 'hello\nworld=1', PATH: '/usr/bin', PWD: '/elsewhere', PERL5OPT: '-Mnothing' },
     })
@@ -65,10 +65,10 @@ describe('prepared or not', () => {
     expect(told(one)['ids']).toEqual([2, 1, 1, 1, 65534, 65534, [], '/workspace', 0o22])
   })
   test.each<[string, LaunchOrder]>([
-    ['an ending of its own', { plan: planOf(['sh', '-c', 'echo out; echo err >&2; exit 7']) }],
+    ['an exit code', { plan: planOf(['sh', '-c', 'echo out; echo err >&2; exit 7']) }],
     ['a signal', { plan: planOf(['sh', '-c', 'kill -SEGV $$']) }],
     [
-      'arguments as they are',
+      'unchanged arguments',
       { plan: planOf(['printf', '%s|', '', ' ', '$(id)', '-e', '--', 'a\nb', '`x`', '*', 'ü\u{1f600}']) },
     ],
     [
@@ -77,15 +77,15 @@ describe('prepared or not', () => {
     ],
     ['an empty standard input', { plan: planOf(['wc', '-c']), stdin: '' }],
     ['no standard input', { plan: planOf(['sh', '-c', 'readlink /proc/self/fd/0; wc -c']) }],
-    ['a folder to start in', { plan: planOf(['pwd'], { cwd: 'a/b' }) }],
-    ['a limit of time', { plan: planOf(['sleep', '60'], { limits: { timeout_ms: 300 } }) }],
+    ['a working folder', { plan: planOf(['pwd'], { cwd: 'a/b' }) }],
+    ['a deadline', { plan: planOf(['sleep', '60'], { limits: { timeout_ms: 300 } }) }],
     ['long arguments', { plan: planOf(['sh', '-c', 'printf %s "$1" | wc -c', 'x', 'y'.repeat(120_000)]) }],
-  ])('S46, S47, S49 it ends as it would cold: %s', async (_, order) => {
+  ])('S46, S47, S49 a call ends in a warm sandbox as in a cold one: %s', async (_, order) => {
     const [one, other] = await bothWays(order)
     expect(other).toEqual(one)
   })
 
-  test('S49 a program that is not there, or no program, ends with 127 and 126', async () => {
+  test('S49 a program that is missing or not executable ends with 127 or 126 in a warm sandbox', async () => {
     for (const [program, code] of [
       ['nothing-of-this-name', 127],
       ['/etc', 126],
@@ -96,7 +96,7 @@ describe('prepared or not', () => {
     }
   })
 
-  test('limits are those of the call', async () => {
+  test('a warm sandbox applies the limits of its call', async () => {
     const limits = {
       cpu_ms: 3_000,
       memory_bytes: 100 * 1024 * 1024,
@@ -114,8 +114,8 @@ describe('prepared or not', () => {
   })
 })
 
-describe('those that wait', () => {
-  test('none is used twice: nothing of a call is there for the next', async () => {
+describe('waiting sandboxes', () => {
+  test('a warm sandbox is used once, so nothing of a call is left for the next', async () => {
     const seen = new Set<string>()
     for (let i = 0; i < 20; i++) {
       const source = `
@@ -131,7 +131,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     expect(seen.size).toBe(20)
   })
 
-  test('L8 they are proven by the canaries of tier C, each in one of its own', async () => {
+  test('L8 warm sandboxes are proven by the canaries of tier C, each in its own sandbox', async () => {
     const facts = await prepared.facts()
     expect(facts.prepared.checks.filter(({ ok }) => !ok)).toEqual([])
     expect(facts.prepared.checks.map(({ name }) => name)).toEqual(
@@ -140,7 +140,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     expect((await cold.facts()).prepared).toMatchObject({ ok: false, lack: 'disabled' })
   })
 
-  test('L1 a worker that dies takes them along, and none of them runs anything', async () => {
+  test('L1 warm sandboxes end with their worker and run nothing', async () => {
     const arena = await Arena.open({ prepared: {} })
     const { pid } = await arena.facts()
     await arena.launch({ plan: planOf(['true']) })
@@ -152,7 +152,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     await arena.close()
   })
 
-  test('they go when nobody wants them, and leave no descriptor', async () => {
+  test('unused warm sandboxes end and leave no descriptor', async () => {
     const arena = await Arena.open({ prepared: { stale_ms: 400 } })
     const { pid } = await arena.facts()
     const open = (): number => census(pid, join(arena.home, 'worker')).descriptors
@@ -166,7 +166,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     await arena.close()
   })
 
-  test('who asks for ever other shapes leaves room for what is asked for now', async () => {
+  test('the shapes of warm sandboxes are limited, and the current ones replace old ones', async () => {
     const arena = await Arena.open({ prepared: { stale_ms: 600_000 } })
     for (let i = 0; i < 18; i++)
       expect((await arena.launch({ plan: planOf(['true'], { cwd: `other${i}` }) })).fromStock).toBe(true)
@@ -174,7 +174,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     await arena.close()
   })
 
-  test('a call that may not wait behind the same wall is started cold', async () => {
+  test('a call that needs another sandbox than the warm ones is started cold', async () => {
     const { there } = prepared.runFolder()
     const cases: LaunchOrder[] = [
       { plan: planOf(['true'], { tier: 'B' }) },
