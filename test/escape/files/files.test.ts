@@ -1,4 +1,5 @@
-// Promise: a tool writes its workspace and /tmp, up to their sizes, and leaves nothing behind that has power on the host.
+// A tool writes only its workspace and /tmp, up to their sizes, and leaves nothing behind that has
+// power on the host.
 
 import {
   chownSync,
@@ -253,6 +254,6 @@ test('files that a tool of tier B leaves are removed, in folders without permiss
   const source =
     "os.makedirs('a/b/c'); open('a/b/c/d', 'w').close(); os.chmod('a/b', 0); os.chmod('a', 0o500)"
   const { outcome } = await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) })
-  expect(outcome).toEqual({ kind: 'workspace_cap' }) // what can't be counted is too much
+  expect(outcome).toEqual({ kind: 'workspace_cap' }) // a folder that can't be counted is over the limit
   expect(readdirSync(join(arena.home, 'worker')).filter((name) => name.startsWith('call-'))).toEqual([])
 })

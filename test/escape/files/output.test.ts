@@ -1,4 +1,5 @@
-// Promise: output is counted and digested whole, kept up to its cap, and can neither hold up the worker nor fill it.
+// Output is counted and digested whole and kept up to its cap. It can neither block the worker nor
+// fill its memory.
 
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -69,7 +70,7 @@ test('output arrives while the tool runs', async () => {
   expect(seen.ended_at_ms - (first ?? 0)).toBeGreaterThan(300)
 })
 
-/** The rule by itself: whatever the sizes of the chunks, the same is kept. */
+/** Tests the rule alone: the sizes of the chunks don't matter. */
 test('the kept output does not depend on the chunks in which it arrived', () => {
   const text = Buffer.from(Array.from({ length: 997 }, (_, n) => n % 251))
   for (const cap of [1, 2, 3, 4, 7, 100, 101, 333, 996, 997, 998, 5_000]) {

@@ -1,5 +1,5 @@
-// Promise: a tool of tier C finds the secrets that its plan names in memory of its own sandbox, and nowhere else; and their values do not
-// leave in what it says.
+// A tool of tier C finds the secrets that its plan names in memory of its own sandbox, and nowhere
+// else. Their values are masked in its output.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -11,7 +11,10 @@ beforeAll(async () => {
 })
 afterAll(() => arena.close())
 
-/** Made anew, so that nobody else on this host has it; with what JSON, URLs and shells write otherwise. */
+/**
+ * Random, so that nothing else on this host has it; with characters that JSON, URLs and shells
+ * escape.
+ */
 const canary = (): string => `canary "${unique()}" +/?&\\ü`
 const MARK = '«secret token»'
 const given = (value: string, name = 'token') => ({ secrets: { [name]: value } })
@@ -91,7 +94,7 @@ const readable = (file: string): string => {
   try {
     return readFileSync(file, 'latin1')
   } catch {
-    return '' // gone meanwhile, or nobody's to read
+    return '' // it has ended, or we may not read it
   }
 }
 const filesBelow = (folder: string): string[] =>
@@ -135,7 +138,7 @@ test('V01 a secret is masked in output: plain, JSON, hexadecimal, URL, base64 at
   const sha256 = Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from(seen.out, 'latin1'))).toString(
     'hex',
   )
-  expect(seen.stdout.sha256).toBe(sha256) // of what left, so that nobody can try values against it
+  expect(seen.stdout.sha256).toBe(sha256) // of the masked output, so that nobody can guess values with it
 })
 
 test('V01 a failed call reveals no secret in its output or its outcome', async () => {

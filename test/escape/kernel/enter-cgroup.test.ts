@@ -1,5 +1,6 @@
-// Promise: the program that enters a cgroup of v2 does so before it becomes the command, ends as the command ended, and leaves it nothing;
-// what is in the group is ended by the kernel at once. A group without controllers is enough for all of that.
+// The program that enters a cgroup of v2 does so before it becomes the command, ends as the command
+// ends, and leaves it no descriptor. The kernel ends all processes in the cgroup at once. These
+// tests need only a cgroup without controllers.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,7 +28,9 @@ const home = mkdtempSync(join(tmpdir(), 'enter-'))
 const enter = join(home, 'enter')
 let group = ''
 
-/** Where we may make groups of v2: where root looks for them, or what is delegated to our user. */
+/**
+ * The folder in which we may make groups of v2: root's, or the one that is delegated to our user.
+ */
 function parent(): string {
   const mount = readFileSync('/proc/self/mountinfo', 'utf8')
     .split('\n')
@@ -42,7 +45,10 @@ function parent(): string {
 
 beforeAll(() => writeFileSync(enter, enterProgram(MACHINE, 'v2'), { mode: 0o500 }))
 afterAll(() => rmSync(home, { recursive: true }))
-/** One for each test, as for each call: Linux 6.18 ends at once whoever is cloned into a group that was ended before. */
+/**
+ * A group for each test, as for each call: Linux 6.18 kills a process that is cloned into a group
+ * that was killed before.
+ */
 beforeEach(() => {
   group = join(parent(), `countersign-test-${unique()}`)
   mkdirSync(group)
@@ -139,7 +145,10 @@ describe('a cgroup of v2 (its limits are not tested here, where v2 has no contro
   })
 })
 
-/** Numbers of the kernel's own tables. What each program calls, in the order of its text. */
+/**
+ * The system calls of each program, in the order of its text, with numbers from the kernel's
+ * tables.
+ */
 const NUMBERS = {
   x86_64: {
     write: 1,
@@ -170,7 +179,7 @@ const CALLS = {
   v2: ['prctl', 'clone3', 'wait4', 'getpid', 'kill', 'exit_group', ...BECOMES],
 } as const
 
-/** The numbers that are put where the kernel looks for them: `mov eax, N` and `mov x8, #N`. */
+/** Numbers that are loaded into the register for the system call: `mov eax, N` and `mov x8, #N`. */
 const called = {
   x86_64: (code: Buffer) =>
     [...code.toString('latin1').matchAll(/\xb8(..)\0\0/gs)].map(([, low = '']) =>
@@ -187,7 +196,7 @@ test.each(['x86_64', 'aarch64'] as const)(
   (machine) => {
     for (const version of ['v1', 'v2'] as const) {
       const program = enterProgram(machine, version)
-      const code = program.subarray(program.readUInt32LE(24) & 0xffff) // from where it begins
+      const code = program.subarray(program.readUInt32LE(24) & 0xffff) // from its entry point
       expect(called[machine](code), version).toEqual(CALLS[version].map((call) => NUMBERS[machine][call]))
     }
   },

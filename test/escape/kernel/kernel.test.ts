@@ -1,5 +1,6 @@
-// Promise: what the kernel offers beyond plain work is out of a tool's reach. Each attack runs in the sandbox as it is, and again with the
-// defence taken away that stops it. Those that a worker of root would lose are in root.test.ts.
+// Kernel interfaces beyond plain work are out of a tool’s reach. Each attack runs in the sandbox,
+// and again without the defence that stops it. Attacks that work only if the worker is root are in
+// not-root.test.ts.
 
 import { chmodSync, chownSync, copyFileSync } from 'node:fs'
 import { arch } from 'node:os'
@@ -23,7 +24,9 @@ const inside = async (source: string): Promise<Record<string, unknown>> =>
 const without = async (source: string, ...swaps: Swap[]): Promise<Record<string, unknown>> =>
   told(await arena.bare({ plan: planOf(attack(source)), swaps }))
 
-/** Runs its arguments on a terminal of their own, then tells what was pushed into that terminal's input. */
+/**
+ * Runs its arguments on a new terminal, then prints what was injected into that terminal's input.
+ */
 const ON_A_TERMINAL = `
 import fcntl, os, pty, sys, termios, tty
 master, slave = pty.openpty()
@@ -257,7 +260,7 @@ tell['pid'] = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from
     expect(numbers).toEqual({ x32: 'ENOSYS', next: 'ENOSYS', far: 'ENOSYS' })
   })
 
-  // The filter for the other machine is run instruction by instruction in seccomp.test.ts.
+  // seccomp.test.ts executes the filter for the other machine instruction by instruction.
   if (arch() === 'x64') {
     test('S12 a tool that makes a system call of i386 is killed', async () => {
       expect((await arena.launch({ plan: planOf(attack(INT80)) })).outcome).toEqual({

@@ -1,5 +1,6 @@
-// Promise: that the worker is no root is a defence of its own. Whatever options bubblewrap is given, started by root its tool has ways to
-// the host; started by another user the same program fails. The worker refuses to start as root (test/worker/calls/call-life.test.ts).
+// It is a defence that the worker is not root. Whatever options bubblewrap gets, its tool has ways
+// to the host if root starts it; if another user starts it the same program fails. The worker
+// refuses to start as root (test/worker/calls/call-life.test.ts).
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync } from 'node:fs'
@@ -16,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => arena.close())
 
-/** The sandbox's options but for the descriptors, as whoever runs the tests. */
+/** Runs with the sandbox's options except the descriptors, as the user who runs the tests. */
 async function asWhoWeAre(source: string, ...without: string[]): Promise<Record<string, unknown>> {
   const admitted = admit(planOf(attack(source)))
   if (!admitted.ok) throw new Error(admitted.error.detail)
@@ -47,7 +48,7 @@ test('S16 a tool can’t open a file by its number, even without the filter', as
   })
 })
 
-/** What leaves bubblewrap's defaults: all of root's capabilities, on the host. */
+/** Options that undo bubblewrap's defaults: all of root's capabilities, on the host. */
 const CAPABLE =
   '--unshare-all --unshare-user --disable-userns --assert-userns-disabled --cap-drop ALL --uid --gid 65534 --hostname sandbox'.split(
     ' ',

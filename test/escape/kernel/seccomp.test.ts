@@ -1,5 +1,6 @@
-// Promise: the filter means the same on both machines. It is executed here instruction by instruction, also for the machine this is not,
-// and the numbers are held against a list written down independently of the table.
+// The filter means the same on both machines. These tests execute it instruction by instruction,
+// also for the other machine, and compare its numbers with a list that was written independently of
+// the table.
 
 import { describe, expect, test } from 'vitest'
 import { type SocketMode, seccompProgram } from '../../../worker/sandbox/kernel/seccomp.ts'
@@ -22,7 +23,10 @@ function dataOf({ number, arch, args = [] }: Registers, machine: Machine): Buffe
   return data
 }
 
-/** Classic BPF, as far as the kernel lets seccomp use it and we do. Anything else, a jump out of the program included, throws. */
+/**
+ * Executes the classic BPF that our filters use. Throws on anything else, and on a jump out of the
+ * program.
+ */
 function execute(program: Buffer, data: Buffer): number {
   let accumulator = 0
   for (let at = 0; ; at += 8) {

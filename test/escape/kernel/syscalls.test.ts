@@ -1,5 +1,6 @@
-// Promise: no system call is new to the filter. Deny-lists age: what a kernel adds after our review fails here, on the first machine whose
-// kernel or headers have it, and until then the filter answers that there is no such call.
+// No system call is new to the filter. Deny-lists age: a call that a kernel adds after our review
+// fails here, on the first machine whose kernel or headers have it. Until then the filter answers
+// ENOSYS to it.
 
 import { readFileSync } from 'node:fs'
 import { arch } from 'node:os'
@@ -18,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => arena.close())
 
-/** Of linux-libc-dev. The generic table is that of all younger machines, aarch64 among them. */
+/** Headers of linux-libc-dev. All younger machines, such as aarch64, use the generic table. */
 const HEADERS: readonly (readonly [Machine, string])[] = [
   ['x86_64', `/usr/include/${arch() === 'x64' ? 'x86_64-linux-gnu/' : ''}asm/unistd_64.h`],
   ['aarch64', '/usr/include/asm-generic/unistd.h'],
@@ -34,7 +35,7 @@ const numbersIn = (header: string): Map<string, number> =>
     ]),
   )
 
-/** Of machines, not of calls: where a machine's own begin, and one past the last. */
+/** Names that are no calls: the start of a machine's own numbers, and one past the last. */
 const NO_CALLS = new Set(['syscalls', 'arch_specific_syscall'])
 
 describe.each(tables)('the headers for %s', (machine, path) => {

@@ -1,5 +1,6 @@
-// Promise: what a call may use is counted over all of its processes together, where this host has given the worker cgroups; whoever takes
-// more is ended, with all they started, and the call says for want of what.
+// The limits of a call apply to all its processes together, if this host has delegated cgroups to
+// the worker. A call that exceeds one is ended with all its processes, and its outcome names the
+// limit.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +14,7 @@ const MiB = 1024 * 1024
 const TIERS = ['B', 'C'] as const
 
 let arena: Arena
-/** The same without cgroups: rlimits alone. */
+/** The same without cgroups: only rlimits. */
 let without: Arena
 beforeAll(async () => {
   ;[arena, without] = await Promise.all([Arena.open(), Arena.open({ undelegated: true })])
@@ -22,7 +23,7 @@ afterAll(async () => {
   await Promise.all([arena.close(), without.close()])
 })
 
-/** Each arena has its own: of v1 one for each controller, of v2 one. */
+/** The cgroup folders of an arena: in v1 one for each controller, in v2 one. */
 const ofArena = (pid: number): string[] =>
   parents().flatMap((folder) =>
     readdirSync(folder)
@@ -35,7 +36,7 @@ const callsIn = (pid: number): string[] =>
       .filter((name) => name.startsWith('call-'))
       .map((name) => join(folder, name)),
   )
-/** Without those of sandboxes that run, or wait for a call. */
+/** Without the folders of running and waiting sandboxes. */
 const emptyIn = (pid: number): string[] =>
   callsIn(pid).filter((folder) => existsSync(folder) && processesIn(folder).length === 0)
 
@@ -45,7 +46,7 @@ test('this host delegates cgroups to its worker, which the other tests of limits
     ok: true,
     checks: [{ detail: expect.stringMatching(/^cgroups v[12]$/) }, {}, { detail: 'ended by memory_cap' }],
   })
-  expect(standing.checks[1]?.detail).toMatch(/^14 of 20 begun/) // with the program, and the process of its that asks
+  expect(standing.checks[1]?.detail).toMatch(/^14 of 20 begun/) // with the program and its first process
   const { cgroups, tiers } = await without.facts()
   expect(cgroups).toMatchObject({
     ok: false,
@@ -113,7 +114,7 @@ except OSError as e: tell['wrote'] = errno.errorcode[e.errno]`
 })
 
 describe('CPU time', () => {
-  /** Each process stays below the limit of one; all together go far beyond. */
+  /** Each process stays below its own limit; all together far exceed it. */
   const SPINS = `
 import time
 children = []
@@ -208,7 +209,7 @@ print('written')`
     expect([seen.outcome, seen.out]).toEqual([{ kind: 'timeout' }, 'written\n'])
   })
 
-  /** As many bytes as `WRITE`, in files that nobody can name. */
+  /** Writes as many bytes as `WRITE` to unlinked files. */
   const UNNAME = (keep: string, sleep = 20) => `
 import time
 kept = []
@@ -255,7 +256,7 @@ time.sleep(${sleep})`
     ).toEqual({ kind: 'workspace_cap' })
   })
 
-  /** What makes a look long. */
+  /** Attacks that slow a scan down. */
   const LONG = {
     'many names': "for n in range(30000): open('%d' % n, 'w').close()",
     'many descriptors': `
@@ -417,7 +418,8 @@ time.sleep(60)`
       ...ends,
       arena.launch({ plan: planOf(['sleep', '60'], { limits: { timeout_ms: 100 } }) }),
     ])
-    // One, which is a folder in each, may wait for the next call to be removed: the kernel takes a moment after the last process.
+    // The last group may still be there: the kernel needs a moment after its last process ends, and
+    // the next call removes it.
     const one = parents().length
     await eventually('no group is without processes', () => emptyIn(pid).length <= one)
     await arena.launch({ plan: planOf(['true']) })

@@ -1,10 +1,11 @@
-// Promise: where a call has no cgroup, docs/threat-model.md says which memory its limit counts and which it does not; where it has one, all of it counts.
+// For a call without a cgroup, docs/threat-model.md says which memory its limit counts and which it
+// does not. With a cgroup all of it counts.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Arena, attack, planOf, told } from '../arena/arena.ts'
 
 const MiB = 1024 * 1024
-/** Each way asks for more than twice the limit. */
+/** Each kind of memory is requested at more than twice the limit. */
 const [LIMIT, ASKED] = [64 * MiB, 160 * MiB]
 
 let arena: Arena

@@ -1,5 +1,5 @@
-// Promise: what bounds a call is our limits, and not how much this host happens to have. Each attack is made with one limit missing, far
-// from what would hurt the host, and works.
+// Our limits bound a call, not the size of this host. Each attack runs without one limit, far below
+// what would hurt the host, and works.
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -68,11 +68,11 @@ test('S37 without a PID namespace and `--die-with-parent`: processes of a fork s
 test('S38 without a limit of CPU time: a busy loop goes on', async () => {
   const source = "import time\nwhile time.process_time() < 1.7: pass\ntell['spun'] = True"
   const plan = planOf(attack(source), { limits: { cpu_ms: 1_000 } })
-  expect(['cpu_cap', 'signal']).toContain((await arena.launch({ plan })).outcome.kind) // of the call, or of the one process: both are up
+  expect(['cpu_cap', 'signal']).toContain((await arena.launch({ plan })).outcome.kind) // both limits are reached: the call's and the process's
   expect(told(await arena.bare({ plan, swaps: [[['--cpu=1:2'], []]] }))).toEqual({ spun: true })
 })
 
-/** Under the same limit as a call, but among all processes of one user. */
+/** Applies a call's limit to all processes of one user. */
 function crowded(source: string): ChildProcess {
   const user = process.geteuid?.() === 0 ? { uid: UID - 2, gid: UID - 2 } : {}
   return spawn('/usr/bin/prlimit', ['--nproc=17', '--', '/usr/bin/env', '-i', ...attack(source)], {

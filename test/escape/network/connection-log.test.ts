@@ -1,4 +1,5 @@
-// Promise: the record of a call's connections is bounded, whatever it asked for, and no byte and no attempt is missing from it.
+// The record of a call’s connections has a bounded size, whatever the call did, and contains every
+// byte and every attempt.
 
 import { expect, test } from 'vitest'
 import type { Connection } from '../../../shared/plan/plan.ts'

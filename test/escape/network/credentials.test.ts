@@ -1,5 +1,6 @@
-// Promise: a secret that is bound to a host is added by the call's proxy to requests to exactly that host and port, in the place of
-// whatever the tool said there; the tool never holds it, also where the host says it again, and the record says that it was added.
+// The call’s proxy adds a secret that is bound to a host to requests to exactly that host and port,
+// instead of the tool’s own header. The tool never holds it, even if the host repeats it, and the
+// record names it.
 
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -14,7 +15,7 @@ let arena: Arena
 const portOf = (server: Server): number => (server.address() as AddressInfo).port // it listens on a port
 const at = (server: Server, host = 'localhost'): string => `${host}:${portOf(server)}`
 
-/** Says what it was asked, as some do when they complain; and leads elsewhere. */
+/** A host that repeats the request, as some do in error messages, or redirects. */
 const serve = async (): Promise<Server> => {
   const server = createServer(({ headers, url }, answer) => {
     asked.push({ port: portOf(server), headers })

@@ -1,5 +1,5 @@
-// Promise: the names that one call asks for hold up no other call, and nothing of them outlives it. The resolver asks a DNS server of ours,
-// which answers some names and keeps silent about others.
+// Name resolution of one call delays no other call and ends with the call. The resolver queries a
+// DNS server of this test, which answers some names and is silent about others.
 
 import { createSocket, type Socket } from 'node:dgram'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { checkedAddresses } from '../../../worker/sandbox/network/host-patterns.
 import { eventually } from '../arena/arena.ts'
 
 const [A, AAAA] = [1, 28]
-/** By type; a name that is not here is not answered, nor what is null of one that is. */
+/** Answers by type. The server is silent about other names, and about types that are null. */
 const ZONE: Readonly<Record<string, Readonly<Record<number, readonly number[] | null>>>> = {
   'fast.example': { [A]: [93, 184, 215, 14] },
   'mixed.example': { [A]: [93, 184, 215, 14], [AAAA]: [0xfd, ...Array<number>(14).fill(0), 1] },
@@ -106,7 +106,7 @@ test('N15 a call that resolves names without an answer delays no other call, and
   const since = performance.now()
   slow.close()
   expect(await Promise.all(waiting)).toEqual(waiting.map(() => []))
-  expect(performance.now() - since).toBeLessThan(1_000) // a question that nobody ends goes on for longer
-  expect([...heard].filter((name) => name.startsWith('slow'))).toHaveLength(NAMES_AT_ONCE) // those that waited were never asked for
+  expect(performance.now() - since).toBeLessThan(1_000) // an uncancelled query takes longer
+  expect([...heard].filter((name) => name.startsWith('slow'))).toHaveLength(NAMES_AT_ONCE) // waiting names were never queried
   expect(await slow.resolve('fast.example')).toEqual([])
 })

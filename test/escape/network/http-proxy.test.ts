@@ -1,5 +1,6 @@
-// Promise: a call's proxy connects to listed hosts at checked addresses, and nothing that is said to it leads elsewhere. The proxy is the
-// real one, on a real socket; the other side is a server of the test on loopback, which the operator of this worker opened.
+// A call’s proxy connects only to listed hosts at checked addresses, whatever a client sends. The
+// proxy is the real one on a real socket; the other side is a server of the test on loopback, which
+// the operator’s configuration allows.
 
 import { createServer as createHttp, type IncomingMessage, type Server } from 'node:http'
 import {
@@ -26,7 +27,7 @@ let web: Server
 let webPort: number
 let echo: TcpServer
 let echoPort: number
-/** What the web server was asked, in order. */
+/** The requests that the web server received, in order. */
 const asked: {
   readonly method: string
   readonly url: string
@@ -84,7 +85,9 @@ afterEach(() => {
   proxy.close()
 })
 
-/** Says `text` to the proxy and gives all that comes back, until it closes or what came matches `until`. */
+/**
+ * Sends `text` to the proxy. Returns the answer once it matches `until` or the connection closes.
+ */
 function say(text: string, until = /$^/): Promise<string> {
   return new Promise((settle) => {
     const socket = connect(proxyPort, '127.0.0.1')
@@ -302,7 +305,8 @@ test('N09 the proxy connects to the address that was checked, although the name 
   expect([egress.connections[0]?.address, questions]).toEqual(['127.0.0.1', 1])
   hangUp()
   proxy.close()
-  // Public when it is judged, inside a moment later: nobody asks a second time, so nothing inside is reached.
+  // The name is public when it is checked and private a moment later. It is resolved only once, so
+  // no private server is reached.
   questions = 0
   await open({ hosts: ['moving.example'], resolve: async () => (questions++ === 0 ? [] : ['127.0.0.1']) })
   expect(status(await say(tunnel('moving.example:443')))).toBe('502')
@@ -348,7 +352,7 @@ test('N11 bytes after CONNECT belong to the tunnel, two framings are refused, an
     body: inner,
   }))
   expect(asked).toMatchObject(each)
-  // Two requests on one connection are two judgements.
+  // Two requests on one connection are checked separately.
   const first = get(`http://127.0.0.1:${webPort}/1`).replace('connection: close', 'connection: keep-alive')
   const answer = await say(`${first}${get('http://10.0.0.1/2')}`, /host_not_listed/)
   expect(answer).toContain('web says /1')
@@ -362,7 +366,8 @@ test('N11 on the TLS port only a ClientHello with the host’s server name passe
 }, async () => {
   hangUp()
   proxy.close()
-  // The operator opened port 443 of two names; both lead to the echo server, so that what got through comes back.
+  // The operator allows port 443 of two names; both are the echo server, which returns what it
+  // receives.
   const names = ['good.example:443', 'other.example:443']
   await open({ hosts: names, privateHosts: new Set(names), resolve: async () => ['127.0.0.1'] })
   const reachable = await portIsOurs()
@@ -393,7 +398,10 @@ test('N11 without the rule of the TLS port: on another port the server name of a
   await eventually('the hello went through', () => (egress.connections[0]?.bytes_out ?? 0) > 0)
 })
 
-/** A TLS hello through the tunnel. The echo of it is no answer, so this always ends. */
+/**
+ * Sends a ClientHello through the tunnel. Its echo is no valid answer, so the handshake always
+ * ends.
+ */
 function helloThrough(host: string, servername: string, port = 443): Promise<void> {
   return new Promise((settle) => {
     const socket = connect(proxyPort, '127.0.0.1')
@@ -411,7 +419,7 @@ function helloThrough(host: string, servername: string, port = 443): Promise<voi
   })
 }
 
-/** Port 443 on loopback, for us to be on the other side of. */
+/** A server of the test on port 443 of loopback. */
 async function portIsOurs(): Promise<TcpServer> {
   const server = createTcp((socket) => {
     socket.on('error', () => socket.destroy())
@@ -440,7 +448,7 @@ test('N15 the plan’s limits on attempts, connections and bytes apply', async (
   expect(await Promise.all(held)).toHaveLength(EGRESS_CAPS.at_once)
 
   await reopen({ net_bytes: 1_000 })
-  expect(await say(`${tunnel(`127.0.0.1:${echoPort}`)}${'x'.repeat(2_000)}`)).toMatch(/^HTTP\/1.1 200 /) // and then it is cut, or it would never end
+  expect(await say(`${tunnel(`127.0.0.1:${echoPort}`)}${'x'.repeat(2_000)}`)).toMatch(/^HTTP\/1.1 200 /) // then it is cut, or the test would not end
   expect(verdicts()).toEqual(['cap'])
   expect(status(await say(tunnel(`127.0.0.1:${echoPort}`)))).toBe('429')
 })

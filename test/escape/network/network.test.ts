@@ -1,5 +1,5 @@
-// Promise: a sandbox has no network but its own loopback, and what its call's proxy reaches for it. The servers are the test's, on the
-// host's loopback; nothing else is ever contacted.
+// A sandbox has no network but its own loopback, and reaches hosts only through its call’s proxy.
+// The servers are the test’s, on the host’s loopback; nothing else is contacted.
 
 import { chmodSync, readdirSync } from 'node:fs'
 import { createServer as createHttp } from 'node:http'
@@ -20,7 +20,7 @@ let arena: Arena
 let web: Server
 let port: number
 const abstractName = `countersign-${unique()}`
-/** Says one word; whoever came may be gone by then. */
+/** Sends one word; the client may be gone by then. */
 const greet = (socket: Socket): void => void socket.on('error', () => socket.destroy()).end('host')
 const abstract = createServer(greet)
 
@@ -39,7 +39,7 @@ afterAll(async () => {
 
 const allowed = () => ({ mode: 'strict' as const, hosts: [`127.0.0.1:${port}`] })
 
-/** Tries to reach each; `socket` fails already where there are no sockets. */
+/** Tries to reach each address; without sockets `socket` itself fails. */
 const REACH = (targets: readonly (readonly [string, number])[]) => `
 import socket
 for host, port in ${JSON.stringify(targets)}:
@@ -231,7 +231,7 @@ tell['core'] = attempt(os.open, '/proc/sys/kernel/core_pattern', os.O_WRONLY) in
       Array.from({ length: 4 }, () => arena.launch({ plan: curl(`http://127.0.0.1:${port}/`) })),
     )
     const folders = readdirSync(join(arena.home, 'worker')).filter((name) => name.startsWith('relay-'))
-    expect(folders.length).toBeLessThanOrEqual(2) // the ones that wait for the next calls
+    expect(folders.length).toBeLessThanOrEqual(2) // the relays in the pool
     expect(UID).not.toBe(0)
   })
 })

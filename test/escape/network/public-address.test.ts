@@ -1,4 +1,4 @@
-// Promise: no spelling, embedding or name leads to an address inside.
+// No spelling, embedding or name leads to a private address.
 
 import { expect, test } from 'vitest'
 import { isListed } from '../../../shared/plan/egress-hosts.ts'

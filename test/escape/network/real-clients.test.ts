@@ -1,5 +1,6 @@
-// Promise: the egress rules hold for real programs in the real sandbox, and a call
-// has as many connections and bytes as its plan says. The servers are the test's, on the host's loopback; nothing else is ever contacted.
+// The egress rules hold for real programs in the real sandbox, and a call has no more connections
+// and bytes than its plan allows. The servers are the test’s, on the host’s loopback; nothing else
+// is contacted.
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -89,7 +90,7 @@ const judged = ({ connections }: LaunchSeen): string[] =>
   connections.map(({ host, port, verdict }) => `${host}:${port} ${verdict}`)
 const failed = ({ outcome }: LaunchSeen): boolean => outcome.kind !== 'exit' || outcome.code !== 0
 
-/** Asks the proxy for each, and tells its answer. */
+/** Sends each request to the proxy and prints its answer. */
 const CONNECTS = (authorities: readonly string[]): string[] =>
   attack(`
 import socket, urllib.parse, base64
@@ -156,7 +157,7 @@ describe('hosts', () => {
       const seen = await run(argv)
       expect(failed(seen), argv.join(' ')).toBe(true)
       expect(seen.outcome, 'the program is there').not.toEqual({ kind: 'exit', code: 127 })
-      expect(judged(seen).filter((text) => !/ (host_not_listed|unknown_client)$/.test(text))).toEqual([]) // git asks without the token first
+      expect(judged(seen).filter((text) => !/ (host_not_listed|unknown_client)$/.test(text))).toEqual([]) // git first sends a request without the token
     }
   })
 })

@@ -1,5 +1,6 @@
-// Promise: ordinary programs work through strict egress as they are, told nothing: curl, git, npm, pip and Node's fetch reach a listed
-// server over TLS by a private authority, and nothing that is not listed. A program that is missing fails here.
+// Ordinary programs work through strict egress without configuration: curl, git, npm, pip and
+// Node’s fetch reach a listed server over TLS by a private authority, and no unlisted one. A
+// program that is missing on this host fails its test.
 
 import { chmodSync, copyFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +12,7 @@ import { TLS_PORT, takeTlsPort } from '../arena/web-port.ts'
 
 let origin: Origin
 let arena: Arena
-/** Holds the Node that the system may not have. */
+/** Contains Node, which the system may lack. */
 let node: string
 
 beforeAll(async () => {
@@ -93,7 +94,7 @@ function launch(
   return arena.launch({ plan, ...(runFolder === undefined ? {} : { runFolder: runFolder() }) })
 }
 
-/** git asks without the token first, and again when it is told to. */
+/** git sends its first request without the token, and repeats it with the token after a 407. */
 const known = ({ connections }: LaunchSeen) =>
   connections.filter(({ verdict }) => verdict !== 'unknown_client')
 

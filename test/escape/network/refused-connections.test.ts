@@ -1,5 +1,6 @@
-// Promise: what a call is refused costs the worker little, however much it asks: who does not know the token is counted too, one
-// connection is refused once, and too many refusals end in silence (N15). The proxy is the real one, on a real socket.
+// Refusals cost the worker little, however many requests a call makes: clients without the token
+// count too, a connection is refused once, and after too many refusals the proxy hangs up without
+// an answer (N15). The proxy is the real one on a real socket.
 
 import type { Server } from 'node:http'
 import { type AddressInfo, connect, createServer, type Server as TcpServer } from 'node:net'
@@ -43,7 +44,7 @@ async function open(net_connections = MOST): Promise<void> {
   await listening(proxy)
 }
 
-/** All that comes back, until it closes. */
+/** Everything that the proxy answers until it closes. */
 function say(text: string): Promise<string> {
   return new Promise((settle) => {
     const socket = connect(portOf(proxy), '127.0.0.1')

@@ -1,4 +1,5 @@
-// Promise: a relay that ended while it waited is no call's; and what goes through one comes back whole, whoever ends first.
+// No call receives a relay that ended in the pool. Bytes through a relay arrive whole, whichever
+// side ends first.
 
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
@@ -11,7 +12,7 @@ const relaysBelow = (pid: number): number[] =>
     try {
       return readFileSync(`/proc/${one}/cmdline`, 'latin1').includes('TCP-LISTEN')
     } catch {
-      return false // it ended meanwhile
+      return false // it has ended
     }
   })
 
@@ -29,7 +30,7 @@ test('no call receives a relay that was killed in the pool', async () => {
   await arena.close()
 })
 
-/** Says all that it has, ends, and listens on. */
+/** Sends everything, half-closes, and reads on. */
 const ASK = (to: string) => `
 import base64, socket, urllib.parse
 proxy = urllib.parse.urlsplit(os.environ['HTTP_PROXY'])

@@ -1,5 +1,5 @@
-// Promise: what SOCKS asks of a call's proxy is judged and recorded as what HTTP asks; names are resolved by us, and addresses are judged
-// as addresses. The proxy is the real one, on a real socket.
+// Requests by SOCKS are checked and recorded like those by HTTP. The worker resolves names, and
+// addresses are checked as addresses. The proxy is the real one on a real socket.
 
 import type { Server } from 'node:http'
 import { type AddressInfo, connect, createServer, type Server as TcpServer } from 'node:net'
@@ -63,7 +63,10 @@ const portOf = (number: number): number[] => [number >> 8, number & 0xff]
 const byName = (name: string, to: number): Buffer => bytes(5, 1, 0, 3, [...counted(name)], portOf(to))
 const byIpv4 = (address: readonly number[], to: number): Buffer => bytes(5, 1, 0, 1, address, portOf(to))
 
-/** Sends all of it at once, or byte by byte, and gives all that comes back, in hex, until it closes or what came ends with `until`. */
+/**
+ * Sends it at once or byte by byte. Returns the answer in hex once it ends with `until` or the
+ * connection closes.
+ */
 function say(parts: readonly Buffer[], { until = 'never', slowly = false } = {}): Promise<string> {
   const at = (proxy.address() as AddressInfo).port // it listens on a port
   return new Promise((settle) => {

@@ -1,5 +1,6 @@
-// Promise: where a contract asks for it, the proxy ends the TLS of one host, by an authority that only this sandbox trusts, and adds the
-// credential there; the host itself has to show a certificate that stands, or it is told nothing. Every other tunnel stays closed to us.
+// If a contract asks for it, the proxy ends the TLS of one host, with an authority that only this
+// sandbox trusts, and adds the credential. The host has to present a valid certificate first. The
+// proxy canâ€™t read any other tunnel.
 
 import type { IncomingMessage } from 'node:http'
 import { createServer, type Server } from 'node:https'
@@ -93,7 +94,7 @@ test('V04 within TLS the bound host receives the credential instead of the toolâ
 test('a credential that no header can hold ends its connection, never the worker', async () => {
   const seen = await launch(curl(bound), bound, { tls: 'intercept' }, `${KEY}\u2192`)
   expect(seen.outcome).not.toEqual({ kind: 'exit', code: 0 })
-  expect(seen.connections[0]).not.toHaveProperty('credentials') // it was told to nobody
+  expect(seen.connections[0]).not.toHaveProperty('credentials') // it was sent to nobody
   expect((await launch(curl(bound), bound)).outcome).toEqual({ kind: 'exit', code: 0 })
   expect(asked).toHaveLength(1)
 })
@@ -126,7 +127,7 @@ test('V04 a credential for TLS is not added to plain HTTP, and one for plain HTT
     curl(bound).map((item) => item.replace('https://', 'http://')),
     bound,
   )
-  expect(asked).toEqual([]) // a server of TLS does not understand it
+  expect(asked).toEqual([]) // a TLS server does not understand it
   await launch(curl(bound), bound, {})
   expect(asked.map(({ headers: { authorization } }) => authorization)).toEqual(['Basic bWluZQ=='])
 })

@@ -1,5 +1,5 @@
-// Promise: for a plan and a host there is one command line, written down in test/golden/argv. Whoever changes a defence changes a file
-// that a reviewer reads. `vitest run --update` writes them anew.
+// For a plan and a host there is exactly one command line, kept in test/golden/argv. A change of a
+// defence changes a file that a reviewer reads. `vitest run --update` writes the files.
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -89,7 +89,7 @@ const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
 
 const GOLDEN = join(import.meta.dirname, '../../golden/argv')
 
-// First: where a file is missing, the comparison below would write it.
+// Runs first: the comparison below would write a missing file.
 test('there is a golden file for each case of the command line, and no other', () => {
   expect(readdirSync(GOLDEN).sort()).toEqual(
     Object.keys(CASES)

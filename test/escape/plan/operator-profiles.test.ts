@@ -1,5 +1,5 @@
-// Promise: what an operator adds to the table of profiles is there for the tools that name it, to read only, and opens nothing else; and
-// it is proven before it is used.
+// A profile that an operator adds gives the tools that name it read-only folders, and nothing else.
+// It is proven before it is used.
 
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -10,7 +10,7 @@ import { faultOf, OwnProfiles } from '../../../worker/sandbox/plan/operator-prof
 import { Arena, attack, planOf, told } from '../arena/arena.ts'
 
 const MiB = 1024 * 1024
-/** A folder of the host that every user reads, and that no sandbox has by itself. */
+/** A folder of the host that every user may read, and that no sandbox has by default. */
 const FOLDER = '/etc/apt'
 
 let arena: Arena

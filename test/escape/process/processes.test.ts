@@ -1,4 +1,4 @@
-// Promise: a tool sees only itself, and when its call is over nothing of it is left, however it tried.
+// A tool sees only itself, and nothing of it is left when its call is over, however it tried.
 
 import { mkdirSync, openSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ afterAll(() => arena.close())
 
 const gone = (word: string): Promise<void> =>
   eventually(`no process with ${word}`, () => processesWith(word).length === 0)
-/** Who was to survive is ended by the test. */
+/** The test ends the processes that were to survive. */
 async function end(word: string): Promise<void> {
   for (const pid of processesWith(word)) {
     try {
@@ -114,7 +114,8 @@ tell['worker'] = attempt(os.kill, ${pid}, 0)`
     const { pid } = await arena.facts()
     const plan = planOf(attack(OTHERS(pid)))
     expect(told(await arena.launch({ plan }))).toEqual({ seen: 2, worker: 'ESRCH' })
-    // Everyone it may signal is in its own namespace: init ignores it, and the worker lives to tell.
+    // It may signal only processes of its own namespace: init ignores the signal, and the worker
+    // lives.
     const { outcome } = await arena.launch({ plan: planOf(['kill', '-9', '-1']) })
     expect(outcome).toEqual({ kind: 'exit', code: 0 })
     expect((await arena.facts()).pid).toBe(pid)
@@ -179,7 +180,10 @@ except MemoryError: tell['got'] = False`
   })
 })
 
-/** Leaves the session and the process group, forks twice, ignores what can be ignored, and holds on to its output. */
+/**
+ * Leaves the session and the process group, forks twice, ignores signals, and keeps its output
+ * open.
+ */
 const DAEMON = (word: string, seconds: number) => `
 import signal, time
 begun, begins = os.pipe()
@@ -202,7 +206,7 @@ describe('what is left', () => {
       const { outcome, out } = await arena.launch({ plan: planOf(attack(DAEMON(word, 60)), { tier }) })
       expect(processesWith(word), tier).toEqual([])
       expect([outcome, out.includes('ready')]).toEqual([{ kind: 'exit', code: 0 }, true])
-      // It held standard output open: nobody waited for that.
+      // It kept standard output open, and the worker did not wait for that.
       expect(performance.now() - started).toBeLessThan(20_000)
     }
   })
@@ -319,7 +323,7 @@ describe('what is left', () => {
     }
   })
 
-  /** Each keeps its word in the command lines of all that it starts. */
+  /** The command lines of all processes of a storm contain its word. */
   const STORMS: Readonly<Record<string, string>> = {
     zombies:
       'for _ in range(500):\n  try:\n    if os.fork() == 0: os._exit(0)\n  except OSError: pass\nwhile True: pass',

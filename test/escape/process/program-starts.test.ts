@@ -1,6 +1,6 @@
-// Promise: a program is started as it is asked for, whatever it is and whatever its arguments look like, and what holds it is the sandbox.
-// No argument is guessed to be a path, no command an interpreter: the same words read and write the host's files in tier B, which is a
-// fence and no wall, and find nothing of them in tier C.
+// A program starts with exactly the given arguments, and the sandbox confines it. We never guess
+// that an argument is a path or a command an interpreter: the same argv reads and writes the host’s
+// files in tier B, which is a fence, and finds none of them in tier C.
 
 import { existsSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'

@@ -1,6 +1,6 @@
-// Promise: what is refused in the other files is refused by our defences, and not because it would not have worked. Each attack is made
-// where one of them is missing: by a tool of tier B, which has the network of the host, or against our own egress with that one check taken
-// out of its source. It works there.
+// Our defences refuse the attacks of the other files, which would otherwise work. Each attack is
+// made without one defence, by a tool of tier B, which has the host’s network, or against our own
+// egress with one check removed from its source. It works there.
 
 import { createSocket } from 'node:dgram'
 import { createServer as createHttp, type Server } from 'node:http'
@@ -44,15 +44,15 @@ test('N01 without a network namespace: a tool reaches private servers', async ()
 const TOKEN = 'token-of-this-call'
 const HOSTS = 'worker/sandbox/network/host-patterns.ts'
 const EGRESS = 'worker/sandbox/network/egress.ts'
-/** No address is judged. */
+/** Removes the check of addresses. */
 const UNJUDGED: Weakness = [HOSTS, '|| answers.every(isPublic)', '|| answers.length > 0']
-/** What stands before the port may be anything that WHATWG reads. */
+/** Accepts any text before the port that WHATWG parses. */
 const LOOSE: Weakness = [
   HOSTS,
   String.raw`/^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$/`,
   '/:([0-9]{1,5})$/',
 ]
-/** What stands before the port is the host, as it is. */
+/** Takes the text before the port as the host, unparsed. */
 const UNREAD: readonly Weakness[] = [
   [HOSTS, ' || !URL.canParse(url)', ''],
   [
@@ -62,13 +62,13 @@ const UNREAD: readonly Weakness[] = [
   ],
 ]
 
-/** Our egress but for these. */
+/** Our egress with these changes. */
 const without = async (...weaknesses: readonly Weakness[]): Promise<typeof Egress> =>
   (await weakened(...weaknesses)<typeof import('../../../worker/sandbox/network/egress.ts')>(EGRESS)).Egress
 
 type Attempt = Partial<EgressRules> & { readonly to: string }
 
-/** What came of asking it: where it led, or why not. */
+/** The result of a request: the address that was reached, or the refusal. */
 async function reached(By: typeof Egress, { to, ...rules }: Attempt): Promise<string> {
   const egress = new By({ hosts: [], privateHosts: new Set(), token: TOKEN, limits: {}, ...rules })
   const upstream = await egress.reach(to)

@@ -1,5 +1,5 @@
-// Promise: the outcome says who ended it. The tool's ending is the tool's, the sandbox's failure is the sandbox's, and a sandbox that
-// can't be had is a refusal, never something weaker (L8).
+// The outcome says who ended a call. A tool’s ending is the tool’s, a failure of the sandbox is the
+// sandbox’s, and a sandbox that is unavailable is a refusal, never a weaker sandbox (L8).
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -44,7 +44,7 @@ describe('the tool’s ending', () => {
       kind: 'infra',
       detail: expect.stringContaining("Can't find source path /nonexistent"),
     })
-    // The same exit code, by the tool, which even says the same.
+    // The tool ends with the same exit code, and even prints the same text.
     const liar = planOf(['sh', '-c', 'echo "bwrap: Can\'t find source path" >&2; exit 1'])
     expect((await arena.launch({ plan: liar })).outcome).toEqual({ kind: 'exit', code: 1 })
   })
@@ -289,7 +289,7 @@ describe('standard streams', () => {
     }
   })
 
-  /** Init of a sandbox has the standard streams that the sandbox was started with. A tool can't open them there. */
+  /** A sandbox's init has the sandbox's original standard streams. A tool can't open them there. */
   const growBy = (paths: readonly string[]): string[] =>
     attack(`
 import signal
@@ -369,7 +369,7 @@ describe('an unsuitable host', () => {
   })
 
   test('S48 on a host without user namespaces tier C is refused', async () => {
-    // A sandbox around the worker in which no user namespace can be made: the kernel's own refusal.
+    // The worker runs in a sandbox in which the kernel refuses user namespaces.
     const under = [
       '/usr/bin/bwrap',
       '--dev-bind',

@@ -1,5 +1,6 @@
-// Promise: a call that finds a sandbox set up in advance is in the same one as a call that does not: behind the same wall, with the same
-// limits, environment, descriptors and endings. None is used twice, and none that waits outlives the worker or runs anything without it.
+// A call in a warm sandbox has the same defences, limits, environment, descriptors and endings as a
+// call in a cold one. No warm sandbox is used twice, outlives the worker or runs anything without
+// it.
 
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -18,7 +19,7 @@ afterAll(async () => {
   await prepared.close()
 })
 
-/** How a call ended and what it said, started both ways. */
+/** The outcome and output of a call, started warm and cold. */
 async function bothWays(order: LaunchOrder) {
   const [one, other] = [await cold.launch(order), await prepared.launch(order)]
   expect([one.fromStock, other.fromStock]).toEqual([false, true])
@@ -32,7 +33,9 @@ async function bothWays(order: LaunchOrder) {
   }))
 }
 
-/** All that the kernel tells a process of itself, but for numbers that differ from one sandbox to the next. */
+/**
+ * Everything that the kernel shows a process about itself, except numbers that differ by sandbox.
+ */
 const EVERYTHING = `
 import re
 def read(path): return open('/proc/' + path, errors='replace').read()
