@@ -1,4 +1,5 @@
-// Our approval links keep every promise of the conformance suite; anyone can hold theirs, or ours, against it (its README says how).
+// Our approval links keep every promise of the conformance suite. Anyone can run it against their
+// own product, or against ours (see its README).
 
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -13,7 +14,7 @@ const desk = new Desk('conformance', sharedStack())
 const agent = await desk.agent()
 const where = { url: desk.url, operatorKey: desk.rootKey, agentKey: agent.key }
 
-test('P01, P02, P03, P04, P05, P06, P07 every promise is kept, 1,000 answers at once and 10,000 altered tokens included', {
+test('P01, P02, P03, P04, P05, P06, P07 our approval links keep every promise, with 1,000 answers at once and 10,000 altered tokens', {
   timeout: 300_000,
 }, async () => {
   const findings = await conform(countersign(where), DEFAULTS)
@@ -21,7 +22,7 @@ test('P01, P02, P03, P04, P05, P06, P07 every promise is kept, 1,000 answers at 
   expect(findings).toHaveLength(CHECKS.length)
 })
 
-/** Not `spawnSync`: while this process stood still, the edge would close its connections. */
+/** Not `spawnSync`: it would block this process, and the edge would close its connections. */
 const command = (...args: string[]): Promise<{ code: number; out: string; err: string }> =>
   new Promise((done) =>
     execFile(
@@ -39,7 +40,7 @@ const command = (...args: string[]): Promise<{ code: number; out: string; err: s
   )
 const FEW = ['--posts', '20', '--mutations', '100']
 
-test('the command has a program make approvals, prints a line for each promise, and exits with 0', {
+test('the conformance command gets approvals from a program, prints a line for each promise, and exits with 0', {
   timeout: 120_000,
 }, async () => {
   const told = await command(
@@ -52,7 +53,7 @@ test('the command has a program make approvals, prints a line for each promise, 
   expect(told.out).toMatch(new RegExp(`\\n${CHECKS.length} kept, 0 broken, 0 not run\\n$`))
 })
 
-test('with links alone, what could not be tried is said, and is no success', {
+test('the conformance command with links only lists the checks that it could not run, and does not succeed', {
   timeout: 120_000,
 }, async () => {
   const target = countersign(where)
@@ -75,7 +76,7 @@ test.each([
   [['--posts', '0', '--url', 'x']],
   [['--approve', 'x', '--url', 'x']],
   [['--what']],
-])('called wrongly it says how to call it: %j', async (args) => {
+])('the conformance command prints its usage for wrong arguments: %j', async (args) => {
   const told = await command(...args)
   expect([told.code, /Usage: node main\.ts/.test(told.err)]).toEqual([64, true])
 })

@@ -1,5 +1,5 @@
-// The conformance suite finds what it is for: on a product that is sound it finds nothing, and each flaw breaks exactly the promises that
-// it breaks.
+// The conformance suite finds nothing wrong with a sound product, and reports for each flaw exactly
+// the promises that it breaks.
 
 import { expect, test } from 'vitest'
 import { ApprovalServer, type Flaw } from '../support/channels/approval-server.ts'
@@ -17,8 +17,7 @@ async function brokenBy(flaw?: Flaw): Promise<string[]> {
   }
 }
 
-test('a product that is not ours, and is sound, keeps every promise', async () =>
-  expect(await brokenBy()).toEqual([]))
+test('a sound product that is not ours keeps every promise', async () => expect(await brokenBy()).toEqual([]))
 
 const FLAWS: Readonly<Record<Flaw, readonly string[]>> = {
   'decides on GET': CHECKS.map(({ name }) => name).filter((name) => name !== 'headers'),
@@ -44,7 +43,7 @@ const FLAWS: Readonly<Record<Flaw, readonly string[]>> = {
 
 // The table's own keys.
 test.each(Object.entries(FLAWS) as [Flaw, readonly string[]][])(
-  'a product that %s is found out',
+  'the suite detects a product that %s',
   async (flaw, promises) => {
     const broken = await brokenBy(flaw)
     // Few random alterations may or may not meet a small flaw.
