@@ -43,14 +43,14 @@ const FEW = ['--posts', '20', '--mutations', '100']
 test('the conformance command gets approvals from a program, prints a line for each promise, and exits with 0', {
   timeout: 120_000,
 }, async () => {
-  const told = await command(
+  const result = await command(
     ...FEW,
     '--',
     process.execPath,
     join(ROOT, 'test/conformance/approval-links/countersign.ts'),
   )
-  expect([told.code, told.out.match(/^kept {2}/gm)?.length, told.err]).toEqual([0, CHECKS.length, ''])
-  expect(told.out).toMatch(new RegExp(`\\n${CHECKS.length} kept, 0 broken, 0 not run\\n$`))
+  expect([result.code, result.out.match(/^kept {2}/gm)?.length, result.err]).toEqual([0, CHECKS.length, ''])
+  expect(result.out).toMatch(new RegExp(`\\n${CHECKS.length} kept, 0 broken, 0 not run\\n$`))
 })
 
 test('the conformance command with links only lists the checks that it could not run, and does not succeed', {
@@ -59,12 +59,12 @@ test('the conformance command with links only lists the checks that it could not
   const target = countersign(where)
   const links: string[] = []
   for (let i = 0; i < 5; i++) links.push((await target.open())?.link ?? expect.fail('no link'))
-  const told = await command(...FEW, '--json', ...links.flatMap((link) => ['--url', link]))
-  const { settings, findings } = JSON.parse(told.out) as {
+  const result = await command(...FEW, '--json', ...links.flatMap((link) => ['--url', link]))
+  const { settings, findings } = JSON.parse(result.out) as {
     settings: object
     findings: { name: string; outcome: string }[]
   } // as main.ts prints it
-  expect([told.code, settings]).toMatchObject([2, { posts: 20, mutations: 100 }])
+  expect([result.code, settings]).toMatchObject([2, { posts: 20, mutations: 100 }])
   expect(findings.map(({ name, outcome }) => `${name} ${outcome}`)).toEqual(
     CHECKS.map(({ name }) => `${name} ${name === 'expiry' ? 'not run' : 'kept'}`),
   )
@@ -77,6 +77,6 @@ test.each([
   [['--approve', 'x', '--url', 'x']],
   [['--what']],
 ])('the conformance command prints its usage for wrong arguments: %j', async (args) => {
-  const told = await command(...args)
-  expect([told.code, /Usage: node main\.ts/.test(told.err)]).toEqual([64, true])
+  const result = await command(...args)
+  expect([result.code, /Usage: node main\.ts/.test(result.err)]).toEqual([64, true])
 })

@@ -32,7 +32,7 @@ export async function bareMachine(name: string): Promise<Machine> {
   const npm = dirname(dirname(realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())))
   return Machine.open({
     name,
-    // What `npm run prepare-host` would install if this machine reached a mirror.
+    // The packages that `npm run prepare-host` would install if this machine reached a mirror.
     packages: ['bubblewrap', 'redis-tools', 'socat', 'curl', 'ca-certificates'],
     shared: { [ROOT]: APP, [npm]: '/usr/lib/node_modules/npm' },
     links: {

@@ -17,16 +17,16 @@ Tries approval links on whatever is known to fire or fool them. README.md says w
   --posts N             how many answers at once (${DEFAULTS.posts})
   --mutations N         how many random alterations of a token (${DEFAULTS.mutations})
   --seed N              which ones (${DEFAULTS.seed})
-  --life N              seconds that an approval lives which is made to expire (${DEFAULTS.life_s})
+  --life N              lifetime in seconds of an approval that is made to expire (${DEFAULTS.life_s})
   --json                one JSON document instead of the table
 
-Exits with 0 when every promise was kept, 1 when one was broken, 2 when one could not be tried, 64 when called wrongly.`
+Exits with 0 when every promise was kept, 1 when one was broken, 2 when a check could not run, 64 for wrong arguments.`
 
 const OUTCOMES = { kept: 0, broken: 1, 'not run': 2 } as const
 
 type Arguments = { readonly target: Target; readonly settings: Settings; readonly json: boolean }
 
-/** What was asked for; a `TypeError` says what is wrong with it, as `parseArgs` does. */
+/** Parses the command line. Throws a `TypeError` with the fault, like `parseArgs`. */
 function readArguments(args: string[]): Arguments | undefined {
   const text = { type: 'string' } as const
   const { values, positionals } = parseArgs({

@@ -135,5 +135,5 @@ export class Visitor {
   }
 }
 
-/** What the POST of an answer came to: it counted, or it was refused, and says so by its status. */
+/** The result of an answer’s POST: it counted, or its status refused it. */
 export const counted = ({ status }: Reply): boolean => status < 400

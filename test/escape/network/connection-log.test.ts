@@ -31,9 +31,9 @@ test('further connections are summed by host, port and verdict, with their numbe
   const entries = many(CONNECTIONS_TOLD + 1_000, (index) =>
     one('a.example', index % 2 === 0 ? {} : { verdict: 'failed', address: '' }),
   )
-  const told = foldConnections(entries)
-  expect(told.slice(0, CONNECTIONS_TOLD)).toEqual(entries.slice(0, CONNECTIONS_TOLD))
-  expect(told.slice(CONNECTIONS_TOLD)).toEqual([
+  const record = foldConnections(entries)
+  expect(record.slice(0, CONNECTIONS_TOLD)).toEqual(entries.slice(0, CONNECTIONS_TOLD))
+  expect(record.slice(CONNECTIONS_TOLD)).toEqual([
     one('a.example', { bytes_out: 500, bytes_in: 1_000, folded: 500 }),
     one('a.example', { bytes_out: 500, bytes_in: 1_000, folded: 500, verdict: 'failed', address: '' }),
   ])
@@ -43,12 +43,12 @@ test('N15 connections to ten thousand hosts make a short record in which no byte
   const entries = many(10_000, (index) =>
     one(`h${index}.example`, index % 3 === 0 ? { verdict: 'host_not_listed' } : {}),
   )
-  const told = foldConnections(entries)
-  expect(told.length).toBeLessThanOrEqual(2 * CONNECTIONS_TOLD + 8)
-  expect([attempts(told), total(told, 'bytes_in'), total(told, 'bytes_out')]).toEqual([
+  const record = foldConnections(entries)
+  expect(record.length).toBeLessThanOrEqual(2 * CONNECTIONS_TOLD + 8)
+  expect([attempts(record), total(record, 'bytes_in'), total(record, 'bytes_out')]).toEqual([
     10_000, 20_000, 10_000,
   ])
-  expect(told.filter(({ host }) => host === '').map(({ verdict }) => verdict)).toEqual([
+  expect(record.filter(({ host }) => host === '').map(({ verdict }) => verdict)).toEqual([
     'allowed',
     'host_not_listed',
   ])

@@ -214,7 +214,7 @@ test('N08 without a check of each request: a redirect leads to an unlisted host'
 })
 
 test('N09 without connecting to the checked address: a second resolution returns another one', async () => {
-  const unpinned: Weakness = [EGRESS, 'lookup: pinned, ', '']
+  const unpinned: Weakness = [EGRESS, 'lookup: pinnedLookup, ', '']
   const attempt = {
     to: `localhost:${port}`,
     hosts: [`localhost:${port}`],
@@ -242,7 +242,7 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(question, ('127.0.0.1', 
 test('N12 without the token: a call’s proxy serves every client', async () => {
   const open: Weakness = [
     EGRESS,
-    'return told.length === this.#authorization.length && timingSafeEqual(told, this.#authorization)',
+    'return given.length === this.#authorization.length && timingSafeEqual(given, this.#authorization)',
     'return true',
   ]
   const weak = await without(open)
