@@ -1,6 +1,6 @@
-// How long it takes from a human's yes until what was asked runs, on a worker that has nothing else to do; and beside it, in turns, from
-// the proposal of a call that nobody has to be asked about: the same way without the answer. When it began is what the worker signed, by
-// the clock of this machine.
+// Measures the time from a human’s yes until the tool begins, on an idle worker; and, alternating
+// with it, from the proposal of a call that needs no approval: the same path without the answer.
+// The begin is the one that the worker signed, by this machine’s clock.
 
 import type { Result } from '../../shared/result.ts'
 import type { Client } from '../../shared/routes/client.ts'
@@ -56,7 +56,9 @@ export async function timeAnswers(
   return { answered: of(taken.answered), allowed: of(taken.allowed) }
 }
 
-/** People take longer than this: what the last call left to tell the log and the inbox is told by then. */
+/**
+ * Shorter than people take, and enough for the previous call's messages to the log and the inbox.
+ */
 const rested = (): Promise<void> => new Promise((settle) => setTimeout(settle, 300))
 const now = (): number => performance.timeOrigin + performance.now()
 

@@ -1,5 +1,6 @@
-// Owns what is measured of waiting approvals: the inbox's pages while 10,000 wait in one tenant, and how long it takes until all of 100
-// open consoles show one more. Beside the pages is the same page with nothing on it: session, frame and policy, without the list.
+// Measures waiting approvals: the pages of an inbox with 10,000 of them in one tenant, and the time
+// until all of 100 open consoles show one more. The same page without the list (session, frame and
+// policy) is the floor.
 
 import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,7 +16,10 @@ import { done, type Sent } from './subjects.ts'
 export const WAITING = 10_000
 export const CONSOLES = 100
 
-/** Milliseconds; of pages the p50. `update`: from the proposal until the last console shows it, the median and the worst of some. */
+/**
+ * Milliseconds; for pages the p50. `update`: from the proposal until the last console shows it, p50
+ * and worst.
+ */
 export type Approvals = {
   readonly page: number
   readonly empty: number
@@ -65,7 +69,10 @@ export async function timeApprovals(
 
 type Ask = (n: number) => Promise<void>
 
-/** Each call is of other arguments, so that each is a card of its own; a run has as many as may wait in one. */
+/**
+ * Each call has other arguments, so that each has its own card; a run holds as many as may wait in
+ * one.
+ */
 async function asker(url: string, operator: Client): Promise<Ask> {
   const tool = {
     description: 'Is asked about.',
@@ -89,7 +96,8 @@ async function asker(url: string, operator: Client): Promise<Ask> {
     const call = done(
       await agent('proposeCall', { params: { run: await run }, body: { tool: 'bench.asked', args: { n } } }),
     )
-    if (call.state !== 'awaiting_approval') throw new Error(`a call that is to wait is ${call.state}`)
+    if (call.state !== 'awaiting_approval')
+      throw new Error(`a call should wait for its approval, but is ${call.state}`)
   }
 }
 
@@ -113,7 +121,7 @@ async function signedIn(url: string, key: string): Promise<string> {
   return (answer.headers.get('set-cookie') ?? '').split(';')[0] ?? ''
 }
 
-/** Where the last page begins; the API's list is newest first. */
+/** The position of the last page; the API lists the newest first. */
 async function lastButOnePage(operator: Client): Promise<string> {
   const { items } = done(await operator('listApprovals', { query: {} }))
   return items.at(-1)?.id ?? ''
@@ -143,7 +151,7 @@ async function timeUpdates(
   try {
     await Promise.all(consoles.map((one) => one.shows(WAITING)))
     for (let i = 0; i < updates; i++) {
-      await sleep(2 * LIMITS.console_pause_ms) // an operator’s eyes have found rest
+      await sleep(2 * LIMITS.console_pause_ms) // the console may update again
       const began = performance.now()
       await ask(WAITING + i)
       await Promise.all(consoles.map((one) => one.shows(WAITING + i + 1)))
@@ -155,7 +163,7 @@ async function timeUpdates(
   return { p50: median(took), worst: Math.max(...took) }
 }
 
-/** A browser's end of the stream, as far as it says how many wait; an event counts when it is whole. */
+/** Reads the number of waiting approvals from a console's event stream, from whole events only. */
 class OpenConsole {
   readonly #answer: IncomingMessage
   #rest = ''

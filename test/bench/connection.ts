@@ -1,5 +1,6 @@
-// Owns one keep-alive HTTP/1.1 connection of the load generator: prepared bytes out, one whole answer back. It costs a fraction of node's
-// own client, because with two cores every microsecond here is taken from what is measured. It reads only what our edge writes.
+// Owns one keep-alive HTTP/1.1 connection of the load generator: it sends prepared bytes and reads
+// one whole answer. It costs a fraction of Node’s own client, because with two cores every
+// microsecond here is taken from the measured system. It parses only answers of our edge.
 
 import { connect, type Socket } from 'node:net'
 
@@ -76,7 +77,7 @@ export type Request = {
   readonly body: string
 }
 
-/** The bytes of a request, made once and sent many times. */
+/** The bytes of a request, to be made once and sent many times. */
 export function bytesOf({ method, path, headers, body }: Request, port: number): Buffer {
   const lines = Object.entries({
     host: `127.0.0.1:${port}`,

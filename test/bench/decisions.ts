@@ -1,7 +1,8 @@
-// Owns how a decision inside the edge is timed: by the processor time that workerd has used, read from outside, because its own clock
-// stands still while code runs. A request has the decision made many times, which leaves little of the request's own cost in it, and each
-// has arguments of its own, so that nothing is answered from memory unless that is the subject. So a p50 is the median of requests'
-// means, over 100 decisions each: what a single slow one takes is not in it. Beside them is the engine alone, asked the same.
+// Measures a decision inside the edge by the processor time of workerd, read from outside, because
+// workerd’s own clock stands still while code runs. A request makes the decision many times, so
+// that its own cost hardly counts, with different arguments, so that caches don’t answer, unless
+// they are the subject. So a p50 is the median of means over 100 decisions each, and hides a single
+// slow one. The engine alone, with the same requests, is the floor.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,7 +15,10 @@ import { bytesOf, Connection } from './connection.ts'
 import { cpuNanos } from './machine.ts'
 import { median } from './slice.ts'
 
-/** `times` in one request, and what each must have come to; what is slow has its turn every so many rounds. */
+/**
+ * Decisions in one request, and their expected result. A slow subject is measured only every few
+ * rounds.
+ */
 const SUBJECTS = {
   engine: { times: 100, comes: 'allow', every: 1 },
   of_10: { times: 100, comes: 'allow', every: 1 },
@@ -26,7 +30,7 @@ const SUBJECTS = {
   set_of_1000: { times: 1, comes: 'made', every: 10 },
 } as const
 export type DecisionName = keyof typeof SUBJECTS
-/** Microseconds of the processor for one, as a median over requests. */
+/** Microseconds of processor time for one decision, the median over requests. */
 export type Decisions = Readonly<Record<DecisionName, number>>
 
 const BUILD = (main: string): string => `name = "inside-edge"
@@ -84,7 +88,7 @@ export async function timeDecisions(rounds: number): Promise<Decisions> {
   }
 }
 
-/** In each round each subject has one request, so that whatever else the machine does meanwhile hits all alike. */
+/** Each subject has one request in each round, so that other load affects all alike. */
 async function timed(connection: Connection, edge: number, port: number, rounds: number): Promise<Decisions> {
   const micros = async (name: DecisionName): Promise<number> => {
     const { times, comes } = SUBJECTS[name]
@@ -96,7 +100,7 @@ async function timed(connection: Connection, edge: number, port: number, rounds:
       throw new Error(`\`${name}\` did not come to \`${comes}\`: ${status} ${body}`)
     return (after - before) / times / 1_000
   }
-  const names = Object.keys(SUBJECTS) as DecisionName[] // its own keys
+  const names = Object.keys(SUBJECTS) as DecisionName[] // Object.keys loses the type
   const found = new Map(names.map((name) => [name, [] as number[]]))
   for (let round = -WARM; round < rounds; round++) {
     for (const name of names.filter((each) => round % SUBJECTS[each].every === 0)) {

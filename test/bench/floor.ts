@@ -1,5 +1,6 @@
-// The floor, a process of its own under the worker's user: the very command that the worker starts for a call of tier C, started bare. No
-// grant, no verification, no attestation, no output kept: nothing but child_process.spawn, its descriptors, and the wait for its end.
+// The floor, a process under the worker’s user: the exact command that the worker starts for a call
+// of tier C, started directly. No grant, verification, attestation or kept output: only
+// child_process.spawn, its descriptors, and the wait for its end.
 
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
@@ -21,7 +22,7 @@ const nowhere = openSync('/dev/null', 'w')
 async function floor({ plan, concurrency, extent }: Spawns): Promise<Slice> {
   const admitted = admit(plan)
   if (!admitted.ok || host.machine === undefined) throw new Error('this machine or this plan has no tier C')
-  // The floor has bubblewrap's own init: ours is part of what is measured against it.
+  // The floor uses bubblewrap's own init: ours is part of the measured overhead.
   const command = withoutOurInit(commandFor(admitted.value, host, {}))
   if (command.bwrap === undefined) throw new Error('the floor is tier C')
   const options = namelessFile(scratch, command.bwrap.options)

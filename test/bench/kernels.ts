@@ -1,14 +1,21 @@
-// Owns what is measured of metering itself: kernels that compute, each as it was written and as it pays, by turns in one process; and
-// whether each run of a kernel costs the same. Times are those of this process's engine, of the same kind as workerd's.
+// Measures metering itself: computing kernels with and without it, alternating in one process; and
+// whether each run of a kernel costs the same. Times are those of this process’s engine, which is
+// of the same kind as workerd’s.
 
 import { meter } from '../../edge/skills/metering/meter.ts'
 import { assembled } from '../support/skills/skill.ts'
 import { type Exports, fuelled, Instance, Module } from '../support/skills/wasm.ts'
 
-/** `counts`: against what is wanted. What does nothing but call is the dearest there is, and is told beside the others. */
+/**
+ * `counts`: whether the target applies. A kernel that only makes calls costs most, and is only
+ * reported.
+ */
 type Source = { readonly name: string; readonly n: number; readonly counts: boolean; readonly wat: string }
 
-/** Milliseconds of the best run, to which whatever else the machine does only adds; units of fuel; and how many different sums of fuel there were. */
+/**
+ * Milliseconds of the best run, because other load only adds; units of fuel; the number of
+ * different sums of fuel.
+ */
 export type Kernel = Pick<Source, 'name' | 'counts'> & {
   readonly plain: number
   readonly paying: number
@@ -62,7 +69,7 @@ const SOURCES: readonly Source[] = [
       (i32.trunc_sat_f64_u (f64.div (local.get $sum) (f64.const 1000))))`,
   },
   {
-    name: '200,000 numbers, sorted by halves',
+    name: '200,000 numbers, merge-sorted',
     n: 200_000,
     counts: true,
     wat: `(memory 13) (func $sort (param $from i32) (param $to i32) (local $low i32) (local $high i32) (local $middle i32) (local $kept i32)
@@ -98,7 +105,7 @@ const SOURCES: readonly Source[] = [
       (i32.load (i32.shl (i32.shr_u (local.get $n) (i32.const 1)) (i32.const 2))))`,
   },
   {
-    name: 'Fibonacci numbers by calls, up to the 30th',
+    name: 'the 30th Fibonacci number, recursively',
     n: 30,
     counts: false,
     wat: `(func $fib (export "run") (param i32) (result i32)
@@ -145,7 +152,7 @@ export async function timeKernels(rounds: number): Promise<Kernel[]> {
   return found
 }
 
-/** Until the optimising compiler has come to it. */
+/** Runs until the optimising compiler has compiled it. */
 const WARM = 5
 
 const run =

@@ -1,5 +1,6 @@
-// The load generator, a process of its own: sends prepared requests over kept-open connections, one client per connection, and tells how
-// long each took until its whole answer was there. An answer that is not what was expected is a fault, never a measurement.
+// The load generator, a separate process: sends prepared requests over keep-alive connections, one
+// client per connection, and reports the time until each whole answer. An unexpected answer is a
+// fault, never a measurement.
 
 import { bytesOf, Connection, type Request } from './connection.ts'
 import { answerQuestions } from './peer.ts'
@@ -14,7 +15,7 @@ export type Load = {
   readonly expect: { readonly status: number; readonly contains: readonly string[] }
 }
 
-/** Connections last for one slice: an edge closes those that rest. */
+/** Connections last for one slice: the edge closes idle ones. */
 async function load({ port, concurrency, extent, requests, expect }: Load): Promise<Slice> {
   const connections = await Promise.all(Array.from({ length: concurrency }, () => Connection.open(port)))
   const prepared = requests.map((request) => bytesOf(request, port))

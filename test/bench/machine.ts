@@ -1,5 +1,5 @@
-// Owns what is told of the machine and of what was measured on it: processor, versions, the size of the edge's bundle, and what each
-// process of the stack has used of the processor.
+// Owns the description of the machine and of the measured system: processor, versions, size of the
+// edge’s bundle, and the processor time of each process of the stack.
 
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -29,7 +29,7 @@ export const machine = (redis: string): Machine => ({
   redis: said(redis, ['--version'], VERSION),
 })
 
-/** How busy the machine is with other things. */
+/** The load of the machine before the run. */
 export const load1 = (): number => loadavg()[0] ?? 0
 
 const MODULES = new Set(['.js', '.mjs', '.wasm', '.sql', '.cedar', '.cedarschema', '.txt', '.bin'])

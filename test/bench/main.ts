@@ -1,6 +1,7 @@
-// `npm run bench`: starts a stack of its own, measures calls end to end beside the bare sandbox and beside plain HTTP, fills the store
-// and measures again, and says which figures hold. `--quick` for a short look, `--json FILE` for machines. A missed figure is told, not
-// an error.
+// `npm run bench`: starts its own stack, measures calls end to end next to the bare sandbox and
+// plain HTTP, fills the store and measures again, and reports which targets are met. `--quick`
+// gives a short look, `--json FILE` output for machines. A missed target is reported, but is no
+// error.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -30,19 +31,22 @@ import { timeTraffic } from './traffic.ts'
 
 type Scale = {
   readonly rounds: number
-  /** At concurrency 1, before and after the store is filled: bounded by count, so that the first measuring fills little. */
+  /**
+   * At concurrency 1, before and after the store is filled; a count, so that the first measurement
+   * stores little.
+   */
   readonly alone: Extent
   readonly crowded: Extent
   readonly crowdedRounds: number
-  /** Of the stored calls, those that were executed; they take time to make. */
+  /** Executed calls among the stored ones; they take time to make. */
   readonly executed: number
   /** Rounds of decisions inside the edge. */
   readonly decisions: number
-  /** Calls that a human says yes to. */
+  /** Calls that a human approves. */
   readonly answers: number
   /** Pages of the inbox, and updates of open consoles. */
   readonly approvals: { readonly extent: Extent; readonly updates: number }
-  /** Rounds of what goes through the proxy of a call. */
+  /** Rounds of traffic through the proxy of a call. */
   readonly traffic: number
   readonly skills: SkillScale
 }
@@ -122,7 +126,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     sayOnStderr('measuring at concurrency 1')
     const alone = { rounds: scale.rounds, concurrency: 1, extent: scale.alone }
     const before = await inRounds(all, alone, parts)
-    sayOnStderr('measuring with rests between calls')
+    sayOnStderr('measuring with pauses between calls')
     const resting: Subject<Name>[] = [rested(bare, 'floor_rested'), rested(http('tier_c'), 'tier_c_rested')]
     const paced = await inRounds(resting, { ...alone, extent: { ...scale.alone, rest_ms: REST_MS } }, parts)
     sayOnStderr(`storing ${STORED} calls`)
@@ -146,9 +150,9 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     }
     sayOnStderr('measuring from an answer to its execution')
     const answers = await timeAnswers(scale.answers, stack.operator, (key) => client(stack.url, bearer(key)))
-    sayOnStderr('measuring the inbox, with 10,000 approvals that wait')
+    sayOnStderr('measuring the inbox with 10,000 waiting approvals')
     const approvals = await timeApprovals(stack, load, scale.approvals)
-    sayOnStderr('measuring what goes through the proxy of a call')
+    sayOnStderr('measuring traffic through the proxy of a call')
     const traffic = await timeTraffic(scale.traffic, (host) =>
       asWorker(user, { app: ROOT }, ({ app }) => [...node(app, 'traffic-peer.ts'), host]),
     )
@@ -180,7 +184,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
 }
 
 type Rested = 'floor_rested' | 'tier_c_rested'
-/** The same, under the name that it has where callers rest. */
+/** Subjects for clients that pause between calls. */
 const rested = ({ measure }: Subject<Name>, name: Rested): Subject<Name> => ({ name, measure })
 
 /** JSON knows no infinity. */
@@ -189,7 +193,7 @@ const finite = ({ count, ...extent }: Extent): Extent => ({
   count: Math.min(count, Number.MAX_SAFE_INTEGER),
 })
 
-/** Half into one run, half over all clients' runs. */
+/** Stores half of the calls in one run, half in all clients' runs. */
 async function fill(
   load: Peer<Load, Slice>,
   port: number,
@@ -211,7 +215,7 @@ const settingsOf = ({ rounds, crowdedRounds, executed }: Scale, few: number, loa
   [
     `Each subject has its slice in each round: ${rounds} rounds at 1, ${crowdedRounds} at 8 and ${CLIENTS}. Numbers are medians over rounds; “best p50” is the best round’s.`,
     `${CLIENTS} runs, one for each client. At 1 the store ends with ${few} calls, then ${STORED} are added (${executed} of them executed; half of all in one run); 8 and ${CLIENTS} come after.`,
-    `Worker: 8 calls at a time; its processor time is without that of the process that starts sandboxes, and of theirs. Tools run \`true\`. The machine’s load before: ${load.toFixed(2)}.`,
+    `Worker: 8 calls at a time; its processor time excludes the process that starts sandboxes, and the sandboxes. Tools run \`true\`. The machine’s load before the run: ${load.toFixed(2)}.`,
   ].join('\n')
 
 const { values } = parseArgs({

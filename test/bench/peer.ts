@@ -1,11 +1,12 @@
-// Owns the conversation of the benchmark with its two measuring processes: one JSON value a line, a question on standard input, its
-// answer on standard output, one at a time. Measuring apart keeps the bench's own work out of what is measured.
+// Owns the protocol between the benchmark and its two measuring processes: one JSON value a line, a
+// question on standard input, its answer on standard output, one at a time. Separate processes keep
+// the bench’s own work out of the measurement.
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { createInterface, type Interface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 
-/** Parent's side. What the process complains of goes to our standard error. */
+/** The parent's side. The process's standard error is ours. */
 export class Peer<Question, Answer> {
   readonly #name: string
   readonly #child: ChildProcessByStdio<Writable, Readable, null>
@@ -19,7 +20,7 @@ export class Peer<Question, Answer> {
   ) {
     this.#name = name
     this.#child = spawn(program, args, { env, cwd: '/', stdio: ['pipe', 'pipe', 'inherit'] })
-    this.#child.stdin.on('error', () => undefined) // it is gone; the missing answer tells
+    this.#child.stdin.on('error', () => undefined) // it has ended; the missing answer is reported
     this.#reader = createInterface({ input: this.#child.stdout })
     this.#lines = this.#reader[Symbol.asyncIterator]()
   }
@@ -28,7 +29,7 @@ export class Peer<Question, Answer> {
     this.#child.stdin.write(`${JSON.stringify(question)}\n`)
     const { value, done } = await this.#lines.next()
     if (done === true)
-      throw new Error(`the process \`${this.#name}\` ended without an answer; what it said is above`)
+      throw new Error(`the process \`${this.#name}\` ended without an answer; its messages are above`)
     return JSON.parse(value) as Answer // `answerQuestions` wrote it
   }
 
@@ -42,7 +43,7 @@ export class Peer<Question, Answer> {
   }
 }
 
-/** Child's side: answers until standard input ends. */
+/** The child's side: answers until standard input ends. */
 export async function answerQuestions<Question, Answer>(
   answer: (question: Question) => Promise<Answer>,
 ): Promise<void> {

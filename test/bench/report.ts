@@ -1,4 +1,4 @@
-// Owns what is said in the end: the tables, and for each figure of the contract whether it was met. Pure.
+// Owns the final report: the tables, and whether each target was met. Pure.
 
 import type { Answers } from './answers.ts'
 import { type Approvals, CONSOLES, WAITING } from './approvals.ts'
@@ -8,7 +8,7 @@ import type { Row } from './rounds.ts'
 import { HOSTILE_LANES, type Skills, type WarmName } from './skills.ts'
 import { CONNECTIONS, type Traffic } from './traffic.ts'
 
-/** Agents think between calls; what is set up in advance is set up then. */
+/** Agents think between calls. Warm sandboxes start in these pauses. */
 export const REST_MS = 30
 
 export type Name =
@@ -24,43 +24,43 @@ export type Name =
   | 'tier_c_rested'
 
 const TITLES: Readonly<Record<Name, string>> = {
-  floor: 'floor: the same bwrap, bare',
+  floor: 'floor: the same bwrap command',
   healthz: 'GET /healthz',
   denial: 'denied call',
   dry_run: 'allowed dry run',
   tier_b: 'tier B call, end to end',
   tier_c: 'tier C call, end to end',
-  denial_in_full_run: 'denied call, all callers in the full run',
+  denial_in_full_run: 'denied call, all clients in the full run',
   tier_c_in_full_run: 'tier C call, in the full run',
-  floor_rested: `floor, ${REST_MS} ms after the last`,
-  tier_c_rested: `tier C call, ${REST_MS} ms after the last`,
+  floor_rested: `floor, ${REST_MS} ms after the previous`,
+  tier_c_rested: `tier C call, ${REST_MS} ms after the previous`,
 }
 const DECISION_TITLES: Readonly<Record<DecisionName, string>> = {
-  engine: 'floor: the engine alone, with 10 policies',
+  engine: 'floor: only the engine, 10 policies',
   of_10: 'allowed, 10 policies',
   of_1000: 'allowed, 1,000 policies of which 10 mention the tool',
-  of_98_agents: 'allowed, 100 rules for all and one for each of 98 agents, who ask by turns',
+  of_98_agents: 'allowed, 100 rules for all and one for each of 98 agents, in turn',
   denied_of_10: 'denied and explained, 10 policies',
-  asked_before: 'the same question again',
-  checked_1000: 'a set of 1,000, held strictly against 100 tools',
-  set_of_1000: 'a set of 1,000, made ready once',
+  asked_before: 'the same decision again',
+  checked_1000: 'a set of 1,000, checked strictly against 100 tools',
+  set_of_1000: 'a set of 1,000, compiled once',
 }
 
 const WARM_TITLES: Readonly<Record<WarmName, string>> = {
   healthz: 'floor: GET /healthz',
   denial: 'floor: a denied call',
   small: 'a small skill, warm',
-  javascript: 'one in JavaScript, warm',
+  javascript: 'a skill in JavaScript, warm',
 }
 
 type PageName = Exclude<keyof Approvals, 'update'>
 const PAGE_TITLES: Readonly<Record<PageName, string>> = {
-  empty: 'floor: the page with nothing on it',
+  empty: 'floor: the empty page',
   page: 'first page',
   last: 'last page',
   riskiest: 'riskiest first',
   filtered: 'filtered by agent and risk',
-  listed: 'GET /v1/approvals, those alike once',
+  listed: 'GET /v1/approvals, grouped',
 }
 
 export type Growth = {
@@ -115,7 +115,7 @@ const WANTED = {
   beside_ms: 250,
   bundle: 3 * MiB,
 } as const
-/** What must not become dearer as the store fills. */
+/** Calls that must not become slower as the store fills. */
 const GROWING: readonly Name[] = ['denial', 'denial_in_full_run', 'tier_b', 'tier_c', 'tier_c_in_full_run']
 
 const percent = (share: number): string => `${share >= 0 ? '+' : '−'}${Math.abs(share * 100).toFixed(0)} %`
@@ -123,7 +123,7 @@ const ms = (value: number): string => (value < 10 ? value.toFixed(2) : value.toF
 
 export function growthOf(before: readonly Row<Name>[], after: readonly Row<Name>[]): Growth[] {
   return after.flatMap(({ name, p50 }) => {
-    // The full run was not there before; what it is compared with is the same call in an empty one.
+    // The full run did not exist before, so it is compared with the same call in an empty run.
     const base =
       before.find((row) => row.name === name) ?? before.find((row) => `${row.name}_in_full_run` === name)
     return base === undefined ? [] : [{ name, before: base.p50, after: p50, change: p50 / base.p50 - 1 }]
@@ -174,13 +174,13 @@ export function figuresOf({
       rate >= WANTED.denied_per_s,
     ),
     figure(
-      `tier C, ${REST_MS} ms after the last, p50`,
+      `tier C, ${REST_MS} ms after the previous, p50`,
       `≤ ${WANTED.tier_c_rested} × the floor`,
       `${rested.toFixed(2)} ×`,
       rested <= WANTED.tier_c_rested,
     ),
     figure(
-      'tier C, one after the other, p50',
+      'tier C, one after another, p50',
       `≤ ${WANTED.tier_c_floor} × the floor`,
       `${ratio.toFixed(2)} ×`,
       ratio <= WANTED.tier_c_floor,
@@ -216,8 +216,8 @@ export function figuresOf({
       decisions.denied_of_10 <= WANTED.decision_us,
     ),
     figure(
-      'with 1,000, 10 of them of the tool',
-      `≤ ${WANTED.slicing} × that`,
+      'with 1,000, 10 of which mention the tool',
+      `≤ ${WANTED.slicing} × with 10`,
       `${sliced.toFixed(2)} ×`,
       sliced <= WANTED.slicing,
     ),
@@ -234,7 +234,7 @@ export function figuresOf({
       approvals.page <= WANTED.page_ms,
     ),
     figure(
-      `${CONSOLES} open consoles show one more`,
+      `${CONSOLES} open consoles show a new approval`,
       `≤ ${WANTED.update_ms} ms`,
       `${ms(approvals.update.worst)} ms at worst`,
       approvals.update.worst <= WANTED.update_ms,
@@ -306,7 +306,7 @@ function skillFigures({ rows, cold, published, kernels, crowd, beside }: Skills)
 
 export function reportOf(results: Results): string {
   const { machine, settings, rows, growth, approvals, decisions, answers, traffic, skills, stored } = results
-  const said = Object.entries(machine).map(([name, value]) => `${name} ${value}`)
+  const description = Object.entries(machine).map(([name, value]) => `${name} ${value}`)
   const tables = [...new Set(rows.map(({ concurrency }) => concurrency))].map((concurrency) =>
     tableAt(concurrency, rows),
   )
@@ -320,7 +320,7 @@ export function reportOf(results: Results): string {
     ['floor: proposal of an allowed call', ms(answers.allowed.p50), ms(answers.allowed.p95)],
     ['an operator’s yes', ms(answers.answered.p50), ms(answers.answered.p95)],
   ]
-  // What is decided is told in the order of the titles.
+  // Decisions are listed in the order of the titles.
   const decided = (Object.keys(DECISION_TITLES) as DecisionName[]).map((name) => [
     DECISION_TITLES[name],
     decisions[name].toFixed(0),
@@ -337,16 +337,16 @@ export function reportOf(results: Results): string {
     got,
   ])
   return [
-    said.join(' · '),
+    description.join(' · '),
     settings,
     ...tables,
     `p50 at 1 with few and with ${stored} calls stored, ms\n${table(['', 'few', `${stored}`, 'change'], grown)}`,
-    `from the word until the execution begins, tier C, idle worker\n${table(['', 'p50 ms', 'p95 ms'], begun)}`,
-    `the inbox with ${WAITING} that wait\n${table(['', 'p50 ms'], inbox)}\n  ${CONSOLES} open consoles show one more after ${ms(p50)} ms, ${ms(worst)} at worst`,
+    `from the answer or proposal until execution begins, tier C, idle worker\n${table(['', 'p50 ms', 'p95 ms'], begun)}`,
+    `the inbox with ${WAITING} waiting approvals\n${table(['', 'p50 ms'], inbox)}\n  ${CONSOLES} open consoles show a new approval after ${ms(p50)} ms, ${ms(worst)} at worst`,
     `one curl, from the host and from a sandbox through its proxy\n${table(['', 'direct', 'proxied', 'ratio'], trafficRows(traffic))}`,
     ...skillTables(skills),
     `decisions inside the edge, processor time\n${table(['', 'p50 µs'], decided)}`,
-    `figures\n${table(['', '', 'wanted', 'got'], figures)}`,
+    `figures\n${table(['', '', 'target', 'measured'], figures)}`,
   ].join('\n\n')
 }
 
@@ -358,10 +358,10 @@ function skillTables({ rows, cold, published, kernels, crowd, beside }: Skills):
   ])
   const first = [
     ['a small skill, cold', ms(cold.small)],
-    ['one in JavaScript, cold', ms(cold.javascript)],
+    ['a skill in JavaScript, cold', ms(cold.javascript)],
     [`${published.bytes} bytes published`, ms(published.ms)],
-    ['a small skill, warm, beside few', ms(crowd.few)],
-    [`beside ${crowd.size}`, ms(crowd.many)],
+    ['a small skill, warm, with few others', ms(crowd.few)],
+    [`with ${crowd.size} others`, ms(crowd.many)],
   ]
   const metered = kernels.map(({ name, plain, paying, fuel }) => [
     name,
@@ -377,8 +377,8 @@ function skillTables({ rows, cold, published, kernels, crowd, beside }: Skills):
   return [
     `skills at concurrency 1\n${table(['', 'p50 ms', 'p95 ms', 'best p50', 'edge cpu ms'], warm)}`,
     `skills, p50\n${table(['', 'ms'], first)}`,
-    `what metering costs\n${table(['', 'unmetered ms', 'metered ms', '×', 'fuel'], metered)}`,
-    `p95 while ${HOSTILE_LANES} calls of a hostile skill burn all they have, again and again\n${table(['', 'quiet ms', 'burning ms', 'by one that'], others)}`,
+    `cost of metering\n${table(['', 'unmetered ms', 'metered ms', '×', 'fuel'], metered)}`,
+    `p95 while ${HOSTILE_LANES} calls of a hostile skill repeatedly burn all their fuel, time or memory\n${table(['', 'quiet ms', 'burning ms', 'a skill that'], others)}`,
   ]
 }
 

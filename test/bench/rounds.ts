@@ -1,18 +1,19 @@
-// Owns the order of measuring: rounds in which every subject has its slice, so that whatever else the machine does meanwhile hits all
-// alike. Beside each slice it notes what the parts of the stack used of the processor for it.
+// Owns the order of measuring: rounds in which every subject has a slice, so that other load on the
+// machine affects all of them alike. It records the processor time of each part of the stack for
+// each slice.
 
 import type { Stack } from '../../infra/stack.ts'
 import { cpuMs } from './machine.ts'
 import type { Extent, Slice, Summary } from './slice.ts'
 import { median, summaryOf } from './slice.ts'
 
-/** A subject is measured by whoever knows how: the floor's process or the load generator. */
+/** Measures a subject: in the floor's process or in the load generator. */
 export type Subject<Name extends string> = {
   readonly name: Name
   readonly measure: (concurrency: number, extent: Extent) => Promise<Slice>
 }
 
-/** Milliseconds of processor time for one operation; the worker's holds what it started. */
+/** Milliseconds of processor time for one operation; the worker's includes its children. */
 export type Spent = { readonly edge: number; readonly worker: number; readonly redis: number }
 export type Row<Name extends string> = {
   readonly name: Name
@@ -20,7 +21,7 @@ export type Row<Name extends string> = {
   readonly spent: Spent
 } & Summary
 
-/** One subject that could not be measured makes the whole run worthless. */
+/** Throws if one subject can't be measured: the whole run is worthless then. */
 class Broken extends Error {}
 
 export async function inRounds<Name extends string>(

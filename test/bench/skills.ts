@@ -1,5 +1,6 @@
-// Owns what is measured of tier A over HTTP: warm and cold calls of a small skill and of one in JavaScript beside the cheapest requests there
-// are, the publication of a large one, what as many skills as a tenant may have change, and how soon others are answered while hostile ones burn.
+// Measures tier A over HTTP: warm and cold calls of a small skill and of one in JavaScript next to
+// the cheapest requests, the publication of a large skill, the effect of as many skills as a tenant
+// may have, and the latency of other calls while hostile skills burn fuel.
 
 import type { Stack } from '../../infra/stack.ts'
 import { MAX_SKILL_LIMITS } from '../../shared/limits.ts'
@@ -16,14 +17,17 @@ import { type Extent, median, type Slice } from './slice.ts'
 import { done, type Sent, type Subjects } from './subjects.ts'
 
 export const HOSTILE_LANES = 8
-/** Others come one each so many milliseconds, and each has a connection. */
+/** Other requests come at this interval, each on its own connection. */
 const OTHERS = { every_ms: 25, lanes: 64 } as const
 const { fuel, timeout_ms, memory_bytes } = MAX_SKILL_LIMITS
 const MOST = { capabilities: { log: true as const }, limits: { fuel, timeout_ms, memory_bytes } }
-/** What burns: each is called by all lanes at once, with as much fuel, memory and time as a skill may have. */
+/**
+ * Hostile skills: all lanes call each at once, with the most fuel, memory and time that a skill may
+ * have.
+ */
 const HOSTILE: Readonly<Record<string, Parts>> = {
   'loops for ever': { run: [...w.loop(w.br(0)), w.UNREACHABLE] },
-  'reads memory all over': {
+  'reads memory at random': {
     locals: [w.I32],
     memory: { min: 256 },
     run: [...w.loop([...Array.from({ length: 32 }, () => somewhere(4)).flat(), ...w.br(0)]), w.UNREACHABLE],
@@ -35,7 +39,7 @@ const HOSTILE: Readonly<Record<string, Parts>> = {
       w.UNREACHABLE,
     ],
   },
-  'burns cheaply, then reads memory all over': {
+  'burns cheaply, then reads memory at random': {
     locals: [w.I32],
     memory: { min: 1_000 },
     run: [
@@ -47,7 +51,7 @@ const HOSTILE: Readonly<Record<string, Parts>> = {
       w.UNREACHABLE,
     ],
   },
-  'says what is no text': {
+  'returns bytes that are not UTF-8': {
     imports: [LOG],
     memory: { min: 16 },
     run: [
@@ -63,16 +67,16 @@ const HOSTILE: Readonly<Record<string, Parts>> = {
       w.UNREACHABLE,
     ],
   },
-  'loops where memory is asked for': {
+  'loops when the host allocates memory': {
     realloc: { ...w.REALLOC_SHAPE, body: [...w.loop(w.br(0)), w.UNREACHABLE] },
   },
 }
-/** A load from an address that follows from the last one as if by chance. */
+/** A load from a pseudo-random address that depends on the last one. */
 function somewhere(local: number): w.Code {
   const next = [...w.get(local), ...w.i32(1_664_525), 0x6c, ...w.i32(1_013_904_223), 0x6a, ...w.tee(local)]
   return [...next, ...w.i32(0xfffffc), 0x71, ...w.load(), w.DROP]
 }
-/** So many times, counted in the first of the skill's own parameters, which it needs no more. */
+/** A loop of so many rounds, counted in the skill's first parameter, which is no longer needed. */
 function again(times: number, body: w.Code): w.Code {
   return [
     ...w.i32(times),
@@ -89,9 +93,9 @@ export type Skills = {
   readonly cold: { readonly small: number; readonly javascript: number }
   readonly published: { readonly bytes: number; readonly ms: number }
   readonly kernels: readonly Kernel[]
-  /** p50 of a warm call beside few others, and beside as many as `size` says. */
+  /** p50 of a warm call with few other skills, and with `size` others. */
   readonly crowd: { readonly size: number; readonly few: number; readonly many: number }
-  /** p95 with nothing else, and the worst while one kind of hostile skill burns, which is named. */
+  /** p95 without other load, and the worst while a kind of hostile skill burns, with its name. */
   readonly beside: Readonly<
     Record<'denial' | 'small', { readonly quiet: number; readonly burning: number; readonly worst: string }>
   >
@@ -176,7 +180,7 @@ async function timeBeside(
   return { denial: told(found.denial), small: told(found.small) }
 }
 
-/** A publisher, the operator who enables what it publishes, and an agent for whatever is called. */
+/** A publisher, the operator who enables its skills, and an agent that calls them. */
 class Maker {
   readonly port: number
   readonly #stack: Stack
@@ -228,14 +232,14 @@ class Maker {
     }
   }
 
-  /** The first calls of as many skills, none of which has an isolate yet. */
+  /** The first calls of several skills, none of which has an isolate yet. */
   async cold(count: number, code: Uint8Array): Promise<number> {
     const tools: string[] = []
     for (let i = 0; i < count; i++) tools.push(await this.enabled(`bench.cold${this.#made}`, code))
     const { key, run } = await this.#agentOf(tools)
     const connection = await Connection.open(this.port)
     const took: number[] = []
-    // What the tenant has changed is read by the first call, whatever it is.
+    // The first call, whichever it is, reads the tenant's changes.
     await connection.exchange(bytesOf(proposal(key, run, 'bench.none'), this.port))
     for (const tool of tools) {
       const begun = performance.now()
@@ -262,7 +266,7 @@ class Maker {
     return { bytes: code.byteLength, ms: median(took) }
   }
 
-  /** Until so many were published. */
+  /** Publishes until there are so many. */
   async crowd(size: number): Promise<void> {
     const code = await component()
     while (this.#made < size) await this.enabled(`bench.crowd${this.#made}`, code)
@@ -277,7 +281,7 @@ class Maker {
       })
   }
 
-  /** Calls it on all lanes at once, again and again, until it is stopped. */
+  /** Calls it repeatedly on all lanes at once until it is stopped. */
   async burning(tool: string): Promise<() => Promise<void>> {
     const { key } = await this.#agentOf([tool])
     const agent = client(this.#stack.url, bearer(key))
@@ -285,7 +289,7 @@ class Maker {
     const lane = async (): Promise<void> => {
       while (goesOn) {
         let call = done(await agent('proposeCallInNewRun', { body: { tool, args: {} }, wait: 20 }))
-        // Whoever waits for a place has not begun, and has its time before it.
+        // A call that waits for a slot has not begun, so its time has not started.
         while (call.result === undefined)
           call = done(await agent('readCall', { params: { run: call.run, call: call.id }, wait: 20 }))
         const { state, result } = call
@@ -310,7 +314,10 @@ const proposal = (key: string, run: string, tool: string): Request => ({
 
 const LARGE_BYTES = 1_500_000
 
-/** One that was compiled from a program of that size: functions that loop, branch, load, store and call each other. */
+/**
+ * A module of that size, like a compiled program: its functions loop, branch, load, store and call
+ * each other.
+ */
 async function large(): Promise<Uint8Array> {
   const body = (seed: number): w.Code => {
     const step = [

@@ -1,11 +1,14 @@
-// Owns one slice of measuring: N workers in a closed loop, each beginning its next operation when its last has ended, until the time or the
-// count is over; or one operation each so many milliseconds, whatever became of those before, so that a stall counts for all it held up. And the arithmetic of slices: what one was like, and what several of the same were like together.
+// Owns one slice of measuring: N workers in a closed loop, each of which begins its next operation
+// when the last has ended, until the time or the count is reached; or operations at a fixed
+// interval, whatever became of earlier ones, so that a stall counts for all that it delays. Owns
+// the statistics of slices too.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
- * How long a slice lasts: until `ms` have passed or `count` operations were begun, whichever is first. Each lane rests before each of
- * its own. With `every_ms` they begin by the clock, and what finds no lane has begun all the same.
+ * How long a slice lasts: until `ms` have passed or `count` operations were begun, whichever is
+ * first. Each lane rests before each of its own. With `every_ms` they begin by the clock, and what
+ * finds no lane has begun all the same.
  */
 export type Extent = {
   readonly ms: number
@@ -22,13 +25,13 @@ export type Slice = {
   readonly p95: number
   readonly p99: number
   readonly best: number
-  /** What went wrong, in words; the first few. */
+  /** The first few errors, in words. */
   readonly faults: readonly string[]
 }
 
 const FAULTS_TOLD = 3
 
-/** Throws nothing: an operation that fails says why, and counts for nothing else. */
+/** Never throws: a failed operation is recorded with its reason, and not counted. */
 export async function measure(
   concurrency: number,
   { ms, count, rest_ms = 0, every_ms }: Extent,
@@ -83,7 +86,7 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? high : ((sorted[middle - 1] ?? Number.NaN) + high) / 2
 }
 
-/** Rounds of the same, told as one: medians over the rounds, because other work on the machine spoils single rounds; and the best round. */
+/** Combines rounds: medians, because other load spoils single rounds; and the best round. */
 export type Summary = {
   readonly rounds: number
   readonly count: number

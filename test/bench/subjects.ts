@@ -1,5 +1,6 @@
-// Owns what is measured: the tools, the agent and the runs that the bench makes through the API, and the requests that come of them.
-// Calls go to as many runs as there are clients, one each, as agents at work would; one run that holds many calls is measured beside them.
+// Owns the measured subjects: the tools, the agent and the runs that the bench creates through the
+// API, and the resulting requests. Each client has its own run, as agents at work would; one run
+// that holds many calls is measured in addition.
 
 import type { Result } from '../../shared/result.ts'
 import type { Client, Output } from '../../shared/routes/client.ts'
@@ -10,7 +11,7 @@ import type { Load } from './load.ts'
 
 export const CLIENTS = 32
 
-/** What one HTTP subject sends, and what has to come back. */
+/** The requests of one HTTP subject, and the expected answer. */
 export type Sent = Pick<Load, 'requests' | 'expect'>
 
 export type Subjects = {
@@ -19,10 +20,10 @@ export type Subjects = {
   readonly dry_run: Sent
   readonly tier_b: Sent
   readonly tier_c: Sent
-  /** The same in the one run that is filled. */
+  /** The same in the run that is filled. */
   readonly denial_in_full_run: Sent
   readonly tier_c_in_full_run: Sent
-  /** One call of tier C, done: its plan is what the floor starts. */
+  /** A finished call of tier C: the floor starts its plan. */
   readonly example: Output<'proposeCall'>
 }
 
@@ -34,7 +35,7 @@ const LIMITS = {
   output_bytes: 4_096,
 }
 
-/** The cheapest program there is: what is measured is the way to it and back. */
+/** The cheapest program there is, so that only the overhead is measured. */
 export const doesNothing = (tier: 'B' | 'C'): ProcessToolSpec => ({
   description: 'Does nothing, successfully.',
   input_schema: { type: 'object', properties: {}, additionalProperties: false },
@@ -58,8 +59,12 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
   ] as const)
     done(await operator('putTool', { params: { name }, body: doesNothing(tier) }))
   const { policies } = done(await operator('readPolicies', {}))
-  const { 'tier-b': _asksEachTime, ...unasked } = policies // the bench has nobody to ask
-  done(await operator('putPolicies', { body: { policies: unasked, note: 'the bench runs tier B unasked' } }))
+  const { 'tier-b': _asksEachTime, ...unasked } = policies // the bench has nobody to approve
+  done(
+    await operator('putPolicies', {
+      body: { policies: unasked, note: 'the bench runs tier B without approval' },
+    }),
+  )
   const { key = '' } = done(await operator('putAgent', { params: { name: 'bench' }, body: AGENT }))
   const agent = client(url, bearer(key))
   const run = async (): Promise<string> => done(await agent('createRun', { body: {} })).id

@@ -1,5 +1,5 @@
-// A worker's sandbox in a process of its own under the worker's user: runs one plan at a time through the real `launch`, for whoever times
-// what goes through its proxy.
+// A worker’s sandbox in a separate process under the worker’s user: runs one plan at a time through
+// the real `launch`, so that traffic.ts can time traffic through its proxy.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

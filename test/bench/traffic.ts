@@ -1,5 +1,6 @@
-// Owns how the way to listed hosts is timed: one curl, once from the host itself and once from a sandbox through its call's proxy, by
-// turns, against a server on loopback. Bulk is one CONNECT; connections are one each, fifty at a time.
+// Measures the way to listed hosts: one curl from the host itself and one from a sandbox through
+// its call’s proxy, alternating, against a server on loopback. Bulk is one CONNECT; connections
+// have a CONNECT each, fifty at a time.
 
 import { execFile } from 'node:child_process'
 import { createServer, type ServerResponse } from 'node:http'
@@ -12,7 +13,9 @@ import { median } from './slice.ts'
 
 export type Said = { readonly out: string; readonly took_ms: number }
 type Both<T> = { readonly direct: T; readonly proxied: T }
-/** Bytes a second of one connection, and milliseconds for so many that were answered. */
+/**
+ * Bytes a second of one connection; milliseconds for many connections, and how many were answered.
+ */
 export type Traffic = { readonly bulk: Both<number>; readonly many: Both<number>; readonly answered: number }
 
 export const CONNECTIONS = 1_000
@@ -27,7 +30,7 @@ const LIMITS = {
   net_connections: 2 * CONNECTIONS,
 }
 
-/** `start` makes the argv of the process that has the sandbox, which may reach the given host. */
+/** `start` returns the argv of the process whose sandbox may reach the given host. */
 export async function timeTraffic(
   rounds: number,
   start: (host: string) => readonly string[],

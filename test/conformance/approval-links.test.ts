@@ -1,4 +1,5 @@
-// Our approval links keep every promise of the conformance suite; anyone can hold theirs, or ours, against it (its README says how).
+// Our approval links keep every promise of the conformance suite. Anyone can run it against their
+// own product, or against ours (see its README).
 
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -13,7 +14,7 @@ const desk = new Desk('conformance', sharedStack())
 const agent = await desk.agent()
 const where = { url: desk.url, operatorKey: desk.rootKey, agentKey: agent.key }
 
-test('P01, P02, P03, P04, P05, P06, P07 every promise is kept, 1,000 answers at once and 10,000 altered tokens included', {
+test('P01, P02, P03, P04, P05, P06, P07 our approval links keep every promise, with 1,000 answers at once and 10,000 altered tokens', {
   timeout: 300_000,
 }, async () => {
   const findings = await conform(countersign(where), DEFAULTS)
@@ -21,7 +22,7 @@ test('P01, P02, P03, P04, P05, P06, P07 every promise is kept, 1,000 answers at 
   expect(findings).toHaveLength(CHECKS.length)
 })
 
-/** Not `spawnSync`: while this process stood still, the edge would close its connections. */
+/** Not `spawnSync`: it would block this process, and the edge would close its connections. */
 const command = (...args: string[]): Promise<{ code: number; out: string; err: string }> =>
   new Promise((done) =>
     execFile(
@@ -39,31 +40,31 @@ const command = (...args: string[]): Promise<{ code: number; out: string; err: s
   )
 const FEW = ['--posts', '20', '--mutations', '100']
 
-test('the command has a program make approvals, prints a line for each promise, and exits with 0', {
+test('the conformance command gets approvals from a program, prints a line for each promise, and exits with 0', {
   timeout: 120_000,
 }, async () => {
-  const told = await command(
+  const result = await command(
     ...FEW,
     '--',
     process.execPath,
     join(ROOT, 'test/conformance/approval-links/countersign.ts'),
   )
-  expect([told.code, told.out.match(/^kept {2}/gm)?.length, told.err]).toEqual([0, CHECKS.length, ''])
-  expect(told.out).toMatch(new RegExp(`\\n${CHECKS.length} kept, 0 broken, 0 not run\\n$`))
+  expect([result.code, result.out.match(/^kept {2}/gm)?.length, result.err]).toEqual([0, CHECKS.length, ''])
+  expect(result.out).toMatch(new RegExp(`\\n${CHECKS.length} kept, 0 broken, 0 not run\\n$`))
 })
 
-test('with links alone, what could not be tried is said, and is no success', {
+test('the conformance command with links only lists the checks that it could not run, and does not succeed', {
   timeout: 120_000,
 }, async () => {
   const target = countersign(where)
   const links: string[] = []
   for (let i = 0; i < 5; i++) links.push((await target.open())?.link ?? expect.fail('no link'))
-  const told = await command(...FEW, '--json', ...links.flatMap((link) => ['--url', link]))
-  const { settings, findings } = JSON.parse(told.out) as {
+  const result = await command(...FEW, '--json', ...links.flatMap((link) => ['--url', link]))
+  const { settings, findings } = JSON.parse(result.out) as {
     settings: object
     findings: { name: string; outcome: string }[]
   } // as main.ts prints it
-  expect([told.code, settings]).toMatchObject([2, { posts: 20, mutations: 100 }])
+  expect([result.code, settings]).toMatchObject([2, { posts: 20, mutations: 100 }])
   expect(findings.map(({ name, outcome }) => `${name} ${outcome}`)).toEqual(
     CHECKS.map(({ name }) => `${name} ${name === 'expiry' ? 'not run' : 'kept'}`),
   )
@@ -75,7 +76,7 @@ test.each([
   [['--posts', '0', '--url', 'x']],
   [['--approve', 'x', '--url', 'x']],
   [['--what']],
-])('called wrongly it says how to call it: %j', async (args) => {
-  const told = await command(...args)
-  expect([told.code, /Usage: node main\.ts/.test(told.err)]).toEqual([64, true])
+])('the conformance command prints its usage for wrong arguments: %j', async (args) => {
+  const result = await command(...args)
+  expect([result.code, /Usage: node main\.ts/.test(result.err)]).toEqual([64, true])
 })

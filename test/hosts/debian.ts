@@ -1,5 +1,5 @@
-// Owns the trees of Debian that machines are made of: one tar per list of packages, made once and kept beside node_modules. The mirror is
-// the one that apt on this host is set up with.
+// Owns the Debian trees that machines are made of: one tar per list of packages, made once and kept
+// next to node_modules. The mirror is the one that apt on this host uses.
 
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -13,16 +13,21 @@ const SUITE = 'bookworm'
 const CACHE = join(ROOT, 'node_modules/.cache/countersign/hosts')
 const ENV = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C.UTF-8', DEBIAN_FRONTEND: 'noninteractive' }
 
-/** What a machine needs to boot, and to be looked into. */
+/** Packages that a machine needs to boot and to be inspected. */
 const BOOTS = ['systemd-sysv', 'dbus', 'iproute2', 'procps']
 
-/** What it wrote. Not synchronously: the first tree takes longer than a test runner waits for a sign of life. */
+/**
+ * Returns its output. Asynchronous, because the first tree takes longer than the test runner's
+ * timeout for a blocked process.
+ */
 async function said(file: string, ...args: readonly string[]): Promise<string> {
   const { stdout } = await promisify(execFile)(file, args, { env: ENV })
   return stdout.trim()
 }
 
-/** The path of a tar with these packages and what they need. The first time takes about 40 s. */
+/**
+ * The path of a tar with these packages and their dependencies. The first time takes about 40 s.
+ */
 export async function debianTree(packages: readonly string[]): Promise<string> {
   const list = [...new Set([...BOOTS, ...packages])].sort()
   const key = createHash('sha256')

@@ -1,4 +1,5 @@
-// Owns the installation of Countersign on a machine: the commands of docs/hosts.md, as a person would type them, in that order.
+// Owns the installation of Countersign on a machine: the commands of docs/hosts.md, as a person
+// would type them, in that order.
 
 import { execFileSync } from 'node:child_process'
 import { readFileSync, realpathSync } from 'node:fs'
@@ -6,14 +7,14 @@ import { dirname, join } from 'node:path'
 import { ROOT } from '../../infra/state.ts'
 import { Machine } from './machine.ts'
 
-/** Where the documents have the checkout. */
+/** The folder of the checkout in the documents. */
 export const APP = '/opt/countersign'
 export const STATE = '/var/lib/countersign'
 export const UNITS = ['countersign-redis', 'countersign-edge', 'countersign-worker'] as const
 
 const HEADING = '## On a host of your own'
 
-/** The lines with a prompt in the first block behind the heading. What is not for a machine that has the checkout is left out. */
+/** The commands in the first block after the heading, without those that fetch the checkout. */
 export function documentedCommands(): string[] {
   const section =
     readFileSync(join(ROOT, 'docs/hosts.md'), 'utf8').split(`\n${HEADING}\n`)[1]?.split('\n## ')[0] ?? ''
@@ -23,12 +24,15 @@ export function documentedCommands(): string[] {
   return commands.filter((command) => !command.startsWith('git clone '))
 }
 
-/** A machine that has what docs/hosts.md presumes: the checkout, Node and npm. It is not booted yet. */
+/**
+ * A machine with the prerequisites of docs/hosts.md: the checkout, Node and npm. It is not booted
+ * yet.
+ */
 export async function bareMachine(name: string): Promise<Machine> {
   const npm = dirname(dirname(realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())))
   return Machine.open({
     name,
-    // What `npm run prepare-host` would install if this machine reached a mirror.
+    // The packages that `npm run prepare-host` would install if this machine reached a mirror.
     packages: ['bubblewrap', 'redis-tools', 'socat', 'curl', 'ca-certificates'],
     shared: { [ROOT]: APP, [npm]: '/usr/lib/node_modules/npm' },
     links: {
@@ -39,7 +43,10 @@ export async function bareMachine(name: string): Promise<Machine> {
   })
 }
 
-/** In one shell, as root, in the checkout; ends at the first that fails, with what the units say. */
+/**
+ * Runs the commands in one shell, as root, in the checkout. Throws at the first failure, with the
+ * units' logs.
+ */
 export async function type(machine: Machine, commands: readonly string[]): Promise<string> {
   const script = commands.map((command) => `echo '$' ${quoted(command)}\n${command}\n`).join('')
   const { code, out, err } = await machine.run(['bash', '--norc', '-euo', 'pipefail', '-c', script], {

@@ -1,7 +1,9 @@
-// Owns a Debian machine in a folder: makes its tree, boots it with systemd as PID 1 in a network of its own, runs commands inside, reads its
-// journal, powers it off, and leaves nothing behind. It needs root, and no systemd on this host. What is installed on it, others decide.
+// Owns a Debian machine in a folder: makes its tree, boots it with systemd as PID 1 in its own
+// network, runs commands inside, reads its journal, powers it off, and leaves nothing behind. It
+// needs root, and a host without systemd. installed.ts installs Countersign on it.
 //
-// All of a machine is below one process of ours: a PID namespace that holds systemd-nspawn and the machine ends with us, however we end.
+// A machine is below one process of ours: the PID namespace with systemd-nspawn and the machine
+// ends with us, however we end.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,11 +29,14 @@ import { debianTree } from './debian.ts'
 type MachineOptions = {
   /** Its hostname. */
   readonly name: string
-  /** Debian packages, beside what every machine has. */
+  /** Debian packages in addition to those of every machine. */
   readonly packages: readonly string[]
-  /** Folders of this host that it has a view of: where they are here, and where there. What it writes there stays its own. */
+  /**
+   * Folders of this host that it sees, by their paths here and there. Its writes stay in the
+   * machine.
+   */
   readonly shared: Readonly<Record<string, string>>
-  /** Symbolic links in its tree: where, and to what. */
+  /** Symbolic links in its tree: path and target. */
   readonly links: Readonly<Record<string, string>>
 }
 
@@ -45,7 +50,10 @@ type RunOptions = {
 const BOOT_WITHIN_MS = 30_000
 const POWER_OFF_WITHIN_MS = 90_000 // systemd gives a unit up to TimeoutStopSec
 const COMMAND_WITHIN_MS = 120_000
-/** What systemd as PID 1 takes for "power off" (systemd(1), SIGNALS): SIGRTMIN+4, and SIGRTMIN is 34 for glibc. */
+/**
+ * The signal "power off" for systemd as PID 1 (systemd(1), SIGNALS): SIGRTMIN+4; SIGRTMIN is 34 in
+ * glibc.
+ */
 const POWER_OFF = 34 + 4
 
 const ENV = {
@@ -55,13 +63,16 @@ const ENV = {
   TERM: 'dumb',
 }
 
-/** Enters the cgroups that its arguments name before `--`, then becomes what follows. */
+/** Enters the cgroups in its arguments before `--`, then executes the arguments after it. */
 const ENTER = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit; shift; done; shift; exec "$@"'
-/** nspawn keeps its own state in /run, and refuses to remove it where that is no tmpfs. */
+/** nspawn keeps its own state in /run, and refuses to remove it unless that is a tmpfs. */
 const SPAWN = 'mount -t tmpfs -o mode=755 tmpfs /run && exec systemd-nspawn "$@"'
 
 const CGROUPS = '/sys/fs/cgroup'
-/** cgroup2 alone has one hierarchy; a hybrid host has one for each controller, and machines would meet at the root of each. */
+/**
+ * cgroup2 has one hierarchy; a hybrid host has one for each controller, and machines would share
+ * each root.
+ */
 const hierarchies = (): string[] =>
   existsSync(join(CGROUPS, 'cgroup.controllers'))
     ? [CGROUPS]
@@ -121,7 +132,7 @@ export class Machine {
     return this.#process !== undefined
   }
 
-  /** Until systemd says that all it wanted to start is there. */
+  /** Waits until systemd reports that all units have started. */
   async boot(): Promise<void> {
     if (this.running) throw new Error(`${this.name} runs already`)
     const groups = hierarchies().map((hierarchy) => join(hierarchy, this.id))
@@ -160,7 +171,8 @@ export class Machine {
         ...shared,
       ],
     ])
-    // Without it /proc/sys is read-only inside, and bubblewrap can't end the making of namespaces (tier C).
+    // Without it /proc/sys is read-only inside, and bubblewrap can't end the making of namespaces
+    // (tier C).
     const env = { ...ENV, SYSTEMD_NSPAWN_API_VFS_WRITABLE: '1' }
     const child = spawn(file, args, { env, cwd: '/', stdio: ['ignore', 'pipe', 'pipe'] })
     this.#process = child
@@ -188,7 +200,7 @@ export class Machine {
     )
   }
 
-  /** As root, outside the limits that nspawn sets; what a service may do, only a unit shows. */
+  /** Runs as root, outside nspawn's limits, so only a unit shows what a service may do. */
   async run(
     [file = '', ...args]: readonly string[],
     { stdin = '', env = {}, cwd = '/root' }: RunOptions = {},
@@ -209,14 +221,14 @@ export class Machine {
     return { code, out: Buffer.concat(out).toString(), err: Buffer.concat(err).toString() }
   }
 
-  /** What it wrote; it is to succeed. */
+  /** Returns the output. Throws if the command fails. */
   async must(argv: readonly string[], options: RunOptions = {}): Promise<string> {
     const { code, out, err } = await this.run(argv, options)
     if (code !== 0) throw new Error(`on ${this.name} \`${argv.join(' ')}\` ended with ${code}:\n${out}${err}`)
     return out
   }
 
-  /** Of all boots; of all units where none is named. */
+  /** The journal of all boots, and of all units if none is named. */
   async journal(...units: readonly string[]): Promise<string> {
     return this.must([
       'journalctl',
@@ -227,14 +239,14 @@ export class Machine {
     ])
   }
 
-  /** What a person would ask for who finds that a unit does not work. */
+  /** The status and logs that a person would look at if a unit does not work. */
   async diagnosis(units: readonly string[]): Promise<string> {
     const { out } = await this.run(['systemctl', 'status', '--no-pager', '--lines=0', ...units])
     const lines = (await this.journal(...units)).split('\n').slice(-80)
     return `${out}\n${lines.join('\n')}`
   }
 
-  /** Asks again and again; says what the journal of `units` holds where it does not come true. */
+  /** Polls until it is true. Throws with the journal of `units` if that takes too long. */
   async eventually(
     what: string,
     holds: () => Promise<boolean>,
@@ -250,7 +262,7 @@ export class Machine {
     }
   }
 
-  /** In order, as a power button asks for it. */
+  /** Shuts down in order, as after a press of the power button. */
   async powerOff(): Promise<void> {
     const child = this.#process
     if (child === undefined) return
@@ -263,7 +275,7 @@ export class Machine {
     this.#removeGroups()
   }
 
-  /** At once where it still runs; its tree goes too. */
+  /** Kills it if it still runs, and removes its tree. */
   async close(): Promise<void> {
     const child = this.#process
     if (child !== undefined) {
@@ -277,7 +289,7 @@ export class Machine {
     await rm(this.#folder, { recursive: true, force: true })
   }
 
-  /** What this host still has of it: processes, mounts, cgroups, files. */
+  /** Its remains on this host: processes, mounts, cgroups, files. */
   leftovers(): string[] {
     const processes = readdirSync('/proc').filter(
       (name) =>
@@ -311,7 +323,7 @@ const groupsNamed = (id: string): string[] =>
     .map((hierarchy) => join(hierarchy, id))
     .filter((path) => existsSync(path))
 
-/** What a run left that was killed: its machines ended with it, their cgroups and folders stayed. */
+/** Removes cgroups and folders of a killed run; its machines ended with it. */
 async function removeAbandoned(): Promise<void> {
   const isAbandoned = (name: string): boolean =>
     name.startsWith(NAME) && !existsSync(`/proc/${name.slice(NAME.length).split('-')[0]}`)
@@ -321,7 +333,7 @@ async function removeAbandoned(): Promise<void> {
     await rm(join(tmpdir(), name), { recursive: true, force: true })
 }
 
-/** Deepest first. One that still has processes stays. */
+/** Removes the deepest first. One that still has processes stays. */
 function removeGroup(path: string): void {
   for (const name of readdirSync(path))
     if (statSync(join(path, name)).isDirectory()) removeGroup(join(path, name))
@@ -340,7 +352,10 @@ function commandLine(pid: string): string {
   }
 }
 
-/** The first process of a PID namespace two levels below ours: nspawn is the first of the one between. 0: not there yet. */
+/**
+ * The first process of the PID namespace two levels below ours; nspawn is the first of the one
+ * between. 0: none yet.
+ */
 function initBelow(pid: number): number {
   const children = read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
   const numbers = (child: number): number[] =>

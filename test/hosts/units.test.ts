@@ -1,5 +1,6 @@
-// Promise: on a fresh Debian 12, the commands of docs/hosts.md and the units of infra/systemd as they are shipped make a Countersign that
-// serves, comes back after a crash and after a reboot, and stops in order. Each test needs the ones before it.
+// On a fresh Debian 12 the commands of docs/hosts.md and the shipped units of infra/systemd make a
+// Countersign that serves, comes back after a crash and after a reboot, and stops in order. Each
+// test needs the ones before it.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -45,7 +46,7 @@ const unitsAre = async (state: string): Promise<void> => {
   for (const unit of UNITS) expect([unit, await property(unit, 'ActiveState')]).toEqual([unit, state])
 }
 
-/** Each started at its first attempt. */
+/** Each unit started at its first attempt. */
 const noneRestarted = async (): Promise<void> => {
   for (const unit of UNITS) expect([unit, await property(unit, 'NRestarts')]).toEqual([unit, '0'])
 }
@@ -68,7 +69,7 @@ async function propose(tool: string, args: object): Promise<Call> {
   ])
   return JSON.parse(out) as Call // the command line prints the call, or an error that is none and fails the test
 }
-/** Offline, with the evidence that the edge returns for the call. */
+/** Verifies offline, with the evidence that the edge returns for the call. */
 async function verified(call: string): Promise<string> {
   await asOperator('attestation', call, '-o', '/root/call.json')
   await asOperator('keys', '-o', '/root/keys.json')
@@ -126,7 +127,10 @@ test('`doctor` finds no fault except the cgroups, which a shell lacks', async ()
   ])
 })
 
-/** The most that `systemd-analyze security` may find, of 10. The worker needs namespaces and mounts, which weigh most. */
+/**
+ * The most that `systemd-analyze security` may find, of 10. The worker needs namespaces and mounts,
+ * which weigh most.
+ */
 const EXPOSED_AT_MOST = [1, 1.3, 5.3]
 
 test('systemd finds no fault in the units, and rates their exposure no worse than before', async () => {

@@ -78,8 +78,8 @@ export const SANDBOX: readonly Held[] = [
     tests: ['test/escape/network/http-proxy.test.ts'],
     lines: [
       [
-        'told.length === this.#authorization.length && timingSafeEqual(told, this.#authorization)',
-        'told.length > 0',
+        'given.length === this.#authorization.length && timingSafeEqual(given, this.#authorization)',
+        'given.length > 0',
         'Another process of the host uses the network of a call.',
       ],
       [
@@ -87,9 +87,9 @@ export const SANDBOX: readonly Held[] = [
         '',
         'A tool reaches every public host.',
       ],
-      ['if (total <= this.#most.bytes) return', 'return', 'A tool sends as much as it likes.'],
+      ['if (total <= this.#limits.bytes) return', 'return', 'A tool sends as much as it likes.'],
       [
-        'this.#entries.length + this.#unknown >= this.#most.connections ||',
+        'this.#entries.length + this.#unknownClients >= this.#limits.connections ||',
         '',
         'A tool makes as many connections as it likes.',
       ],
@@ -108,11 +108,11 @@ export const SANDBOX: readonly Held[] = [
       ["  'proxy-authorization',\n", '', 'The token of a call’s proxy is sent to the hosts that it reaches.'],
       [
         '    host,\n    connection:',
-        '    host: asked.headers.host ?? host,\n    connection:',
+        '    host: incoming.headers.host ?? host,\n    connection:',
         'A tool reaches another site behind the address of a listed host.',
       ],
       [
-        '    ...framing(asked.headers),\n',
+        '    ...framing(incoming.headers),\n',
         '',
         'The body of a request is read by the host as a second one that nobody judged.',
       ],
@@ -130,7 +130,7 @@ export const SANDBOX: readonly Held[] = [
     titled: 'N11',
     lines: [
       [
-        'if (to.port === TLS_PORT && !(await asksFor(client, to.host))) return mismatch()',
+        'if (to.port === TLS_PORT && !(await namesHost(client, to.host))) return mismatch()',
         '',
         'A tool reaches another site behind the address of a listed host, in TLS.',
       ],
@@ -148,8 +148,8 @@ export const SANDBOX: readonly Held[] = [
     titled: 'N12|N01',
     lines: [
       [
-        'version === PASSWORD.version && egress.knows(',
-        'version === PASSWORD.version || egress.knows(',
+        'version === PASSWORD.version && egress.authenticates(',
+        'version === PASSWORD.version || egress.authenticates(',
         'Another process of the host uses the network of a call, by SOCKS.',
       ],
     ],
@@ -178,7 +178,7 @@ export const SANDBOX: readonly Held[] = [
         'An attacker between the worker and a host receives the credential.',
       ],
       [
-        'isIP(to.host) === 0 && nameAskedFor(inner) !== to.host',
+        'isIP(to.host) === 0 && requestedName(inner) !== to.host',
         'false',
         'A tool has the credential sent for another name behind the same address.',
       ],

@@ -1,6 +1,6 @@
-// What the bench runs inside workerd, bundled as the edge is: the edge's own decision on a call, over a directory such as a tenant's
-// object hands out, as many times as a request asks for. It tells no times: workerd's clock stands still while code runs. Serves nothing
-// but the bench.
+// The benchmark’s worker inside workerd, bundled like the edge: makes the edge’s own decision on a
+// call, over a directory like that of a tenant’s object, as many times as a request asks for. It
+// reports no times, because workerd’s clock stands still while code runs.
 
 import { preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'
 import { decide, type Situation } from '../../../edge/decision/decide.ts'
@@ -31,7 +31,7 @@ const TOOL: Tool = {
 const OTHERS = Array.from({ length: 99 }, (_, i) => `other.${i}`)
 const TOOLS = [TOOL, ...OTHERS.map((name) => ({ ...TOOL, name }))]
 
-/** Ten that mention the tool; the rest, as many, mention others. */
+/** Ten policies that mention the tool; the rest mention other tools. */
 const MENTION_IT = 10
 const CONDITIONS = [
   (i: number) => `context.args.amount > ${10 ** 12 + i}`,
@@ -46,7 +46,7 @@ const rule = (i: number): string => {
     return `${notes} permit (principal is Agent, action == Action::"tool.execute/${tool}", resource) when { context.args.amount >= 0 };`
   return `${notes} forbid (principal, action == Action::"tool.execute/${tool}", resource) when { ${CONDITIONS[i % CONDITIONS.length]?.(i)} };`
 }
-/** Else nobody could agree, and a denial were not asked about a second time. */
+/** Without approvers a denial would not be evaluated a second time. */
 const APPROVERS =
   '@id("approvers") permit (principal is Operator, action == Action::"approval.decide", resource);'
 const rules = (count: number): string[] => Array.from({ length: count }, (_, i) => rule(i))
@@ -113,7 +113,9 @@ function decided(directory: Loaded, amount: number, name?: string): string {
   return answer.ok ? answer.value.decision.effect : answer.error.code
 }
 
-/** The engine alone: the slice that such a decision asks, the context that it hands over, ready beforehand but for the amount. */
+/**
+ * Only the engine: the slice and the context of such a decision, prepared except for the amount.
+ */
 function bareEngine(directory: Loaded): (amount: number) => string {
   const { agent, tool } = situationIn(directory, 0)
   const matter = about(directory.policies, {
@@ -152,7 +154,7 @@ const engine = bareEngine(ten)
 let next = 0
 let sets = 0
 
-/** Each returns what came of it, so that the bench can see that it was what it wanted to measure. */
+/** Each returns its result, so that the bench can check that it measured the intended case. */
 const WORK: Readonly<Record<string, () => string>> = {
   engine: () => engine(next++),
   of_10: () => decided(ten, next++),
@@ -160,10 +162,10 @@ const WORK: Readonly<Record<string, () => string>> = {
   of_98_agents: () => decided(many, next++, AGENTS[next % AGENTS.length]),
   denied_of_10: () => decided(ten, -1 - next++),
   asked_before: () => decided(thousand, 7),
-  /** Against the schemas of all tools, as when a set is put. */
+  /** Checked against the schemas of all tools, as when a set is put. */
   checked_1000: () =>
     checkPolicies({ rules: rules(1_000).join('\n'), APPROVERS }, TOOLS).ok ? 'holds' : 'refused',
-  /** A set that this isolate has not seen. */
+  /** A set that this isolate has not compiled. */
   set_of_1000: () =>
     compile({
       rules: rules(1_000).join('\n'),

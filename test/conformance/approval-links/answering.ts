@@ -1,4 +1,5 @@
-// An answer comes from the page itself, once, in time. Whatever else is sent is refused by its status and changes nothing.
+// An answer comes from the page itself, once, in time. Any other answer is refused by its status
+// and changes nothing.
 
 import { type Ask, type Check, type Settings, stillPending } from './check.ts'
 import { counted, type Form, formOf, Visitor } from './visitor.ts'
@@ -7,7 +8,7 @@ const NO_FORM = ['the page has no form']
 const formFor = async (visitor: Visitor, { link }: Ask): Promise<Form | undefined> =>
   formOf(await visitor.open(link))
 
-/** Sends what must be refused; each that was not is told. */
+/** Sends requests that must be refused. Returns those that were not. */
 async function refused(
   ask: Ask,
   attempts: readonly (readonly [what: string, send: () => Promise<{ status: number }>])[],
@@ -24,7 +25,7 @@ async function refused(
 const isOne = (what: string, number: number | undefined): string[] =>
   number === undefined || number === 1 ? [] : [`${number} ${what} instead of one`]
 
-/** Many answers at once, yes and no by turns: one counts, the others are told that it is over. */
+/** Many answers at once, alternating yes and no: one counts, the others are refused as too late. */
 async function rush(ask: Ask, { approve, deny }: Settings, times: number): Promise<string[]> {
   const visitor = new Visitor()
   const form = await formFor(visitor, ask)
@@ -42,7 +43,7 @@ async function rush(ask: Ask, { approve, deny }: Settings, times: number): Promi
   ]
 }
 
-/** After the end: the page offers nothing, and neither answer is taken any more. */
+/** After the end the page offers no form, and neither answer is accepted. */
 async function over(ask: Ask, visitor: Visitor, form: Form, { approve, deny }: Settings): Promise<string[]> {
   const before = await ask.look()
   const faults = formOf(await visitor.open(ask.link)) === undefined ? [] : ['the page still has its form']
@@ -186,7 +187,7 @@ export const ANSWERING: readonly Check[] = [
   },
   {
     name: 'thousand',
-    promise: 'a thousand answers at once, yes and no by turns: exactly one transition',
+    promise: 'a thousand answers at once, alternating yes and no: exactly one transition',
     needs: 'one',
     run: (ask, settings) => rush(ask, settings, settings.posts),
   },

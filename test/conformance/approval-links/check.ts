@@ -1,30 +1,31 @@
-// What the suite's parts say to each other: an approval under test, a check, and what came of it. Nothing here knows any product.
+// The types that the parts of the suite share: an approval under test, a check, and its result.
+// They know no product.
 
 export type Seen = {
-  /** `ended` is said by who can only look at the page: it asks nothing any more. */
+  /** `ended`: the target sees only the page, which no longer asks. */
   readonly status: 'pending' | 'approved' | 'denied' | 'expired' | 'cancelled' | 'ended'
-  /** How many answers the product has on record, where it can be asked. */
+  /** The number of answers that the product has on record, if the target can tell. */
   readonly answers?: number
 }
 
-/** One approval that waits, and the link that one approver was given. */
+/** A waiting approval, and the link of one approver. */
 export type Ask = { readonly link: string; look(): Promise<Seen> }
 
-/** Makes approvals; `undefined`: no more of them, or none that expires that soon. */
+/** Makes approvals. Undefined: there are no more, or none can expire that soon. */
 export type Target = { open(expiresInSeconds?: number): Promise<Ask | undefined> }
 
 export type Settings = {
-  /** The field that says yes, and the one that says no. */
+  /** The field for yes, and the one for no. */
   readonly approve: readonly [name: string, value: string]
   readonly deny: readonly [name: string, value: string]
   readonly posts: number
   readonly mutations: number
   readonly seed: number
-  /** How long an approval lives that is made to expire. */
+  /** The lifetime of an approval that is made to expire. */
   readonly life_s: number
 }
 
-/** Each fault is a sentence on what was seen; no fault, and the promise is kept. */
+/** Each fault is a sentence about an observation. Without faults the promise is kept. */
 type Faults = Promise<readonly string[]>
 type Kind =
   | { readonly needs: 'one'; run(ask: Ask, settings: Settings): Faults }

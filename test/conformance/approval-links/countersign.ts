@@ -1,5 +1,6 @@
-// How the suite gets approvals of a running Countersign: `node countersign.ts open [seconds]`, `node countersign.ts look ID`. It needs
-// COUNTERSIGN_URL, COUNTERSIGN_KEY (an operator who approves and may put tools) and COUNTERSIGN_AGENT_KEY.
+// Gives the suite approvals of a running Countersign: `node countersign.ts open [seconds]`, `node
+// countersign.ts look ID`. It needs COUNTERSIGN_URL, COUNTERSIGN_KEY (an operator who approves and
+// may put tools) and COUNTERSIGN_AGENT_KEY.
 
 import { bearer, client } from '../../../shared/routes/client.ts'
 import type { Ask, Seen, Target } from './check.ts'
@@ -9,7 +10,7 @@ type Opened = Pick<Ask, 'link'> & { readonly id: string }
 
 function desk({ url, operatorKey, agentKey }: Where) {
   const [operator, agent] = [client(url, bearer(operatorKey)), client(url, bearer(agentKey))]
-  /** Asked about and never run: nothing claims it before it is over, and it would do nothing. */
+  /** A call that needs approval and never runs: no worker claims it, and it would do nothing. */
   async function open(seconds?: number): Promise<Opened> {
     const tool = seconds === undefined ? 'conformance.links' : `conformance.links-${seconds}s`
     const put = await operator('putTool', {

@@ -1,4 +1,5 @@
-// `node main.ts [--json] (--url LINK… | -- PROGRAM ARG…)`: holds any product's approval links against the suite. Node alone is needed.
+// `node main.ts [--json] (--url LINK… | -- PROGRAM ARG…)`: runs the suite against the approval
+// links of any product. It needs only Node.
 
 import { parseArgs } from 'node:util'
 import type { Settings, Target } from './check.ts'
@@ -16,17 +17,17 @@ Tries approval links on whatever is known to fire or fool them. README.md says w
   --posts N             how many answers at once (${DEFAULTS.posts})
   --mutations N         how many random alterations of a token (${DEFAULTS.mutations})
   --seed N              which ones (${DEFAULTS.seed})
-  --life N              seconds that an approval lives which is made to expire (${DEFAULTS.life_s})
+  --life N              lifetime in seconds of an approval that is made to expire (${DEFAULTS.life_s})
   --json                one JSON document instead of the table
 
-Exits with 0 when every promise was kept, 1 when one was broken, 2 when one could not be tried, 64 when called wrongly.`
+Exits with 0 when every promise was kept, 1 when one was broken, 2 when a check could not run, 64 for wrong arguments.`
 
 const OUTCOMES = { kept: 0, broken: 1, 'not run': 2 } as const
 
-type Asked = { readonly target: Target; readonly settings: Settings; readonly json: boolean }
+type Arguments = { readonly target: Target; readonly settings: Settings; readonly json: boolean }
 
-/** What was asked for; a `TypeError` says what is wrong with it, as `parseArgs` does. */
-function readArguments(args: string[]): Asked | undefined {
+/** Parses the command line. Throws a `TypeError` with the fault, like `parseArgs`. */
+function readArguments(args: string[]): Arguments | undefined {
   const text = { type: 'string' } as const
   const { values, positionals } = parseArgs({
     args,
@@ -46,7 +47,7 @@ function readArguments(args: string[]): Asked | undefined {
   if (values.help === true) return undefined
   const links = values.url ?? []
   if ((links.length === 0) === (positionals.length === 0))
-    throw new TypeError('name a program after `--`, or links by `--url`')
+    throw new TypeError('give either a program after `--` or links with `--url`')
   const settings: Settings = {
     approve: pair(values.approve) ?? DEFAULTS.approve,
     deny: pair(values.deny) ?? DEFAULTS.deny,
@@ -62,7 +63,7 @@ function readArguments(args: string[]): Asked | undefined {
   }
 }
 
-async function report({ target, settings, json }: Asked): Promise<number> {
+async function report({ target, settings, json }: Arguments): Promise<number> {
   const findings = await conform(target, settings, json ? undefined : (finding) => console.log(row(finding)))
   const tally = (outcome: Finding['outcome']): number =>
     findings.filter((finding) => finding.outcome === outcome).length
@@ -71,24 +72,25 @@ async function report({ target, settings, json }: Asked): Promise<number> {
   return tally('broken') > 0 ? OUTCOMES.broken : tally('not run') > 0 ? OUTCOMES['not run'] : OUTCOMES.kept
 }
 
-const TOLD = 5
+const FAULTS_SHOWN = 5
 const row = ({ name, promise, outcome, saw }: Finding): string =>
   [
     `${outcome.padEnd(8)} ${name.padEnd(15)} ${promise}`,
-    ...saw.slice(0, TOLD).map((fault) => `${' '.repeat(25)}${fault}`),
-    ...(saw.length > TOLD ? [`${' '.repeat(25)}and ${saw.length - TOLD} more`] : []),
+    ...saw.slice(0, FAULTS_SHOWN).map((fault) => `${' '.repeat(25)}${fault}`),
+    ...(saw.length > FAULTS_SHOWN ? [`${' '.repeat(25)}and ${saw.length - FAULTS_SHOWN} more`] : []),
   ].join('\n')
 
 function pair(text: string | undefined): [string, string] | undefined {
   if (text === undefined) return undefined
   const at = text.indexOf('=')
-  if (at < 1) throw new TypeError(`\`${text}\` is to be NAME=VALUE`)
+  if (at < 1) throw new TypeError(`\`${text}\` must have the form NAME=VALUE`)
   return [text.slice(0, at), text.slice(at + 1)]
 }
 
 function count(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
-  if (!/^[1-9]\d{0,6}$/.test(text)) throw new TypeError(`\`${text}\` is to be a number from 1 on`)
+  if (!/^[1-9]\d{0,6}$/.test(text))
+    throw new TypeError(`\`${text}\` must be a whole number from 1 to 9,999,999`)
   return Number(text)
 }
 

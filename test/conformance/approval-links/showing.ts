@@ -1,9 +1,10 @@
-// Looking at a link decides nothing, whoever looks and however: people, link expanders, mail scanners, browsers that fetch ahead.
+// Looking at a link decides nothing, whoever looks and however: people, link expanders, mail
+// scanners, browsers that prefetch.
 
 import { type Check, stillPending } from './check.ts'
 import { formOf, leadsTo, Visitor } from './visitor.ts'
 
-/** Who follows links without being asked to: chat expanders, mail scanners, crawlers, monitors. */
+/** Programs that follow links automatically: chat expanders, mail scanners, crawlers, monitors. */
 const EXPANDERS = [
   'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)',
   'Slackbot 1.0 (+https://api.slack.com/robots)',
@@ -83,7 +84,7 @@ export const SHOWING: readonly Check[] = [
   },
   {
     name: 'prefetch',
-    promise: 'a browser that fetches ahead decides nothing',
+    promise: 'a browser that prefetches decides nothing',
     needs: 'one',
     async run(ask) {
       for (const headers of PREFETCHES) await new Visitor().open(ask.link, headers)

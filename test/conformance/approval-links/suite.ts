@@ -1,4 +1,5 @@
-// Runs the checks in order against one target. An approval that a check has left waiting serves the next one.
+// Runs the checks in order against one target. An approval that a check leaves waiting serves the
+// next one.
 
 import { ANSWERING } from './answering.ts'
 import type { Ask, Check, Settings, Target } from './check.ts'
@@ -56,7 +57,7 @@ async function judged(
 ): Promise<Finding> {
   const { name, promise } = check
   if (ask === undefined || (check.needs === 'two' && other === undefined))
-    return { name, promise, outcome: 'not run', saw: ['there was no approval left to try it on'] }
+    return { name, promise, outcome: 'not run', saw: ['no approval was left for this check'] }
   try {
     const saw =
       check.needs === 'two' && other !== undefined

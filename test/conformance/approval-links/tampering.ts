@@ -1,4 +1,5 @@
-// A link with anything changed is no link: it shows no form, its POST is refused, and nothing is decided.
+// A link with any change is not a link: it shows no form, its POST is refused, and nothing is
+// decided.
 
 import { type Ask, type Check, type Settings, stillPending } from './check.ts'
 import { type Form, formOf, Visitor } from './visitor.ts'
@@ -6,13 +7,13 @@ import { type Form, formOf, Visitor } from './visitor.ts'
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~'
 const AT_ONCE = 32
 
-/** A link is what stands before its token, and the token: its last part, of the path or of the query. */
+/** A link is a prefix and the token, which is the last part of its path or query. */
 function halves(link: string): [before: string, token: string] {
   const at = Math.max(link.lastIndexOf('/'), link.lastIndexOf('=')) + 1
   return [link.slice(0, at), link.slice(at)]
 }
 
-/** Numbers that are the same for the same seed, so that what was found is found again. */
+/** The same numbers for the same seed, so that a finding can be reproduced. */
 function numbers(seed: number): (below: number) => number {
   let state = seed >>> 0
   return (below) => {
@@ -23,7 +24,10 @@ function numbers(seed: number): (below: number) => number {
   }
 }
 
-/** One to three changes of a kind each: a character changed, dropped, doubled, moved, or an end cut off. */
+/**
+ * One to three changes of a kind each: a character changed, dropped, doubled, moved, or an end cut
+ * off.
+ */
 function mutated(token: string, below: (limit: number) => number): string {
   let text = token
   for (let left = 1 + below(3); left > 0; left--) {
@@ -41,7 +45,7 @@ function mutated(token: string, below: (limit: number) => number): string {
   return text
 }
 
-/** Opens each token, and sends the approval's own form to some: those that are taken are told. */
+/** Opens each token, and sends the approval's form to some. Returns the accepted ones. */
 async function taken(
   ask: Ask,
   tokens: readonly string[],

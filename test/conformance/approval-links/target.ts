@@ -1,4 +1,4 @@
-// Where approvals to try things on come from: a program that makes them, or links that were given.
+// Sources of approvals to test: a program that makes them, or links that were given.
 
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -19,8 +19,8 @@ const isSeen = (value: unknown): value is Seen =>
   typeof value === 'object' && value !== null && 'status' in value && STATUSES.includes(String(value.status))
 
 /**
- * `PROGRAM … open [seconds]` prints `{"id", "link"}`, `PROGRAM … look ID` prints `{"status", "answers"}`. It looks where the
- * product keeps the truth, so what a page only claims is found out.
+ * `PROGRAM … open [seconds]` prints `{"id", "link"}`, `PROGRAM … look ID` prints `{"status",
+ * "answers"}`. It reads the product's own state, so a page with a wrong claim is detected.
  */
 export function byProgram([program = '', ...args]: readonly string[]): Target {
   const asked = async (...verb: string[]): Promise<unknown> =>
@@ -48,7 +48,9 @@ export function byProgram([program = '', ...args]: readonly string[]): Target {
   }
 }
 
-/** Links alone: whether an approval waits is judged by its page. Nothing is known of how many answers are on record. */
+/**
+ * Links only: the page shows whether an approval waits. The number of answers on record is unknown.
+ */
 export function byLinks(links: readonly string[]): Target {
   const left = links.map(
     (link): Ask => ({

@@ -1,4 +1,5 @@
-// A browser as far as links need one: cookies, redirects, the form of a page. It runs no script. Each visitor is another person's.
+// As much of a browser as links need: cookies, redirects, the form of a page. It runs no script.
+// Each visitor is a separate person.
 
 type Reply = {
   readonly url: string
@@ -42,7 +43,7 @@ function attribute(tag: string, name: string): string | undefined {
   )
 }
 
-/** The form that a page answers by, with what it sends unasked. */
+/** The form by which a page answers, with its hidden fields. */
 export function formOf({ url, status, text }: Reply): Form | undefined {
   if (status >= 300) return undefined
   for (const [, tag = '', inside = ''] of text.matchAll(FORM)) {
@@ -59,7 +60,7 @@ export function formOf({ url, status, text }: Reply): Form | undefined {
   return undefined
 }
 
-/** All that a page leads to on its own site. */
+/** All links of a page within its own site. */
 export function leadsTo({ url, text }: Reply): string[] {
   const found = [...text.matchAll(/<[a-z][^>]*>/gi)].flatMap(([tag]) =>
     ['href', 'src', 'action', 'formaction']
@@ -80,7 +81,7 @@ export function leadsTo({ url, text }: Reply): string[] {
 export class Visitor {
   readonly #cookies = new Map<string, string>()
 
-  /** One request, and no hop further. */
+  /** One request, without following redirects. */
   async send(method: string, url: string, { headers = {}, body, type }: Sent = {}): Promise<Reply> {
     const cookie = [...this.#cookies].map(([name, value]) => `${name}=${value}`).join('; ')
     const answer = await fetch(url, {
@@ -102,7 +103,7 @@ export class Visitor {
     return { url, status: answer.status, headers: answer.headers, text: await answer.text() }
   }
 
-  /** Opens a page as a browser does: where it is sent on, on the same site, it goes. */
+  /** Opens a page like a browser, following redirects within the site. */
   async open(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Reply> {
     let reply = await this.send('GET', url, { headers })
     for (let hop = 0; hop < HOPS && reply.status >= 300 && reply.status < 400; hop++) {
@@ -113,7 +114,7 @@ export class Visitor {
     return reply
   }
 
-  /** Presses a button of the form, as a browser that is on its page; `change` says what differs from that. */
+  /** Presses a button of the form like a browser on its page, with the differences in `change`. */
   submit(
     { page, action, fields }: Form,
     [name, value]: readonly [string, string],
@@ -134,5 +135,5 @@ export class Visitor {
   }
 }
 
-/** What the POST of an answer came to: it counted, or it was refused, and says so by its status. */
+/** The result of an answer’s POST: it counted, or its status refused it. */
 export const counted = ({ status }: Reply): boolean => status < 400

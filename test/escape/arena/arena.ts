@@ -1,4 +1,5 @@
-// Where attacks are fought: starts driver.ts as an unprivileged user, gives it orders, and makes the plans. Attack programs are Python,
+// The test side of the escape tests: starts driver.ts as an unprivileged user, sends it orders, and
+// makes the plans. Attack programs are Python,
 // which calls the kernel directly; they print one JSON object.
 
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -37,25 +38,25 @@ type Waiting = {
   readonly fail: (error: Error) => void
   readonly hear: (said: string) => void
 }
-/** Everything of an order but its number. */
+/** An order without its number. */
 type Unnumbered<T> = T extends { id: number } ? Omit<T, 'id'> : never
 
 export type ArenaOptions = Omit<Setup, 'folder'> & {
-  /** The environment of the driver: what a worker would have. */
+  /** The environment of the driver, as a worker would have it. */
   readonly env?: Readonly<Record<string, string>>
   /** A descriptor of the test, open in the driver under this number. */
   readonly leak?: { readonly fd: number; readonly as: number }
-  /** The driver's user is given no cgroup. */
+  /** The driver’s user gets no cgroup. */
   readonly undelegated?: true
   /** Programs that start the driver. */
   readonly under?: readonly string[]
 }
 
-/** vitest.config.ts has the attacks played in both kinds of sandboxes: started cold, and set up in advance. */
+/** vitest.config.ts runs the attacks in both kinds of sandboxes, cold and warm. */
 const IN_PREPARED = process.env['COUNTERSIGN_ARENA'] === 'prepared' ? { prepared: {} } : {}
 
 export class Arena {
-  /** What the test and the sandboxes share: the run folders lie in it. */
+  /** Shared by the test and the sandboxes; contains the run folders. */
   readonly home: string
   /** The same as the driver sees it. */
   readonly #seen: string
@@ -117,7 +118,7 @@ export class Arena {
     return this.#order({ do: 'facts' })
   }
 
-  /** `hear` is told what is said while it runs. */
+  /** Calls `hear` with output while it runs. */
   launch(order: LaunchOrder, hear?: (said: string) => void): Promise<LaunchSeen> {
     return this.#order({ do: 'launch', ...order }, hear)
   }
@@ -139,7 +140,7 @@ export class Arena {
     return { here, there: join(this.#seen, here.slice(this.home.length)) }
   }
 
-  /** As a power cut: SIGKILL, and nothing is tidied up by the driver. */
+  /** Like a power cut: SIGKILL, so the driver cleans nothing up. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL')
   }
@@ -218,7 +219,10 @@ const numbers = Object.fromEntries(
   syscallsOf(machineOf(arch()) ?? 'x86_64').map(({ call, number }) => [call, number]),
 )
 
-/** `call(name, …)` and `number(n, …)` make a system call and tell `ok` or the errno; `tell` is what is printed in the end. */
+/**
+ * `call(name, …)` and `number(n, …)` make a system call and return `ok` or the errno; `tell` is
+ * printed at the end.
+ */
 const PRELUDE = `
 import ctypes, errno, json, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -245,7 +249,7 @@ export const attack = (source: string): string[] => [
   `${PRELUDE}${source}\nprint(json.dumps(tell))`,
 ]
 
-/** What an attack told, whatever else it said. */
+/** The JSON object that an attack printed among its output. */
 export const told = ({
   out,
   err,
@@ -285,5 +289,5 @@ export async function eventually(
   }
 }
 
-/** A word that no other process has. */
+/** A word that no other process has in its command line. */
 export const unique = (): string => `${process.pid}${performance.now()}`.replace('.', '')

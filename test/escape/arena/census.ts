@@ -1,4 +1,5 @@
-// What of a worker is on this host, counted from outside: processes, descriptors, mounts, cgroups, folders. It changes nothing.
+// Counts from outside what a worker has on this host: processes, descriptors, mounts, cgroups,
+// folders.
 
 import { globSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
@@ -15,7 +16,7 @@ export function below(pid: number): number[] {
   return [...found].filter((one) => one !== pid)
 }
 
-/** 0 for what has ended. */
+/** 0 if the process has ended. */
 export function parentOf(pid: string): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
@@ -33,16 +34,16 @@ const commandLine = (pid: number): string => {
     return ''
   }
 }
-/** What starts sandboxes in the worker's place. */
+/** The processes that start sandboxes for the worker. */
 export const spawnersBelow = (pid: number): number[] =>
   below(pid).filter((one) => /^\/usr\/bin\/perl\0.*waitpid/s.test(commandLine(one)))
-/** Sandboxes that were set up in advance, and wait. */
+/** Warm sandboxes that wait. */
 export const gatesBelow = (pid: number): number[] =>
   below(pid).filter((one) => /^\/usr\/bin\/perl\0.*\$release/s.test(commandLine(one)))
 
 export type Census = Readonly<Record<'processes' | 'descriptors' | 'mounts' | 'cgroups' | 'folders', number>>
 
-/** A stock of pipes comes and goes in batches, so those are counted by themselves. */
+/** A stock of pipes comes and goes in batches, so pipes are counted separately. */
 export function census(pid: number, folder: string): Census & { readonly pipes: number } {
   const links = readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`))
   const pipes = links.filter((link) => link.includes('/countersign-pipes-')).length
@@ -60,6 +61,6 @@ function linkOf(path: string): string {
   try {
     return readlinkSync(path)
   } catch {
-    return '' // closed meanwhile
+    return '' // it has been closed
   }
 }

@@ -1,5 +1,6 @@
-// A worker's sandbox without the worker: a process of an unprivileged user that runs plans through the real `launch`, on orders that come
-// as lines of JSON. It also starts the same command line bare, with one defence taken away, to show that a test bites.
+// A worker's sandbox without the worker: a process of an unprivileged user that runs plans through
+// the real `launch`, on orders that come as lines of JSON. It also starts the same command line
+// with one defence removed, to show that a test bites.
 
 import { spawn } from 'node:child_process'
 import { closeSync } from 'node:fs'
@@ -58,7 +59,7 @@ async function run(
   return { ...execution, out: output.stdout, err: output.stderr, fromStock }
 }
 
-/** Waits until one stands ready for the call, if one may. */
+/** Waits until a warm sandbox is ready, if the call may use one. */
 async function stocked(plan: Plan): Promise<boolean> {
   const admitted = admit(plan)
   if (prepared === undefined || setup.prepared?.hasten === true || !admitted.ok) return false
@@ -95,7 +96,7 @@ async function bare({
     command.program,
     ...(inline ? [...options, ...args.slice(2)] : args),
   ]
-  // bubblewrap passes on what it was given and did not ask for.
+  // bubblewrap passes on descriptors that it does not use.
   const wanted = [!inline, options.includes('--seccomp'), options.includes('--json-status-fd')]
   const [optionsFd = 0, filterFd = 0, initFd = 0] = reads
   const extra: ('ignore' | 'pipe' | number)[] = [optionsFd, filterFd, status].map((fd, index) =>
@@ -122,7 +123,7 @@ async function bare({
     child.on('error', fail)
     child.on('exit', (code, signal) => settle({ code, signal }))
   })
-  await Promise.race([whole, sleep(300)]) // a survivor may hold them open: that may be what the test is after
+  await Promise.race([whole, sleep(300)]) // a survivor may keep them open, which may be the attack
   child.stdout?.destroy()
   child.stderr?.destroy()
   const told = contentOf(status)

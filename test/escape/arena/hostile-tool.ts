@@ -1,8 +1,12 @@
-// The hostile tool of the ending tests: it tries to take over process 1 of its sandbox, and leaves processes that try to stay.
+// The hostile tool of the ending tests: it tries to take over process 1 of its sandbox, and leaves
+// processes that try to stay.
 
 import { attack } from './arena.ts'
 
-/** Overwrites the code that process 1 returns to: it drops its death signal and sleeps for ever. x86-64 and aarch64. */
+/**
+ * Overwrites the code that process 1 returns to: it drops its death signal and sleeps for ever.
+ * x86-64 and aarch64.
+ */
 const TAKE_OVER = `
 import platform
 CODE = {

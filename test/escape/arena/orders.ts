@@ -1,4 +1,5 @@
-// What arena.ts (in the test) and driver.ts (the unprivileged process) say to each other, as lines of JSON.
+// The messages between arena.ts (in the test) and driver.ts (the unprivileged process), as lines of
+// JSON.
 
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import type { Execution } from '../../../worker/sandbox/launch.ts'
@@ -14,10 +15,10 @@ export type Setup = {
   readonly profiles?: OwnProfiles
   /** As if `closeInheritedDescriptors` had been forgotten. */
   readonly keepDescriptors?: boolean
-  /** What to believe of the host instead of what was found. */
+  /** Overrides for the facts that were found on the host. */
   readonly host?: Partial<Host>
   readonly programs?: Partial<Programs>
-  /** Sandboxes are set up in advance; a call that may have one waits for it, unless it is to `hasten`: then it takes what there is. */
+  /** Warm sandboxes are started. A call that may use one waits for it, unless `hasten` is set. */
   readonly prepared?: { readonly stale_ms?: number; readonly hasten?: boolean }
 }
 
@@ -36,7 +37,7 @@ export type LaunchSeen = Execution & {
   readonly fromStock: boolean
 }
 
-/** Some elements of the command replaced by others, or by none. */
+/** Elements of the command to replace by others, or by none. */
 export type Swap = readonly [from: readonly string[], to: readonly string[]]
 
 export type BareOrder = {
@@ -49,7 +50,7 @@ export type BareOrder = {
   readonly under?: readonly string[]
   /** Options on the command line instead of a descriptor. */
   readonly inline?: boolean
-  /** SIGKILL for the started process alone, once it has said this. */
+  /** Sends SIGKILL to the started process alone, once it has printed this. */
   readonly killOn?: string
 }
 export type BareSeen = {

@@ -1,5 +1,6 @@
-// The other side of real tools: an https server on loopback with a certificate of a private authority, which is made anew each time. It
-// serves a git repository, an npm registry and a Python index, each with one small thing in it, that real programs made.
+// The other side of real tools: an https server on loopback with a certificate of a private
+// authority, made for each test. It serves a git repository, an npm registry and a Python index,
+// each with one small thing in it, that real programs made.
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -24,7 +25,7 @@ export class Origin {
   readonly url: string
   /** `host:port`, as a plan lists it. */
   readonly authority: string
-  /** PEM of the authority that stands behind it. */
+  /** PEM of its authority. */
   readonly ca: string
   readonly #server: Server
   readonly #folder: string
@@ -76,7 +77,7 @@ const onAnyPort = (server: Server): Promise<void> =>
   new Promise((settle) => server.listen(0, '127.0.0.1', settle))
 
 function run(cwd: string, program: string, ...args: string[]): void {
-  execFileSync(program, args, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] }) // what it complains of is in the error
+  execFileSync(program, args, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] }) // its messages are in the error
 }
 
 /** An authority, and a certificate of it for the name. */

@@ -1,6 +1,9 @@
-// What attack programs do in more than one test, as the Python that arena.ts's `attack` takes.
+// Parts of attack programs that several tests use, as the Python that arena.ts's `attack` takes.
 
-/** Forks until it may no more, or that often, and says what came of it; then does `then`, and ends its children. */
+/**
+ * Forks up to `most` times or until refused, reports the result, runs `then`, and ends its
+ * children.
+ */
 export const forks = (most: number, then = ''): string => `
 import signal, time
 children = []
@@ -15,7 +18,7 @@ tell['forks'] = len(children)
 ${then}
 for pid in children: os.kill(pid, 9)`
 
-/** Six processes hold 30 MiB each at the same time, and say how they ended. */
+/** Six processes hold 30 MiB each at the same time, and report how they ended. */
 export const HOGS = `
 import time
 children = []

@@ -1,4 +1,4 @@
-// The one port of this host that several tests need for themselves, files beside each other too: each waits until it is free.
+// Port 443, which several test files need exclusively: each waits until it is free.
 
 import type { Server } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'

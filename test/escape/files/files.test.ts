@@ -1,4 +1,5 @@
-// Promise: a tool writes its workspace and /tmp, up to their sizes, and leaves nothing behind that has power on the host.
+// A tool writes only its workspace and /tmp, up to their sizes, and leaves nothing behind that has
+// power on the host.
 // @project prepared
 
 import {
@@ -29,14 +30,14 @@ tell['devices'] = sorted(os.listdir('/dev'))
 for name in ('vda', 'sda', 'mem', 'kmsg', 'kvm', 'fuse', 'vsock', 'net/tun', 'port', 'dri'):
     tell[name] = attempt(os.open, '/dev/' + name, os.O_RDONLY)`
 
-test('S18 no devices of the host', async () => {
+test('S18 a sandbox has no devices of the host', async () => {
   const { devices, ...opened } = told(await arena.launch({ plan: planOf(attack(DEVICES)) }))
   const standard = 'core fd full null ptmx pts random shm stderr stdin stdout tty urandom zero'
   expect((devices as string[]).join(' ')).toBe(standard)
   expect([...new Set(Object.values(opened))]).toEqual(['ENOENT'])
 })
 
-test('S18 without `--dev`: the host’s are there, and only their modes hold', async () => {
+test('S18 without `--dev`: a sandbox has the host’s devices, and only their modes protect them', async () => {
   const host: Swap = [
     ['--dev', '/dev'],
     ['--dev-bind', '/dev', '/dev'],
@@ -58,14 +59,14 @@ test('S53 D13 a tool can’t read the command line of the host’s kernel', asyn
     })
 })
 
-test('S53 D13 without the cover: a tool reads the command line of the host’s kernel', async () => {
+test('S53 D13 without the cover of /proc/cmdline: a tool reads the command line of the host’s kernel', async () => {
   const uncovered: Swap = [['--ro-bind', '/dev/null', '/proc/cmdline'], []]
   expect(told(await arena.bare({ plan: planOf(attack(CMDLINE)), swaps: [uncovered] }))).toEqual({
     read: 'ok',
   })
 })
 
-test('S19 setuid programs give nothing', async () => {
+test('S19 a setuid program gives a tool no privilege', async () => {
   const seen = told(
     await arena.launch({
       plan: planOf(
@@ -100,7 +101,7 @@ tell['fchmodat2'] = call('fchmodat2', -100, at('chmod').encode(), 0o4755, 0)
 tell['openat2'] = call('openat2', -100, at('openat2').encode(), (ctypes.c_uint64 * 3)(0o101, 0o4755, 0), 24)
 tell['plain'] = [attempt(os.chmod, at('chmod'), 0o755), attempt(os.open, at('chmod'), os.O_RDONLY, 0o4755)]`
 
-test('S20 no setuid file is left in the workspace, by any call', async () => {
+test('S20 no system call leaves a setuid file in the workspace', async () => {
   const kept = arena.runFolder()
   const plan = planOf(attack(SETUID), { workspace: 'run' })
   const { plain, fchmodat2, openat2, ...others } = told(await arena.launch({ plan, runFolder: kept.there }))
@@ -110,7 +111,7 @@ test('S20 no setuid file is left in the workspace, by any call', async () => {
   expect([...new Set(modes)]).toEqual([0])
 })
 
-test('S20 without seccomp: a setuid file of the worker’s user lies in the workspace', async () => {
+test('S20 without seccomp: a tool leaves a setuid file of the worker’s user in the workspace', async () => {
   const plan = planOf(attack(SETUID), { workspace: 'run' })
   const bitten = arena.runFolder()
   await arena.bare({ plan, runFolder: bitten.there, swaps: [NO_SECCOMP] })
@@ -129,7 +130,7 @@ def fill(folder):
     return [written >> 20, 'ok']
 for folder in ('/', '/dev', '/usr', '/etc', '/proc', '/dev/shm', '/tmp', '/workspace'): tell[folder] = fill(folder)`
 
-test('S29 what is writable ends at its size, and the rest is read-only', async () => {
+test('S29 each writable folder of a sandbox has a size limit, and the rest is read-only', async () => {
   const limits = { workspace_bytes: 8 * MiB }
   const filled = told(await arena.launch({ plan: planOf(attack(FILL), { limits }) })) as Record<
     string,
@@ -148,7 +149,7 @@ test('S29 what is writable ends at its size, and the rest is read-only', async (
   }
 })
 
-test('S29 without `--remount-ro` and `--size`: the host’s memory is filled', async () => {
+test('S29 without `--remount-ro` and `--size`: a tool fills the host’s memory', async () => {
   const unlimited: Swap[] = [
     [['--remount-ro', '/'], []],
     [['--size', `${16 * MiB}`], []],
@@ -161,7 +162,7 @@ test('S29 without `--remount-ro` and `--size`: the host’s memory is filled', a
   expect(bitten['/dev/shm']?.[0]).toBeGreaterThan(100)
 })
 
-test('one file ends at its limit, in a folder of the host too', async () => {
+test('a tool can’t write a file beyond the limit of a file, in a folder of the host too', async () => {
   const kept = arena.runFolder()
   const source = `
 import signal
@@ -179,13 +180,13 @@ with open('/workspace/big', 'wb', buffering=0) as f:
 const LINK =
   "tell['link'] = [attempt(os.link, path, '/workspace/x') for path in ('/usr/bin/true', '/proc/self/exe')]"
 
-test('S42 a file of the host cannot be linked into the workspace', async () => {
+test('S42 a tool can’t hard-link a file of the host into the workspace', async () => {
   const kept = arena.runFolder()
   const plan = planOf(attack(LINK), { workspace: 'run' })
   expect(told(await arena.launch({ plan, runFolder: kept.there }))).toEqual({ link: ['EXDEV', 'EXDEV'] })
 })
 
-test('S42 without the sandbox, in tier B: a file of the worker’s user is linked into the workspace', async () => {
+test('S42 without the sandbox, in tier B: a tool hard-links a file of the worker’s user into the workspace', async () => {
   writeFileSync(join(arena.home, 'own'), 'own\n')
   chownSync(join(arena.home, 'own'), UID, UID)
   const kept = arena.runFolder()
@@ -198,7 +199,7 @@ test('S42 without the sandbox, in tier B: a file of the worker’s user is linke
   expect([told(inC)['link'], told(inB)['link']]).toEqual(['ENOENT', 'ok'])
 })
 
-test('a symbolic link in the shared workspace leads nowhere on the host', async () => {
+test('a symbolic link in a run’s workspace leads to nothing on the host', async () => {
   const { here, there } = arena.runFolder()
   symlinkSync('/etc', join(here, 'out'))
   symlinkSync(arena.home, join(here, 'home'))
@@ -211,7 +212,7 @@ test('a symbolic link in the shared workspace leads nowhere on the host', async 
   expect(existsSync(join(arena.home, 'canary'))).toBe(false)
 })
 
-test('a working folder never leaves the workspace, as written', async () => {
+test('a plan whose `cwd` leaves the workspace is refused, even where `..` would lead back', async () => {
   for (const cwd of ['..', 'a/../..', '/etc', '/workspace', 'a/../b', '../workspace', '//']) {
     for (const tier of ['B', 'C'] as const) {
       const { outcome } = await arena.launch({ plan: planOf(['pwd'], { cwd, tier }) })
@@ -231,7 +232,7 @@ test('a working folder never leaves the workspace, as written', async () => {
   }
 })
 
-test('the workspace of a run is shared by its calls, that of a call by none', async () => {
+test('calls of a run share its workspace, and no call shares its own', async () => {
   const { here, there } = arena.runFolder()
   writeFileSync(join(here, 'given'), 'one\n', { mode: 0o644 })
   const kept = await arena.launch({
@@ -250,10 +251,10 @@ test('the workspace of a run is shared by its calls, that of a call by none', as
   expect(readdirSync(join(arena.home, 'worker')).filter((name) => name.startsWith('call-'))).toEqual([])
 })
 
-test('what a tool of tier B leaves is removed, closed folders too', async () => {
+test('files that a tool of tier B leaves are removed, in folders without permissions too', async () => {
   const source =
     "os.makedirs('a/b/c'); open('a/b/c/d', 'w').close(); os.chmod('a/b', 0); os.chmod('a', 0o500)"
   const { outcome } = await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) })
-  expect(outcome).toEqual({ kind: 'workspace_cap' }) // what can't be counted is too much
+  expect(outcome).toEqual({ kind: 'workspace_cap' }) // a folder that can't be counted is over the limit
   expect(readdirSync(join(arena.home, 'worker')).filter((name) => name.startsWith('call-'))).toEqual([])
 })

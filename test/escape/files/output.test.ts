@@ -1,4 +1,5 @@
-// Promise: output is counted and digested whole, kept up to its cap, and can neither hold up the worker nor fill it.
+// Output is counted and digested whole and kept up to its cap. It can neither block the worker nor
+// fill its memory.
 
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -14,7 +15,7 @@ afterAll(() => arena.close())
 const sha256 = (text: string): string => createHash('sha256').update(text, 'latin1').digest('hex')
 const TIERS = ['B', 'C'] as const
 
-test('S31 a flood is cut, its process killed, and the call says so', async () => {
+test('S31 a call that floods its output is killed with the outcome `output_cap`, and its output is cut', async () => {
   for (const tier of TIERS) {
     const started = performance.now()
     const seen = await arena.launch({ plan: planOf(['yes'], { tier, limits: { output_bytes: 4_096 } }) })
@@ -31,13 +32,13 @@ test('S31 a flood is cut, its process killed, and the call says so', async () =>
   expect([loud.outcome.kind, loud.stdout.bytes, loud.err.length]).toEqual(['output_cap', 0, 100])
 })
 
-test('S31 without the cap: all of it reaches the worker', async () => {
+test('S31 without the cap: all output reaches the worker', async () => {
   const flood = planOf(['sh', '-c', 'yes | head -c 3000000'], { limits: { output_bytes: 4_096 } })
   expect((await arena.bare({ plan: flood })).out).toHaveLength(3_000_000)
   expect((await arena.launch({ plan: flood })).out).toHaveLength(4_096)
 })
 
-test('an overlong stream is kept by its head and its tail, and digested whole', async () => {
+test('the head and the tail of an overlong stream are kept, and the digest covers all of it', async () => {
   const text = Array.from({ length: 5_000 }, (_, n) => `line ${n}\n`).join('')
   const source = "print(''.join('line %d\\n' % n for n in range(5000)), end=''); sys.exit()"
   const seen = await arena.launch({ plan: planOf(attack(source), { limits: { output_bytes: 8_000 } }) })
@@ -46,7 +47,7 @@ test('an overlong stream is kept by its head and its tail, and digested whole', 
   expect(seen.out).toBe(text.slice(0, 6_000) + text.slice(-2_000))
 })
 
-test('output is passed on as it is: escapes, no newline, invalid UTF-8, NUL', async () => {
+test('output is passed on unchanged: escapes, no newline, invalid UTF-8, NUL', async () => {
   const bytes = `\u001b]0;title\u0007\u001b[2J\u0000\u00ff\u00fe\r\u009b${'x'.repeat(50_000)}`
   const source = 'os.write(1, sys.stdin.buffer.read()); os._exit(0)'
   const seen = await arena.launch({ plan: planOf(attack(source)), stdin: bytes })
@@ -59,7 +60,7 @@ test('output is passed on as it is: escapes, no newline, invalid UTF-8, NUL', as
   })
 })
 
-test('output comes while the tool runs', async () => {
+test('output arrives while the tool runs', async () => {
   let first: number | undefined
   const plan = planOf(['sh', '-c', 'echo first; sleep 0.4; echo second'])
   const seen = await arena.launch({ plan }, () => {
@@ -69,8 +70,8 @@ test('output comes while the tool runs', async () => {
   expect(seen.ended_at_ms - (first ?? 0)).toBeGreaterThan(300)
 })
 
-/** The rule by itself: whatever the sizes of the chunks, the same is kept. */
-test('what is kept does not depend on how the bytes came', () => {
+/** Tests the rule alone: the sizes of the chunks don't matter. */
+test('the kept output does not depend on the chunks in which it arrived', () => {
   const text = Buffer.from(Array.from({ length: 997 }, (_, n) => n % 251))
   for (const cap of [1, 2, 3, 4, 7, 100, 101, 333, 996, 997, 998, 5_000]) {
     for (const size of [1, 2, 3, 10, 64, 250, 996, 997]) {

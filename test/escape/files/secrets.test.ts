@@ -1,5 +1,5 @@
-// Promise: a tool of tier C finds the secrets that its plan names in memory of its own sandbox, and nowhere else; and their values do not
-// leave in what it says.
+// A tool of tier C finds the secrets that its plan names in memory of its own sandbox, and nowhere
+// else. Their values are masked in its output.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -11,13 +11,16 @@ beforeAll(async () => {
 })
 afterAll(() => arena.close())
 
-/** Made anew, so that nobody else on this host has it; with what JSON, URLs and shells write otherwise. */
+/**
+ * Random, so that nothing else on this host has it; with characters that JSON, URLs and shells
+ * escape.
+ */
 const canary = (): string => `canary "${unique()}" +/?&\\ü`
 const MARK = '«secret token»'
 const given = (value: string, name = 'token') => ({ secrets: { [name]: value } })
 const utf8 = (latin1: string): string => Buffer.from(latin1, 'latin1').toString('utf8')
 
-test('a secret is a file in memory, readable by the tool alone, changeable by nobody', async () => {
+test('a secret is a file in memory that only the tool can read and nobody can change', async () => {
   const value = canary()
   const seen = told(
     await arena.launch({
@@ -50,7 +53,7 @@ tell['kind'] = [line.split()[2] for line in open('/proc/mounts') if line.split()
   expect(['EACCES', 'EROFS']).toContain(seen['write'])
 })
 
-test('V02 S21 S22 while it runs, the value is in no environment, no command line, no descriptor and no folder of the host', async () => {
+test('V02 S21 S22 a secret of a running call is in no environment, command line, descriptor or folder of the host', async () => {
   const [value, word] = [unique().repeat(3), `w${unique()}`]
   const ready = Promise.withResolvers<void>()
   const ran = arena.launch(
@@ -91,7 +94,7 @@ const readable = (file: string): string => {
   try {
     return readFileSync(file, 'latin1')
   } catch {
-    return '' // gone meanwhile, or nobody's to read
+    return '' // it has ended, or we may not read it
   }
 }
 const filesBelow = (folder: string): string[] =>
@@ -114,7 +117,7 @@ for byte in raw:
 print(raw[:-1].decode('latin1')); print(value + value)
 print(base64.encodebytes((value * 9).encode()).decode()); print(html.escape(value)); print(list(raw)); print(raw.hex(':'))`
 
-test('V01 a value is not in the output: plain, JSON, hexadecimal, URL, base64 at each place, byte by byte, twice in a row, wrapped, HTML, numbers', async () => {
+test('V01 a secret is masked in output: plain, JSON, hexadecimal, URL, base64 at each offset, byte by byte, twice in a row, wrapped, HTML, numbers', async () => {
   const value = canary()
   const seen = await arena.launch({
     ...given(value),
@@ -135,10 +138,10 @@ test('V01 a value is not in the output: plain, JSON, hexadecimal, URL, base64 at
   const sha256 = Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from(seen.out, 'latin1'))).toString(
     'hex',
   )
-  expect(seen.stdout.sha256).toBe(sha256) // of what left, so that nobody can try values against it
+  expect(seen.stdout.sha256).toBe(sha256) // of the masked output, so that nobody can guess values with it
 })
 
-test('V01 a call that fails tells no value, neither in what it said nor in how it ended', async () => {
+test('V01 a failed call reveals no secret in its output or its outcome', async () => {
   const value = canary()
   for (const script of [
     'cat /run/secrets/token >&2; exit 3',
@@ -155,7 +158,7 @@ test('V01 a call that fails tells no value, neither in what it said nor in how i
   }
 })
 
-test('V01 control: a value that the call was not given is not known', async () => {
+test('V01 control: a secret of another call is not masked', async () => {
   const value = unique()
   const seen = await arena.launch({
     ...given(canary()),
@@ -164,7 +167,7 @@ test('V01 control: a value that the call was not given is not known', async () =
   expect(seen.out).toBe(`${value}\n`)
 })
 
-test('V01 a name of a host that holds a value is not in the record of connections', async () => {
+test('V01 a host name that contains a secret is masked in the record of connections', async () => {
   const value = `Canary${unique()}`
   const plan = planOf(['curl', '-sS', '--max-time', '5', `http://${value}.example.org/`], {
     secrets: ['token'],
@@ -174,7 +177,7 @@ test('V01 a name of a host that holds a value is not in the record of connection
   expect(seen.connections).toMatchObject([{ host: `${MARK}.example.org`, verdict: 'host_not_listed' }])
 })
 
-test('tier B is handed no secret', async () => {
+test('a plan of tier B with secrets is refused', async () => {
   const seen = await arena.launch({
     ...given(canary()),
     plan: planOf(['true'], { tier: 'B', secrets: ['token'] }),

@@ -1,5 +1,6 @@
-// Promise: the program that enters a cgroup of v2 does so before it becomes the command, ends as the command ended, and leaves it nothing;
-// what is in the group is ended by the kernel at once. A group without controllers is enough for all of that.
+// The program that enters a cgroup of v2 does so before it becomes the command, ends as the command
+// ends, and leaves it no descriptor. The kernel ends all processes in the cgroup at once. These
+// tests need only a cgroup without controllers.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,7 +28,9 @@ const home = mkdtempSync(join(tmpdir(), 'enter-'))
 const enter = join(home, 'enter')
 let group = ''
 
-/** Where we may make groups of v2: where root looks for them, or what is delegated to our user. */
+/**
+ * The folder in which we may make groups of v2: root's, or the one that is delegated to our user.
+ */
 function parent(): string {
   const mount = readFileSync('/proc/self/mountinfo', 'utf8')
     .split('\n')
@@ -42,7 +45,10 @@ function parent(): string {
 
 beforeAll(() => writeFileSync(enter, enterProgram(MACHINE, 'v2'), { mode: 0o500 }))
 afterAll(() => rmSync(home, { recursive: true }))
-/** One for each test, as for each call: Linux 6.18 ends at once whoever is cloned into a group that was ended before. */
+/**
+ * A group for each test, as for each call: Linux 6.18 kills a process that is cloned into a group
+ * that was killed before.
+ */
 beforeEach(() => {
   group = join(parent(), `countersign-test-${unique()}`)
   mkdirSync(group)
@@ -76,8 +82,8 @@ async function ended(child: ChildProcess): Promise<Ended> {
   return { out, err, code, signal }
 }
 
-describe('entering and ending a group of v2; that its limits hold is not shown here, where v2 has no controllers', () => {
-  test('the command is in the group from its first instruction, with its arguments and environment, and without the group’s descriptor', async () => {
+describe('a cgroup of v2 (its limits are not tested here, where v2 has no controllers)', () => {
+  test('a command is in its cgroup from its first instruction, with its arguments and environment and without the cgroup’s descriptor', async () => {
     const { out } = await ended(entering(['/bin/cat', '/proc/self/cgroup']))
     expect(out.split('\n').filter((line) => line.startsWith('0::'))).toEqual([
       expect.stringMatching(new RegExp(`/${basename(group)}$`)),
@@ -88,7 +94,7 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
     expect(open.filter((fd) => fd === FIRST_GROUP_FD || fd === FIRST_GROUP_FD + 1)).toEqual([])
   })
 
-  test('it ends as the command ended: by each code, and by each signal', async () => {
+  test('the program that enters a cgroup ends as its command ends, by each exit code and each signal', async () => {
     for (const code of [0, 1, 7, 125, 126, 255])
       expect(await ended(entering(['/bin/sh', '-c', `exit ${code}`]))).toMatchObject({ code })
     for (const signal of ['HUP', 'KILL', 'SEGV', 'TERM', 'XCPU'])
@@ -98,7 +104,7 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
       })
   })
 
-  test('S36 the kernel ends all of a group at once, daemons in sessions of their own too', async () => {
+  test('S36 the kernel ends all processes of a cgroup at once, daemons in their own sessions too', async () => {
     const word = unique()
     const child = entering([
       '/bin/sh',
@@ -118,7 +124,7 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
     )
   })
 
-  test('where the group can’t be entered nothing runs, and the end is told from the command’s own', async () => {
+  test('a command does not run if its cgroup can’t be entered, and this end differs from one of the command', async () => {
     const made = join(home, 'made')
     const { code, err } = await ended(entering(['/usr/bin/touch', made], home))
     expect([neverEntered(code ?? undefined, err), existsSync(made)]).toEqual([true, false])
@@ -128,7 +134,7 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
     expect(neverEntered(missing.code ?? undefined, missing.err)).toBe(true)
   })
 
-  test('S35 it goes with whoever started it', async () => {
+  test('S35 a process in a cgroup ends with the process that started it', async () => {
     const word = unique()
     const script = `exec ${FIRST_GROUP_FD}<"$1"; "$0" /bin/sleep 60.${word} & wait`
     const worker = spawn('/bin/bash', ['-c', script, enter, group], { stdio: 'ignore' })
@@ -139,7 +145,10 @@ describe('entering and ending a group of v2; that its limits hold is not shown h
   })
 })
 
-/** Numbers of the kernel's own tables. What each program calls, in the order of its text. */
+/**
+ * The system calls of each program, in the order of its text, with numbers from the kernel's
+ * tables.
+ */
 const NUMBERS = {
   x86_64: {
     write: 1,
@@ -170,7 +179,7 @@ const CALLS = {
   v2: ['prctl', 'clone3', 'wait4', 'getpid', 'kill', 'exit_group', ...BECOMES],
 } as const
 
-/** The numbers that are put where the kernel looks for them: `mov eax, N` and `mov x8, #N`. */
+/** Numbers that are loaded into the register for the system call: `mov eax, N` and `mov x8, #N`. */
 const called = {
   x86_64: (code: Buffer) =>
     [...code.toString('latin1').matchAll(/\xb8(..)\0\0/gs)].map(([, low = '']) =>
@@ -183,11 +192,11 @@ const called = {
 }
 
 test.each(['x86_64', 'aarch64'] as const)(
-  'the program for %s makes these system calls; that of another machine than ours is not run here',
+  'the program that enters cgroups makes exactly these system calls on %s (run only on this machine)',
   (machine) => {
     for (const version of ['v1', 'v2'] as const) {
       const program = enterProgram(machine, version)
-      const code = program.subarray(program.readUInt32LE(24) & 0xffff) // from where it begins
+      const code = program.subarray(program.readUInt32LE(24) & 0xffff) // from its entry point
       expect(called[machine](code), version).toEqual(CALLS[version].map((call) => NUMBERS[machine][call]))
     }
   },

@@ -1,5 +1,6 @@
-// Promise: a worker that a service manager started under a seccomp filter of its own still proves its tiers. Such filters end the
-// process that makes a system call; systemd's SystemCallArchitectures=native does so for calls by a foreign gate.
+// A worker that a service manager starts under its own seccomp filter still proves its tiers. Such
+// filters kill the process that makes a refused system call; systemd’s
+// SystemCallArchitectures=native does so for 32-bit calls.
 
 import { arch } from 'node:os'
 import { afterEach, expect, test } from 'vitest'
@@ -13,7 +14,7 @@ const X32 = 0x40000000
 const NO_NEW_PRIVS = 38
 const SECCOMP = 22
 const FILTER = 2
-/** Loads the filter that its first argument holds, and becomes the rest. */
+/** Loads the filter in its first argument, then executes the other arguments. */
 const LOADER = `
   my $filter = pack('H*', shift);
   my $program = pack('S x![P] P', length($filter) / 8, $filter);
@@ -22,7 +23,10 @@ const LOADER = `
   exec { $ARGV[0] } @ARGV or die "exec: $!";
 `
 
-/** A filter as libseccomp makes it for systemd: calls by another gate than this machine's own end the thread, and so do those of `calls`. */
+/**
+ * A filter as libseccomp makes it for systemd: it kills for calls of another architecture, and for
+ * `calls`.
+ */
 function killing(...calls: readonly number[]): string[] {
   const [load, equal, atLeast, give] = [0x20, 0x15, 0x35, 0x06]
   const [kill, allow] = [0, 0x7fff0000]
@@ -60,17 +64,17 @@ async function checksUnder(filter: readonly string[]): Promise<readonly Check[]>
 
 const failed = (checks: readonly Check[]): readonly Check[] => checks.filter(({ ok }) => !ok)
 
-test('D20 S12 every tier is proven under a filter that ends programs for foreign system calls', async () => {
+test('D20 S12 every tier is proven under a host filter that kills programs for 32-bit system calls', async () => {
   const checks = await checksUnder(killing())
   expect(failed(checks)).toEqual([])
-  // Twin of the above: that filter is in force, for ours would have answered ENOSYS.
+  // Control: that filter is in force, because ours alone would answer ENOSYS.
   const x32 = checks.filter(({ name }) => name === 'S12 no x32')
   expect(x32.map(({ detail }) => detail)).toEqual(
     arch() === 'x64' ? new Array(4).fill(expect.stringContaining('SIGSYS')) : [],
   )
 })
 
-test('D20 a system call for which the host ends the process fails only its own check', async () => {
+test('D20 a system call for which the host kills the process fails only its own check', async () => {
   const wrong = failed(await checksUnder(killing(KEYCTL)))
   expect(wrong.map(({ name }) => name)).toEqual(new Array(4).fill('S06–S16 the filter answers'))
   for (const { detail } of wrong) expect(detail).toMatch(/^keyctl was answered by SIGSYS;/)

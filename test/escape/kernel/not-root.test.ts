@@ -1,5 +1,6 @@
-// Promise: that the worker is no root is a defence of its own. Whatever options bubblewrap is given, started by root its tool has ways to
-// the host; started by another user the same program fails. The worker refuses to start as root (test/worker/calls/call-life.test.ts).
+// It is a defence that the worker is not root. Whatever options bubblewrap gets, its tool has ways
+// to the host if root starts it; if another user starts it the same program fails. The worker
+// refuses to start as root (test/worker/calls/call-life.test.ts).
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync } from 'node:fs'
@@ -16,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => arena.close())
 
-/** The sandbox's options but for the descriptors, as whoever runs the tests. */
+/** Runs with the sandbox's options except the descriptors, as the user who runs the tests. */
 async function asWhoWeAre(source: string, ...without: string[]): Promise<Record<string, unknown>> {
   const admitted = admit(planOf(attack(source)))
   if (!admitted.ok) throw new Error(admitted.error.detail)
@@ -38,7 +39,7 @@ mount = ctypes.create_string_buffer(4)
 tell['name'] = call('name_to_handle_at', -100, b'/usr/bin/true', handle, mount, 0)
 tell['open'] = call('open_by_handle_at', os.open('/usr', os.O_RDONLY), handle, 0)`
 
-test('S16 a file is not opened by its number, where the filter is off too', async () => {
+test('S16 a tool can’t open a file by its number, even without the filter', async () => {
   const plan = planOf(attack(BY_HANDLE))
   expect(told(await arena.launch({ plan }))).toEqual({ name: 'EPERM', open: 'EPERM' })
   expect(told(await arena.bare({ plan, swaps: [[['--seccomp', '4'], []]] }))).toEqual({
@@ -47,34 +48,34 @@ test('S16 a file is not opened by its number, where the filter is off too', asyn
   })
 })
 
-/** What leaves bubblewrap's defaults: all of root's capabilities, on the host. */
+/** Options that undo bubblewrap's defaults: all of root's capabilities, on the host. */
 const CAPABLE =
   '--unshare-all --unshare-user --disable-userns --assert-userns-disabled --cap-drop ALL --uid --gid 65534 --hostname sandbox'.split(
     ' ',
   )
 
 if (AS_ROOT) {
-  test('S05 without a user of the worker’s own: the kernel’s settings open for writing', async () => {
+  test('S05 without a dedicated user for the worker: a tool opens kernel settings for writing', async () => {
     const seen = await asWhoWeAre(
       "tell['core'] = attempt(os.open, '/proc/sys/kernel/core_pattern', os.O_WRONLY)",
     )
     expect(seen).toEqual({ core: 'ok' })
   })
 
-  test('S16 without a user of the worker’s own, nor a user namespace: any file is opened by its number', async () => {
+  test('S16 without a dedicated user for the worker, nor a user namespace: a tool opens any file by its number', async () => {
     expect(await asWhoWeAre(BY_HANDLE.replace('/usr/bin/true', '/usr/bin/env'), ...CAPABLE)).toEqual({
       name: 'ok',
       open: 'ok',
     })
   })
 
-  test('S17 without a user of the worker’s own, nor a user namespace: a device of the host is made', async () => {
+  test('S17 without a dedicated user for the worker, nor a user namespace: a tool makes a device of the host', async () => {
     const source =
       "import stat\ntell['disk'] = attempt(os.mknod, '/tmp/disk', stat.S_IFBLK | 0o600, os.makedev(254, 0))"
     expect(await asWhoWeAre(source, ...CAPABLE)).toEqual({ disk: 'ok' })
   })
 
-  test('S19 without the sandbox: a setuid program of root’s makes root of whoever runs it', async () => {
+  test('S19 without the sandbox: a tool becomes root through a setuid program', async () => {
     const kept = arena.runFolder()
     const program = join(kept.here, 'id')
     copyFileSync('/usr/bin/id', program)

@@ -1,5 +1,6 @@
-// Promise: the filter means the same on both machines. It is executed here instruction by instruction, also for the machine this is not,
-// and the numbers are held against a list written down independently of the table.
+// The filter means the same on both machines. These tests execute it instruction by instruction,
+// also for the other machine, and compare its numbers with a list that was written independently of
+// the table.
 
 import { describe, expect, test } from 'vitest'
 import { type SocketMode, seccompProgram } from '../../../worker/sandbox/kernel/seccomp.ts'
@@ -22,7 +23,10 @@ function dataOf({ number, arch, args = [] }: Registers, machine: Machine): Buffe
   return data
 }
 
-/** Classic BPF, as far as the kernel lets seccomp use it and we do. Anything else, a jump out of the program included, throws. */
+/**
+ * Executes the classic BPF that our filters use. Throws on anything else, and on a jump out of the
+ * program.
+ */
 function execute(program: Buffer, data: Buffer): number {
   let accumulator = 0
   for (let at = 0; ; at += 8) {
@@ -91,52 +95,58 @@ const NUMBERS: Readonly<Record<string, readonly [number | undefined, number | un
 const of = (name: string, machine: Machine): number => NUMBERS[name]?.[machine === 'x86_64' ? 0 : 1] ?? -1
 
 describe.each(MACHINES)('%s', (machine) => {
-  test.each(MODES)('S12 other machines’ calls are killed, unknown numbers do not exist (%s)', (mode) => {
-    for (const arch of [
-      0x40000003,
-      0x40000028,
-      0xc00000f3,
-      machine === 'x86_64' ? AUDIT_ARCH.aarch64 : AUDIT_ARCH.x86_64,
-    ]) {
-      expect(judge(machine, mode, { arch, number: 0 })).toBe('kill')
-    }
-    for (const number of [LAST_REVIEWED + 1, 500, 0x40000000, 0x40000000 | 59, 0xffffffff]) {
-      expect(judge(machine, mode, { number })).toBe('ENOSYS')
-    }
-    expect(judge(machine, mode, { number: LAST_REVIEWED })).toBe('allow')
-  })
+  test.each(MODES)(
+    'S12 the filter kills other machines’ system calls, and unknown numbers do not exist (%s)',
+    (mode) => {
+      for (const arch of [
+        0x40000003,
+        0x40000028,
+        0xc00000f3,
+        machine === 'x86_64' ? AUDIT_ARCH.aarch64 : AUDIT_ARCH.x86_64,
+      ]) {
+        expect(judge(machine, mode, { arch, number: 0 })).toBe('kill')
+      }
+      for (const number of [LAST_REVIEWED + 1, 500, 0x40000000, 0x40000000 | 59, 0xffffffff]) {
+        expect(judge(machine, mode, { number })).toBe('ENOSYS')
+      }
+      expect(judge(machine, mode, { number: LAST_REVIEWED })).toBe('allow')
+    },
+  )
 
-  test.each(MODES)('every named call gets its verdict, every other is allowed (%s)', (mode) => {
-    const named = new Map(syscallsOf(machine).map(({ number, verdict }) => [number, verdict]))
-    const wanted = { forbidden: 'EPERM', absent: 'ENOSYS' } as const
-    for (let number = 0; number <= LAST_REVIEWED; number++) {
-      const verdict = named.get(number)
-      if (verdict === 'judged') continue
-      expect(judge(machine, mode, { number }), `${number}`).toBe(
-        verdict === undefined ? 'allow' : wanted[verdict],
-      )
-    }
-    for (const name of [
-      'ptrace',
-      'mount',
-      'bpf',
-      'unshare',
-      'setns',
-      'keyctl',
-      'mknodat',
-      'open_by_handle_at',
-      'perf_event_open',
-    ]) {
-      expect(judge(machine, mode, { number: of(name, machine) }), name).toBe('EPERM')
-    }
-    for (const name of ['clone3', 'io_uring_setup', 'openat2'])
-      expect(judge(machine, mode, { number: of(name, machine) }), name).toBe('ENOSYS')
-    for (const name of ['read', 'write', 'execve', 'mmap', 'connect', 'memfd_create']) {
-      expect(judge(machine, mode, { number: of(name, machine) }), name).toBe('allow')
-    }
-  })
+  test.each(MODES)(
+    'the filter gives every named system call its verdict and allows every other (%s)',
+    (mode) => {
+      const named = new Map(syscallsOf(machine).map(({ number, verdict }) => [number, verdict]))
+      const wanted = { forbidden: 'EPERM', absent: 'ENOSYS' } as const
+      for (let number = 0; number <= LAST_REVIEWED; number++) {
+        const verdict = named.get(number)
+        if (verdict === 'judged') continue
+        expect(judge(machine, mode, { number }), `${number}`).toBe(
+          verdict === undefined ? 'allow' : wanted[verdict],
+        )
+      }
+      for (const name of [
+        'ptrace',
+        'mount',
+        'bpf',
+        'unshare',
+        'setns',
+        'keyctl',
+        'mknodat',
+        'open_by_handle_at',
+        'perf_event_open',
+      ]) {
+        expect(judge(machine, mode, { number: of(name, machine) }), name).toBe('EPERM')
+      }
+      for (const name of ['clone3', 'io_uring_setup', 'openat2'])
+        expect(judge(machine, mode, { number: of(name, machine) }), name).toBe('ENOSYS')
+      for (const name of ['read', 'write', 'execve', 'mmap', 'connect', 'memfd_create']) {
+        expect(judge(machine, mode, { number: of(name, machine) }), name).toBe('allow')
+      }
+    },
+  )
 
-  test('S02 S06 S14 S20 arguments are judged on their low half', () => {
+  test('S02 S06 S14 S20 the filter compares the low half of arguments', () => {
     const asked = (name: string, ...args: number[]) =>
       judge(machine, 'no_sockets', { number: of(name, machine), args })
     const HIGH = 0xdead * 2 ** 32
@@ -161,7 +171,7 @@ describe.each(MACHINES)('%s', (machine) => {
     expect([asked('fchmodat', 0, 0, 0o4755), asked('fchmodat', 0, 0, 0o1777)]).toEqual(['EPERM', 'allow'])
   })
 
-  test('S13 sockets by mode', () => {
+  test('S13 the filter allows exactly the sockets of its mode', () => {
     const socket = (mode: SocketMode, ...args: number[]) =>
       judge(machine, mode, { number: of('socket', machine), args })
     for (const family of [1, 2, 10, 16, 17, 38, 40, 44])

@@ -1,5 +1,6 @@
-// Promise: no system call is new to the filter. Deny-lists age: what a kernel adds after our review fails here, on the first machine whose
-// kernel or headers have it, and until then the filter answers that there is no such call.
+// No system call is new to the filter. Deny-lists age: a call that a kernel adds after our review
+// fails here, on the first machine whose kernel or headers have it. Until then the filter answers
+// ENOSYS to it.
 // @project prepared
 
 import { readFileSync } from 'node:fs'
@@ -19,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => arena.close())
 
-/** Of linux-libc-dev. The generic table is that of all younger machines, aarch64 among them. */
+/** Headers of linux-libc-dev. All younger machines, such as aarch64, use the generic table. */
 const HEADERS: readonly (readonly [Machine, string])[] = [
   ['x86_64', `/usr/include/${arch() === 'x64' ? 'x86_64-linux-gnu/' : ''}asm/unistd_64.h`],
   ['aarch64', '/usr/include/asm-generic/unistd.h'],
@@ -35,25 +36,25 @@ const numbersIn = (header: string): Map<string, number> =>
     ]),
   )
 
-/** Of machines, not of calls: where a machine's own begin, and one past the last. */
+/** Names that are no calls: the start of a machine's own numbers, and one past the last. */
 const NO_CALLS = new Set(['syscalls', 'arch_specific_syscall'])
 
 describe.each(tables)('the headers for %s', (machine, path) => {
   const known = numbersIn(readFileSync(path, 'utf8'))
 
-  test('have no call that was not reviewed', () => {
+  test('the kernel headers have no system call that was not reviewed', () => {
     expect(known.size).toBeGreaterThan(250)
     expect([...known].filter(([name, number]) => number > LAST_REVIEWED && !NO_CALLS.has(name))).toEqual([])
   })
 
-  test('number the calls as the filter does', () => {
+  test('the kernel headers and the filter have the same numbers of system calls', () => {
     const both = syscallsOf(machine).filter(({ call }) => known.has(call))
     expect(both.length).toBeGreaterThan(70)
     for (const { call, number } of both) expect([call, number]).toEqual([call, known.get(call)])
   })
 })
 
-test('this kernel has no call that was not reviewed', async () => {
+test('this kernel has no system call that was not reviewed', async () => {
   const source = `
 tell['known'] = number(${arch() === 'x64' ? 39 : 172})
 tell['new'] = [n for n in range(${LAST_REVIEWED + 1}, ${LAST_REVIEWED + 131}) if number(n, -1, -1, -1, -1, -1, -1) != 'ENOSYS']`

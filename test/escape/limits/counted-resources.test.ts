@@ -1,4 +1,5 @@
-// Promise: one call can't use up the resources that the kernel counts by user, although all calls of a worker are one user.
+// One call can’t use up the resources that the kernel counts by user, although all calls of a
+// worker are one user.
 // @project prepared
 
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -14,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => arena.close())
 
 const LIMITS = { timeout_ms: 30_000, cpu_ms: 20_000 } as const
-/** Until the test has seen the victim's end. */
+/** The attacker waits until the victim has ended. */
 const HOLD =
   "\nprint('full', flush=True)\nimport time\nwhile not os.path.exists('/workspace/release'): time.sleep(0.01)\n"
 /** A call with hosts, whose network namespace exists before the sandbox. */
@@ -24,7 +25,7 @@ const SHAPES = [
   ['with hosts', HOSTS],
 ] as const
 
-/** Runs `victim` while `source` holds what it took. */
+/** Runs `victim` while `source` holds the resources that it took. */
 async function beside(
   source: string,
   victim: string,

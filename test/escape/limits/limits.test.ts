@@ -1,5 +1,6 @@
-// Promise: what a call may use is counted over all of its processes together, where this host has given the worker cgroups; whoever takes
-// more is ended, with all they started, and the call says for want of what.
+// The limits of a call apply to all its processes together, if this host has delegated cgroups to
+// the worker. A call that exceeds one is ended with all its processes, and its outcome names the
+// limit.
 // @project prepared
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -14,7 +15,7 @@ const MiB = 1024 * 1024
 const TIERS = ['B', 'C'] as const
 
 let arena: Arena
-/** The same without cgroups: rlimits alone. */
+/** The same without cgroups: only rlimits. */
 let without: Arena
 beforeAll(async () => {
   ;[arena, without] = await Promise.all([Arena.open(), Arena.open({ undelegated: true })])
@@ -23,7 +24,7 @@ afterAll(async () => {
   await Promise.all([arena.close(), without.close()])
 })
 
-/** Each arena has its own: of v1 one for each controller, of v2 one. */
+/** The cgroup folders of an arena: in v1 one for each controller, in v2 one. */
 const ofArena = (pid: number): string[] =>
   parents().flatMap((folder) =>
     readdirSync(folder)
@@ -36,17 +37,17 @@ const callsIn = (pid: number): string[] =>
       .filter((name) => name.startsWith('call-'))
       .map((name) => join(folder, name)),
   )
-/** Without those of sandboxes that run, or wait for a call. */
+/** Without the folders of running and waiting sandboxes. */
 const emptyIn = (pid: number): string[] =>
   callsIn(pid).filter((folder) => existsSync(folder) && processesIn(folder).length === 0)
 
-test('this host delegates cgroups to its worker, so that what follows means something', async () => {
+test('this host delegates cgroups to its worker, which the other tests of limits need', async () => {
   const standing = (await arena.facts()).cgroups
   expect(standing).toMatchObject({
     ok: true,
     checks: [{ detail: expect.stringMatching(/^cgroups v[12]$/) }, {}, { detail: 'ended by memory_cap' }],
   })
-  expect(standing.checks[1]?.detail).toMatch(/^14 of 20 begun/) // with the program, and the process of its that asks
+  expect(standing.checks[1]?.detail).toMatch(/^14 of 20 begun/) // with the program and its first process
   const { cgroups, tiers } = await without.facts()
   expect(cgroups).toMatchObject({
     ok: false,
@@ -55,7 +56,7 @@ test('this host delegates cgroups to its worker, so that what follows means some
   expect([tiers.B.ok, tiers.C.ok]).toEqual([true, true])
 })
 
-test('a plan that is bound to cgroups runs where they are, and nowhere else', async () => {
+test('a plan that requires cgroups runs only on a worker that has them', async () => {
   for (const tier of TIERS) {
     const plan = { ...planOf(['true'], { tier }), cgroup: true as const }
     const ended = { kind: 'exit', code: 0 }
@@ -72,7 +73,7 @@ test('a plan that is bound to cgroups runs where they are, and nowhere else', as
 })
 
 describe('memory', () => {
-  test('S28 many small processes are ended when together they want too much, and the call says so', async () => {
+  test('S28 many small processes that together exceed the memory limit are killed with the outcome `memory_cap`', async () => {
     for (const tier of TIERS) {
       const plan = planOf(attack(HOGS), { tier, limits: { memory_bytes: 96 * MiB } })
       expect((await arena.launch({ plan })).outcome, tier).toEqual({ kind: 'memory_cap' })
@@ -80,7 +81,7 @@ describe('memory', () => {
     expect((await arena.launch({ plan: planOf(['true']) })).outcome).toEqual({ kind: 'exit', code: 0 })
   })
 
-  test('S28 without a cgroup: each process has its limit, and all together many times that', async () => {
+  test('S28 without a cgroup: all processes of a call together have many times the memory of one', async () => {
     for (const tier of TIERS) {
       const seen = await without.launch({
         plan: planOf(attack(HOGS), { tier, limits: { memory_bytes: 96 * MiB } }),
@@ -99,13 +100,13 @@ try:
     tell['wrote'] = 60
 except OSError as e: tell['wrote'] = errno.errorcode[e.errno]`
 
-  test('S29 what is written into memory counts as memory', async () => {
+  test('S29 files that a tool writes into memory count as memory', async () => {
     const plan = planOf(attack(FILL), { limits: { memory_bytes: 40 * MiB } })
     expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'memory_cap' })
     expect(told(await without.launch({ plan }))).toEqual({ wrote: 60 })
   })
 
-  test('an end by SIGKILL for another reason is not taken for want of memory', async () => {
+  test('a SIGKILL for another reason does not end a call as `memory_cap`', async () => {
     for (const tier of TIERS) {
       const seen = await arena.launch({ plan: planOf(attack('os.kill(os.getpid(), 9)'), { tier }) })
       expect(seen.outcome, tier).toEqual({ kind: 'signal', signal: 'SIGKILL' })
@@ -114,7 +115,7 @@ except OSError as e: tell['wrote'] = errno.errorcode[e.errno]`
 })
 
 describe('CPU time', () => {
-  /** Each process stays below the limit of one; all together go far beyond. */
+  /** Each process stays below its own limit; all together far exceed it. */
   const SPINS = `
 import time
 children = []
@@ -127,14 +128,14 @@ for _ in range(3):
 tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]`
   const limits = { cpu_ms: 400, timeout_ms: 60_000 }
 
-  test('S38 that of all processes counts together, where a cgroup counts it', async () => {
+  test('S38 the CPU time of all processes of a call counts together in a cgroup', async () => {
     for (const tier of TIERS)
       expect((await arena.launch({ plan: planOf(attack(SPINS), { tier, limits }) })).outcome, tier).toEqual({
         kind: 'cpu_cap',
       })
   })
 
-  test('S38 without a cgroup: each process has its limit, and all together many times that', async () => {
+  test('S38 without a cgroup: all processes of a call together have many times the CPU time of one', async () => {
     expect(told(await without.launch({ plan: planOf(attack(SPINS), { limits }) }))).toEqual({
       ends: [0, 0, 0],
     })
@@ -142,13 +143,13 @@ tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in chil
 })
 
 describe('processes', () => {
-  test('S27 tier B counts the processes of each call, not those of the user', async () => {
+  test('S27 tier B limits the processes of each call, not those of the user', async () => {
     const plan = planOf(attack(forks(60)), { tier: 'B', limits: { pids: 16 } })
     expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
     expect(told(await without.launch({ plan }))).toEqual({ end: 'ok', forks: 60 })
   })
 
-  test('S39 a call of tier B at its limit does not hold up another', async () => {
+  test('S39 a call of tier B at its limit of processes does not hold up another', async () => {
     const bomb = planOf(attack(forks(60, "print('full', flush=True)\nsignal.pause()")), {
       tier: 'B',
       limits: { pids: 16, timeout_ms: 4_000 },
@@ -179,7 +180,7 @@ print('written', flush=True)
 time.sleep(${sleep})`
   const RUN = { workspace: 'run' } as const
 
-  test('S30 too many bytes end the call while it runs, and it says so', async () => {
+  test('S30 a call that writes too many bytes to its workspace is ended with `workspace_cap` while it runs', async () => {
     const limits = { workspace_bytes: 4 * MiB, timeout_ms: 30_000 }
     const inB = await arena.launch({ plan: planOf(attack(WRITE('.', 8)), { tier: 'B', limits }) })
     expect(inB.outcome).toEqual({ kind: 'workspace_cap' })
@@ -192,7 +193,7 @@ time.sleep(${sleep})`
     expect(inC.ended_at_ms - inC.started_at_ms).toBeLessThan(15_000)
   })
 
-  test('S30 what lies under a name that is no text counts', async () => {
+  test('S30 files whose names are not UTF-8 count too', async () => {
     const nameless = `
 os.mkdir(b'/workspace/\\xff\\xfe')
 for n in range(8):
@@ -203,13 +204,13 @@ print('written')`
     expect((await arena.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'workspace_cap' })
   })
 
-  test('S30 without `workspace_bytes` that it reaches: the call writes on, to the end of its time', async () => {
+  test('S30 without `workspace_bytes` that it reaches: the call writes until its deadline', async () => {
     const limits = { workspace_bytes: 64 * MiB, timeout_ms: 3_000 }
     const seen = await arena.launch({ plan: planOf(attack(WRITE('.', 8)), { tier: 'B', limits }) })
     expect([seen.outcome, seen.out]).toEqual([{ kind: 'timeout' }, 'written\n'])
   })
 
-  /** As many bytes as `WRITE`, in files that nobody can name. */
+  /** Writes as many bytes as `WRITE` to unlinked files. */
   const UNNAME = (keep: string, sleep = 20) => `
 import time
 kept = []
@@ -224,7 +225,7 @@ time.sleep(${sleep})`
   const SMALL = { workspace_bytes: 4 * MiB, timeout_ms: 30_000 }
   const HIDE = 'libc.prctl(4, 0)\nimport time\ntime.sleep(20)'
 
-  test('S30 what has no name any more and is open, or mapped, counts; who hides its descriptors has too much', async () => {
+  test('S30 unlinked files that are open or mapped count, and a process that hides its descriptors exceeds the limit', async () => {
     const inB = await arena.launch({ plan: planOf(attack(UNNAME('file')), { tier: 'B', limits: SMALL }) })
     expect(inB.outcome).toEqual({ kind: 'workspace_cap' })
     const mapped = '(libc.mmap(None, 1 << 20, 3, 1, file.fileno(), 0), file.close())' // Python's own would keep a descriptor
@@ -246,7 +247,7 @@ time.sleep(${sleep})`
     expect((await arena.launch({ plan: fits, runFolder: there })).outcome).toEqual({ kind: 'exit', code: 0 })
   })
 
-  test('S30 a tool that removes its folder ends as it would; what it has open of it counts still', async () => {
+  test('S30 a tool may remove its folder, and files that it has open still count', async () => {
     const leave = 'time.sleep(0.5)\nimport shutil\nshutil.rmtree(os.getcwd())\ntime.sleep(1)'
     const plan = planOf(attack(`import time\n${leave}`), { tier: 'B', limits: SMALL })
     expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'exit', code: 0 })
@@ -256,10 +257,10 @@ time.sleep(${sleep})`
     ).toEqual({ kind: 'workspace_cap' })
   })
 
-  /** What makes a look long. */
+  /** Attacks that slow a scan down. */
   const LONG = {
-    names: "for n in range(30000): open('%d' % n, 'w').close()",
-    descriptors: `
+    'many names': "for n in range(30000): open('%d' % n, 'w').close()",
+    'many descriptors': `
 for _ in range(100):
     if os.fork() == 0:
         own = os.open('.', os.O_RDONLY)
@@ -268,7 +269,7 @@ for _ in range(100):
   }
 
   test.each(Object.entries(LONG))(
-    'S30 %s that make a look long put off no end',
+    'S30 %s that slow a scan down do not delay the end of a call over its limit',
     { timeout: 120_000 },
     async (_what, source) => {
       const { there } = arena.runFolder()
@@ -291,7 +292,7 @@ for _ in range(100):
     },
   )
 
-  test('S30 more maps than can be looked at, of one memory that many processes share, are over the limit', async () => {
+  test('S30 more maps than can be scanned, of memory that many processes share, count as over the limit', async () => {
     const { there } = arena.runFolder()
     const source = `
 import time
@@ -306,13 +307,13 @@ time.sleep(20)`
     expect((await arena.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'workspace_cap' })
   })
 
-  test('S30 without cgroups: what has no name any more is nobody’s', async () => {
+  test('S30 without cgroups: unlinked files do not count', async () => {
     const { there } = without.runFolder()
     const plan = planOf(attack(UNNAME('file')), { ...RUN, limits: { ...SMALL, timeout_ms: 3_000 } })
     expect((await without.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'timeout' })
   })
 
-  test('S30 too many files end it as well, a call too that was over before anybody looked', async () => {
+  test('S30 a call that makes too many files ends with `workspace_cap`, even if it ends before the first scan', async () => {
     for (const sleep of [20, 0]) {
       const { there } = arena.runFolder()
       const plan = (workspace_inodes: number) =>
@@ -329,7 +330,7 @@ time.sleep(20)`
     expect((await arena.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'exit', code: 0 })
   })
 
-  test('S30 what can’t be counted is over the limit, and what a link leads to is not counted', async () => {
+  test('S30 a folder that can’t be counted is over the limit, and the targets of links do not count', async () => {
     const hide = "os.mkdir('hidden')\nopen('hidden/file', 'w').close()\nos.chmod('hidden', 0)"
     expect((await arena.launch({ plan: planOf(attack(hide), { tier: 'B' }) })).outcome).toEqual({
       kind: 'workspace_cap',
@@ -342,7 +343,7 @@ time.sleep(20)`
     })
   })
 
-  test('S30 files without content fill the memory that a workspace of tier C is, and count as such', async () => {
+  test('S30 empty files in the in-memory workspace of tier C count as memory', async () => {
     const source = "for n in range(400000): open('/workspace/%d' % n, 'w').close()\ntell['made'] = n"
     const plan = planOf(attack(source), {
       limits: { memory_bytes: 64 * MiB, cpu_ms: 30_000, timeout_ms: 30_000 },
@@ -364,7 +365,7 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(60)`
 
-  test('S36 a deadline ends all of a call at once, those of tier B too that fled and took off their mark', async () => {
+  test('S36 a deadline ends all processes of a call at once, in tier B also those that removed their mark', async () => {
     const limits = { timeout_ms: 1_500 }
     const word = unique()
     const seen = await arena.launch({ plan: planOf(attack(FLED(word)), { tier: 'B', limits }) })
@@ -381,7 +382,7 @@ time.sleep(60)`
     await eventually('it is gone', () => processesWith(other).length === 0)
   })
 
-  test('S33 a grandchild that keeps the output open neither holds up the call nor outlives it', async () => {
+  test('S33 a grandchild that keeps the output open neither delays the end of its call nor outlives it', async () => {
     const word = unique()
     const seen = await arena.launch({
       plan: planOf(['sh', '-c', `setsid sleep 60.${word} & echo done`], { tier: 'B' }),
@@ -390,7 +391,7 @@ time.sleep(60)`
     expect(seen.ended_at_ms - seen.started_at_ms).toBeLessThan(20_000)
   })
 
-  test('a program that fails at its start, or after its first words, ends its call and all that it started', async () => {
+  test('a program that fails at its start, or after its first output, ends its call with all processes', async () => {
     for (const tier of TIERS) {
       for (const [say, out] of [
         ['', ''],
@@ -409,7 +410,7 @@ time.sleep(60)`
     }
   })
 
-  test('S37 no group is left of calls, however they ended', async () => {
+  test('S37 no cgroup is left of calls, however they ended', async () => {
     const { pid } = await arena.facts()
     const ends = [['true'], ['yes'], ['/nonexistent']].flatMap((argv) =>
       TIERS.map((tier) => arena.launch({ plan: planOf(argv, { tier }) })),
@@ -418,14 +419,15 @@ time.sleep(60)`
       ...ends,
       arena.launch({ plan: planOf(['sleep', '60'], { limits: { timeout_ms: 100 } }) }),
     ])
-    // One, which is a folder in each, may wait for the next call to be removed: the kernel takes a moment after the last process.
+    // The last group may still be there: the kernel needs a moment after its last process ends, and
+    // the next call removes it.
     const one = parents().length
     await eventually('no group is without processes', () => emptyIn(pid).length <= one)
     await arena.launch({ plan: planOf(['true']) })
     await eventually('it is still so', () => emptyIn(pid).length <= one)
   })
 
-  test('S35 what a killed worker leaves is removed by whoever starts next', async () => {
+  test('S35 the next worker removes the cgroups of a killed one', async () => {
     const victim = await Arena.open()
     const { pid } = await victim.facts()
     const word = unique()
@@ -442,7 +444,7 @@ time.sleep(60)`
     await next.close()
   })
 
-  test('a tool sees nothing of its cgroup, and has no descriptor of it', async () => {
+  test('a tool can’t see its cgroup, and has no descriptor of it', async () => {
     const source =
       "tell['own'] = open('/proc/self/cgroup').read()\ntell['open'] = sorted(os.listdir('/proc/self/fd'))"
     const seen = told(await arena.launch({ plan: planOf(attack(source)) }))

@@ -1,10 +1,11 @@
-// Promise: where a call has no cgroup, docs/threat-model.md says which memory its limit counts and which it does not; where it has one, all of it counts.
+// For a call without a cgroup, docs/threat-model.md says which memory its limit counts and which it
+// does not. With a cgroup all of it counts.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Arena, attack, planOf, told } from '../arena/arena.ts'
 
 const MiB = 1024 * 1024
-/** Each way asks for more than twice the limit. */
+/** Each kind of memory is requested at more than twice the limit. */
 const [LIMIT, ASKED] = [64 * MiB, 160 * MiB]
 
 let arena: Arena
@@ -35,28 +36,31 @@ def memory():
 `
 const COUNTED = { private: 'mapped(0x22)' }
 const NOT_COUNTED = {
-  'shared and nobody’s file': 'mapped(0x21)',
-  'of `/dev/zero`, shared': "mapped(1, os.open('/dev/zero', os.O_RDWR))",
+  'shared and anonymous': 'mapped(0x21)',
+  'a shared mapping of `/dev/zero`': "mapped(1, os.open('/dev/zero', os.O_RDWR))",
   'a segment of System V': 'segment()',
   'a file in memory': 'attempt(memory)',
-  'of a stack that grows': 'mapped(0x122)',
+  'a growing stack': 'mapped(0x122)',
 }
 const planFor = (way: string, file_bytes = 4 * ASKED) =>
   planOf(attack(`${PRELUDE}\ntell['got'] = ${way}`), { limits: { memory_bytes: LIMIT, file_bytes } })
 
 describe('without cgroups', () => {
-  test.each(Object.entries(COUNTED))('D10 memory that is %s is refused beyond the limit', async (_, way) => {
-    expect(told(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ENOMEM' })
-  })
+  test.each(Object.entries(COUNTED))(
+    'D10 without cgroups, memory that is %s is refused beyond the limit',
+    async (_, way) => {
+      expect(told(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ENOMEM' })
+    },
+  )
 
   test.each(Object.entries(NOT_COUNTED))(
-    'D10 memory that is %s is not counted, as docs/threat-model.md says',
+    'D10 without cgroups, memory that is %s is not counted, as docs/threat-model.md says',
     async (_, way) => {
       expect(told(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ok' })
     },
   )
 
-  test('D10 the limit of a file also applies to a file in memory', async () => {
+  test('D10 without cgroups, the limit of a file also applies to a file in memory', async () => {
     const source = `import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n${PRELUDE}\ntell['got'] = attempt(memory)`
     const plan = planOf(attack(source), { limits: { memory_bytes: LIMIT, file_bytes: 8 * MiB } })
     expect(told(await without.launch({ plan }))).toEqual({ got: 'EFBIG' })

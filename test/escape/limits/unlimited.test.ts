@@ -1,5 +1,5 @@
-// Promise: what bounds a call is our limits, and not how much this host happens to have. Each attack is made with one limit missing, far
-// from what would hurt the host, and works.
+// Our limits bound a call, not the size of this host. Each attack runs without one limit, far below
+// what would hurt the host, and works.
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -24,13 +24,13 @@ beforeAll(async () => {
 })
 afterAll(() => arena.close())
 
-test('S27 without a limit of processes: it forks as often as it likes', async () => {
+test('S27 without a limit of processes: a tool forks as often as it likes', async () => {
   const unlimited: Swap = [['--nproc=17'], []]
   const plan = planOf(attack(forks(60)), { limits: { pids: 16 } })
   expect(told(await arena.bare({ plan, swaps: [unlimited] }))).toEqual({ end: 'ok', forks: 60 })
 })
 
-test('S36 without SIGKILL: whoever is asked to stop goes on', () => {
+test('S36 without SIGKILL: a process that ignores SIGTERM goes on', () => {
   const source = `
 import signal
 ready, say = os.pipe()
@@ -49,7 +49,7 @@ os.waitpid(pid, 0)`
   expect(told({ out: stdout, err: stderr })).toEqual({ alive: true })
 })
 
-test('S37 without a PID namespace and `--die-with-parent`: what a storm leaves lives on', async () => {
+test('S37 without a PID namespace and `--die-with-parent`: processes of a fork storm outlive their call', async () => {
   const shared: Swap = [
     ['--unshare-all'],
     ['--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup'],
@@ -65,14 +65,14 @@ test('S37 without a PID namespace and `--die-with-parent`: what a storm leaves l
   await eventually('it is gone', () => processesWith(word).length === 0)
 })
 
-test('S38 without a limit of CPU time: the spin goes on', async () => {
+test('S38 without a limit of CPU time: a busy loop goes on', async () => {
   const source = "import time\nwhile time.process_time() < 1.7: pass\ntell['spun'] = True"
   const plan = planOf(attack(source), { limits: { cpu_ms: 1_000 } })
-  expect(['cpu_cap', 'signal']).toContain((await arena.launch({ plan })).outcome.kind) // of the call, or of the one process: both are up
+  expect(['cpu_cap', 'signal']).toContain((await arena.launch({ plan })).outcome.kind) // both limits are reached: the call's and the process's
   expect(told(await arena.bare({ plan, swaps: [[['--cpu=1:2'], []]] }))).toEqual({ spun: true })
 })
 
-/** Under the same limit as a call, but among all processes of one user. */
+/** Applies a call's limit to all processes of one user. */
 function crowded(source: string): ChildProcess {
   const user = process.geteuid?.() === 0 ? { uid: UID - 2, gid: UID - 2 } : {}
   return spawn('/usr/bin/prlimit', ['--nproc=17', '--', '/usr/bin/env', '-i', ...attack(source)], {
@@ -82,7 +82,7 @@ function crowded(source: string): ChildProcess {
   })
 }
 
-test('S39 without a user namespace of each call: one at its limit holds up another', async () => {
+test('S39 without a user namespace of each call: a call at its limit of processes holds up another', async () => {
   const bomb = crowded(forks(60, "print('full', flush=True)\nsys.stdin.read()"))
   if (bomb.stdout === null) throw new Error('it has a pipe')
   expect(`${await once(bomb.stdout, 'data')}`).toBe('full\n')

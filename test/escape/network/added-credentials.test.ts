@@ -1,4 +1,5 @@
-// The proxy adds a credential only to requests to exactly its host and port, in the way that the plan names (V04).
+// The proxy adds a credential only to requests to exactly its host and port, in the way that the
+// plan names (V04).
 
 import { expect, test } from 'vitest'
 import { additionsFor, additionsOf, headersOf } from '../../../worker/sandbox/network/credentials.ts'

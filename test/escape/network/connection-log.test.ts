@@ -1,9 +1,10 @@
-// Promise: the record of a call's connections is bounded, whatever it asked for, and no byte and no attempt is missing from it.
+// The record of a call’s connections has a bounded size, whatever the call did, and contains every
+// byte and every attempt.
 
 import { expect, test } from 'vitest'
 import type { Connection } from '../../../shared/plan/plan.ts'
 import { CONNECTIONS_TOLD } from '../../../shared/plan/plan.ts'
-import { folded } from '../../../worker/sandbox/network/connection-log.ts'
+import { foldConnections } from '../../../worker/sandbox/network/connection-log.ts'
 
 const one = (host: string, more: Partial<Connection> = {}): Connection => ({
   host,
@@ -21,33 +22,33 @@ const total = (list: readonly Connection[], of: 'bytes_in' | 'bytes_out'): numbe
 const attempts = (list: readonly Connection[]): number =>
   list.reduce((sum, { folded: count = 1 }) => sum + count, 0)
 
-test('few are told one by one', () => {
+test('a record of few connections lists them one by one', () => {
   const entries = many(CONNECTIONS_TOLD, () => one('a.example'))
-  expect(folded(entries)).toEqual(entries)
+  expect(foldConnections(entries)).toEqual(entries)
 })
 
-test('more are sums by host, port and verdict, said to be sums', () => {
+test('further connections are summed by host, port and verdict, with their number', () => {
   const entries = many(CONNECTIONS_TOLD + 1_000, (index) =>
     one('a.example', index % 2 === 0 ? {} : { verdict: 'failed', address: '' }),
   )
-  const told = folded(entries)
-  expect(told.slice(0, CONNECTIONS_TOLD)).toEqual(entries.slice(0, CONNECTIONS_TOLD))
-  expect(told.slice(CONNECTIONS_TOLD)).toEqual([
+  const record = foldConnections(entries)
+  expect(record.slice(0, CONNECTIONS_TOLD)).toEqual(entries.slice(0, CONNECTIONS_TOLD))
+  expect(record.slice(CONNECTIONS_TOLD)).toEqual([
     one('a.example', { bytes_out: 500, bytes_in: 1_000, folded: 500 }),
     one('a.example', { bytes_out: 500, bytes_in: 1_000, folded: 500, verdict: 'failed', address: '' }),
   ])
 })
 
-test('N15 ten thousand hosts make no long record, and nothing is missing', () => {
+test('N15 connections to ten thousand hosts make a short record in which no byte is missing', () => {
   const entries = many(10_000, (index) =>
     one(`h${index}.example`, index % 3 === 0 ? { verdict: 'host_not_listed' } : {}),
   )
-  const told = folded(entries)
-  expect(told.length).toBeLessThanOrEqual(2 * CONNECTIONS_TOLD + 8)
-  expect([attempts(told), total(told, 'bytes_in'), total(told, 'bytes_out')]).toEqual([
+  const record = foldConnections(entries)
+  expect(record.length).toBeLessThanOrEqual(2 * CONNECTIONS_TOLD + 8)
+  expect([attempts(record), total(record, 'bytes_in'), total(record, 'bytes_out')]).toEqual([
     10_000, 20_000, 10_000,
   ])
-  expect(told.filter(({ host }) => host === '').map(({ verdict }) => verdict)).toEqual([
+  expect(record.filter(({ host }) => host === '').map(({ verdict }) => verdict)).toEqual([
     'allowed',
     'host_not_listed',
   ])

@@ -1,5 +1,6 @@
-// Promise: a secret that is bound to a host is added by the call's proxy to requests to exactly that host and port, in the place of
-// whatever the tool said there; the tool never holds it, also where the host says it again, and the record says that it was added.
+// The call’s proxy adds a secret that is bound to a host to requests to exactly that host and port,
+// instead of the tool’s own header. The tool never holds it, even if the host repeats it, and the
+// record names it.
 
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -14,7 +15,7 @@ let arena: Arena
 const portOf = (server: Server): number => (server.address() as AddressInfo).port // it listens on a port
 const at = (server: Server, host = 'localhost'): string => `${host}:${portOf(server)}`
 
-/** Says what it was asked, as some do when they complain; and leads elsewhere. */
+/** A host that repeats the request, as some do in error messages, or redirects. */
 const serve = async (): Promise<Server> => {
   const server = createServer(({ headers, url }, answer) => {
     asked.push({ port: portOf(server), headers })
@@ -67,14 +68,14 @@ const curl = (url: string, ...more: string[]): string[] => [
 ]
 const keys = (): unknown[] => asked.map(({ headers }) => headers['x-api-key'])
 
-test('V04 exactly the bound host gets it; another host, another name of it and another port do not', async () => {
+test('V04 only the bound host receives the credential; another host, name or port does not', async () => {
   await launch(curl(`${at(bound)}/`))
   await launch(curl(`${at(bound).toUpperCase()}/`))
   for (const url of [at(other), at(bound, '127.0.0.1')]) await launch(curl(`${url}/`))
   expect(keys()).toEqual([KEY, KEY, undefined, undefined])
 })
 
-test('V04 a redirect leads to a request of its own, which has none', async () => {
+test('V04 the request that follows a redirect has no credential', async () => {
   const seen = await launch(curl(`${at(bound)}/elsewhere`, '--location'))
   expect(asked.map(({ port }) => port)).toEqual([portOf(bound), portOf(other)])
   expect(keys()).toEqual([KEY, undefined])
@@ -84,7 +85,7 @@ test('V04 a redirect leads to a request of its own, which has none', async () =>
   ])
 })
 
-test('what the tool says in that header is not sent, however often and in whichever case; a format stands around the value', async () => {
+test('the credential replaces the tool’s own header, however often and in whichever case, in the given format', async () => {
   const format = { header: 'authorization', format: 'Bearer {}' }
   const own = ['-H', 'X-API-Key: mine', '-H', 'x-api-key: mine too', '-H', 'Authorization: Basic bWluZQ==']
   await launch(curl(`${at(bound)}/`, ...own), [credential(), credential(format)])
@@ -93,7 +94,7 @@ test('what the tool says in that header is not sent, however often and in whiche
   ])
 })
 
-test('V04 it is in no file, no variable and no answer of the host inside the sandbox', async () => {
+test('V04 a sandbox finds the credential in no file, variable or answer of the host', async () => {
   const seen = told(
     await launch(
       attack(`
@@ -110,17 +111,17 @@ tell['files'] = os.path.exists('/run/secrets')`),
   expect(keys()).toEqual([KEY])
 })
 
-test('V04 control: a host that is told a value by the tool itself says it again', async () => {
+test('V04 control: a host repeats a value that the tool itself sent', async () => {
   const seen = await launch(curl(`${at(other)}/`, '-H', 'x-api-key: hello-hello'))
   expect(seen.out).toContain('"x-api-key":"hello-hello"')
 })
 
-test('V04 TRACE, which asks to be told what was sent, is not passed on', async () => {
+test('V04 the proxy does not pass on TRACE, whose answer would repeat the credential', async () => {
   const seen = await launch(curl(`${at(bound)}/`, '-X', 'TRACE'))
   expect([seen.out.split('\r\n')[0], asked]).toEqual(['HTTP/1.1 400 Bad Request', []])
 })
 
-test('tier B has no proxy, so it has no credentials', async () => {
+test('a plan of tier B with credentials is refused, because tier B has no proxy', async () => {
   const plan = planOf(['true'], { tier: 'B', credentials: [credential()] })
   expect((await arena.launch({ plan, secrets: { key: KEY } })).outcome).toMatchObject({
     kind: 'refused',

@@ -1,5 +1,5 @@
-// Promise: the names that one call asks for hold up no other call, and nothing of them outlives it. The resolver asks a DNS server of ours,
-// which answers some names and keeps silent about others.
+// Name resolution of one call delays no other call and ends with the call. The resolver queries a
+// DNS server of this test, which answers some names and is silent about others.
 
 import { createSocket, type Socket } from 'node:dgram'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { checkedAddresses } from '../../../worker/sandbox/network/host-patterns.
 import { eventually } from '../arena/arena.ts'
 
 const [A, AAAA] = [1, 28]
-/** By type; a name that is not here is not answered, nor what is null of one that is. */
+/** Answers by type. The server is silent about other names, and about types that are null. */
 const ZONE: Readonly<Record<string, Readonly<Record<number, readonly number[] | null>>>> = {
   'fast.example': { [A]: [93, 184, 215, 14] },
   'mixed.example': { [A]: [93, 184, 215, 14], [AAAA]: [0xfd, ...Array<number>(14).fill(0), 1] },
@@ -68,7 +68,7 @@ function ofACall(): Names {
   return names
 }
 
-test('the host’s own list goes before its servers, and both addresses of a name are told', async () => {
+test('/etc/hosts takes precedence over DNS servers, and all addresses of a name are returned', async () => {
   const { resolve } = ofACall()
   expect(await resolve('inside.example')).toEqual(['10.1.2.3', '::1'])
   expect(await resolve('localhost')).toEqual(['127.0.0.1'])
@@ -81,20 +81,20 @@ test('the host’s own list goes before its servers, and both addresses of a nam
   ).toEqual([])
 })
 
-test('a server that answers for one kind of address alone costs no more than a moment', async () => {
+test('a DNS server that answers only for one kind of address delays resolution by a moment at most', async () => {
   const since = performance.now()
   expect(await ofACall().resolve('half.example')).toEqual(['93.184.215.14'])
   expect(performance.now() - since).toBeLessThan(1_300)
 })
 
-test('N04 of two answers one is private: neither is connected to', async () => {
+test('N04 a name with one private and one public address is not connected to', async () => {
   expect(await checkedAddresses({ host: 'mixed.example', port: 443 }, new Set(), ofACall().resolve)).toEqual({
     ok: false,
     error: 'address_refused',
   })
 })
 
-test('N15 a call that asks for names without an answer holds up no other, and asks for few at a time', async () => {
+test('N15 a call that resolves names without an answer delays no other call, and has few queries at a time', async () => {
   const [slow, other] = [ofACall(), ofACall()]
   const waiting = Array.from({ length: 40 }, (_, n) => slow.resolve(`slow-${n}.example`))
   await eventually('as many are asked for as may be', () => heard.size === NAMES_AT_ONCE, 20_000)
@@ -106,7 +106,7 @@ test('N15 a call that asks for names without an answer holds up no other, and as
   const since = performance.now()
   slow.close()
   expect(await Promise.all(waiting)).toEqual(waiting.map(() => []))
-  expect(performance.now() - since).toBeLessThan(1_000) // a question that nobody ends goes on for longer
-  expect([...heard].filter((name) => name.startsWith('slow'))).toHaveLength(NAMES_AT_ONCE) // those that waited were never asked for
+  expect(performance.now() - since).toBeLessThan(1_000) // an uncancelled query takes longer
+  expect([...heard].filter((name) => name.startsWith('slow'))).toHaveLength(NAMES_AT_ONCE) // waiting names were never queried
   expect(await slow.resolve('fast.example')).toEqual([])
 })

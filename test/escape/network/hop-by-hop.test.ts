@@ -1,5 +1,5 @@
-// D11: the proxy forwards no hop-by-hop headers. A host that receives `upgrade` could change protocols, and the proxy would no longer check
-// what follows (RFC 9110 §7.6.1).
+// D11: the proxy forwards no hop-by-hop headers. A host that receives `upgrade` could change
+// protocols, and the proxy would no longer check what follows (RFC 9110 §7.6.1).
 
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import { type AddressInfo, connect, type Server } from 'node:net'
@@ -49,7 +49,7 @@ test.each([
   expect(received).toEqual([{ host, connection: 'close', 'x-own': 'stays' }])
 })
 
-/** All that the proxy answers, until it closes. */
+/** Everything that the proxy answers until it closes. */
 const said = (port: number, text: string): Promise<string> =>
   new Promise((settle) => {
     let back = ''

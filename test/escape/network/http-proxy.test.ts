@@ -1,5 +1,6 @@
-// Promise: a call's proxy connects to listed hosts at checked addresses, and nothing that is said to it leads elsewhere. The proxy is the
-// real one, on a real socket; the other side is a server of the test on loopback, which the operator of this worker opened.
+// A call’s proxy connects only to listed hosts at checked addresses, whatever a client sends. The
+// proxy is the real one on a real socket; the other side is a server of the test on loopback, which
+// the operator’s configuration allows.
 
 import { createServer as createHttp, type IncomingMessage, type Server } from 'node:http'
 import {
@@ -26,7 +27,7 @@ let web: Server
 let webPort: number
 let echo: TcpServer
 let echoPort: number
-/** What the web server was asked, in order. */
+/** The requests that the web server received, in order. */
 const asked: {
   readonly method: string
   readonly url: string
@@ -84,7 +85,9 @@ afterEach(() => {
   proxy.close()
 })
 
-/** Says `text` to the proxy and gives all that comes back, until it closes or what came matches `until`. */
+/**
+ * Sends `text` to the proxy. Returns the answer once it matches `until` or the connection closes.
+ */
 function say(text: string, until = /$^/): Promise<string> {
   return new Promise((settle) => {
     const socket = connect(proxyPort, '127.0.0.1')
@@ -107,7 +110,7 @@ const get = (url: string, ...more: string[]): string =>
 const status = (answer: string): string => answer.split(' ', 2)[1] ?? answer
 const verdicts = (): string[] => egress.connections.map(({ verdict }) => verdict)
 
-test('a listed host is reached, by tunnel and by absolute form, and every byte is recorded', async () => {
+test('a tool reaches a listed host by CONNECT and by absolute form, and every byte is recorded', async () => {
   expect(await say(`${tunnel(`127.0.0.1:${echoPort}`)}hello`, /hello$/)).toBe(
     'HTTP/1.1 200 Connection established\r\n\r\nhello',
   )
@@ -132,7 +135,7 @@ test('a listed host is reached, by tunnel and by absolute form, and every byte i
   expect(Object.keys(asked[0]?.headers ?? {})).not.toContain('x-drop')
 })
 
-test('a body goes through, in both framings', async () => {
+test('the proxy passes on a body with a length and a chunked one', async () => {
   const url = `http://127.0.0.1:${webPort}/post`
   const head = [`POST ${url} HTTP/1.1`, 'host: x', AUTHORIZATION, 'connection: close']
   await say(`${lines(...head, 'content-length: 5')}hello`)
@@ -140,7 +143,7 @@ test('a body goes through, in both framings', async () => {
   expect(asked.map(({ method, body }) => `${method} ${body}`)).toEqual(['POST hello', 'POST hello'])
 })
 
-test('the last bytes of a long answer arrive, though the other side hangs up at once', async () => {
+test('the last bytes of a long answer arrive although the host hangs up at once', async () => {
   const body = 'x'.repeat(8 * 1024 * 1024)
   const talker = createTcp((socket) =>
     socket.on('error', () => socket.destroy()).end(`HTTP/1.0 200 OK\r\n\r\n${body}`),
@@ -159,7 +162,7 @@ test('the last bytes of a long answer arrive, though the other side hangs up at 
   talker.close()
 })
 
-test('what a listed host answers wrongly ends that connection, never the worker', async () => {
+test('a malformed answer of a listed host ends its connection, never the worker', async () => {
   const answers = [
     'HTTP/1.1 000 Odd\r\n\r\n',
     'HTTP/1.1 99 Odd\r\n\r\n',
@@ -188,7 +191,7 @@ test('what a listed host answers wrongly ends that connection, never the worker'
   expect(await say(many)).toContain('web says /')
 })
 
-test('N12 nobody without the call’s own token is served', async () => {
+test('N12 the proxy serves no client without the call’s own token', async () => {
   const wrong = `proxy-authorization: Basic ${Buffer.from('call:other').toString('base64')}`
   for (const more of [[], [wrong], ['proxy-authorization: Bearer x'], ['proxy-authorization: ']]) {
     expect(status(await say(lines(`CONNECT 127.0.0.1:${echoPort} HTTP/1.1`, 'host: x', ...more)))).toBe('407')
@@ -206,7 +209,7 @@ test('N12 nobody without the call’s own token is served', async () => {
   ])
 })
 
-test('N01 N02 N03 N04 listed or not, an address inside is refused', async () => {
+test('N01 N02 N03 N04 the proxy refuses a private address, listed or not', async () => {
   hangUp()
   proxy.close()
   const hosts = ['169.254.169.254', '127.0.0.1', 'localhost', 'rebind.example', '10.0.0.1:22', '0.0.0.0']
@@ -233,7 +236,7 @@ test('N01 N02 N03 N04 listed or not, an address inside is refused', async () => 
   expect([...new Set(verdicts())]).toEqual(['address_refused'])
 })
 
-test('N05 N06 N11 what is not a plain host and port is malformed', async () => {
+test('N05 N06 N11 the proxy refuses a target that is not a plain host and port as malformed', async () => {
   const port = webPort
   for (const target of [
     `user@127.0.0.1:${port}`,
@@ -266,7 +269,7 @@ test('N05 N06 N11 what is not a plain host and port is malformed', async () => {
   expect(asked).toEqual([])
 })
 
-test('N07 a host that is not listed is refused, however near', async () => {
+test('N07 the proxy refuses a host that is not listed, however similar its name', async () => {
   for (const authority of [
     `127.0.0.2:${webPort}`,
     '127.0.0.1:1',
@@ -278,7 +281,7 @@ test('N07 a host that is not listed is refused, however near', async () => {
   expect([...new Set(verdicts())]).toEqual(['host_not_listed'])
 })
 
-test('N08 a redirect is handed to the tool, and judged when it asks', async () => {
+test('N08 the proxy returns a redirect to the tool, and checks the request that follows it', async () => {
   const answer = await say(get(`http://127.0.0.1:${webPort}/redirect`))
   expect(answer).toMatch(/^HTTP\/1\.1 302 /)
   expect(answer).toMatch(/location: http:\/\/169\.254\.169\.254\//)
@@ -287,7 +290,7 @@ test('N08 a redirect is handed to the tool, and judged when it asks', async () =
   expect(asked).toHaveLength(1)
 })
 
-test('N09 the address that was checked is the one that is connected to, though the name has moved on', async () => {
+test('N09 the proxy connects to the address that was checked, although the name has another one by then', async () => {
   hangUp()
   proxy.close()
   const answers = [['127.0.0.1'], ['127.0.0.7']]
@@ -302,7 +305,8 @@ test('N09 the address that was checked is the one that is connected to, though t
   expect([egress.connections[0]?.address, questions]).toEqual(['127.0.0.1', 1])
   hangUp()
   proxy.close()
-  // Public when it is judged, inside a moment later: nobody asks a second time, so nothing inside is reached.
+  // The name is public when it is checked and private a moment later. It is resolved only once, so
+  // no private server is reached.
   questions = 0
   await open({ hosts: ['moving.example'], resolve: async () => (questions++ === 0 ? [] : ['127.0.0.1']) })
   expect(status(await say(tunnel('moving.example:443')))).toBe('502')
@@ -310,7 +314,7 @@ test('N09 the address that was checked is the one that is connected to, though t
   expect(verdicts()).toEqual(['unresolvable', 'address_refused'])
 })
 
-test('N11 one request, one target: bytes after CONNECT are the tunnel’s, two framings are refused, the Host header is ours', async () => {
+test('N11 bytes after CONNECT belong to the tunnel, two framings are refused, and the Host header is the checked one', async () => {
   const smuggled = `${tunnel(`127.0.0.1:${echoPort}`)}${get('http://169.254.169.254/')}`
   expect(await say(smuggled, /close\r\n\r\n$/)).toContain('GET http://169.254.169.254/')
   expect(verdicts()).toEqual(['allowed'])
@@ -348,7 +352,7 @@ test('N11 one request, one target: bytes after CONNECT are the tunnel’s, two f
     body: inner,
   }))
   expect(asked).toMatchObject(each)
-  // Two requests on one connection are two judgements.
+  // Two requests on one connection are checked separately.
   const first = get(`http://127.0.0.1:${webPort}/1`).replace('connection: close', 'connection: keep-alive')
   const answer = await say(`${first}${get('http://10.0.0.1/2')}`, /host_not_listed/)
   expect(answer).toContain('web says /1')
@@ -357,12 +361,13 @@ test('N11 one request, one target: bytes after CONNECT are the tunnel’s, two f
   )
 })
 
-test('N11 on the TLS port the server name is the host, and nothing else passes', {
+test('N11 on the TLS port only a ClientHello with the host’s server name passes', {
   timeout: 60_000,
 }, async () => {
   hangUp()
   proxy.close()
-  // The operator opened port 443 of two names; both lead to the echo server, so that what got through comes back.
+  // The operator allows port 443 of two names; both are the echo server, which returns what it
+  // receives.
   const names = ['good.example:443', 'other.example:443']
   await open({ hosts: names, privateHosts: new Set(names), resolve: async () => ['127.0.0.1'] })
   const reachable = await portIsOurs()
@@ -383,7 +388,7 @@ test('N11 on the TLS port the server name is the host, and nothing else passes',
   reachable.close()
 })
 
-test('N11 without the rule of the TLS port: on another one the server name of another host passes', async () => {
+test('N11 without the rule of the TLS port: on another port the server name of another host passes', async () => {
   hangUp()
   proxy.close()
   const name = `good.example:${echoPort}`
@@ -393,7 +398,10 @@ test('N11 without the rule of the TLS port: on another one the server name of an
   await eventually('the hello went through', () => (egress.connections[0]?.bytes_out ?? 0) > 0)
 })
 
-/** A TLS hello through the tunnel. The echo of it is no answer, so this always ends. */
+/**
+ * Sends a ClientHello through the tunnel. Its echo is no valid answer, so the handshake always
+ * ends.
+ */
 function helloThrough(host: string, servername: string, port = 443): Promise<void> {
   return new Promise((settle) => {
     const socket = connect(proxyPort, '127.0.0.1')
@@ -411,7 +419,7 @@ function helloThrough(host: string, servername: string, port = 443): Promise<voi
   })
 }
 
-/** Port 443 on loopback, for us to be on the other side of. */
+/** A server of the test on port 443 of loopback. */
 async function portIsOurs(): Promise<TcpServer> {
   const server = createTcp((socket) => {
     socket.on('error', () => socket.destroy())
@@ -421,7 +429,7 @@ async function portIsOurs(): Promise<TcpServer> {
   return server
 }
 
-test('N15 attempts, connections and bytes are bounded by the plan', async () => {
+test('N15 the plan’s limits on attempts, connections and bytes apply', async () => {
   const reopen = async (limits: EgressRules['limits']): Promise<void> => {
     hangUp()
     proxy.close()
@@ -440,12 +448,12 @@ test('N15 attempts, connections and bytes are bounded by the plan', async () => 
   expect(await Promise.all(held)).toHaveLength(EGRESS_CAPS.at_once)
 
   await reopen({ net_bytes: 1_000 })
-  expect(await say(`${tunnel(`127.0.0.1:${echoPort}`)}${'x'.repeat(2_000)}`)).toMatch(/^HTTP\/1.1 200 /) // and then it is cut, or it would never end
+  expect(await say(`${tunnel(`127.0.0.1:${echoPort}`)}${'x'.repeat(2_000)}`)).toMatch(/^HTTP\/1.1 200 /) // then it is cut, or the test would not end
   expect(verdicts()).toEqual(['cap'])
   expect(status(await say(tunnel(`127.0.0.1:${echoPort}`)))).toBe('429')
 })
 
-test('what a client does wrong ends its connection, never the worker', async () => {
+test('a malformed request of a client ends its connection, never the worker', async () => {
   for (const text of [
     '\0\0\0',
     'GET\r\n\r\n',

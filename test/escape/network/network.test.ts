@@ -1,5 +1,5 @@
-// Promise: a sandbox has no network but its own loopback, and what its call's proxy reaches for it. The servers are the test's, on the
-// host's loopback; nothing else is ever contacted.
+// A sandbox has no network but its own loopback, and reaches hosts only through its call’s proxy.
+// The servers are the test’s, on the host’s loopback; nothing else is contacted.
 
 import { chmodSync, readdirSync } from 'node:fs'
 import { createServer as createHttp } from 'node:http'
@@ -20,7 +20,7 @@ let arena: Arena
 let web: Server
 let port: number
 const abstractName = `countersign-${unique()}`
-/** Says one word; whoever came may be gone by then. */
+/** Sends one word; the client may be gone by then. */
 const greet = (socket: Socket): void => void socket.on('error', () => socket.destroy()).end('host')
 const abstract = createServer(greet)
 
@@ -39,7 +39,7 @@ afterAll(async () => {
 
 const allowed = () => ({ mode: 'strict' as const, hosts: [`127.0.0.1:${port}`] })
 
-/** Tries to reach each; `socket` fails already where there are no sockets. */
+/** Tries to reach each address; without sockets `socket` itself fails. */
 const REACH = (targets: readonly (readonly [string, number])[]) => `
 import socket
 for host, port in ${JSON.stringify(targets)}:
@@ -51,7 +51,7 @@ for host, port in ${JSON.stringify(targets)}:
     tell[host] = [attempt(go, kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)]`
 
 describe('without hosts', () => {
-  test('N01 no way to the metadata address, nor to the host', async () => {
+  test('N01 a tool without hosts reaches neither the metadata address nor the host', async () => {
     const source = REACH([
       ['169.254.169.254', 80],
       ['127.0.0.1', port],
@@ -72,13 +72,13 @@ describe('without hosts', () => {
 import socket
 tell['abstract'] = attempt(lambda: socket.socket(socket.AF_UNIX).connect('\\0${abstractName}'))`
 
-  test('S25 abstract unix sockets of the host are not there', async () => {
+  test('S25 a tool can’t connect to abstract unix sockets of the host', async () => {
     const plan = planOf(attack(ABSTRACT))
     expect(told(await arena.launch({ plan }))).toEqual({ abstract: 'EAFNOSUPPORT' })
     expect(told(await arena.bare({ plan, swaps: [NO_SECCOMP] }))).toEqual({ abstract: 'ECONNREFUSED' })
   })
 
-  test('S25 without seccomp and a network namespace: the host’s is connected to', async () => {
+  test('S25 without seccomp and a network namespace: a tool connects to an abstract unix socket of the host', async () => {
     const seen = await arena.bare({ plan: planOf(attack(ABSTRACT)), swaps: [NO_SECCOMP, NO_NETNS] })
     expect(told(seen)).toEqual({ abstract: 'ok' })
   })
@@ -100,7 +100,7 @@ tell['pair'] = attempt(by_pair)`
     server.close()
   }
 
-  test('S26 a unix socket that lies in the workspace is not to be reached', () =>
+  test('S26 a tool can’t connect to a unix socket in its workspace', () =>
     withSocket(async (plan, runFolder) => {
       expect(told(await arena.launch({ plan, runFolder }))).toEqual({
         stream: 'EAFNOSUPPORT',
@@ -108,12 +108,12 @@ tell['pair'] = attempt(by_pair)`
       })
     }))
 
-  test('S26 without seccomp: it is reached, though there is no network', () =>
+  test('S26 without seccomp: a tool without a network connects to a unix socket in its workspace', () =>
     withSocket(async (plan, runFolder) => {
       expect(told(await arena.bare({ plan, runFolder, swaps: [NO_SECCOMP] }))['stream']).toBe('ok')
     }))
 
-  test('N10 no name is resolved inside', async () => {
+  test('N10 a tool without hosts can resolve no name', async () => {
     const source = `
 import socket
 for name in ('example.com', 'aaaa.bbbb.example.com', 'canary.invalid'):
@@ -136,7 +136,7 @@ describe('with hosts', () => {
   const curl = (url: string, ...more: string[]) =>
     planOf(['curl', '--silent', '--show-error', '--max-time', '8', ...more, url], { egress: allowed() })
 
-  test('a listed host is reached through the proxy, and the connection is told', async () => {
+  test('a tool reaches a listed host through the proxy, and the connection is recorded', async () => {
     for (const more of [[], ['--proxytunnel']]) {
       const seen = await arena.launch({ plan: curl(`http://127.0.0.1:${port}/hello`, ...more) })
       expect([seen.outcome, seen.out]).toEqual([{ kind: 'exit', code: 0 }, 'web says /hello'])
@@ -151,7 +151,7 @@ describe('with hosts', () => {
     }
   })
 
-  test('N01 N07 what is not listed is refused, and told; to list what lies inside opens nothing', async () => {
+  test('N01 N07 an unlisted host is refused and recorded, and a listed private one is refused too', async () => {
     const seen = await arena.launch({ plan: curl('http://169.254.169.254/latest/meta-data') })
     expect(seen.out).toBe('host_not_listed\n')
     expect(seen.connections).toMatchObject([
@@ -167,7 +167,7 @@ describe('with hosts', () => {
     expect((await arena.launch({ plan: closed })).connections).toMatchObject([{ verdict: 'address_refused' }])
   })
 
-  test('N01 N13 there is no other way out: the loopback is its own, and nothing else is routed', async () => {
+  test('N01 N13 a sandbox with hosts has only its own loopback, and no route leads out', async () => {
     const source = `${REACH([
       ['169.254.169.254', 80],
       ['127.0.0.1', port],
@@ -185,7 +185,7 @@ tell['listening'] = sorted(line.split()[1] for line in open('/proc/net/tcp') if 
     expect((seen['127.0.0.1'] as string[])[0]).toBe('ECONNREFUSED')
   })
 
-  test('N12 the proxy of another call is not reached, nor is this one without its token', async () => {
+  test('N12 a tool can’t use the proxy of another call, nor its own without the token', async () => {
     const other = unique()
     let running: Promise<unknown> | undefined
     const ready = new Promise<void>((settle) => {
@@ -209,7 +209,7 @@ tell['processes'] = len([name for name in os.listdir('/proc') if name.isdigit()]
     await running
   })
 
-  test('S06 S24 S17 the outer namespace gives the tool nothing', async () => {
+  test('S06 S24 S17 the relay’s user namespace gives a tool no privilege', async () => {
     const source = `
 tell['unshare'] = call('unshare', 0x10000000)
 tell['caps'] = [line.split()[1] for line in open('/proc/self/status') if line.startswith(('CapEff', 'CapBnd', 'NoNewPrivs', 'Seccomp:'))]
@@ -226,18 +226,18 @@ tell['core'] = attempt(os.open, '/proc/sys/kernel/core_pattern', os.O_WRONLY) in
     })
   })
 
-  test('nothing of the relay is left when calls are over', async () => {
+  test('no process or file of a relay is left after its call', async () => {
     await Promise.all(
       Array.from({ length: 4 }, () => arena.launch({ plan: curl(`http://127.0.0.1:${port}/`) })),
     )
     const folders = readdirSync(join(arena.home, 'worker')).filter((name) => name.startsWith('relay-'))
-    expect(folders.length).toBeLessThanOrEqual(2) // the ones that wait for the next calls
+    expect(folders.length).toBeLessThanOrEqual(2) // the relays in the pool
     expect(UID).not.toBe(0)
   })
 })
 
 describe('tier B', () => {
-  test('preflight refuses a named host that leads inside, and does not enforce more', async () => {
+  test('preflight of tier B refuses a listed host with a private address, and enforces nothing else', async () => {
     const run = async (...hosts: string[]) =>
       (await arena.launch({ plan: planOf(['true'], { tier: 'B', egress: { mode: 'preflight', hosts } }) }))
         .outcome

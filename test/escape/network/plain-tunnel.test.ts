@@ -1,5 +1,6 @@
-// Promise: a pattern without a port opens the web and no other protocol. A tunnel to its port 80, by CONNECT or by SOCKS, is one HTTP
-// request, for the host that was judged; bytes of any kind are for ports that the pattern names.
+// A pattern without a port allows the web and no other protocol. A tunnel to its port 80, by
+// CONNECT or SOCKS, is one HTTP request to the checked host; other protocols need a pattern that
+// names the port.
 
 import { createServer as createHttp, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
@@ -7,7 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { Egress } from '../../../worker/sandbox/network/egress.ts'
 import { proxyServer, serveProxy } from '../../../worker/sandbox/network/http-proxy.ts'
 
-/** Of this file alone. */
+/** Used only in this file. */
 const ADDRESS = '127.0.0.80'
 const TOKEN = 'token-of-this-call'
 const SAYS = 'Bearer of-this-call'
@@ -46,7 +47,7 @@ async function open(hosts: readonly string[]): Promise<void> {
         secret: 'token',
         host: 'good.example:80',
         header: 'authorization',
-        says: SAYS,
+        text: SAYS,
         value: 'of-this-call',
         over: 'plain',
       },
@@ -58,7 +59,7 @@ async function open(hosts: readonly string[]): Promise<void> {
   await new Promise<void>((settle) => proxy.listen(0, '127.0.0.1', settle))
 }
 
-/** All that comes back, until the proxy hangs up. */
+/** Everything that the proxy answers until it hangs up. */
 function say(...parts: (string | readonly number[])[]): Promise<string> {
   return new Promise((settle) => {
     const socket = connect((proxy.address() as AddressInfo).port, '127.0.0.1') // it listens on a port
@@ -87,7 +88,7 @@ test.each([
   ['CONNECT', byConnect],
   ['SOCKS', bySocks],
 ])(
-  'N11 V04 by %s it is one request, for the host that was judged, with the credential of that host',
+  'N11 V04 a tunnel to port 80 by %s carries one request, to the checked host, with that host’s credential',
   async (_by, opening) => {
     const first = get('/first', 'authorization: Bearer of-the-tool', 'connection: keep-alive')
     expect(await say(...opening, first)).toContain('web says /first')
@@ -105,7 +106,7 @@ test.each([
   },
 )
 
-test('N11 V04 without that rule, where the pattern names the port: bytes pass as they are, whatever host they ask for', async () => {
+test('N11 V04 without that rule, where the pattern names the port: bytes pass unchanged, for any host', async () => {
   hangUp()
   proxy.close()
   await open(['good.example:80'])

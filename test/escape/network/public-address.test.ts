@@ -1,4 +1,4 @@
-// Promise: no spelling, embedding or name leads to an address inside.
+// No spelling, embedding or name leads to a private address.
 
 import { expect, test } from 'vitest'
 import { isListed } from '../../../shared/plan/egress-hosts.ts'
@@ -23,7 +23,7 @@ const reach = async (authority: string, answers?: readonly string[]): Promise<st
   return checked.ok ? `reached ${checked.value.join(' ')}` : checked.error
 }
 
-test('N01 the metadata services, and every private range, at both ends', () => {
+test('N01 metadata services and every private range are refused, from the first to the last address', () => {
   const inside = `0.0.0.0 0.255.255.255 10.0.0.0 10.255.255.255 100.64.0.0 100.100.100.200 100.127.255.255 127.0.0.1 127.255.255.255
     168.63.129.16 169.254.0.0 169.254.169.254 169.254.255.255 172.16.0.0 172.31.255.255 192.0.0.0 192.0.0.192 192.0.2.1 192.88.99.1
     192.168.0.0 192.168.255.255 198.18.0.0 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255`
@@ -33,7 +33,7 @@ test('N01 the metadata services, and every private range, at both ends', () => {
   for (const address of outside.split(/\s+/)) expect(isPublic(address), address).toBe(true)
 })
 
-test('N02 other spellings of an IPv4 address become the plain one, and are judged as that', async () => {
+test('N02 other spellings of an IPv4 address are normalised before the check', async () => {
   const metadata = [
     '2852039166',
     '0xA9FEA9FE',
@@ -54,7 +54,7 @@ test('N02 other spellings of an IPv4 address become the plain one, and are judge
   }
 })
 
-test('N03 IPv4 addresses inside IPv6 ones, and IPv6 ranges that are inside', async () => {
+test('N03 private IPv4 addresses within IPv6 ones, and private ranges of IPv6, are refused', async () => {
   const inside = `::ffff:a9fe:a9fe ::ffff:169.254.169.254 ::ffff:127.0.0.1 64:ff9b::a9fe:a9fe 64:ff9b::10.0.0.1 64:ff9b:1::1 64:ff9b:1:ffff::8.8.8.8
     2002:a9fe:a9fe:: 2002:808:808:: ::a9fe:a9fe ::127.0.0.1 ::8.8.8.8 ::ffff:0:8.8.8.8 fd00:ec2::254 fe80::1 fec0::1 fc00::1 ff02::1 :: ::1
     100::1 2001::1 2001:0:53aa:64c:: 2001:10::1 2001:db8::1 3fff::1 5f00::1 4000::1 e000::1`
@@ -77,7 +77,7 @@ test('N03 IPv4 addresses inside IPv6 ones, and IPv6 ranges that are inside', asy
   }
 })
 
-test('N04 names that lead inside: localhost by any name, and one private answer among public ones', async () => {
+test('N04 localhost by any name, and a name with one private answer among public ones, are refused', async () => {
   for (const name of ['localhost', 'localhost.', 'LOCALHOST'])
     expect(await reach(`${name}:80`), name).toBe('address_refused')
   expect(await reach('ok.example:80', ['93.184.215.14'])).toBe('reached 93.184.215.14')
@@ -87,7 +87,7 @@ test('N04 names that lead inside: localhost by any name, and one private answer 
   expect(await reach('metadata.google.internal:80', ['169.254.169.254'])).toBe('address_refused')
 })
 
-test('N05 what two parsers could read differently is not read at all', async () => {
+test('N05 an authority that two parsers could read differently is malformed', async () => {
   const odd = [
     'user@host:80',
     'a@b@c:80',
@@ -132,14 +132,14 @@ test('N05 what two parsers could read differently is not read at all', async () 
   expect(authorityOf({ host: '::1', port: 80 })).toBe('[::1]:80')
 })
 
-test('N06 no control byte in a host', async () => {
+test('N06 a host with a control byte is malformed', async () => {
   for (let code = 0; code < 33; code++)
     expect(await reach(`ho${String.fromCharCode(code)}st:80`, ['8.8.8.8'])).toBe('malformed')
   for (const text of ['ok.com%00.evil.com:80', 'ok.com\0.evil.com:80', '\0:80', 'host\x7f:80'])
     expect(await reach(text, ['8.8.8.8'])).toBe('malformed')
 })
 
-test('N07 patterns match whole labels, and only their ports', () => {
+test('N07 host patterns match whole labels, and only their ports', () => {
   const listed = (pattern: string, authority: string): boolean => {
     const to = parseAuthority(authority)
     return to !== undefined && isListed([pattern], to)
@@ -173,7 +173,7 @@ test('N07 patterns match whole labels, and only their ports', () => {
     expect(listed(pattern, authority), `${pattern} ${authority}`).toBe(false)
 })
 
-test('a ClientHello is read in any cut, and nothing else passes for one', () => {
+test('a ClientHello is parsed in any fragments, and other bytes are malformed', () => {
   const hello = clientHello('example.com')
   expect(readClientHello(hello)).toEqual({ kind: 'name', name: 'example.com' })
   for (let length = 0; length < hello.length; length++)

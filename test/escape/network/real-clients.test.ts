@@ -1,5 +1,6 @@
-// Promise: the egress rules hold for real programs in the real sandbox, and a call
-// has as many connections and bytes as its plan says. The servers are the test's, on the host's loopback; nothing else is ever contacted.
+// The egress rules hold for real programs in the real sandbox, and a call has no more connections
+// and bytes than its plan allows. The servers are the test’s, on the host’s loopback; nothing else
+// is contacted.
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -89,7 +90,7 @@ const judged = ({ connections }: LaunchSeen): string[] =>
   connections.map(({ host, port, verdict }) => `${host}:${port} ${verdict}`)
 const failed = ({ outcome }: LaunchSeen): boolean => outcome.kind !== 'exit' || outcome.code !== 0
 
-/** Asks the proxy for each, and tells its answer. */
+/** Sends each request to the proxy and prints its answer. */
 const CONNECTS = (authorities: readonly string[]): string[] =>
   attack(`
 import socket, urllib.parse, base64
@@ -101,7 +102,7 @@ for authority in ${JSON.stringify(authorities)}:
         tell[authority] = s.recv(99).decode().split(' ')[1]`)
 
 describe('hosts', () => {
-  test('a host that is not listed is refused, in whichever way a command line names it', async () => {
+  test('curl and git can’t reach an unlisted host, however their command line names it', async () => {
     for (const [argv, host] of [
       [curl('http://unlisted.example/'), 'unlisted.example:80'],
       [curl('--connect-to', `::${there}`, `http://${here}/`), there],
@@ -116,7 +117,7 @@ describe('hosts', () => {
     expect(asked).toEqual([])
   })
 
-  test('N07 `example.com` and `.example.com` are not `evilexample.com`, when it is planned and when it is reached', async () => {
+  test('N07 `example.com` and `.example.com` do not allow `evilexample.com`, in the plan and in the proxy', async () => {
     for (const pattern of ['example.com', '.example.com'])
       expect(covers(pattern, 'evilexample.com:443')).toBe(false)
     const seen = await run(CONNECTS(['evilexample.com:443', 'example.com.evil:443']), {
@@ -128,7 +129,7 @@ describe('hosts', () => {
     ])
   })
 
-  test('what can’t be enforced is refused; tier C enforces a list, and says so', async () => {
+  test('a plan whose egress its tier can’t enforce is refused, and tier C records the list that it enforces', async () => {
     for (const hosts of [[], [here]]) {
       const plan = planOf(['true'], { tier: 'B', egress: { mode: 'strict', hosts } })
       expect((await arena.launch({ plan })).outcome).toMatchObject({
@@ -144,7 +145,7 @@ describe('hosts', () => {
     expect([seen.out, seen.enforcement, judged(seen)]).toEqual(['web', 'strict', [`${here} allowed`]])
   })
 
-  test('a bare host, or one in the way of ssh, needs not be found in an argv to be held back', async () => {
+  test('an unlisted host is refused even if the argv names it bare or in ssh’s syntax', async () => {
     for (const argv of [
       curl('unlisted.example'),
       ['git', 'ls-remote', 'http://unlisted.example/it'],
@@ -156,7 +157,7 @@ describe('hosts', () => {
       const seen = await run(argv)
       expect(failed(seen), argv.join(' ')).toBe(true)
       expect(seen.outcome, 'the program is there').not.toEqual({ kind: 'exit', code: 127 })
-      expect(judged(seen).filter((text) => !/ (host_not_listed|unknown_client)$/.test(text))).toEqual([]) // git asks without the token first
+      expect(judged(seen).filter((text) => !/ (host_not_listed|unknown_client)$/.test(text))).toEqual([]) // git first sends a request without the token
     }
   })
 })
@@ -184,14 +185,14 @@ describe('addresses', () => {
     '::1',
   ]
 
-  test('addresses that are someone’s inside are refused, though they are listed', async () => {
+  test('private addresses are refused although they are listed', async () => {
     for (const address of [...inside, ...inside6]) expect(isPublic(address), address).toBe(false)
     const authorities = inside.map((address) => `${address}:80`)
     const seen = await run(CONNECTS(authorities), { hosts: authorities })
     expect(judged(seen)).toEqual(authorities.map((authority) => `${authority} address_refused`))
   })
 
-  test('N02 numbers in other spellings are the address that they mean', async () => {
+  test('N02 other spellings of an IPv4 address count as that address', async () => {
     const spellings = ['2130706433', '0x7f000001', '0177.0.0.1', '127.1', '127.000.0.1']
     const seen = await run(CONNECTS(spellings.map((spelling) => `${spelling}:80`)), {
       hosts: ['127.0.0.1', ...spellings],
@@ -199,7 +200,7 @@ describe('addresses', () => {
     expect(judged(seen)).toEqual(spellings.map(() => '127.0.0.1:80 address_refused'))
   })
 
-  test('N04 one answer inside among public ones spoils the name', async () => {
+  test('N04 one private answer among public ones refuses the name', async () => {
     const answers = async (): Promise<string[]> => ['93.184.215.14', '10.0.0.1']
     expect(await checkedAddresses({ host: 'mixed.example', port: 443 }, new Set(), answers)).toEqual({
       ok: false,
@@ -207,7 +208,7 @@ describe('addresses', () => {
     })
   })
 
-  test('N03 an IPv4 address inside of an IPv6 one is judged, or its range is refused', () => {
+  test('N03 an IPv4 address within an IPv6 one is checked, or its range is refused', () => {
     for (const address of [
       '64:ff9b::10.0.0.1',
       '64:ff9b::169.254.169.254',
@@ -221,7 +222,7 @@ describe('addresses', () => {
 })
 
 describe('requests', () => {
-  test('N08 redirects lead the tool nowhere that it could not have asked for; a loop ends with its connections', async () => {
+  test('N08 redirects lead a tool to no unlisted host, and a loop ends at the limit of connections', async () => {
     for (const path of ['/inside', '/user']) {
       const seen = await run(curl('--location', `http://${here}${path}`))
       expect(failed(seen)).toBe(true)
@@ -234,7 +235,7 @@ describe('requests', () => {
     expect(judged(looping)).toEqual([...new Array<string>(10).fill(`${here} allowed`), `${here} cap`])
   })
 
-  test('the proxy follows no redirect: credentials and body go to no other host', async () => {
+  test('the proxy follows no redirect, so credentials and body go to no other host', async () => {
     const secret = ['--header', 'authorization: Bearer secret', '--data', 'body']
     const seen = await run(curl('--location', ...secret, `http://${here}/other`))
     expect([failed(seen), judged(seen), asked]).toEqual([
@@ -248,7 +249,7 @@ describe('requests', () => {
     expect([bitten.out, asked]).toEqual(['other', ['POST /taken Bearer secret']])
   })
 
-  test('what is asked twice is asked of its host twice, and judged each time: no answer is kept for anybody', async () => {
+  test('a repeated request reaches its host twice and is checked twice, because the proxy caches nothing', async () => {
     for (const hosts of [[there], [there], [here]]) {
       const seen = await run(curl(`http://${there}/once`), { hosts })
       expect(failed(seen)).toBe(hosts[0] !== there)
@@ -256,7 +257,7 @@ describe('requests', () => {
     expect(asked).toEqual(['GET /once undefined', 'GET /once undefined'])
   })
 
-  test('other schemes, and credentials in a URL, are not for the proxy', async () => {
+  test('the proxy refuses other schemes, and credentials in a URL', async () => {
     expect(failed(await run(curl('file:///etc/shadow')))).toBe(true)
     const source = `
 import socket, urllib.parse, base64
@@ -275,7 +276,7 @@ for target in ('file:///etc/passwd', 'ftp://${here}/', 'https://${here}/', 'http
 describe('traffic', () => {
   const MiB = 1024 * 1024
 
-  test('N15 an endless body ends with the bytes of its plan, and the record says why', async () => {
+  test('N15 an endless body ends at the plan’s limit of bytes with the verdict `cap`', async () => {
     const seen = await run(curl('--output', '/dev/null', `http://${here}/endless`), {
       limits: { net_bytes: 4 * MiB },
     })
@@ -284,7 +285,7 @@ describe('traffic', () => {
     expect(seen.connections[0]?.bytes_in).toBeGreaterThan(MiB)
   })
 
-  test('N15 without that limit: the body goes on until the call ends', async () => {
+  test('N15 without the limit of bytes: an endless body goes on until the call ends', async () => {
     const plan = { limits: { net_bytes: 64 * 1024 * MiB, timeout_ms: 2_000 } }
     const seen = await run(curl('--output', '/dev/null', `http://${here}/endless`), plan)
     expect([seen.outcome, seen.connections.map(({ verdict }) => verdict)]).toEqual([
@@ -294,7 +295,7 @@ describe('traffic', () => {
     expect(seen.connections[0]?.bytes_in).toBeGreaterThan(4 * MiB)
   })
 
-  test('N15 a thousand connections of one call work, three hundred of them at once, and are told in sums', async () => {
+  test('N15 a call can make a thousand connections, three hundred at once, and they are recorded as sums', async () => {
     const source = `
 import socket, urllib.parse, base64, concurrent.futures, threading
 threading.stack_size(256 * 1024)

@@ -1,5 +1,6 @@
-// Promise: ordinary programs work through strict egress as they are, told nothing: curl, git, npm, pip and Node's fetch reach a listed
-// server over TLS by a private authority, and nothing that is not listed. A program that is missing fails here.
+// Ordinary programs work through strict egress without configuration: curl, git, npm, pip and
+// Node’s fetch reach a listed server over TLS by a private authority, and no unlisted one. A
+// program that is missing on this host fails its test.
 
 import { chmodSync, copyFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +12,7 @@ import { TLS_PORT, takeTlsPort } from '../arena/web-port.ts'
 
 let origin: Origin
 let arena: Arena
-/** Holds the Node that the system may not have. */
+/** Contains Node, which the system may lack. */
 let node: string
 
 beforeAll(async () => {
@@ -93,12 +94,12 @@ function launch(
   return arena.launch({ plan, ...(runFolder === undefined ? {} : { runFolder: runFolder() }) })
 }
 
-/** git asks without the token first, and again when it is told to. */
+/** git sends its first request without the token, and repeats it with the token after a 407. */
 const known = ({ connections }: LaunchSeen) =>
   connections.filter(({ verdict }) => verdict !== 'unknown_client')
 
 describe.each(Object.entries(TOOLS))('%s', (_name, tool) => {
-  test('works, and each connection is told', async () => {
+  test('a real tool works through the proxy, and each connection is recorded', async () => {
     const seen = await launch(tool, [origin.authority])
     expect([seen.outcome, seen.err.includes('certificate')], seen.err).toEqual([
       { kind: 'exit', code: 0 },
@@ -111,7 +112,7 @@ describe.each(Object.entries(TOOLS))('%s', (_name, tool) => {
       expect(connection).toMatchObject({ host, port: Number(port), verdict: 'allowed' })
   })
 
-  test('fails for a host that is not listed, and for another port of one that is', async () => {
+  test('a real tool fails for an unlisted host, and for another port of a listed one', async () => {
     for (const url of ['https://unlisted.example', `https://${NAME}:4444`]) {
       const seen = await launch(tool, [origin.authority], { url })
       expect(seen.outcome).toMatchObject({ kind: 'exit' })
@@ -124,7 +125,7 @@ describe.each(Object.entries(TOOLS))('%s', (_name, tool) => {
   })
 })
 
-test('a server whose authority nobody named is not trusted', async () => {
+test('a tool does not trust a server whose authority the operator did not name', async () => {
   const plain = await Arena.open({ privateHosts: [origin.authority] })
   const egress = { mode: 'strict' as const, hosts: [origin.authority] }
   const seen = await plain.launch({ plan: planOf(TOOLS['curl']?.argv(origin.url) ?? [], { egress, limits }) })
@@ -135,7 +136,7 @@ test('a server whose authority nobody named is not trusted', async () => {
   ])
 })
 
-test('N11 on the port of TLS curl says the name that it was let through for, or is cut off before it has said anything', {
+test('N11 on the TLS port curl sends the server name of the allowed host, or is cut off before it sends data', {
   timeout: 60_000,
 }, async () => {
   const web = await Origin.open(takeTlsPort)
@@ -170,7 +171,7 @@ const ENVIRONMENT: Tool = {
   says: '',
 }
 
-test('N12 the environment tells the token of the call, and nothing else of the host', async () => {
+test('N12 a tool’s environment holds the token of its call, and nothing else of the host', async () => {
   const env = told(await launch(ENVIRONMENT, ['example.com']))
   const url = /^http:\/\/call:[0-9a-f]{32}@127\.0\.0\.1:3128$/
   for (const name of ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY']) {
@@ -183,7 +184,7 @@ test('N12 the environment tells the token of the call, and nothing else of the h
   expect(again['HTTP_PROXY']).not.toBe(env['HTTP_PROXY'])
 })
 
-test('what a contract sets is what the tool finds, in both spellings; what it serves to itself needs no proxy', async () => {
+test('a contract’s proxy variables apply in both spellings, and a tool reaches its own server without the proxy', async () => {
   const own = { HTTPS_PROXY: 'http://mine:1', SSL_CERT_FILE: '/workspace/mine.pem', NODE_USE_ENV_PROXY: '0' }
   const env = told(await launch(ENVIRONMENT, ['example.com'], { env: own }))
   expect(env).toMatchObject({ ...own, https_proxy: 'http://mine:1', no_proxy: 'localhost,127.0.0.1,::1' })

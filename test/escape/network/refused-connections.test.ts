@@ -1,5 +1,6 @@
-// Promise: what a call is refused costs the worker little, however much it asks: who does not know the token is counted too, one
-// connection is refused once, and too many refusals end in silence (N15). The proxy is the real one, on a real socket.
+// Refusals cost the worker little, however many requests a call makes: clients without the token
+// count too, a connection is refused once, and after too many refusals the proxy hangs up without
+// an answer (N15). The proxy is the real one on a real socket.
 
 import type { Server } from 'node:http'
 import { type AddressInfo, connect, createServer, type Server as TcpServer } from 'node:net'
@@ -43,7 +44,7 @@ async function open(net_connections = MOST): Promise<void> {
   await listening(proxy)
 }
 
-/** All that comes back, until it closes. */
+/** Everything that the proxy answers until it closes. */
 function say(text: string): Promise<string> {
   return new Promise((settle) => {
     const socket = connect(portOf(proxy), '127.0.0.1')
@@ -64,7 +65,7 @@ test.each([
   [lines('GET http://10.0.0.1/ HTTP/1.1', 'host: x', AUTHORIZATION), '403', 'host_not_listed'],
   [lines('GET http://10.0.0.1/ HTTP/1.1', AUTHORIZATION), '400', 'malformed'],
 ])(
-  'N15 %j is refused once a connection, counted, and at last not heard; a tunnel stays',
+  'N15 the request %j is refused and counted on each connection until the proxy hangs up; an open tunnel stays',
   async (request, status, verdict) => {
     await open()
     const kept = connect(portOf(proxy), '127.0.0.1').on('error', () => undefined)
@@ -87,7 +88,7 @@ test.each([
   },
 )
 
-test('N15 to be refused without the token is an attempt like any other', async () => {
+test('N15 a client that is refused for lack of the token counts as an attempt', async () => {
   await open(2)
   for (let n = 0; n < 2; n++) await say(lines('CONNECT 10.0.0.1:80 HTTP/1.1', 'host: x'))
   expect(await say(tunnel())).toMatch(/^HTTP\/1.1 429 /)

@@ -1,4 +1,5 @@
-// Promise: a relay that ended while it waited is no call's; and what goes through one comes back whole, whoever ends first.
+// No call receives a relay that ended in the pool. Bytes through a relay arrive whole, whichever
+// side ends first.
 
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
@@ -11,11 +12,11 @@ const relaysBelow = (pid: number): number[] =>
     try {
       return readFileSync(`/proc/${one}/cmdline`, 'latin1').includes('TCP-LISTEN')
     } catch {
-      return false // it ended meanwhile
+      return false // it has ended
     }
   })
 
-test('relays that were killed while they waited are not given to calls', async () => {
+test('no call receives a relay that was killed in the pool', async () => {
   const arena = await Arena.open()
   const { pid } = await arena.facts()
   const plan = planOf(['true'], { egress: { mode: 'strict', hosts: ['example.com:443'] } })
@@ -29,7 +30,7 @@ test('relays that were killed while they waited are not given to calls', async (
   await arena.close()
 })
 
-/** Says all that it has, ends, and listens on. */
+/** Sends everything, half-closes, and reads on. */
 const ASK = (to: string) => `
 import base64, socket, urllib.parse
 proxy = urllib.parse.urlsplit(os.environ['HTTP_PROXY'])
@@ -41,7 +42,7 @@ peer.sendall(b'asked')
 peer.shutdown(socket.SHUT_WR)
 tell['heard'] = peer.recv(4096).decode()`
 
-test('who says all and ends hears the answer, though it takes its time', async () => {
+test('a client that half-closes its connection receives the answer, even a slow one', async () => {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket
       .on('error', () => socket.destroy())

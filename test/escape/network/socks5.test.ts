@@ -1,5 +1,5 @@
-// Promise: what SOCKS asks of a call's proxy is judged and recorded as what HTTP asks; names are resolved by us, and addresses are judged
-// as addresses. The proxy is the real one, on a real socket.
+// Requests by SOCKS are checked and recorded like those by HTTP. The worker resolves names, and
+// addresses are checked as addresses. The proxy is the real one on a real socket.
 
 import type { Server } from 'node:http'
 import { type AddressInfo, connect, createServer, type Server as TcpServer } from 'node:net'
@@ -63,7 +63,10 @@ const portOf = (number: number): number[] => [number >> 8, number & 0xff]
 const byName = (name: string, to: number): Buffer => bytes(5, 1, 0, 3, [...counted(name)], portOf(to))
 const byIpv4 = (address: readonly number[], to: number): Buffer => bytes(5, 1, 0, 1, address, portOf(to))
 
-/** Sends all of it at once, or byte by byte, and gives all that comes back, in hex, until it closes or what came ends with `until`. */
+/**
+ * Sends it at once or byte by byte. Returns the answer in hex once it ends with `until` or the
+ * connection closes.
+ */
 function say(parts: readonly Buffer[], { until = 'never', slowly = false } = {}): Promise<string> {
   const at = (proxy.address() as AddressInfo).port // it listens on a port
   return new Promise((settle) => {
@@ -91,7 +94,7 @@ const asked = (request: Buffer) => say([GREETING, credentials(TOKEN), request])
 const verdicts = (): string[] => egress.connections.map(({ host, verdict }) => `${host} ${verdict}`)
 const hello = Buffer.from('hello')
 
-test('a listed host is reached by name and by address, in any cut, and every byte is recorded', async () => {
+test('a listed host is reached through SOCKS by name and address, in any fragments, and every byte is recorded', async () => {
   const until = hello.toString('hex')
   for (const request of [
     byName('named.example', port),
@@ -113,14 +116,14 @@ test('a listed host is reached by name and by address, in any cut, and every byt
   )
 })
 
-test('N12 nobody without the call’s own token is served, and no one without a method of showing it', async () => {
+test('N12 SOCKS serves no client without the call’s own token, or without a method to send it', async () => {
   expect(await say([GREETING, credentials('other'), byName('named.example', port)])).toBe('05020101')
   expect(await say([bytes(5, 1, 0), byName('named.example', port)])).toBe('05ff')
   expect(await say([bytes(5, 0)])).toBe('05ff')
   expect(egress.connections).toMatchObject([{ verdict: 'unknown_client', folded: 3 }])
 })
 
-test('N01 N03 N04 listed or not, what leads inside is refused', async () => {
+test('N01 N03 N04 SOCKS refuses a private address, listed or not', async () => {
   expect(await asked(byIpv4([169, 254, 169, 254], 80))).toBe(WELCOME + reply(2))
   expect(await asked(byName('169.254.169.254', 80))).toBe(WELCOME + reply(2))
   expect(await asked(byName('inside.example', 80))).toBe(WELCOME + reply(2))
@@ -135,7 +138,7 @@ test('N01 N03 N04 listed or not, what leads inside is refused', async () => {
   expect(verdicts().at(-1)).toBe('::ffff:7f00:1 host_not_listed')
 })
 
-test('N02 N05 N06 a name that is another thing is what it is, or nothing', async () => {
+test('N02 N05 N06 a SOCKS name that spells an address counts as that address, and any other odd name is malformed', async () => {
   for (const name of ['2852039166', '0xA9FEA9FE', '169.254.43518']) {
     expect(await asked(byName(name, 80)), name).toBe(WELCOME + reply(2))
     expect(verdicts().at(-1)).toBe('169.254.169.254 address_refused')
@@ -154,7 +157,7 @@ test('N02 N05 N06 a name that is another thing is what it is, or nothing', async
   }
 })
 
-test('N07 a host that is not listed is refused, and one that is nowhere is not found', async () => {
+test('N07 SOCKS refuses an unlisted host, and reports a name without an address as not found', async () => {
   expect(await asked(byName('evil-named.example', port))).toBe(WELCOME + reply(2))
   expect(await asked(byName('named.example', port + 1))).toBe(WELCOME + reply(2))
   expect(await asked(byName('nowhere.example', 80))).toBe(WELCOME + reply(4))
@@ -165,7 +168,7 @@ test('N07 a host that is not listed is refused, and one that is nowhere is not f
   ])
 })
 
-test('what is not CONNECT to a host is refused; what ends in the middle ends alone', async () => {
+test('SOCKS refuses other commands than CONNECT, and a client that ends in the middle affects only itself', async () => {
   for (const command of [0, 2, 3, 9])
     expect(await asked(bytes(5, command, 0, 1, [127, 0, 0, 1], portOf(port)))).toBe(WELCOME + reply(7))
   for (const kind of [0, 2, 5])
@@ -189,7 +192,7 @@ test('what is not CONNECT to a host is refused; what ends in the middle ends alo
   ).toContain(reply(0))
 })
 
-test('N11 on the TLS port the server name has to be the host', async () => {
+test('N11 on the TLS port a SOCKS client’s server name has to be the host', async () => {
   hangUp()
   proxy.close()
   const web = createServer((socket) => socket.on('error', () => socket.destroy()).pipe(socket))
@@ -216,7 +219,7 @@ test('N11 on the TLS port the server name has to be the host', async () => {
   web.close()
 })
 
-test('N15 who says nothing, or never comes to an end, is cut off in time, in either protocol', async () => {
+test('N15 a client that is silent or never finishes its request is cut off in time, by HTTP and by SOCKS', async () => {
   const head = `GET http://127.0.0.1:${port}/ HTTP/1.1\r\nhost: x\r\nx-slow: `
   const began = performance.now()
   const back = await Promise.all([

@@ -1,5 +1,6 @@
-// Promise: where a contract asks for it, the proxy ends the TLS of one host, by an authority that only this sandbox trusts, and adds the
-// credential there; the host itself has to show a certificate that stands, or it is told nothing. Every other tunnel stays closed to us.
+// If a contract asks for it, the proxy ends the TLS of one host, with an authority that only this
+// sandbox trusts, and adds the credential. The host has to present a valid certificate first. The
+// proxy can’t read any other tunnel.
 
 import type { IncomingMessage } from 'node:http'
 import { createServer, type Server } from 'node:https'
@@ -77,7 +78,7 @@ const curl = (server: Server | undefined, ...more: string[]): string[] => [
   `https://${at(found(server))}/path?q=1`,
 ]
 
-test('V04 inside TLS the bound host gets it in the place of what the tool said; the tool does not, and the record says so', async () => {
+test('V04 within TLS the bound host receives the credential instead of the tool’s header, and the record names it', async () => {
   const seen = await launch(curl(bound, '--data', 'a body'), bound)
   expect([seen.outcome, seen.err]).toEqual([{ kind: 'exit', code: 0 }, ''])
   expect(asked.map(({ headers: { authorization }, body }) => [authorization, body])).toEqual([
@@ -90,28 +91,28 @@ test('V04 inside TLS the bound host gets it in the place of what the tool said; 
   ])
 })
 
-test('what cannot be said in a header ends its connection, never the worker', async () => {
+test('a credential that no header can hold ends its connection, never the worker', async () => {
   const seen = await launch(curl(bound), bound, { tls: 'intercept' }, `${KEY}\u2192`)
   expect(seen.outcome).not.toEqual({ kind: 'exit', code: 0 })
-  expect(seen.connections[0]).not.toHaveProperty('credentials') // it was told to nobody
+  expect(seen.connections[0]).not.toHaveProperty('credentials') // it was sent to nobody
   expect((await launch(curl(bound), bound)).outcome).toEqual({ kind: 'exit', code: 0 })
   expect(asked).toHaveLength(1)
 })
 
-test('N11 inside TLS too the body of a GET is no second request', async () => {
+test('N11 within TLS, too, the body of a GET can’t pass as a second request', async () => {
   const smuggled = 'GET /smuggled HTTP/1.1\r\nhost: evil.example\r\n\r\n'
   await launch(curl(bound, '-X', 'GET', '-H', 'Transfer-Encoding: chunked', '--data-binary', smuggled), bound)
   expect(asked.map(({ body }) => body)).toEqual([smuggled])
 })
 
-test('V04 another host keeps its own TLS, and gets nothing', async () => {
+test('V04 the proxy does not end TLS to a host without a credential, and adds nothing', async () => {
   const seen = await launch(curl(other, '-v'), bound)
   expect(asked.map(({ headers: { authorization } }) => authorization)).toEqual(['Basic bWluZQ=='])
   expect(seen.err).toContain('subject: CN=host of a call')
   expect(seen.connections.map(({ credentials }) => credentials)).toEqual([undefined])
 })
 
-test('V04 a host whose certificate does not stand is told nothing: by a strange authority, or for another name', async () => {
+test('V04 a host receives nothing if its certificate is by an unknown authority or for another name', async () => {
   for (const server of [stranger, misnamed]) {
     const seen = await launch(curl(server, '--insecure'), server)
     expect(seen.outcome).not.toEqual({ kind: 'exit', code: 0 })
@@ -121,17 +122,17 @@ test('V04 a host whose certificate does not stand is told nothing: by a strange 
   expect(asked).toEqual([])
 })
 
-test('V04 what is for TLS is not added without it, and what is for plain HTTP ends no TLS', async () => {
+test('V04 a credential for TLS is not added to plain HTTP, and one for plain HTTP does not end TLS', async () => {
   await launch(
     curl(bound).map((item) => item.replace('https://', 'http://')),
     bound,
   )
-  expect(asked).toEqual([]) // a server of TLS does not understand it
+  expect(asked).toEqual([]) // a TLS server does not understand it
   await launch(curl(bound), bound, {})
   expect(asked.map(({ headers: { authorization } }) => authorization)).toEqual(['Basic bWluZQ=='])
 })
 
-test('N11 a tunnel that asks for another name than its host’s is closed', async () => {
+test('N11 a tunnel that is ended at the proxy is closed if its server name is not the host’s', async () => {
   const script = `
 import os, socket, ssl, urllib.parse as u, base64
 p = u.urlparse(os.environ['HTTPS_PROXY'])
@@ -151,7 +152,7 @@ except OSError: print('closed')`
   expect(asked).toEqual([])
 })
 
-test('ordinary programs trust the call’s authority as they are: Python, git’s curl, and each call has another one', async () => {
+test('Python and git trust the call’s authority without configuration, and each call has another one', async () => {
   const python = [
     'python3',
     '-c',

@@ -1,24 +1,24 @@
-// Promise: for a plan and a host there is one command line, written down in test/golden/argv. Whoever changes a defence changes a file
-// that a reviewer reads. `vitest run --update` writes them anew.
+// For a plan and a host there is exactly one command line, kept in test/golden/argv. A change of a
+// defence changes a file that a reviewer reads. `vitest run --update` writes the files.
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import {
+  type ArgvHost,
   admit,
   argvDigest,
   type Command,
   commandFor,
-  type Ground,
   type Place,
 } from '../../../worker/sandbox/plan/argv.ts'
 import type { OwnProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
 import { planOf } from '../arena/arena.ts'
 
 const names = ['bwrap', 'prlimit', 'setpriv', 'unshare', 'nsenter', 'mkfifo', 'socat', 'ip'] as const
-const ground: Ground = {
-  programs: Object.fromEntries(names.map((name) => [name, `/usr/bin/${name}`])) as Ground['programs'], // all of its names
+const ground: ArgvHost = {
+  programs: Object.fromEntries(names.map((name) => [name, `/usr/bin/${name}`])) as ArgvHost['programs'], // all of its names
   ceilings: new Map([['--nofile', 1_024]]),
 }
 
@@ -89,8 +89,8 @@ const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
 
 const GOLDEN = join(import.meta.dirname, '../../golden/argv')
 
-// First: where a file is missing, the comparison below would write it.
-test('there is a golden file for each case, and no other', () => {
+// Runs first: the comparison below would write a missing file.
+test('there is a golden file for each case of the command line, and no other', () => {
   expect(readdirSync(GOLDEN).sort()).toEqual(
     Object.keys(CASES)
       .map((name) => `${name}.txt`)
@@ -98,11 +98,14 @@ test('there is a golden file for each case, and no other', () => {
   )
 })
 
-test.each(Object.entries(CASES))('the command of %s is the golden one', async (name, [plan, place]) => {
-  await expect(written(commandOf(plan, place))).toMatchFileSnapshot(join(GOLDEN, `${name}.txt`))
-})
+test.each(Object.entries(CASES))(
+  'the command line of %s equals its golden file',
+  async (name, [plan, place]) => {
+    await expect(written(commandOf(plan, place))).toMatchFileSnapshot(join(GOLDEN, `${name}.txt`))
+  },
+)
 
-test('no profile has the host’s root, nor writes anything of the host but the run’s folder and the call’s own', () => {
+test('no profile mounts the host’s root, or makes more of the host writable than the folders of the run and the call', () => {
   for (const [name, [plan, place]] of Object.entries(CASES)) {
     const options = commandOf(plan, place).bwrap?.options.toString().split('\0') ?? []
     const binds = options.flatMap((option, at) => (/bind/.test(option) ? [[option, options[at + 1]]] : []))
@@ -123,7 +126,7 @@ test('no profile has the host’s root, nor writes anything of the host but the 
   }
 })
 
-test('the digest covers the command line and what bubblewrap reads', () => {
+test('the digest of a command covers its arguments and bubblewrap’s options', () => {
   const of = (plan: Plan, place: Place = {}) => argvDigest(commandOf(plan, place))
   const digests = [
     of(planOf(['wc', '-c'])),

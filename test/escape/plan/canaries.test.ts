@@ -1,5 +1,5 @@
-// Promise: what a worker has proven of itself is so. Its canaries sing in the sandbox as it is, and each of them dies where the defence
-// that it tries is taken away.
+// A worker’s proof is true: its canaries pass in the sandbox, and each one fails without the
+// defence that it tests.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -25,11 +25,11 @@ const MACHINE = machineOf(arch()) ?? 'x86_64'
 const PIDS = 16
 const SIZES = { pids: PIDS, tmp_bytes: TMP_BYTES }
 
-test('on this host every tier is proven, by what the kernel itself answers', async () => {
+test('every tier is proven on this host by answers of the kernel', async () => {
   const { tiers, egress } = await arena.facts()
   for (const { checks } of [tiers.B, tiers.C, egress]) expect(checks.filter(({ ok }) => !ok)).toEqual([])
   const of = ({ checks }: typeof egress) => checks.map(({ name }) => name)
-  const sockets = /^(?:S13|N)/ // behind a relay they are the internet's, and the wall is the same
+  const sockets = /^(?:S13|N)/ // with a relay these differ; everything else is the same
   expect(of(egress)).toEqual(expect.arrayContaining(of(tiers.C).filter((name) => !sockets.test(name))))
   const names = [tiers.C, egress].flatMap(({ checks }) => checks.map(({ name }) => name)).join('\n')
   for (const line of 'S01 S02 S03 S04 S05 S06 S12 S13 S17 S18 S19 S20 S21 S22 S23 S24 S26 S27 S29 S33 S34 N01 N12 N13'.split(
@@ -56,7 +56,7 @@ function furnish(folder: string, program: Buffer): void {
   chmodSync(file, 0o500)
 }
 
-/** Runs a canary's own program in tier C with some defence off. */
+/** Runs a canary's program in tier C with some defences off. */
 async function released(program: Buffer, swaps: readonly Swap[]) {
   const { here, there } = arena.runFolder()
   placed(program, here)
@@ -72,7 +72,7 @@ async function failing(swaps: readonly Swap[]): Promise<string[]> {
 
 const SHM = ['--perms', '1777', '--size', '16777216', '--tmpfs', '/dev/shm', '--remount-ro', '/dev']
 
-test('with all defences on, none fails', async () => {
+test('no canary fails with all defences on', async () => {
   expect(await failing([])).toEqual([])
 })
 
@@ -91,7 +91,7 @@ test.each<[string, Swap, string[]]>([
     ['S27 a fork bomb ends at its limit'],
   ],
   [
-    'a root of its own',
+    'its own root',
     [
       ['--ro-bind-try', '/etc/ssl/certs', '/etc/ssl/certs'],
       ['--ro-bind', '/etc', '/etc'],
@@ -99,23 +99,23 @@ test.each<[string, Swap, string[]]>([
     ['no file of the host'],
   ],
   [
-    'devices of its own',
+    'its own devices',
     [
       ['--dev', '/dev', ...SHM],
       ['--dev-bind', '/dev', '/dev'],
     ],
     ['S18 no device of the host'],
   ],
-])('the canary notices that it lacks %s', async (_name, swap, names) => {
+])('a canary detects that the sandbox lacks %s', async (_name, swap, names) => {
   expect(await failing([swap])).toEqual(expect.arrayContaining(names))
 })
 
-test('the canary notices that there is no filter, call by call', async () => {
+test('a canary detects a missing filter for each system call', async () => {
   const noticed = await failing([[['--seccomp', '4'], []]])
   for (const line of ['the filter answers', 'S06', 'S13', 'S20']) expect(noticed.join('\n')).toContain(line)
 })
 
-test('the canary notices that tier B has no filter, call by call', async () => {
+test('a canary of tier B detects a missing filter for each system call', async () => {
   const { program, judge } = kernelCanary('B', MACHINE, { folder: '/srv', port: 1 }, SIZES)
   const { here } = arena.runFolder()
   const [file, said] = [placed(program, here), join(here, 'said')]
@@ -129,18 +129,18 @@ test('the canary notices that tier B has no filter, call by call', async () => {
     detached: true,
   })
   await once(canary, 'exit')
-  process.kill(-(canary.pid ?? 0), 'SIGKILL') // a child in a namespace of its own, which nothing refused, waits for ever
+  process.kill(-(canary.pid ?? 0), 'SIGKILL') // an unrefused child in another namespace waits for ever
   closeSync(out)
   const noticed = judge(readFileSync(said)).flatMap(({ name, ok }) => (ok ? [] : [name]))
   for (const line of ['the filter answers', 'S06', 'S13', 'S20']) expect(noticed.join('\n')).toContain(line)
 })
 
-test('S12 the gate of 32-bit programs is shut by the filter, and open without it', async () => {
-  expect((await released(I386, [])).code).toBe(128 + 31) // as bubblewrap tells a death by SIGSYS
+test('S12 the filter kills programs that make 32-bit system calls, which work without it', async () => {
+  expect((await released(I386, [])).code).toBe(128 + 31) // bubblewrap's code for a death by SIGSYS
   expect((await released(I386, [[['--seccomp', '4'], []]])).code).toBe(0)
 })
 
-test('S27 S28 the canaries of cgroups notice that nothing counts a call’s processes together', async () => {
+test('S27 S28 the canaries of cgroups detect that nothing limits a call’s processes together', async () => {
   const alone = await Arena.open({ undelegated: true })
   for (const { program = Buffer.alloc(0), judge } of groupCanaries(MACHINE)) {
     const { here, there } = alone.runFolder()
@@ -153,7 +153,7 @@ test('S27 S28 the canaries of cgroups notice that nothing counts a call’s proc
   await alone.close()
 })
 
-test('a canary that was ended says nothing, and nothing is no proof', () => {
+test('a canary that was killed proves nothing', () => {
   const { judge } = kernelCanary('C', MACHINE, { folder: '/srv', port: 1 }, SIZES)
   expect(judge(Buffer.alloc(0)).filter(({ ok }) => ok)).toEqual([])
 })

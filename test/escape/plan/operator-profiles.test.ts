@@ -1,5 +1,5 @@
-// Promise: what an operator adds to the table of profiles is there for the tools that name it, to read only, and opens nothing else; and
-// it is proven before it is used.
+// A profile that an operator adds gives the tools that name it read-only folders, and nothing else.
+// It is proven before it is used.
 
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -10,7 +10,7 @@ import { faultOf, OwnProfiles } from '../../../worker/sandbox/plan/operator-prof
 import { Arena, attack, planOf, told } from '../arena/arena.ts'
 
 const MiB = 1024 * 1024
-/** A folder of the host that every user reads, and that no sandbox has by itself. */
+/** A folder of the host that every user may read, and that no sandbox has by default. */
 const FOLDER = '/etc/apt'
 
 let arena: Arena
@@ -37,7 +37,7 @@ tell['beside'] = sorted(os.listdir('/etc'))
 tell['tmp'] = os.statvfs('/tmp').f_blocks * os.statvfs('/tmp').f_frsize >> 20
 tell['etc'] = attempt(open, '/etc/passwd')`
 
-test('a tool that names the profile reads the folder, writes none of it, and sees nothing beside', async () => {
+test('a tool with an operator’s profile can read its folder, can’t write it, and sees nothing next to it', async () => {
   const named = await arena.launch({ plan: plan(attack(LOOK), 'packages') })
   expect(told(named)).toEqual({
     read: 'ok',
@@ -57,7 +57,7 @@ test('a tool that names the profile reads the folder, writes none of it, and see
   expect(named.profile_sha256).not.toBe(plain.profile_sha256)
 })
 
-test('each is proven by the canaries of what it is made from, and one that fails them is refused', async () => {
+test('an operator’s profile is proven by the canaries of the one that it extends, and refused if they fail', async () => {
   const { profiles, tiers, egress } = await arena.facts()
   expect([profiles['packages']?.ok, profiles['online']?.ok, profiles['gone']?.ok]).toEqual([
     true,
@@ -70,11 +70,11 @@ test('each is proven by the canaries of what it is made from, and one that fails
   expect(outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
 })
 
-test('L8 a profile that this worker has not, or that is for other plans, is refused, and nothing weaker is taken', async () => {
+test('L8 a plan is refused if its profile is unknown to this worker or extends another one, and never runs with a weaker one', async () => {
   for (const [name, said] of [
     ['unknown', 'no profile `unknown`'],
     ['toString', 'no profile `toString`'],
-    ['online', 'made from `c_relayed`'],
+    ['online', 'extends `c_relayed`'],
   ] as const) {
     const { outcome, out } = await arena.launch({ plan: plan(['echo', 'ran'], name) })
     expect(outcome, name).toMatchObject({
@@ -89,13 +89,13 @@ test('L8 a profile that this worker has not, or that is for other plans, is refu
   })
   expect(hosts.outcome).toMatchObject({
     kind: 'refused',
-    detail: expect.stringContaining('made from `c_offline`'),
+    detail: expect.stringContaining('extends `c_offline`'),
   })
   const fenced = await arena.launch({ plan: { ...planOf(['true'], { tier: 'B' }), profile: 'packages' } })
   expect(fenced.outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
 })
 
-test('what would open the wall is refused when the configuration is read', async () => {
+test('a profile that would break the isolation is refused when the configuration is read', async () => {
   const folder = realpathSync(mkdtempSync(join('/srv', 'countersign-profiles-')))
   const home = join(folder, 'home')
   const [sockets, deep] = [join(folder, 'sockets'), join(folder, 'fine', 'deep')]
@@ -108,13 +108,13 @@ test('what would open the wall is refused when the configuration is read', async
   for (const [path, said] of [
     ['/', 'more than a tool needs'],
     ['/etc', 'more than a tool needs'],
-    ['/var/lib', 'has its own'],
-    ['/proc/1', 'has its own'],
-    ['/dev', 'has its own'],
-    ['/run/user', 'has its own'],
-    ['/usr/lib', 'has its own'],
-    ['/workspace', 'has its own'],
-    ['/root/.ssh', 'has its own'],
+    ['/var/lib', 'have their own folder'],
+    ['/proc/1', 'have their own folder'],
+    ['/dev', 'have their own folder'],
+    ['/run/user', 'have their own folder'],
+    ['/usr/lib', 'have their own folder'],
+    ['/workspace', 'have their own folder'],
+    ['/root/.ssh', 'have their own folder'],
     ['etc', 'absolute'],
     ['/opt/../etc', 'absolute'],
     ['/opt/', 'absolute'],
@@ -132,7 +132,7 @@ test('what would open the wall is refused when the configuration is read', async
   rmSync(folder, { recursive: true })
 })
 
-test('the table is read strictly', () => {
+test('the configuration of profiles is parsed strictly', () => {
   const good = { from: 'c_offline', ro_binds: [FOLDER], tmp_bytes: MiB }
   expect(OwnProfiles.safeParse({ own: good }).success).toBe(true)
   for (const bad of [

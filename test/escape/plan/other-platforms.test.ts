@@ -1,5 +1,5 @@
-// The plans for macOS and Windows, compared as text. They are unproven: nothing here runs on either system. test/worker/refusals tests that a
-// worker refuses to start there, and test/worker/error-kinds that it refuses each call.
+// The plans for macOS and Windows, compared as text. They are unproven: nothing here runs on either
+// system. test/worker/host/refusals.test.ts tests that a worker refuses to start there.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
-// Promise: no process of a call outlives the call (D1). A hostile tool tries to take over process 1 of its sandbox, forks, leaves its
-// session, stops its own tree, floods its output and fills its folder; the call then ends in each way that a call can end, in sandboxes
-// started cold and prepared in advance, with and without cgroups. `npm run test:endings` runs 200 such calls; this file runs a few dozen.
+// No process of a call outlives the call (D1). A hostile tool tries to take over process 1 of its
+// sandbox, forks, leaves its session, stops its own tree, floods its output and fills its folder.
+// The call then ends in each way that a call can end, in cold and warm sandboxes, with and without
+// cgroups. `npm run test:endings` runs 200 such calls; this file runs a few dozen.
 
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -37,7 +38,10 @@ const endings = {
 } as const
 
 const names = Object.keys(DEEDS)
-/** A changing choice of them. `busy`: the tool's first process still has work, so nothing may stop it. */
+/**
+ * A choice of attacks that changes with `n`. `busy`: nothing may stop the tool's first process,
+ * which has work.
+ */
 const deedsOf = (n: number, busy = false): string[] =>
   names.filter((name, index) => (n + index) % 3 !== 0 && !(busy && name === 'stopper'))
 
@@ -71,11 +75,11 @@ function isBubblewrap(pid: number): boolean {
 const KINDS = [
   ['cold, with cgroups', {}],
   ['cold, without cgroups', { undelegated: true as const }],
-  ['prepared in advance, with cgroups', { prepared: {} }],
-  ['prepared in advance, without cgroups', { prepared: {}, undelegated: true as const }],
+  ['warm, with cgroups', { prepared: {} }],
+  ['warm, without cgroups', { prepared: {}, undelegated: true as const }],
 ] as const
 
-describe.each(KINDS)('in a sandbox %s', (_name, options) => {
+describe.each(KINDS)('in a sandbox that is %s', (_name, options) => {
   let arena: Arena
   beforeAll(async () => {
     arena = await Arena.open(options)
@@ -108,7 +112,8 @@ describe.each(KINDS)('in a sandbox %s', (_name, options) => {
         const seen = await arena.launch(order, () => {
           ready ||= performance.now()
         })
-        // Its end comes soon after it has said that it is ready, but for the deadline; what a full folder takes isn't known.
+        // The call ends soon after the tool reports that it is ready, except by deadline. The time
+        // to fill a folder is unknown.
         const since =
           kind === 'timeout'
             ? ready + plan.limits.timeout_ms
@@ -142,8 +147,8 @@ describe.each(KINDS)('in a sandbox %s', (_name, options) => {
         'some of them run',
         () => words.filter((word) => processesWith(word).length > 1).length > (round * 3) % AT_ONCE,
       )
-      await sleep(Math.random() * 20) // others are in the middle of their start
-      // In a worker that lives on, calls that have not begun begin later, as they should.
+      await sleep(Math.random() * 20) // other calls are starting
+      // If the worker lives on, calls that have not begun yet begin later, as they should.
       const begun = words.filter((word) => processesWith(word).length > 1)
       const struck = performance.now()
       await STRIKES[round % STRIKES.length]?.(victim, pid)

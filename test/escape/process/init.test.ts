@@ -1,5 +1,5 @@
-// Promise: process 1 of a sandbox ends as its tool ended, ends when the worker closes its lifeline, collects orphaned processes, and leaves
-// the tool none of its descriptors (D1).
+// Process 1 of a sandbox ends as its tool ended, ends when the worker closes its lifeline, collects
+// orphaned processes, and leaves the tool none of its descriptors (D1).
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -63,7 +63,7 @@ test('S50 D1 init ends at once when the worker closes its lifeline, while its to
   await eventually('the tool runs', () => processesWith(word).length === 2)
   running.letGo()
   expect(await end).toEqual([137, null])
-  for (const pid of processesWith(word)) process.kill(pid, 'SIGKILL') // there is no namespace here that would end it
+  for (const pid of processesWith(word)) process.kill(pid, 'SIGKILL') // no namespace ends it here
 })
 
 test('S50 D1 init ends when changed limits keep it from watching its tool', async () => {
@@ -72,7 +72,7 @@ test('S50 D1 init ends when changed limits keep it from watching its tool', asyn
   const end = once(running.child, 'exit')
   await eventually('the tool runs', () => processesWith(word).length > 0)
   expect(spawnSync('/usr/bin/prlimit', ['--pid', `${running.child.pid}`, '--nofile=0']).status).toBe(0)
-  running.child.kill('SIGCHLD') // it wakes, and watches again
+  running.child.kill('SIGCHLD') // init wakes and waits again
   expect(await end).toEqual([137, null])
   for (const pid of processesWith(word)) process.kill(pid, 'SIGKILL')
 })
@@ -80,7 +80,7 @@ test('S50 D1 init ends when changed limits keep it from watching its tool', asyn
 test('the tool gets its arguments, its environment, no descriptor of init, and SIGCHLD unblocked', async () => {
   expect((await ended(started(['/usr/bin/printf', '%s|', 'a b', '', '-x']))).out).toBe('a b||-x|')
   const list = ['/bin/sh', '-c', 'ls /proc/self/fd; grep SigBlk /proc/self/status']
-  const bare = spawnSync('/bin/sh', list.slice(1), { encoding: 'utf8' }).stdout // whoever started the tests may have left some open
+  const bare = spawnSync('/bin/sh', list.slice(1), { encoding: 'utf8' }).stdout // the parent of the tests may have left some open
   expect((await ended(started(list))).out).toBe(bare)
   expect(bare).toContain('SigBlk:\t0000000000000000')
 })
@@ -109,7 +109,7 @@ test('init reports a tool that can’t be started, and runs nothing', async () =
   expect(initFailed(own.code ?? undefined, own.err)).toBe(false)
 })
 
-/** Numbers of the kernel's own tables, in the order of the program's text. */
+/** Numbers from the kernel's tables, in the order of the program's text. */
 const CALLS = {
   x86_64: {
     prctl: 157,
@@ -143,7 +143,7 @@ const CALLS = {
   },
 } as const
 
-/** The numbers that are put where the kernel looks for them: `mov eax, N` and `mov x8, #N`. */
+/** Numbers that are loaded into the register for the system call: `mov eax, N` and `mov x8, #N`. */
 const called = {
   x86_64: (code: Buffer) =>
     [...code.toString('latin1').matchAll(/(?<!\x8d)\xb8(..)\0\0/gs)].map(([, low = '']) =>
@@ -157,6 +157,6 @@ const called = {
 
 test.each(['x86_64', 'aarch64'] as const)('init for %s contains exactly these system calls', (machine) => {
   const program = initProgram(machine)
-  const code = program.subarray(program.readUInt32LE(24) & 0xffff) // from where it begins
+  const code = program.subarray(program.readUInt32LE(24) & 0xffff) // from its entry point
   expect(called[machine](code)).toEqual(Object.values(CALLS[machine]))
 })

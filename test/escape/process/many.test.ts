@@ -1,5 +1,6 @@
-// Promise: of thousands of sandboxes, one after the other and 32 at a time, each runs, and none leaves anything on the host: no process, no
-// descriptor, no mount, no cgroup, no folder. `npm run test:load` makes 10,000 each way; here it is a few hundred.
+// Thousands of sandboxes, one after the other and 32 at a time, all run, and leave nothing on the
+// host: no process, descriptor, mount, cgroup or folder. `npm run test:load` runs 10,000 each way;
+// this file runs a few hundred.
 // @project exclusive
 
 import { join } from 'node:path'
@@ -9,7 +10,7 @@ import { type Census, census, gatesBelow } from '../arena/census.ts'
 
 const SANDBOXES = Number(process.env['COUNTERSIGN_SANDBOXES'] ?? '250')
 const EACH_WITHIN_MS = 250
-/** What the worker's stock of pipes has at the most: one batch, and what is left when the next one is begun. */
+/** The most pipes in the worker's stock: one batch, and the rest when the next one is begun. */
 const PIPES_MAX = 150
 
 let arena: Arena
@@ -17,7 +18,7 @@ let pid: number
 beforeAll(async () => {
   arena = await Arena.open({ prepared: { stale_ms: 500, hasten: true } })
   pid = (await arena.facts()).pid
-  await many(40, 32) // what is made once is made
+  await many(40, 32) // warms the worker up
 })
 afterAll(() => arena.close())
 
@@ -36,7 +37,10 @@ async function many(count: number, lanes: number): Promise<void> {
   await Promise.all(Array.from({ length: lanes }, lane))
 }
 
-/** Nothing waits, and nothing is in the middle of its making or its end: sixteen that end at once take their time, and have no command line by then. */
+/**
+ * Waits until no sandbox waits, starts or ends. Sixteen that end at once take a while, and ending
+ * processes have no command line.
+ */
 async function atRest(): Promise<Census> {
   let last = ''
   let seen = census(pid, join(arena.home, 'worker'))
@@ -57,7 +61,7 @@ async function atRest(): Promise<Census> {
 }
 
 test.each([1, 32])(
-  '%i at a time: all run, and nothing is left of any',
+  'calls run %i at a time, and nothing is left of any',
   { timeout: 60_000 + SANDBOXES * EACH_WITHIN_MS },
   async (lanes) => {
     const before = await atRest()

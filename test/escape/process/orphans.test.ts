@@ -1,5 +1,6 @@
-// Promise: what stands behind our init when it fails: a worker ends the sandboxes that dead workers left, and no others (D1). These tests
-// run alone: any worker of the same user that starts meanwhile would end the orphans first.
+// If our init fails, a worker ends the sandboxes that dead workers left, and no others (D1). These
+// tests run alone: any worker of the same user that starts in the meantime would end the orphans
+// first.
 // @project exclusive
 
 import { basename } from 'node:path'

@@ -1,4 +1,4 @@
-// Promise: a tool sees only itself, and when its call is over nothing of it is left, however it tried.
+// A tool sees only itself, and nothing of it is left when its call is over, however it tried.
 // @project prepared
 
 import { mkdirSync, openSync, readdirSync } from 'node:fs'
@@ -19,7 +19,7 @@ afterAll(() => arena.close())
 
 const gone = (word: string): Promise<void> =>
   eventually(`no process with ${word}`, () => processesWith(word).length === 0)
-/** Who was to survive is ended by the test. */
+/** The test ends the processes that were to survive. */
 async function end(word: string): Promise<void> {
   for (const pid of processesWith(word)) {
     try {
@@ -42,7 +42,7 @@ describe('what a tool sees', () => {
     "tell['open'] = [n for n in sorted(map(int, os.listdir('/proc/self/fd'))) if attempt(os.fstat, n) == 'ok']"
   const leak = () => ({ fd: openSync('/dev/null', 'r'), as: 251 })
 
-  test('S21 no descriptor but the standard three', async () => {
+  test('S21 a tool has no descriptors but the standard three', async () => {
     const started = await Arena.open({ leak: leak() })
     for (const tier of ['B', 'C'] as const) {
       expect(told(await started.launch({ plan: planOf(attack(OPEN), { tier }) }))['open'], tier).toEqual([
@@ -53,7 +53,7 @@ describe('what a tool sees', () => {
     await started.close()
   })
 
-  test('S21 without closing what was inherited: it leaks, and the worker’s own probe refuses the tier', async () => {
+  test('S21 without closing inherited descriptors: one leaks to the tool, and the worker’s own probe refuses the tier', async () => {
     const started = await Arena.open({ leak: leak(), keepDescriptors: true })
     expect(told(await started.bare({ plan: planOf(attack(OPEN)) }))['open']).toEqual([0, 1, 2, 251])
     expect((await started.facts()).tiers.C.ok).toBe(false)
@@ -66,7 +66,7 @@ for path in glob.glob('/proc/*/environ'):
     try: tell[path] = open(path).read()
     except OSError: pass`
 
-  test('S22 environment of the worker, and of bubblewrap, is not readable inside', async () => {
+  test('S22 a tool can’t read the environment of the worker or of bubblewrap', async () => {
     const seen = await arena.launch({ plan: planOf(attack(ENVIRONMENTS)) })
     expect(JSON.stringify(told(seen))).not.toContain(SECRET)
     expect(told(seen)['/proc/1/environ']).toBe(undefined) // our init shows it to root alone
@@ -92,7 +92,7 @@ for path in glob.glob('/proc/*/environ'):
 
   const LINES = "import glob\ntell['lines'] = [open(path).read() for path in glob.glob('/proc/*/cmdline')]"
 
-  test('S23 no command line tells a path of the host', async () => {
+  test('S23 a tool finds no path of the host in a command line', async () => {
     const { there } = arena.runFolder()
     const plan = planOf(attack(LINES), { workspace: 'run' })
     expect(JSON.stringify(told(await arena.launch({ plan, runFolder: there })))).not.toContain(there)
@@ -111,17 +111,18 @@ import signal
 tell['seen'] = len([name for name in os.listdir('/proc') if name.isdigit()])
 tell['worker'] = attempt(os.kill, ${pid}, 0)`
 
-  test('S24 processes of the host are neither seen nor signalled', async () => {
+  test('S24 a tool can neither see nor signal processes of the host', async () => {
     const { pid } = await arena.facts()
     const plan = planOf(attack(OTHERS(pid)))
     expect(told(await arena.launch({ plan }))).toEqual({ seen: 2, worker: 'ESRCH' })
-    // Everyone it may signal is in its own namespace: init ignores it, and the worker lives to tell.
+    // It may signal only processes of its own namespace: init ignores the signal, and the worker
+    // lives.
     const { outcome } = await arena.launch({ plan: planOf(['kill', '-9', '-1']) })
     expect(outcome).toEqual({ kind: 'exit', code: 0 })
     expect((await arena.facts()).pid).toBe(pid)
   })
 
-  test('S24 without a PID namespace: it sees the host’s processes, and may signal the worker', async () => {
+  test('S24 without a PID namespace: a tool sees the host’s processes, and may signal the worker', async () => {
     const { pid } = await arena.facts()
     const bitten = told(
       await arena.bare({ plan: planOf(attack(OTHERS(pid))), swaps: [SHARED_PIDS, ...THEIR_INIT] }),
@@ -137,7 +138,7 @@ describe('what a tool may use', () => {
     expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
   })
 
-  test('S39 one call at its limit does not hold up another', async () => {
+  test('S39 a call at its limit of processes does not hold up another', async () => {
     const bomb = planOf(attack(forks(100, "print('full', flush=True)\ntime.sleep(1)")), {
       limits: { pids: 16 },
     })
@@ -151,7 +152,7 @@ describe('what a tool may use', () => {
     await fork
   })
 
-  test('S38 a spin ends by CPU time, whatever it does about signals, and many by the clock', async () => {
+  test('S38 a busy loop that ignores signals ends at its limit of CPU time, and many ones at the deadline', async () => {
     const spin = 'while True: pass'
     const stubborn = `import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\n${spin}`
     for (const source of [spin, stubborn]) {
@@ -180,7 +181,10 @@ except MemoryError: tell['got'] = False`
   })
 })
 
-/** Leaves the session and the process group, forks twice, ignores what can be ignored, and holds on to its output. */
+/**
+ * Leaves the session and the process group, forks twice, ignores signals, and keeps its output
+ * open.
+ */
 const DAEMON = (word: string, seconds: number) => `
 import signal, time
 begun, begins = os.pipe()
@@ -196,26 +200,26 @@ os.close(begins)
 os.read(begun, 1)`
 
 describe('what is left', () => {
-  test('S33 a daemon that left its session and ignores signals is gone with its call, and held it up no longer', async () => {
+  test('S33 a daemon in its own session that ignores signals ends with its call, and does not delay it', async () => {
     for (const tier of ['B', 'C'] as const) {
       const word = unique()
       const started = performance.now()
       const { outcome, out } = await arena.launch({ plan: planOf(attack(DAEMON(word, 60)), { tier }) })
       expect(processesWith(word), tier).toEqual([])
       expect([outcome, out.includes('ready')]).toEqual([{ kind: 'exit', code: 0 }, true])
-      // It held standard output open: nobody waited for that.
+      // It kept standard output open, and the worker did not wait for that.
       expect(performance.now() - started).toBeLessThan(20_000)
     }
   })
 
-  test('S33 without a PID namespace and `--die-with-parent`: the daemon lives on', async () => {
+  test('S33 without a PID namespace and `--die-with-parent`: a daemon outlives its call', async () => {
     const word = unique()
     await arena.bare({ plan: planOf(attack(DAEMON(word, 60))), swaps: [SHARED_PIDS, ALONE, ...THEIR_INIT] })
     expect(processesWith(word)).toHaveLength(1)
     await end(word)
   })
 
-  test('S33 a daemon of tier B that hides from /proc is found all the same', async () => {
+  test('S33 a daemon of tier B that hides from /proc is found and ended', async () => {
     const word = unique()
     const hidden = DAEMON(word, 60)
       .replace("print('ready'", "libc.prctl(4, 0, 0, 0, 0)\n        print('ready'")
@@ -234,21 +238,21 @@ describe('what is left', () => {
     `sleep ${seconds}.${word} & echo ready; sleep ${seconds}.${word}`,
   ]
 
-  test('S34 nothing survives when only the outer process is killed', async () => {
+  test('S34 no process of a sandbox survives if only the outer one is killed', async () => {
     const word = unique()
     const seen = await arena.bare({ plan: planOf(TWO(word, 60)), killOn: 'ready' })
     expect(seen.signal).toBe('SIGKILL')
     await gone(word)
   })
 
-  test('S34 without `--die-with-parent`: what is inside lives on', async () => {
+  test('S34 without `--die-with-parent`: processes in the sandbox survive', async () => {
     const word = unique()
     await arena.bare({ plan: planOf(TWO(word, 60)), killOn: 'ready', swaps: [ALONE] })
     expect(processesWith(word).length).toBeGreaterThan(1)
     await end(word)
   })
 
-  test('S35 nothing survives the worker', async () => {
+  test('S35 no process of a call survives the worker', async () => {
     const victim = await Arena.open()
     const words = { B: unique(), C: unique() }
     const ready = (['B', 'C'] as const).map((tier) => {
@@ -281,7 +285,7 @@ describe('what is left', () => {
     await victim.close()
   })
 
-  test('a second process of the worker’s user removes what a killed one left, and nothing of one that runs', async () => {
+  test('a worker removes processes and folders of a killed worker, and none of a running one', async () => {
     const word = unique()
     let running: Promise<LaunchSeen> | undefined
     const ready = new Promise<void>((settle) => {
@@ -299,7 +303,7 @@ describe('what is left', () => {
     expect(readdirSync(root).filter((name) => name.startsWith('call-'))).toEqual([])
   })
 
-  test('S36 a deadline holds against whoever ignores SIGTERM, and all they started', async () => {
+  test('S36 a deadline ends a tool that ignores SIGTERM, with all processes that it started', async () => {
     for (const tier of ['B', 'C'] as const) {
       const word = unique()
       const deaf = `${DAEMON(word, 60)}\nfor number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(number, signal.SIG_IGN)\ntime.sleep(60)`
@@ -310,7 +314,7 @@ describe('what is left', () => {
     }
   })
 
-  test('a cancelled call ends at once, with all it started', async () => {
+  test('a cancelled call ends at once, with all processes that it started', async () => {
     for (const tier of ['B', 'C'] as const) {
       const word = unique()
       const seen = await arena.launch({ plan: planOf(TWO(word, 60), { tier }), cancelOn: 'ready' })
@@ -320,7 +324,7 @@ describe('what is left', () => {
     }
   })
 
-  /** Each keeps its word in the command lines of all that it starts. */
+  /** The command lines of all processes of a storm contain its word. */
   const STORMS: Readonly<Record<string, string>> = {
     zombies:
       'for _ in range(500):\n  try:\n    if os.fork() == 0: os._exit(0)\n  except OSError: pass\nwhile True: pass',
@@ -329,11 +333,11 @@ describe('what is left', () => {
       "os.environ['N'] = '1'\nos.fork(); os.fork()\nos.execvp('sh', ['sh', '-c', 'exec sh -c \"$0\" \"$0\"', 'exec sh -c \"$0\" \"$0\" # WORD'])",
     threads:
       'import threading\ndef spin():\n  while True: pass\nfor _ in range(400):\n  try: threading.Thread(target=spin).start()\n  except RuntimeError: pass',
-    numbers:
+    'random system calls':
       'import random\nfor n in range(100000):\n  k = random.randrange(0, 600)\n  if k not in (57, 58, 220, 435): number(k, -1, -1, -1, -1, -1, -1)',
   }
 
-  test.each(Object.entries(STORMS))('S37 a storm of %s leaves nothing', async (_name, source) => {
+  test.each(Object.entries(STORMS))('S37 a storm of %s leaves no process', async (_name, source) => {
     for (const tier of ['B', 'C'] as const) {
       const word = unique()
       const limits = { timeout_ms: 400, pids: 32 }

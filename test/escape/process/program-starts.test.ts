@@ -1,6 +1,6 @@
-// Promise: a program is started as it is asked for, whatever it is and whatever its arguments look like, and what holds it is the sandbox.
-// No argument is guessed to be a path, no command an interpreter: the same words read and write the host's files in tier B, which is a
-// fence and no wall, and find nothing of them in tier C.
+// A program starts with exactly the given arguments, and the sandbox confines it. We never guess
+// that an argument is a path or a command an interpreter: the same argv reads and writes the host’s
+// files in tier B, which is a fence, and finds none of them in tier C.
 // @project prepared
 
 import { existsSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -30,7 +30,7 @@ const UP = '../'.repeat(12)
 /** As `python3.11`. */
 const PYTHON = basename(realpathSync('/usr/bin/python3'))
 const READS: readonly Seed[] = [
-  ['a way up', ({ file }) => ['cat', `${UP}${file.slice(1)}`]],
+  ['a relative path upwards', ({ file }) => ['cat', `${UP}${file.slice(1)}`]],
   ['a folder glued to its option', ({ folder }) => ['tar', '-cf-', `-C${folder}`, 'canary']],
   ['a URL of a file', ({ file }) => ['curl', '--silent', `file://${file}`]],
   [
@@ -60,7 +60,7 @@ const READS: readonly Seed[] = [
 ]
 
 describe('what reads', () => {
-  test.each(READS)('%s reads nothing of the host', async (_title, words) => {
+  test.each(READS)('no file of the host is read by %s', async (_title, words) => {
     const argv = words({ file: `${home}/canary`, folder: home })
     const fenced = await arena.launch({ plan: planOf(argv, { tier: 'B' }) })
     expect(fenced.out).toContain(CANARY)
@@ -72,7 +72,7 @@ describe('what reads', () => {
     ['a symbolic link', () => ['cat', 'link']],
     ['a symbolic link that looks like an option', () => ['cat', '--', '-x']],
   ]
-  test.each(LINKED)('%s leads to nothing of the host', async (_title, words) => {
+  test.each(LINKED)('no file of the host is reached by %s', async (_title, words) => {
     const { here, there } = arena.runFolder()
     for (const name of ['link', '-x']) symlinkSync(`${home}/canary`, join(here, name))
     const argv = words({ file: '', folder: '' })
@@ -89,7 +89,7 @@ describe('what writes', () => {
     ['a relative path glued to a short one', ({ file }) => ['sort', `-o${UP}${file.slice(1)}`, '/dev/null']],
     ['a dangling link as output', () => ['touch', 'dangling']],
   ]
-  test.each(WRITES)('%s makes no file on the host', async (_title, words) => {
+  test.each(WRITES)('no file on the host is made by %s', async (_title, words) => {
     const { here, there } = arena.runFolder()
     symlinkSync(`${home}/made`, join(here, 'dangling'))
     const argv = words({ file: `${home}/made`, folder: home })
@@ -120,7 +120,7 @@ describe('what reaches out', () => {
     ],
   ]
   test.each(NAMED)(
-    '%s is not reached, though no word of the call says that it is one',
+    'no host is reached through %s in an argv, although the plan does not name it',
     async (_title, words) => {
       let reached = 0
       const server = createServer((socket) => {
@@ -145,13 +145,13 @@ describe('what kills', () => {
     ['pkill', () => ['pkill', '-9', '.']],
     ['a kill of everyone', () => ['kill', '-9', '-1']],
   ]
-  test.each(KILLERS)('%s hits nobody else', async (_title, words) => {
+  test.each(KILLERS)('no process outside the call is killed by %s', async (_title, words) => {
     const { pid } = await arena.facts()
     await arena.launch({ plan: planOf(words({ file: '', folder: '' })) })
     expect((await arena.facts()).pid).toBe(pid)
   })
 
-  test('a process is named by its number, and the number is the sandbox’s own', async () => {
+  test('a process number that a tool kills is one of its own sandbox', async () => {
     const { pid } = await arena.facts()
     const seen = await arena.launch({
       plan: planOf(attack(`tell['kill'] = [attempt(os.kill, ${pid}, 9), attempt(os.killpg, ${pid}, 9)]`)),
@@ -162,7 +162,7 @@ describe('what kills', () => {
 })
 
 describe('words are words', () => {
-  test('a command is one name: blanks, options and separators in it are part of it', async () => {
+  test('blanks, options and separators in a command are part of the program’s name', async () => {
     for (const name of ['echo ran', 'python3 -c "print(1)"', 'sh;echo', './echo ran', '$(echo ran)']) {
       const seen = await arena.launch({ plan: planOf([name]) })
       expect(seen.outcome, name).toEqual({ kind: 'exit', code: 127 })
@@ -173,7 +173,7 @@ describe('words are words', () => {
     )
   })
 
-  test('what no program can be given is refused by the plan’s own shape', () => {
+  test('the plan’s schema refuses arguments that no program can receive', () => {
     expect(Argv.safeParse(['true', 'a\0b']).success).toBe(false)
     expect(Argv.safeParse(Array(LIMITS.argv_items).fill('x')).success).toBe(true)
     expect(Argv.safeParse(Array(LIMITS.argv_items + 1).fill('x')).success).toBe(false)
@@ -181,7 +181,7 @@ describe('words are words', () => {
     expect(Argv.safeParse([]).success).toBe(false)
   })
 
-  test('no argument is split, expanded, unquoted or rewritten', async () => {
+  test('no argument of a tool is split, expanded, unquoted or rewritten', async () => {
     const args = [
       '-exec sh -c "echo ran" ;',
       '%PATH%',

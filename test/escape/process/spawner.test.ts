@@ -1,5 +1,5 @@
-// Promise: where sandboxes are started by the worker itself, or where what starts them in its place is killed, calls end as they would, nothing
-// is left, and the next ones run.
+// Calls end as usual, leave nothing, and are followed by others if the worker starts sandboxes
+// itself, or if its spawner is killed.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Arena, eventually, planOf } from '../arena/arena.ts'
@@ -18,9 +18,9 @@ test.each([
   ['killed', 'C', 'SIGKILL'],
   ['stopped', 'C', 'SIGSTOP'],
 ] as const)(
-  '%s in the middle of a call of tier %s: that one ends, and the next one runs',
+  'a spawner that is %s during a call of tier %s ends that call, and the next call runs',
   async (_, tier, signal) => {
-    await arena.launch({ plan: planOf(['true'], { tier }) }) // what is made once is made
+    await arena.launch({ plan: planOf(['true'], { tier }) }) // warms the worker up
     const before = below(pid)
     const heard = Promise.withResolvers<void>()
     const running = arena.launch(
@@ -44,7 +44,7 @@ test.each([
   },
 )
 
-test('with perl missing the worker starts them itself, in both tiers', async () => {
+test('a worker without perl starts calls itself, in both tiers', async () => {
   const without = await Arena.open({
     under: ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--ro-bind', '/etc/passwd', '/usr/bin/perl', '--'],
   })

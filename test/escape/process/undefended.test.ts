@@ -1,6 +1,6 @@
-// Promise: what is refused in the other files is refused by our defences, and not because it would not have worked. Each attack is made
-// where one of them is missing: by a tool of tier B, which has the network of the host, or against our own egress with that one check taken
-// out of its source. It works there.
+// Our defences refuse the attacks of the other files, which would otherwise work. Each attack is
+// made without one defence, by a tool of tier B, which has the host’s network, or against our own
+// egress with one check removed from its source. It works there.
 
 import { createSocket } from 'node:dgram'
 import { createServer as createHttp, type Server } from 'node:http'
@@ -37,22 +37,22 @@ const curl = async (...args: string[]): Promise<string> =>
 const onHost = async (source: string): Promise<Record<string, unknown>> =>
   told(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
 
-test('N01 without a network namespace: what listens inside answers', async () => {
+test('N01 without a network namespace: a tool reaches private servers', async () => {
   expect(await curl(`http://127.0.0.1:${port}/`)).toBe('inside says /')
 })
 
 const TOKEN = 'token-of-this-call'
 const HOSTS = 'worker/sandbox/network/host-patterns.ts'
 const EGRESS = 'worker/sandbox/network/egress.ts'
-/** No address is judged. */
+/** Removes the check of addresses. */
 const UNJUDGED: Weakness = [HOSTS, '|| answers.every(isPublic)', '|| answers.length > 0']
-/** What stands before the port may be anything that WHATWG reads. */
+/** Accepts any text before the port that WHATWG parses. */
 const LOOSE: Weakness = [
   HOSTS,
   String.raw`/^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$/`,
   '/:([0-9]{1,5})$/',
 ]
-/** What stands before the port is the host, as it is. */
+/** Takes the text before the port as the host, unparsed. */
 const UNREAD: readonly Weakness[] = [
   [HOSTS, ' || !URL.canParse(url)', ''],
   [
@@ -62,13 +62,13 @@ const UNREAD: readonly Weakness[] = [
   ],
 ]
 
-/** Our egress but for these. */
+/** Our egress with these changes. */
 const without = async (...weaknesses: readonly Weakness[]): Promise<typeof Egress> =>
   (await weakened(...weaknesses)<typeof import('../../../worker/sandbox/network/egress.ts')>(EGRESS)).Egress
 
 type Attempt = Partial<EgressRules> & { readonly to: string }
 
-/** What came of asking it: where it led, or why not. */
+/** The result of a request: the address that was reached, or the refusal. */
 async function reached(By: typeof Egress, { to, ...rules }: Attempt): Promise<string> {
   const egress = new By({ hosts: [], privateHosts: new Set(), token: TOKEN, limits: {}, ...rules })
   const upstream = await egress.reach(to)
@@ -80,7 +80,7 @@ async function reached(By: typeof Egress, { to, ...rules }: Attempt): Promise<st
 }
 const within = (): string => `127.0.0.1:${port}`
 
-test('N02 without judging addresses: every spelling leads to the same place', async () => {
+test('N02 without the check of addresses: every spelling reaches the same private server', async () => {
   const weak = await without(UNJUDGED)
   for (const spelled of ['2130706433', '0x7f000001', '0177.0.0.1', '127.1', '127.000.0.1']) {
     const attempt = { to: `${spelled}:${port}`, hosts: [within()] }
@@ -91,7 +91,7 @@ test('N02 without judging addresses: every spelling leads to the same place', as
   }
 })
 
-test('N03 without reading the IPv4 address inside of an IPv6 one: it is connected to', async () => {
+test('N03 without the check of the IPv4 address within an IPv6 one: a tool connects to it', async () => {
   const mapped: Weakness = [
     'worker/sandbox/network/public-address.ts',
     'return isPublic(dotted(high, low)) // IPv4-mapped',
@@ -109,7 +109,7 @@ test('N03 without reading the IPv4 address inside of an IPv6 one: it is connecte
   }
 })
 
-test('N04 without judging what a name resolves to: a name leads inside', async () => {
+test('N04 without the check of resolved addresses: a name leads to a private server', async () => {
   const names: Weakness = [
     HOSTS,
     '|| answers.every(isPublic)',
@@ -132,7 +132,7 @@ test('N04 without judging what a name resolves to: a name leads inside', async (
   }
 })
 
-test('N05 without one strict parser for check and connection: the host that is read first is not the one that is reached', async () => {
+test('N05 without one strict parser for check and connection: another host than the checked one is reached', async () => {
   const ownReading: Weakness = [
     EGRESS,
     'hosts, to))',
@@ -152,7 +152,7 @@ test('N05 without one strict parser for check and connection: the host that is r
   ])
 })
 
-test('N06 not shown here: where our parser lets NUL pass, Node still connects to no name that holds it', async () => {
+test('N06 not shown here: even if our parser let NUL pass, Node connects to no name with it', async () => {
   const to = `inside.example\0.ok.example:${port}`
   const resolve = async (host: string): Promise<string[]> =>
     host.split('\0', 1)[0] === 'inside.example' ? ['127.0.0.1'] : [] // as C does
@@ -162,7 +162,7 @@ test('N06 not shown here: where our parser lets NUL pass, Node still connects to
   await expect(reached(await without(LOOSE, ...UNREAD), attempt)).rejects.toThrow(/without null bytes/)
 })
 
-test('N07 without label boundaries: a stranger ends as a listed host does', async () => {
+test('N07 without label boundaries: a stranger’s host matches a listed one', async () => {
   const labels: Weakness = ['shared/plan/egress-hosts.ts', ': host === name', ': host.endsWith(name)']
   const to = `evil-ok.com:${port}`
   const attempt = {
@@ -177,7 +177,7 @@ test('N07 without label boundaries: a stranger ends as a listed host does', asyn
   ])
 })
 
-test('N08 without a judgement of each request: whoever follows a redirect ends where the plan does not lead', async () => {
+test('N08 without a check of each request: a redirect leads to an unlisted host', async () => {
   const elsewhere = createHttp((_request, answer) =>
     answer.writeHead(302, { location: `http://127.0.0.1:${port}/moved` }).end(),
   )
@@ -213,8 +213,8 @@ test('N08 without a judgement of each request: whoever follows a redirect ends w
   elsewhere.close()
 })
 
-test('N09 without connecting to the checked address: the second answer is another', async () => {
-  const unpinned: Weakness = [EGRESS, 'lookup: pinned, ', '']
+test('N09 without connecting to the checked address: a second resolution returns another one', async () => {
+  const unpinned: Weakness = [EGRESS, 'lookup: pinnedLookup, ', '']
   const attempt = {
     to: `localhost:${port}`,
     hosts: [`localhost:${port}`],
@@ -223,7 +223,7 @@ test('N09 without connecting to the checked address: the second answer is anothe
   expect(await reached(await without(unpinned), attempt)).toBe(within()) // and what the system says, a moment later
 })
 
-test('N10 without a network namespace: a question for a name carries a word out', async () => {
+test('N10 without a network namespace: a DNS query carries data out', async () => {
   const word = `secret-${unique()}`
   const resolver = createSocket('udp4')
   const heard = new Promise<string>((settle) =>
@@ -239,10 +239,10 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(question, ('127.0.0.1', 
   resolver.close()
 })
 
-test('N12 without the token: whoever gets to a call’s proxy is served', async () => {
+test('N12 without the token: a call’s proxy serves every client', async () => {
   const open: Weakness = [
     EGRESS,
-    'return told.length === this.#authorization.length && timingSafeEqual(told, this.#authorization)',
+    'return given.length === this.#authorization.length && timingSafeEqual(given, this.#authorization)',
     'return true',
   ]
   const weak = await without(open)
@@ -260,7 +260,7 @@ test('N12 without the token: whoever gets to a call’s proxy is served', async 
   expect([await asked(Egress), await asked(weak)]).toEqual(['unknown client\n', 'inside says /'])
 })
 
-test('N12 without the sandbox, in tier B: another call’s token is read from its environment', async () => {
+test('N12 without the sandbox, in tier B: a tool reads another call’s token from its environment', async () => {
   const [word, token] = [unique(), `token-${unique()}`]
   let other: Promise<unknown> | undefined
   const ready = new Promise<void>((settle) => {
@@ -284,12 +284,12 @@ tell['found'] = any('${token}' in text for text in found)`
   await other
 })
 
-test('N13 not shown here: the worker starts no network of user mode, so there is none to reach the host through', async () => {
+test('N13 not shown here: the worker starts no user-mode network through which a tool could reach the host', async () => {
   const { programs } = await findHost()
   expect(Object.keys(programs).filter((name) => /pasta|slirp|vpnkit|gvproxy/.test(name))).toEqual([])
 })
 
-test('N15 without the proxy: nobody counts connections', async () => {
+test('N15 without the proxy: connections are not counted', async () => {
   const server = createTcp((socket) => void socket.on('error', () => socket.destroy()))
   const there = await listening(server)
   const source = `

@@ -1,5 +1,5 @@
-// Promise: the outcome says who ended it. The tool's ending is the tool's, the sandbox's failure is the sandbox's, and a sandbox that
-// can't be had is a refusal, never something weaker (L8).
+// The outcome says who ended a call. A tool’s ending is the tool’s, a failure of the sandbox is the
+// sandbox’s, and a sandbox that is unavailable is a refusal, never a weaker sandbox (L8).
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -22,7 +22,7 @@ afterAll(() => arena.close())
 const TIERS = ['B', 'C'] as const
 
 describe('the tool’s ending', () => {
-  test('S49 exit codes are the tool’s, whatever bubblewrap and its like use them for', async () => {
+  test('S49 an exit code is the tool’s, even one that bubblewrap itself uses', async () => {
     for (const tier of TIERS) {
       for (const code of [0, 1, 2, 125, 126, 127, 128, 200, 255]) {
         const { outcome } = await arena.launch({ plan: planOf(['sh', '-c', `exit ${code}`], { tier }) })
@@ -37,19 +37,19 @@ describe('the tool’s ending', () => {
     }
   })
 
-  test('S49 the sandbox’s own failure is not the tool’s', async () => {
+  test('S49 a failure of the sandbox is not reported as the tool’s', async () => {
     const plan = planOf(['true'], { workspace: 'run' })
     const { outcome } = await arena.launch({ plan, runFolder: '/nonexistent' })
     expect(outcome).toMatchObject({
       kind: 'infra',
       detail: expect.stringContaining("Can't find source path /nonexistent"),
     })
-    // The same exit code, by the tool, which even says the same.
+    // The tool ends with the same exit code, and even prints the same text.
     const liar = planOf(['sh', '-c', 'echo "bwrap: Can\'t find source path" >&2; exit 1'])
     expect((await arena.launch({ plan: liar })).outcome).toEqual({ kind: 'exit', code: 1 })
   })
 
-  test('S49 without `--json-status-fd`: both failures look the same', async () => {
+  test('S49 without `--json-status-fd`: a failure of the sandbox and one of the tool look the same', async () => {
     const unsaid: Swap = [['--json-status-fd', '5'], []]
     const [ours, theirs] = [
       await arena.bare({
@@ -62,7 +62,7 @@ describe('the tool’s ending', () => {
     expect([ours.code, ours.status, theirs.code, theirs.status]).toEqual([1, '', 1, ''])
   })
 
-  test('S49 a tool cannot write the status that it is judged by', async () => {
+  test('S49 a tool can’t write the status from which its outcome is read', async () => {
     const source = `
 for fd in range(3, 64):
     try: os.write(fd, b'{ "exit-code": 0 }')
@@ -71,7 +71,7 @@ os._exit(3)`
     expect((await arena.launch({ plan: planOf(attack(source)) })).outcome).toEqual({ kind: 'exit', code: 3 })
   })
 
-  test('a tool that is not there, or is no program, ends as the convention says, and is named', async () => {
+  test('a program that is missing or not executable ends with 127 or 126, and stderr names it', async () => {
     for (const tier of TIERS) {
       const absent = await arena.launch({ plan: planOf(['no-such-tool'], { tier }) })
       expect(absent.outcome, tier).toEqual({ kind: 'exit', code: 127 })
@@ -96,7 +96,7 @@ describe('what went wrong', () => {
   const failed = (complaint: string) =>
     outcomeOf({ ...ending, code: 1, status: { child: 7, code: undefined }, complaint })
 
-  test('a moment’s want of the host is a failure of ours, what the host lacks is a refusal', () => {
+  test('a passing shortage on the host is an infrastructure failure, and a missing program is a refusal', () => {
     for (const spawnError of ['EAGAIN', 'ENOMEM', 'EMFILE'])
       expect(outcomeOf({ ...ending, spawnError }).kind).toBe('infra')
     for (const spawnError of ['ENOENT', 'EACCES'])
@@ -117,18 +117,18 @@ describe('what went wrong', () => {
     })
   })
 
-  test('a process that outlived its call is told of, whatever else happened', () => {
+  test('a process that outlives its call is reported, whatever else happened', () => {
     expect(outcomeOf({ ...ending, code: 0, survivors: true }).kind).toBe('infra')
     expect(outcomeOf({ ...ending, stop: 'timeout', survivors: true }).kind).toBe('infra')
   })
 
-  test('a sandbox that was killed by someone else is our failure, not the tool’s', () => {
+  test('a sandbox that was killed by someone else is an infrastructure failure, not the tool’s', () => {
     const killed = { ...ending, signal: 'SIGKILL', status: { child: 7, code: undefined } }
     expect(outcomeOf(killed).kind).toBe('infra')
     expect(outcomeOf({ ...killed, stop: 'cancelled' })).toEqual({ kind: 'cancelled' })
   })
 
-  test('who ended by themselves was not ended by us, however late that was heard', () => {
+  test('a tool that ended before the deadline is not reported as ended by us, however late its end is noticed', () => {
     const inC = (code: number | undefined) => ({
       code: undefined,
       signal: undefined,
@@ -144,14 +144,14 @@ describe('what went wrong', () => {
       expect(endedItself(ours)).toBe(false)
   })
 
-  test('a detail fits its place', () => {
+  test('the detail of an outcome is cut to its maximum length', () => {
     const { detail = '' } = failed('x'.repeat(5_000)) as { detail?: string }
     expect(detail.length).toBeLessThanOrEqual(500)
   })
 })
 
 describe('the command', () => {
-  test('S46 a command or argument that begins with a dash is a name, never an option', async () => {
+  test('S46 a command or argument that begins with a dash is never read as an option', async () => {
     for (const tier of TIERS) {
       for (const name of ['--version', '--bind', '--help', '-c', '--', '--nproc=unlimited']) {
         const { outcome, out, err } = await arena.launch({ plan: planOf([name, '/', '/'], { tier }) })
@@ -166,13 +166,13 @@ describe('the command', () => {
     expect((await arena.launch({ plan: dashed, runFolder: kept.there })).out).toBe('--share-net\n')
   })
 
-  test('S46 without `--`: the name is taken for an option', async () => {
+  test('S46 without `--`: a program’s name is read as an option', async () => {
     expect((await arena.bare({ plan: planOf(['--version']), swaps: [[['--'], []]] })).out).toMatch(
       /util-linux/,
     )
   })
 
-  test('arguments arrive as they are: empty, spaces, quotes, newlines, substitutions, any bytes of UTF-8', async () => {
+  test('a tool receives arguments unchanged: empty, spaces, quotes, newlines, substitutions, any UTF-8', async () => {
     const args = [
       '',
       ' ',
@@ -199,7 +199,7 @@ describe('the command', () => {
     }
   })
 
-  test('S47 NUL and arguments beyond the kernel’s limits are refused, and nothing breaks', async () => {
+  test('S47 NUL, and arguments beyond the kernel’s limits, are refused, and the worker goes on', async () => {
     expect(Argv.safeParse(['echo', 'a\0b']).success).toBe(false)
     for (const tier of TIERS) {
       const run = async (...argv: string[]) => (await arena.launch({ plan: planOf(argv, { tier }) })).outcome
@@ -219,7 +219,7 @@ describe('the command', () => {
     }
   })
 
-  test('S47 without either refusal of NUL: a value of the environment is an option of bubblewrap’s', async () => {
+  test('S47 without either refusal of NUL: a value of the environment is read as an option of bubblewrap', async () => {
     const ARGV = 'worker/sandbox/plan/argv.ts'
     const refusals = [
       String.raw`.some((text) => text.includes('\0'))`,
@@ -239,12 +239,12 @@ describe('the command', () => {
     expect(stdout.split('\n')).toEqual(expect.arrayContaining(['etc', 'root', 'usr']))
   })
 
-  test('S47 without the checks: the start of a program throws', () => {
+  test('S47 without the checks: starting the program throws', () => {
     expect(() => spawnSync('true', ['a\0b'])).toThrow(/null bytes/)
     expect(spawnSync('true', ['x'.repeat(131_072)]).error).toMatchObject({ code: 'E2BIG' })
   })
 
-  test('the environment cannot load code into the programs that set the limits', async () => {
+  test('a tool’s environment can’t load code into the programs that set its limits', async () => {
     for (const name of ['LD_PRELOAD', 'LD_AUDIT', 'LD_LIBRARY_PATH', 'GLIBC_TUNABLES', 'GCONV_PATH']) {
       for (const tier of TIERS) {
         const { outcome } = await arena.launch({
@@ -274,7 +274,7 @@ describe('standard streams', () => {
     }
   })
 
-  test('standard input is given whole, and a tool may ignore it', async () => {
+  test('a tool receives its whole standard input, and may ignore it', async () => {
     const stdin = 'x'.repeat(500_000)
     for (const tier of TIERS) {
       expect((await arena.launch({ plan: planOf(['wc', '-c'], { tier }), stdin })).out.trim(), tier).toBe(
@@ -289,7 +289,7 @@ describe('standard streams', () => {
     }
   })
 
-  /** Init of a sandbox has the standard streams that the sandbox was started with. A tool can't open them there. */
+  /** A sandbox's init has the sandbox's original standard streams. A tool can't open them there. */
   const growBy = (paths: readonly string[]): string[] =>
     attack(`
 import signal
@@ -311,7 +311,7 @@ tell['read'] = sys.stdin.read()`)
     expect(told(inC)).toEqual({ ends: { [OWN]: REFUSED, [OF_INIT]: CLOSED }, read: 'xyz' })
   })
 
-  test('S52 D13 a tool in a prepared sandbox can neither grow nor change its standard input', async () => {
+  test('S52 D13 a tool in a warm sandbox can neither grow nor change its standard input', async () => {
     const ready = await Arena.open({ prepared: {} })
     const seen = await ready.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
     expect([seen.fromStock, told(seen)]).toEqual([
@@ -339,7 +339,7 @@ tell['read'] = sys.stdin.read()`)
   })
 })
 
-describe('S48 a host that can’t', () => {
+describe('an unsuitable host', () => {
   const refuses = async (host: Arena, why: RegExp): Promise<void> => {
     const { tiers } = await host.facts()
     expect([tiers.C.ok, tiers.B.ok]).toEqual([false, true])
@@ -355,21 +355,21 @@ describe('S48 a host that can’t', () => {
     expect((await host.launch({ plan: planOf(['echo', 'ran'], { tier: 'B' }) })).out).toBe('ran\n')
   }
 
-  test('S48 bubblewrap is missing: tier C is refused', async () => {
+  test('S48 on a host without bubblewrap tier C is refused', async () => {
     const host = await Arena.open({ host: { missing: ['bwrap'] }, programs: { bwrap: 'bwrap' } })
     await refuses(host, /`bwrap` is missing: install `bubblewrap`/)
     await host.close()
   })
 
-  test('S48 bubblewrap is too old: tier C is refused', async () => {
+  test('S48 on a host with too old a bubblewrap tier C is refused', async () => {
     const versions = { kernel: '6.1.0', bubblewrap: '0.7.9', util_linux: '2.38.1', node: process.version }
     const host = await Arena.open({ host: { versions } })
     await refuses(host, /bubblewrap 0\.7\.9 is too old/)
     await host.close()
   })
 
-  test('S48 user namespaces are off: tier C is refused', async () => {
-    // A sandbox around the worker in which no user namespace can be made: the kernel's own refusal.
+  test('S48 on a host without user namespaces tier C is refused', async () => {
+    // The worker runs in a sandbox in which the kernel refuses user namespaces.
     const under = [
       '/usr/bin/bwrap',
       '--dev-bind',
@@ -385,14 +385,14 @@ describe('S48 a host that can’t', () => {
     await host.close()
   })
 
-  test('S48 without the probe: what is too old runs all the same', async () => {
+  test('S48 without the probe: a bubblewrap that is too old runs calls', async () => {
     const versions = { kernel: '6.1.0', bubblewrap: '0.7.9', util_linux: '2.38.1', node: process.version }
     const host = await Arena.open({ host: { versions } })
     expect((await host.bare({ plan: planOf(['echo', 'ran']) })).out).toBe('ran\n')
     await host.close()
   })
 
-  test('S48 bubblewrap went away after the probe: tier C is refused', async () => {
+  test('S48 after bubblewrap was removed from a proven host tier C is refused', async () => {
     const copy = join(arena.home, 'bwrap')
     copyFileSync('/usr/bin/bwrap', copy)
     chmodSync(copy, 0o755)
@@ -406,7 +406,7 @@ describe('S48 a host that can’t', () => {
     await vanishing.close()
   })
 
-  test('a tier is not asked for what it can’t enforce', async () => {
+  test('a plan is refused if its tier can’t enforce it', async () => {
     const run = async (tier: 'B' | 'C', mode: 'none' | 'preflight' | 'strict') =>
       (await arena.launch({ plan: planOf(['true'], { tier, egress: { mode, hosts: [] } }) })).outcome.kind
     expect(await run('B', 'none')).toBe('exit')
@@ -417,7 +417,7 @@ describe('S48 a host that can’t', () => {
     expect(await run('C', 'strict')).toBe('exit')
   })
 
-  test('tier B is given no folder that other calls have been in', async () => {
+  test('a plan of tier B with the folder of a run is refused', async () => {
     const plan = planOf(['true'], { tier: 'B', workspace: 'run' })
     const { outcome } = await arena.launch({ plan, runFolder: arena.runFolder().there })
     expect(outcome).toMatchObject({
@@ -427,7 +427,7 @@ describe('S48 a host that can’t', () => {
     })
   })
 
-  test('the worker runs as root: everything is refused', async () => {
+  test('a worker that runs as root refuses every plan', async () => {
     const host = await Arena.open({ host: { uid: 0 } })
     const { tiers, egress } = await host.facts()
     expect([tiers.B.ok, tiers.C.ok, egress.ok]).toEqual([false, false, false])

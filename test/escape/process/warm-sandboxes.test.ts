@@ -1,5 +1,6 @@
-// Promise: a call that finds a sandbox set up in advance is in the same one as a call that does not: behind the same wall, with the same
-// limits, environment, descriptors and endings. None is used twice, and none that waits outlives the worker or runs anything without it.
+// A call in a warm sandbox has the same defences, limits, environment, descriptors and endings as a
+// call in a cold one. No warm sandbox is used twice, outlives the worker or runs anything without
+// it.
 
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -18,7 +19,7 @@ afterAll(async () => {
   await prepared.close()
 })
 
-/** How a call ended and what it said, started both ways. */
+/** The outcome and output of a call, started warm and cold. */
 async function bothWays(order: LaunchOrder) {
   const [one, other] = [await cold.launch(order), await prepared.launch(order)]
   expect([one.fromStock, other.fromStock]).toEqual([false, true])
@@ -32,7 +33,9 @@ async function bothWays(order: LaunchOrder) {
   }))
 }
 
-/** All that the kernel tells a process of itself, but for numbers that differ from one sandbox to the next. */
+/**
+ * Everything that the kernel shows a process about itself, except numbers that differ by sandbox.
+ */
 const EVERYTHING = `
 import re
 def read(path): return open('/proc/' + path, errors='replace').read()
@@ -54,8 +57,8 @@ tell['hostname'] = os.uname().nodename
 tell['priority'] = [os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)]
 `
 
-describe('prepared or not', () => {
-  test('S21, S22, S23, S24, S29, S33 a tool sees the same of itself and of its sandbox', async () => {
+describe('warm or cold', () => {
+  test('S21, S22, S23, S24, S29, S33 a tool sees the same in a warm sandbox as in a cold one', async () => {
     const plan = planOf(attack(EVERYTHING), {
       env: { GREETING: 'hello\nworld=1', PATH: '/usr/bin', PWD: '/elsewhere', PERL5OPT: '-Mnothing' },
     })
@@ -65,10 +68,10 @@ describe('prepared or not', () => {
     expect(told(one)['ids']).toEqual([2, 1, 1, 1, 65534, 65534, [], '/workspace', 0o22])
   })
   test.each<[string, LaunchOrder]>([
-    ['an ending of its own', { plan: planOf(['sh', '-c', 'echo out; echo err >&2; exit 7']) }],
+    ['an exit code', { plan: planOf(['sh', '-c', 'echo out; echo err >&2; exit 7']) }],
     ['a signal', { plan: planOf(['sh', '-c', 'kill -SEGV $$']) }],
     [
-      'arguments as they are',
+      'unchanged arguments',
       { plan: planOf(['printf', '%s|', '', ' ', '$(id)', '-e', '--', 'a\nb', '`x`', '*', 'ü\u{1f600}']) },
     ],
     [
@@ -77,15 +80,15 @@ describe('prepared or not', () => {
     ],
     ['an empty standard input', { plan: planOf(['wc', '-c']), stdin: '' }],
     ['no standard input', { plan: planOf(['sh', '-c', 'readlink /proc/self/fd/0; wc -c']) }],
-    ['a folder to start in', { plan: planOf(['pwd'], { cwd: 'a/b' }) }],
-    ['a limit of time', { plan: planOf(['sleep', '60'], { limits: { timeout_ms: 300 } }) }],
+    ['a working folder', { plan: planOf(['pwd'], { cwd: 'a/b' }) }],
+    ['a deadline', { plan: planOf(['sleep', '60'], { limits: { timeout_ms: 300 } }) }],
     ['long arguments', { plan: planOf(['sh', '-c', 'printf %s "$1" | wc -c', 'x', 'y'.repeat(120_000)]) }],
-  ])('S46, S47, S49 it ends as it would cold: %s', async (_, order) => {
+  ])('S46, S47, S49 a call ends in a warm sandbox as in a cold one: %s', async (_, order) => {
     const [one, other] = await bothWays(order)
     expect(other).toEqual(one)
   })
 
-  test('S49 a program that is not there, or no program, ends with 127 and 126', async () => {
+  test('S49 a program that is missing or not executable ends with 127 or 126 in a warm sandbox', async () => {
     for (const [program, code] of [
       ['nothing-of-this-name', 127],
       ['/etc', 126],
@@ -96,7 +99,7 @@ describe('prepared or not', () => {
     }
   })
 
-  test('limits are those of the call', async () => {
+  test('a warm sandbox applies the limits of its call', async () => {
     const limits = {
       cpu_ms: 3_000,
       memory_bytes: 100 * 1024 * 1024,
@@ -114,8 +117,8 @@ describe('prepared or not', () => {
   })
 })
 
-describe('those that wait', () => {
-  test('none is used twice: nothing of a call is there for the next', async () => {
+describe('waiting sandboxes', () => {
+  test('a warm sandbox is used once, so nothing of a call is left for the next', async () => {
     const seen = new Set<string>()
     for (let i = 0; i < 20; i++) {
       const source = `
@@ -131,7 +134,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     expect(seen.size).toBe(20)
   })
 
-  test('L8 they are proven by the canaries of tier C, each in one of its own', async () => {
+  test('L8 warm sandboxes are proven by the canaries of tier C, each in its own sandbox', async () => {
     const facts = await prepared.facts()
     expect(facts.prepared.checks.filter(({ ok }) => !ok)).toEqual([])
     expect(facts.prepared.checks.map(({ name }) => name)).toEqual(
@@ -140,7 +143,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     expect((await cold.facts()).prepared).toMatchObject({ ok: false, lack: 'disabled' })
   })
 
-  test('L1 a worker that dies takes them along, and none of them runs anything', async () => {
+  test('L1 warm sandboxes end with their worker and run nothing', async () => {
     const arena = await Arena.open({ prepared: {} })
     const { pid } = await arena.facts()
     await arena.launch({ plan: planOf(['true']) })
@@ -152,7 +155,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     await arena.close()
   })
 
-  test('they go when nobody wants them, and leave no descriptor', async () => {
+  test('unused warm sandboxes end and leave no descriptor', async () => {
     const arena = await Arena.open({ prepared: { stale_ms: 400 } })
     const { pid } = await arena.facts()
     const open = (): number => census(pid, join(arena.home, 'worker')).descriptors
@@ -166,7 +169,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     await arena.close()
   })
 
-  test('who asks for ever other shapes leaves room for what is asked for now', async () => {
+  test('the shapes of warm sandboxes are limited, and the current ones replace old ones', async () => {
     const arena = await Arena.open({ prepared: { stale_ms: 600_000 } })
     for (let i = 0; i < 18; i++)
       expect((await arena.launch({ plan: planOf(['true'], { cwd: `other${i}` }) })).fromStock).toBe(true)
@@ -174,7 +177,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     await arena.close()
   })
 
-  test('a call that may not wait behind the same wall is started cold', async () => {
+  test('a call that needs another sandbox than the warm ones is started cold', async () => {
     const { there } = prepared.runFolder()
     const cases: LaunchOrder[] = [
       { plan: planOf(['true'], { tier: 'B' }) },

@@ -1,6 +1,7 @@
-// Owns the standard input that a tool gets: a copy in sealed memory. The worker's own file belongs to the same user of the host as the tool,
-// who could open it again through `/proc/self/fd/0` for writing, whatever its mode, and fill the host's `/dev/shm` with it (D13). Pure: the
-// perl that makes the copy. spawner.ts runs it for a cold start, gate.ts for a sandbox that was set up in advance.
+// Owns the standard input of a tool: a copy in sealed memory. The worker's own file belongs to the
+// same host user as the tool, which could reopen it for writing through `/proc/self/fd/0`, whatever
+// its mode, and fill the host's `/dev/shm` (D13). Pure: the perl that makes the copy.
+// process/spawner.ts runs it for a cold start, the gate for a warm sandbox.
 
 import type { Machine } from './syscalls.ts'
 
@@ -20,8 +21,9 @@ const AT_FDCWD = -100
 const AT_ONCE = 0x7ffff000
 
 /**
- * `sealed(FD)` closes FD and returns a read-only descriptor of what FD would have read, which nobody can change, or -1 with `$!`. Linux before 6.3 has
- * no MFD_NOEXEC_SEAL; later ones may insist on it (`vm.memfd_noexec`).
+ * `sealed(FD)` closes FD and returns a read-only descriptor of an unchangeable copy of its content, or
+ * -1 with `$!`. Linux before 6.3 has no MFD_NOEXEC_SEAL; later kernels may require it
+ * (`vm.memfd_noexec`).
  */
 export function sealedSub(machine: Machine): string {
   const { close, sendfile, fcntl, openat, memfd_create } = CALLS[machine]

@@ -1,12 +1,13 @@
-// Owns the seccomp filter: which system calls a tool may not make, compiled to the classic BPF that the kernel loads. Pure.
-// A deny-list over what namespaces and missing capabilities already forbid; what is newer than our review does not exist for the tool.
-// Arguments are compared on their low 32 bits, because that is what the kernel looks at (S02: high bits hid TIOCSTI once).
+// Owns the seccomp filter: which system calls a tool may not make, compiled to the classic BPF that
+// the kernel loads. Pure. A deny-list on top of namespaces and missing capabilities; calls that are
+// newer than our review fail with ENOSYS. Arguments are compared on their low 32 bits, because the
+// kernel reads only those (S02: high bits hid TIOCSTI once).
 
 import { AUDIT_ARCH, type Judged, LAST_REVIEWED, type Machine, syscallsOf } from './syscalls.ts'
 
 /**
- * no_sockets: for a sandbox without a network. inet: for one whose only network is the relay to the proxy. host: for tier B, which has
- * the host's.
+ * no_sockets: for a sandbox without a network. inet: for one whose only network is the relay to the
+ * proxy. host: for tier B, which has the host's network.
  */
 export type SocketMode = 'no_sockets' | 'inet' | 'host'
 
@@ -28,19 +29,26 @@ const ENOSYS = refuse(38)
 const EPROTONOSUPPORT = refuse(93)
 const EAFNOSUPPORT = refuse(97)
 
-// offsetof(struct seccomp_data, …); both machines are little-endian, so the low half of an argument comes first.
+// offsetof(struct seccomp_data, …); both machines are little-endian, so the low half of an argument
+// comes first.
 const NUMBER = 0
 const ARCH = 4
 const argument = (index: number): number => 16 + 8 * index
 
-// clone(2): NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME exists for unshare and clone3 only.
+// clone(2): NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME exists for unshare
+// and clone3 only.
 const CLONE_NEW = 0x7e020000
 const TIOCSTI = 0x5412
 const TIOCLINUX = 0x541c
 const MSG_OOB = 1
-/** Pages of pipes are counted for each user, so one call with larger pipes leaves 8 KiB pipes to all others (D8). */
+/**
+ * The kernel counts pages of pipes by user: one call with large pipes would leave 8 KiB pipes to
+ * others (D8).
+ */
 const F_SETPIPE_SZ = 1031
-/** O_CREAT and __O_TMPFILE: without them `mode` is whatever was in the register. */
+/**
+ * O_CREAT and __O_TMPFILE: without them the kernel ignores `mode`, and its register holds anything.
+ */
 const CREATES = 0o100 | 0o20000000
 const SETID = 0o6000
 const AF_UNIX = 1
@@ -67,7 +75,7 @@ const unlessOneOf = (values: readonly number[], verdict: number): Instruction[] 
   give(verdict),
 ]
 
-/** Falls through to ALLOW at the end of its call's block. */
+/** The checks of a call's arguments. Falls through to ALLOW at the end of the call's block. */
 type Judge = readonly Instruction[]
 
 const setId = (modeArgument: number): Judge => [load(argument(modeArgument)), ...whenAnyBit(SETID, EPERM)]
@@ -79,7 +87,7 @@ const setIdWhenCreating = (flags: number, mode: number): Judge => [
 ]
 const outOfBand = (flags: number): Judge => [load(argument(flags)), ...whenAnyBit(MSG_OOB, EPERM)]
 
-/** Protocols too: any other number makes the kernel load a module on behalf of the tool. */
+/** Checks protocols too: any other number makes the kernel load a module for the tool. */
 const internet = (protocols: readonly number[]): Judge => [
   load(argument(0)),
   ...unlessOneOf([AF_INET, AF_INET6], EAFNOSUPPORT),
@@ -101,7 +109,10 @@ const SOCKETS: Readonly<Record<SocketMode, Judge>> = {
   ],
 }
 
-/** A datagram pair could be pointed at a named socket afterwards (SOCK_RAW becomes one); a connected stream can't (S26). */
+/**
+ * A pair of datagram sockets could be connected to a named socket afterwards (SOCK_RAW becomes such
+ * a pair); a connected stream can't (S26).
+ */
 const CONNECTED: Judge = [
   load(argument(1)),
   [AND, 0, 0, SOCK_TYPE],
@@ -136,7 +147,7 @@ function assemble(machine: Machine, sockets: SocketMode): Instruction[] {
   const judge = judges(sockets)
   const named = syscallsOf(machine).flatMap(({ call, number, verdict }): Instruction[] => {
     if (verdict !== 'judged') return when(number, verdict === 'forbidden' ? EPERM : ENOSYS)
-    const block = judge[call as Judged] // the table says so
+    const block = judge[call as Judged] // its verdict is 'judged'
     return [[JUMP_EQUAL, 0, block.length + 1, number], ...block, give(ALLOW)]
   })
   return [
@@ -151,7 +162,7 @@ function assemble(machine: Machine, sockets: SocketMode): Instruction[] {
   ]
 }
 
-/** The program as `struct sock_filter[]`, ready for `bwrap --seccomp FD` and for fence.ts. */
+/** The program as `struct sock_filter[]`, for `bwrap --seccomp FD` and for tier-b-fence.ts. */
 export function seccompProgram(machine: Machine, sockets: SocketMode): Buffer {
   const instructions = assemble(machine, sockets)
   const bytes = Buffer.alloc(instructions.length * 8)

@@ -1,5 +1,6 @@
-// Owns the table of system calls that the seccomp filter names: their numbers per machine, and what becomes of them.
-// Numbers are the kernel's and never change once given. How a verdict is compiled, and how arguments are judged, is in seccomp.ts.
+// Owns the table of system calls that the seccomp filter names: their numbers on each machine, and
+// their verdicts. The kernel never changes a number. seccomp.ts compiles verdicts and checks
+// arguments.
 
 export type Machine = 'x86_64' | 'aarch64'
 
@@ -7,8 +8,8 @@ export type Machine = 'x86_64' | 'aarch64'
 export const AUDIT_ARCH: Readonly<Record<Machine, number>> = { x86_64: 0xc000003e, aarch64: 0xc00000b7 }
 
 /**
- * The newest call that was reviewed (file_setattr, Linux 6.17). Both machines share all numbers since 424. Newer ones are answered
- * ENOSYS.
+ * The newest call that was reviewed (file_setattr, Linux 6.17). Both machines share all numbers
+ * since 424. Newer calls fail with ENOSYS.
  */
 export const LAST_REVIEWED = 469
 
@@ -17,16 +18,18 @@ export function machineOf(arch: string): Machine | undefined {
 }
 
 /**
- * forbidden: EPERM. absent: ENOSYS, for calls whose arguments lie in memory, where no filter can judge them, or that bypass filters;
- * programs fall back to the older ones. judged: by its arguments.
+ * forbidden: EPERM. absent: ENOSYS, for calls whose arguments lie in memory, where no filter can
+ * check them, or that bypass filters; programs fall back to older calls. judged: depends on its
+ * arguments.
  */
 export type Verdict = 'forbidden' | 'absent' | 'judged'
 
-/** A machine that never had the call has no number for it. */
+/** The number of a call that a machine lacks. */
 const NONE = undefined
 
 const TABLE = {
-  // Judged by their arguments. First, because the kernel can't answer these from its cache of constant verdicts.
+  // Judged by their arguments. First, because the kernel can't answer these from its cache of
+  // constant verdicts.
   openat: [257, 56, 'judged'],
   open: [2, NONE, 'judged'],
   ioctl: [16, 29, 'judged'],
@@ -105,7 +108,7 @@ const TABLE = {
   sethostname: [170, 161, 'forbidden'],
   setdomainname: [171, 162, 'forbidden'],
   vhangup: [153, 58, 'forbidden'],
-  // Files by ways that bypass paths, or that are nothing for a tool.
+  // Files: calls that bypass paths, or that no tool needs.
   open_by_handle_at: [304, 265, 'forbidden'],
   name_to_handle_at: [303, 264, 'forbidden'],
   fanotify_init: [300, 262, 'forbidden'],
@@ -116,13 +119,13 @@ const TABLE = {
   memfd_secret: [447, 447, 'forbidden'],
   openat2: [437, 437, 'absent'],
   fchmodat2: [452, 452, 'absent'],
-  // Calls made by another way than the system call entry: no filter sees them.
+  // io_uring makes system calls without the system call entry, so no filter sees them.
   io_uring_setup: [425, 425, 'absent'],
   io_uring_enter: [426, 426, 'absent'],
   io_uring_register: [427, 427, 'absent'],
 } as const satisfies Record<string, readonly [number, number | undefined, Verdict]>
 
-/** Calls that no filter names, and that canaries make. */
+/** Calls that the filter does not name and that canaries make. */
 const HARMLESS = {
   write: [1, 64],
   connect: [42, 203],
@@ -140,15 +143,15 @@ export type Named =
 
 export const numberOf = (call: Named, machine: Machine): number => {
   const [x86_64, aarch64] =
-    call in HARMLESS ? HARMLESS[call as keyof typeof HARMLESS] : TABLE[call as keyof Table] // by that very test
-  return machine === 'x86_64' ? x86_64 : (aarch64 ?? x86_64) // `Named` has both
+    call in HARMLESS ? HARMLESS[call as keyof typeof HARMLESS] : TABLE[call as keyof Table] // not in HARMLESS
+  return machine === 'x86_64' ? x86_64 : (aarch64 ?? x86_64) // both machines have each call of `Named`
 }
 
 export type Judged = { [Call in keyof Table]: Table[Call][2] extends 'judged' ? Call : never }[keyof Table]
 
 export type Entry = { readonly call: string; readonly number: number; readonly verdict: Verdict }
 
-/** What `machine` knows of the table. */
+/** The table's calls that `machine` has. */
 export function syscallsOf(machine: Machine): Entry[] {
   return Object.entries(TABLE).flatMap(([call, [x86_64, aarch64, verdict]]) => {
     const number = machine === 'x86_64' ? x86_64 : aarch64

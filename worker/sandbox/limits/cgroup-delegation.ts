@@ -1,11 +1,14 @@
-// Owns the search for the cgroups that this host has delegated to the worker: which version, where, and whether our user may make others
-// below. It reads and changes nothing.
+// Owns the search for the cgroup that this host has delegated to the worker: its version, its
+// folders, and whether our user may make child groups there. It only reads.
 
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { err, ok, type Result } from '../../../shared/result.ts'
 
-/** v2: one folder for everything. v1: one for each controller that we use; CPU time is counted where its own is there too. */
+/**
+ * v2: one folder. v1: a folder for each controller that we use; without cpuacct no CPU time is
+ * counted.
+ */
 export type Tree =
   | { readonly version: 'v2'; readonly all: string }
   | {
@@ -15,13 +18,15 @@ export type Tree =
       readonly cpu: string | undefined
     }
 
-/** Where the worker itself stays: a group of v2 that has processes can't have limited children. */
+/**
+ * The child group for the worker itself: in v2 a group with processes can't have limited children.
+ */
 export const LEAF = 'worker'
 
 export const processesIn = (folder: string, file = 'cgroup.procs'): number[] =>
   readFileSync(join(folder, file), 'utf8').split('\n').filter(Boolean).map(Number)
 
-/** Our own group, whoever may change it. */
+/** Our own group, whether or not our user may change it. */
 export function ownTree(): Result<Tree, string> {
   const mounts = mountsOf(readFileSync('/proc/self/mountinfo', 'utf8'))
   const own = readFileSync('/proc/self/cgroup', 'utf8')
@@ -33,11 +38,11 @@ export function ownTree(): Result<Tree, string> {
     return err(
       'this host has no cgroups with the controllers memory and pids: mount cgroup2 at /sys/fs/cgroup',
     )
-  // Set up before us: by ourselves before an exec, or by systemd's DelegateSubgroup.
+  // We are in LEAF already if we ran before an exec, or if systemd's DelegateSubgroup set it.
   return ok({ version: 'v2', all: basename(all) === LEAF ? dirname(all) : all })
 }
 
-/** What was delegated to us: our own group, if our user may make others below it. */
+/** Our own group, if our user may make child groups in it; otherwise what to do. */
 export function delegated(): Result<Tree, string> {
   const tree = ownTree()
   if (!tree.ok) return tree
@@ -46,7 +51,7 @@ export function delegated(): Result<Tree, string> {
     value.version === 'v2'
       ? mayChange(value.all, 'cgroup.subtree_control')
       : [value.memory, value.pids].every((at) => mayChange(at, 'tasks'))
-  if (!ours) return err(NOT_OURS)
+  if (!ours) return err(NOT_DELEGATED)
   if (value.version === 'v1')
     return value.cpu === undefined || mayChange(value.cpu, 'tasks') ? tree : ok({ ...value, cpu: undefined })
   return hasControllers(value.all, 'cgroup.controllers')
@@ -56,7 +61,7 @@ export function delegated(): Result<Tree, string> {
       )
 }
 
-/** v2: whether memory and pids are named in one of the two files that list controllers. */
+/** v2: whether `file` lists the controllers memory and pids. */
 export function hasControllers(
   folder: string,
   file: 'cgroup.controllers' | 'cgroup.subtree_control',
@@ -65,8 +70,8 @@ export function hasControllers(
   return named.includes('memory') && named.includes('pids')
 }
 
-const NOT_OURS =
-  'no cgroup is delegated to the worker’s user here: its systemd unit has one (`Delegate=cpu memory pids`; `countersign workers show` tells what the worker in it has proven), and the stack that root starts'
+const NOT_DELEGATED =
+  'no cgroup is delegated to the worker’s user here: run the worker from its systemd unit (`Delegate=cpu memory pids`), or start the stack as root; `countersign workers show` shows what a running worker has proven'
 
 type Mount = {
   readonly root: string
@@ -74,7 +79,7 @@ type Mount = {
   readonly controllers: readonly string[] | undefined
 }
 
-/** Mounts of cgroups: v1's name their controllers, v2's is told by `undefined`. */
+/** Mounts of cgroups. `controllers` is undefined for v2. */
 const mountsOf = (mountinfo: string): Mount[] =>
   mountinfo.split('\n').flatMap((line): Mount[] => {
     const [before = '', after = ''] = line.split(' - ')
@@ -84,7 +89,7 @@ const mountsOf = (mountinfo: string): Mount[] =>
     return type === 'cgroup' ? [{ root, at, controllers: options.split(',') }] : []
   })
 
-/** Our own group of a controller, '' for v2's, as a folder. */
+/** The folder of our own group for a controller, or '' for v2. */
 function folderOf(mounts: readonly Mount[], own: string, controller: string): string | undefined {
   const line = own.split('\n').find((entry) => (entry.split(':')[1] ?? '').split(',').includes(controller))
   const mount = mounts.find(({ controllers }) =>
@@ -95,7 +100,7 @@ function folderOf(mounts: readonly Mount[], own: string, controller: string): st
   return join(mount.at, path.startsWith(mount.root) ? path.slice(mount.root.length) : path)
 }
 
-/** Root may everywhere, and is delegated nothing. */
+/** False for root, who may write everywhere: that is no delegation. */
 function mayChange(folder: string, file: string): boolean {
   try {
     for (const path of [folder, join(folder, file)]) accessSync(path, constants.W_OK)

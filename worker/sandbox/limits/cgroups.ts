@@ -1,6 +1,7 @@
-// Owns the cgroups of calls: one for each, below the worker's own, where this host has delegated that to the worker's user. It counts what
-// rlimits can't (memory, processes and CPU time of a call together), ends all of a call at once, and tells an end for want of memory from another.
-// It finds out by trying whether it can; where not, it says why, and rlimits alone stand (`C-nocgroup`). It starts no tool.
+// Owns the cgroups of calls: one for each call, below the worker's own, if this host delegates that
+// to the worker's user. A cgroup limits what rlimits can't (memory, processes and CPU time of a
+// call in sum), ends all processes at once, and shows whether memory ran out. `open` makes a group
+// to test this; if it fails it returns why, and only rlimits apply (`C-nocgroup`).
 
 import { spawnSync } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
@@ -14,23 +15,29 @@ import { delegated, LEAF, processesIn, type Tree } from './cgroup-delegation.ts'
 
 export type GroupLimits = { readonly memory_bytes: number; readonly processes: number }
 
-/** Where one call's processes are counted, limited and ended together. */
+/** The cgroup of one call. */
 export type Group = {
-  /** The program that enters it and becomes the command that follows. */
+  /** The program that enters it and then executes the command in its arguments. */
   readonly enter: string
-  /** For that program, from `FIRST_GROUP_FD` on. */
+  /** Descriptors for that program, from `FIRST_GROUP_FD` on. */
   readonly fds: readonly number[]
-  /** Those that are in it now, by the host's numbers. */
+  /** The threads in it now, by the host's numbers. */
   readonly threads: () => readonly number[]
-  /** SIGKILL for all that are in it, at once; nothing new can start in it any more. It never throws: what it could not do `empty` does. */
+  /**
+   * Sends SIGKILL to all its processes, and lets no new one start. Never throws: `empty` repeats a
+   * kill that failed.
+   */
   readonly kill: () => void
-  /** Ends what is left. False if something would not end, or nobody could tell. */
+  /** Kills remaining processes and waits. False if one did not end, or the group can't be read. */
   readonly empty: () => Promise<boolean>
-  /** Whether the kernel ended a process of it for want of memory. */
+  /** Whether the kernel killed one of its processes because memory ran out. */
   readonly outOfMemory: () => boolean
-  /** CPU time of all that is or was in it; none where this host does not count that together. */
+  /**
+   * CPU time of all its processes, ended ones too. Undefined if this host does not count it by
+   * group.
+   */
   readonly cpuMs: () => number | undefined
-  /** Removes it. Not before it is empty. */
+  /** Removes it, which works once it is empty. */
   readonly close: () => void
 }
 
@@ -42,15 +49,15 @@ export class Groups {
   readonly #tree: Tree
   readonly #enter: string
   #made = 0
-  /** Those that could not be removed yet. */
-  readonly #left = new Set<string>()
+  /** Folders of groups that could not be removed yet. */
+  readonly #unremoved = new Set<string>()
 
   private constructor(tree: Tree, enter: string) {
     this.#tree = tree
     this.#enter = enter
   }
 
-  /** `folder` is for the program that enters groups. The refusal says what is missing. */
+  /** Writes the program that enters groups to `folder`. The error says what is missing. */
   static open(machine: Machine | undefined, folder: string): Result<Groups, string> {
     if (machine === undefined) return err('no program that enters cgroups is known for this machine')
     const tree = delegated()
@@ -68,17 +75,17 @@ export class Groups {
     }
   }
 
-  /** What calls are counted by, as an operator reads it. */
+  /** How calls are counted, for the operator. */
   get told(): string {
     const perProcess = this.#tree.version === 'v1' && this.#tree.cpu === undefined
-    return `cgroups ${this.version}${perProcess ? '; CPU time for each process alone: delegate cpuacct too' : ''}`
+    return `cgroups ${this.version}${perProcess ? '; CPU time is limited for each process only: delegate cpuacct too' : ''}`
   }
 
   get version(): GroupVersion {
     return this.#tree.version
   }
 
-  /** Throws what the system said when no group can be made. */
+  /** Throws the system's error if no group can be made. */
   make({ memory_bytes, processes }: GroupLimits): Group {
     this.#made += 1
     const name = `call-${process.pid}-${this.#made}`
@@ -86,7 +93,7 @@ export class Groups {
     const fds: number[] = []
     const close = (): void => {
       for (const fd of fds.splice(0)) closeSync(fd)
-      for (const folder of folders) this.#left.add(folder)
+      for (const folder of folders) this.#unremoved.add(folder)
       this.#remove()
     }
     try {
@@ -117,18 +124,18 @@ export class Groups {
       try {
         if (version === 'v2') set(join(pids, 'cgroup.kill'), '1')
         else {
-          set(join(pids, 'pids.max'), '0') // what is being killed has no more children
+          set(join(pids, 'pids.max'), '0') // no new children while we kill
           killAll(pids)
         }
       } catch {
-        // No descriptors left, or no group any more: `empty` tries again, and tells.
+        // Descriptors are used up, or the group is gone: `empty` tries again and reports it.
       }
     }
     const isEmpty = (): boolean => {
       try {
         return processesIn(pids).length === 0
       } catch (error) {
-        return isGone(error) // what can't be read is not known to be empty
+        return isGone(error) // a group that we can't read may have processes
       }
     }
     const empty = async (): Promise<boolean> => {
@@ -150,25 +157,25 @@ export class Groups {
     }
   }
 
-  /** The kernel may need a moment after the last process; what stays is tried again with the next call. */
+  /** The kernel may need a moment after the last process ends; the next call tries again. */
   #remove(): void {
-    for (const folder of this.#left) {
+    for (const folder of this.#unremoved) {
       try {
         rmdirSync(folder)
-        this.#left.delete(folder)
+        this.#unremoved.delete(folder)
       } catch (error) {
-        if (isGone(error)) this.#left.delete(folder)
+        if (isGone(error)) this.#unremoved.delete(folder)
       }
     }
   }
 
-  /** Whether a process enters a group as it should: what can't be shown is not relied on (L8). */
+  /** Starts a process in a group as proof that this works (L8). Returns why it does not. */
   fault(): string | undefined {
     let group: Group | undefined
     try {
       group = this.make({ memory_bytes: 64 * 1024 * 1024, processes: 8 })
-      const closed = new Array<'ignore'>(FIRST_GROUP_FD - 3).fill('ignore')
-      const stdio: ('ignore' | 'pipe' | number)[] = ['ignore', 'pipe', 'pipe', ...closed, ...group.fds]
+      const unused = new Array<'ignore'>(FIRST_GROUP_FD - 3).fill('ignore')
+      const stdio: ('ignore' | 'pipe' | number)[] = ['ignore', 'pipe', 'pipe', ...unused, ...group.fds]
       const { error, stdout, stderr } = spawnSync(group.enter, ['/bin/cat', '/proc/self/cgroup'], {
         stdio,
         env: {},
@@ -195,13 +202,13 @@ const foldersOf = (tree: Tree): string[] =>
     ? [tree.all]
     : [tree.memory, tree.pids, tree.cpu].filter((folder) => folder !== undefined)
 
-/** v1: as many as the program that enters them writes to. */
+/** v1: exactly as many files as the program that enters groups writes to. */
 const groupsToEnter = (folders: readonly string[]): string[] =>
   Array.from({ length: GROUP_FDS }, (_, index) =>
     folders[index] === undefined ? '/dev/null' : join(folders[index], 'tasks'),
   )
 
-/** None where it can't be read at this moment. */
+/** Undefined if it can't be read now. */
 function cpuMsOf(version: GroupVersion, folder: string | undefined): number | undefined {
   if (folder === undefined) return undefined
   try {
@@ -214,7 +221,7 @@ function cpuMsOf(version: GroupVersion, folder: string | undefined): number | un
   }
 }
 
-/** A swap limit is there only where the kernel counts swap. */
+/** `optional`: the file of a swap limit exists only if the kernel counts swap. */
 type Setting = { readonly file: string; readonly value: string; readonly optional?: true }
 const LIMIT_FILES: Readonly<
   Record<GroupVersion, { readonly memory: (bytes: number) => readonly Setting[]; readonly pids: string }>
@@ -223,14 +230,14 @@ const LIMIT_FILES: Readonly<
     memory: (bytes) => [
       { file: 'memory.max', value: `${bytes}` },
       { file: 'memory.swap.max', value: '0', optional: true },
-      { file: 'memory.oom.group', value: '1' }, // all of a call or nothing
+      { file: 'memory.oom.group', value: '1' }, // kill all of a call, not one process
     ],
     pids: 'pids.max',
   },
   v1: {
     memory: (bytes) => [
       { file: 'memory.limit_in_bytes', value: `${bytes}` },
-      { file: 'memory.memsw.limit_in_bytes', value: `${bytes}`, optional: true }, // memory and swap in sum
+      { file: 'memory.memsw.limit_in_bytes', value: `${bytes}`, optional: true }, // the sum of memory and swap
     ],
     pids: 'pids.max',
   },
@@ -249,20 +256,21 @@ function killAll(folder: string): void {
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // Gone already: that was the wish.
+      // It has ended already.
     }
   }
 }
 
-/** v2: processes move into a leaf, then controllers may be handed down. */
+/** v2: moves processes into a leaf, because only then can children have controllers. */
 function makeRoom(all: string): void {
   mkdirSync(join(all, LEAF), { recursive: true })
   for (const pid of processesIn(all)) set(join(all, LEAF, 'cgroup.procs'), `${pid}`)
-  const cpu = readFileSync(join(all, 'cgroup.controllers'), 'utf8').split(/\s/).includes('cpu') ? ' +cpu' : '' // equal shares for all calls
+  // With `cpu` all calls get equal shares of CPU time.
+  const cpu = readFileSync(join(all, 'cgroup.controllers'), 'utf8').split(/\s/).includes('cpu') ? ' +cpu' : ''
   set(join(all, 'cgroup.subtree_control'), `+memory +pids${cpu}`)
 }
 
-/** Of workers that were killed. One that still runs keeps its own. */
+/** Removes groups of workers that were killed. Those of a running worker stay. */
 function removeLeftOvers(tree: Tree): void {
   for (const folder of foldersOf(tree)) {
     for (const name of readdirSync(folder)) {
@@ -272,7 +280,7 @@ function removeLeftOvers(tree: Tree): void {
       try {
         rmdirSync(join(folder, name))
       } catch {
-        // Its processes are ending: the next start finds it empty.
+        // Its processes are still ending: the next start removes it.
       }
     }
   }

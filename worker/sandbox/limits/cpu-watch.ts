@@ -1,13 +1,17 @@
-// Owns the bound of the CPU time that all processes of a call take together, where its cgroup counts that. A limit of the kernel is there for
-// each process alone, and a call may have many (S38). It looks no earlier than the time could be up on this host, so it costs next to nothing.
+// Owns the limit on CPU time of all processes of a call in sum, if its cgroup counts that. The
+// kernel limits only each process, and a call may have many (S38). It reads the counter no earlier
+// than the limit could be reached on this host, so it costs almost nothing.
 
 import { availableParallelism } from 'node:os'
 import type { Group } from './cgroups.ts'
 
-/** What is taken beyond the limit is at most this, times the CPUs. */
-const LOOK_MS = 50
+/** The shortest interval. A call exceeds its limit by at most this, times the number of CPUs. */
+const CHECK_MS = 50
 
-/** `onOver` is told once. Returns what ends the watching. What was used before, to set a sandbox up in advance, is not the call's. */
+/**
+ * Calls `onOver` once when the limit is exceeded. Returns a function that stops watching. CPU time
+ * that a warm sandbox used before the call does not count.
+ */
 export function watchCpu(
   group: Pick<Group, 'cpuMs'> | undefined,
   cpu_ms: number,
@@ -16,11 +20,11 @@ export function watchCpu(
   const before = group?.cpuMs()
   if (group === undefined || before === undefined) return () => undefined
   let timer: NodeJS.Timeout | undefined
-  const look = (): void => {
+  const check = (): void => {
     const left = cpu_ms - ((group.cpuMs() ?? before) - before)
     if (left < 0) onOver()
-    else timer = setTimeout(look, Math.max(LOOK_MS, left / availableParallelism()))
+    else timer = setTimeout(check, Math.max(CHECK_MS, left / availableParallelism()))
   }
-  look()
+  check()
   return () => clearTimeout(timer)
 }

@@ -1,6 +1,7 @@
-// Owns the bound of a folder on disk that calls write to: its bytes and its files are counted while a call runs and once more when it has
-// ended. No quota of a file system is to be had without root. It follows no link, stops counting where the bound is passed, and takes a
-// small share of the time: where a look takes long, the next one is soon only if the disk has lost more than there was room for.
+// Owns the limits of a folder on disk that calls write to: it counts bytes and files while a call
+// runs and after its end, because quotas of file systems need root. A scan follows no link, stops
+// when a limit is exceeded, and takes a small share of the time: after a long scan the next one is
+// soon only if the disk has lost more space than the folder had left.
 
 import type { Dirent } from 'node:fs'
 import { lstat, opendir, statfs } from 'node:fs/promises'
@@ -12,20 +13,23 @@ import type { Unlinked } from './unlinked-files.ts'
 export type FolderLimits = Pick<Limits, 'workspace_bytes' | 'workspace_inodes'>
 
 const PAUSE_MS = 100
-/** A look that takes long is not repeated at once: at most this share of the time goes into looking, and this one where there is haste. */
+/**
+ * The ratio of scanning to pausing: normally, and when the disk has lost more than the folder had
+ * left.
+ */
 const SHARE = 1 / 10
-const HASTE = 1
+const URGENT_SHARE = 1
 const BLOCK = 512
-/** For the last look, where this host has nothing to look with. */
-const LAST_MS = 2_000
-/** Entries of a folder that are asked for together. */
-const PART = 256
+/** How long the last scan is retried if this host has no free descriptors. */
+const LAST_SCAN_WITHIN_MS = 2_000
+/** Entries of a folder that are read together. */
+const BATCH = 256
 
 type Room = { readonly bytes: number; readonly inodes: number }
 
 /**
- * What the folder leaves of its limits. Undefined where it holds more; what can't be counted is more: a tool could hide there whatever it
- * likes. Throws where it is this host that has nothing to count with.
+ * The rest of the folder's limits. Undefined if they are exceeded, or if something can't be
+ * counted, because a tool could hide data there. Throws if this host has no free descriptors.
  */
 async function roomIn(
   folder: string,
@@ -35,7 +39,7 @@ async function roomIn(
   let [left, room] = [workspace_inodes, workspace_bytes]
   for (let at = folders.pop(); at !== undefined; at = folders.pop()) {
     try {
-      for await (const entries of inParts(at)) {
+      for await (const entries of inBatches(at)) {
         const paths = entries.map(({ name }) => Buffer.concat([at, SLASH, Buffer.from(name, BYTES)]))
         left -= paths.length
         for (const bytes of await Promise.all(paths.map(occupied))) room -= bytes
@@ -50,23 +54,26 @@ async function roomIn(
   return { bytes: room, inodes: left }
 }
 
-/** Names are bytes, and a tool's need be no text: as one character each they are all there. */
+/** File names are bytes and need not be UTF-8; latin1 keeps each byte as one character. */
 const BYTES = 'latin1'
 const SLASH = Buffer.from('/')
 
-/** One by one, each would wait for its turn among all that this host does. */
-async function* inParts(folder: Buffer): AsyncGenerator<Dirent[]> {
-  let part: Dirent[] = []
-  for await (const entry of await opendir(folder, { bufferSize: PART, encoding: BYTES })) {
-    part.push(entry)
-    if (part.length < PART) continue
-    yield part
-    part = []
+/** Entries in batches: one by one, each would wait for the event loop. */
+async function* inBatches(folder: Buffer): AsyncGenerator<Dirent[]> {
+  let batch: Dirent[] = []
+  for await (const entry of await opendir(folder, { bufferSize: BATCH, encoding: BYTES })) {
+    batch.push(entry)
+    if (batch.length < BATCH) continue
+    yield batch
+    batch = []
   }
-  yield part
+  yield batch
 }
 
-/** Undefined where that is more than it may. Throws where this host has nothing to count with. */
+/**
+ * The bytes in the folder. Undefined if a limit is exceeded. Throws if this host has no free
+ * descriptors.
+ */
 export async function occupiedBy(folder: string, limits: FolderLimits): Promise<number | undefined> {
   const room = await roomIn(folder, limits)
   return room && limits.workspace_bytes - room.bytes
@@ -82,7 +89,7 @@ async function roomLeft(
   return { ...room, bytes: room.bytes - unnamed }
 }
 
-/** Of the whole disk, by one question however much lies there. */
+/** The free space of the whole disk, by one system call. */
 async function freeWhere(folder: string): Promise<Room | undefined> {
   try {
     const { bavail, bsize, ffree } = await statfs(folder)
@@ -92,7 +99,7 @@ async function freeWhere(folder: string): Promise<Room | undefined> {
   }
 }
 
-/** What it takes on disk: a hole in a file is nothing. */
+/** Bytes on disk: holes in a file count nothing. */
 async function occupied(path: Buffer): Promise<number> {
   try {
     return (await lstat(path)).blocks * BLOCK
@@ -102,28 +109,35 @@ async function occupied(path: Buffer): Promise<number> {
   }
 }
 
-/** Removed meanwhile, or something else by now. */
+/** Whether it was removed or replaced during the scan. */
 const vanished = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')
 
-function unlessShort(error: unknown): void {
+function ignoreShortage(error: unknown): void {
   if (!isShortage(error)) throw error
 }
 
-async function insist(look: () => Promise<void>): Promise<void> {
-  for (const until = performance.now() + LAST_MS; performance.now() < until; await sleep(PAUSE_MS)) {
-    const told = await look().then(() => true, unlessShort)
-    if (told) return
+async function retryScan(scan: () => Promise<void>): Promise<void> {
+  for (
+    const until = performance.now() + LAST_SCAN_WITHIN_MS;
+    performance.now() < until;
+    await sleep(PAUSE_MS)
+  ) {
+    const isDone = await scan().then(() => true, ignoreShortage)
+    if (isDone) return
   }
-  await look()
+  await scan()
 }
 
 export type FolderWatch = {
-  /** Ends the watching, with a last look. True if the folder holds more than it may. */
+  /** Stops watching after a last scan. True if the folder exceeds a limit. */
   readonly end: () => Promise<boolean>
 }
 
-/** `onOver` is told once, as soon as it is seen. What is `unlinked` counts as if it were in the folder. */
+/**
+ * Calls `onOver` once if a limit is exceeded. Files of `unlinked` count as if they were in the
+ * folder.
+ */
 export function watchFolder(
   folder: string,
   limits: FolderLimits,
@@ -132,9 +146,9 @@ export function watchFolder(
 ): FolderWatch {
   const ended = new AbortController()
   let over = false
-  /** At the last look. */
+  /** At the last scan. */
   let [free, room]: (Room | undefined)[] = []
-  const look = async (): Promise<void> => {
+  const scan = async (): Promise<void> => {
     if (over) return
     free = await freeWhere(folder)
     room = await roomLeft(folder, limits, unlinked)
@@ -142,7 +156,10 @@ export function watchFolder(
     over = true
     onOver()
   }
-  /** Whether the disk has lost more than was left: by whom is only seen by looking. */
+  /**
+   * Whether the disk has lost more than the folder had left. Only a scan shows whether the call
+   * took it.
+   */
   const mayBeFull = async (): Promise<boolean> => {
     const now = await freeWhere(folder)
     if (free === undefined || room === undefined || now === undefined) return false
@@ -153,20 +170,20 @@ export function watchFolder(
       await sleep(PAUSE_MS, undefined, { signal: ended.signal })
       const since = performance.now()
       const rested = since - before
-      if (rested < took / SHARE && (rested < took / HASTE || !(await mayBeFull()))) continue
-      await look().catch(unlessShort) // another look may tell
+      if (rested < took / SHARE && (rested < took / URGENT_SHARE || !(await mayBeFull()))) continue
+      await scan().catch(ignoreShortage) // the next scan may work
       before = performance.now()
       took = before - since
     }
   })().catch((error) => {
     if (!ended.signal.aborted) throw error
   })
-  watching.catch(() => undefined) // `end` tells: until then nobody waits, and what nobody waits for would end the worker
+  watching.catch(() => undefined) // `end` reports the error; until then it must not count as unhandled
   return {
     end: async () => {
       ended.abort()
       await watching
-      await insist(look)
+      await retryScan(scan)
       return over
     },
   }

@@ -1,5 +1,6 @@
-// Owns the counting of what a call has on disk without a name: files that it removed, and has open or mapped still. It looks through the
-// descriptors and maps of the call's threads in /proc, and changes nothing. Without a cgroup nobody knows all of them, and it isn't used.
+// Owns the counting of a call's unlinked files: files that it removed but still has open or mapped.
+// It reads the descriptors and maps of the call's threads in /proc. Only a cgroup lists all
+// threads, so it is used only with one.
 
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -7,51 +8,63 @@ import { setImmediate } from 'node:timers/promises'
 
 const BLOCK = 512
 const REMOVED = ' (deleted)'
-/** A tool may have many descriptors and maps: others get their turn after so many. To ask for one waits for nothing. */
+/** A tool may have many descriptors and maps: after this many we yield to the event loop. */
 const AT_ONCE = 256
-/** Of maps in all. Processes that share their memory show the same ones again and again; no other call comes near. */
+/**
+ * Limit on all maps together. Only a call whose processes share memory, and so repeat maps, exceeds
+ * it.
+ */
 const MAPS_BYTES = 64 * 1024 * 1024
 
-type Sight = {
-  /** The call's folder, on whose disk files count. */
+type Options = {
+  /** The call's folder: files on its disk count. */
   readonly folder: string
   readonly threads: () => readonly number[]
-  /** Process 1 of its sandbox, once known: our own program, which holds no file and shows its descriptors only to root. */
+  /**
+   * Process 1 of its sandbox, once known. It is our program, holds no file, and only root may read
+   * it.
+   */
   readonly init?: () => number | undefined
-  /** As the call sees it, what of that disk is the call's. */
+  /** The prefix of paths, as the call sees them, that are on that disk. */
   readonly below: string
-  /** Who hides its descriptors is taken to have too much; else it has nothing. */
+  /**
+   * Whether a process that hides its descriptors counts as exceeding the limit; otherwise as
+   * nothing.
+   */
   readonly strict: boolean
 }
 
 export class Unlinked {
-  readonly #sight: Sight
-  /** Asked before the call begins, which may remove its folder. Undefined where there is none: nothing will begin. */
+  readonly #options: Options
+  /**
+   * Read before the call begins, because the call may remove its folder. Undefined if there is
+   * none.
+   */
   readonly #dev: number | undefined
-  /** Threads that could not be looked at the last time. */
+  /** Threads that could not be read the last time. */
   #hidden = new Set<number>()
 
-  constructor(sight: Sight) {
-    this.#sight = sight
+  constructor(sight: Options) {
+    this.#options = sight
     this.#dev = statSync(sight.folder, { throwIfNoEntry: false })?.dev
   }
 
-  /** Undefined where that can't be known. */
+  /** Undefined if that can't be known. */
   async bytes(): Promise<number | undefined> {
-    const { threads, strict } = this.#sight
+    const { threads, strict } = this.#options
     const dev = this.#dev
     if (dev === undefined) return 0
     const sizes: Sizes = { open: new Map(), mapped: new Map() }
     const hidden = new Set<number>()
     const read = new Set<number>()
     let left = MAPS_BYTES
-    const init = this.#sight.init?.()
+    const init = this.#options.init?.()
     for (const thread of threads()) {
       if (thread === init) continue
       try {
         await this.#open(thread, dev, sizes)
         const process = processOf(thread)
-        if (process === undefined || read.has(process)) continue // one that is ending has no maps
+        if (process === undefined || read.has(process)) continue // an ending process has no maps
         const maps = await readFile(`/proc/${thread}/maps`)
         read.add(process)
         left -= maps.byteLength
@@ -61,13 +74,14 @@ export class Unlinked {
         if (isRefused(error) && processOf(thread) !== undefined) hidden.add(thread)
       }
     }
-    // One that changes what it is may be nobody's for a moment; one that was so before has closed itself to us.
+    // During an exec a thread is unreadable for a moment. One that is unreadable twice hides
+    // itself.
     const closed = hidden.intersection(this.#hidden).size > 0
     this.#hidden = hidden
     return closed && strict ? undefined : sumOf(sizes)
   }
 
-  /** Threads may have descriptors of their own. */
+  /** Reads descriptors by thread, because threads may have their own. */
   async #open(thread: number, dev: number, { open }: Sizes): Promise<void> {
     for (const [index, fd] of readdirSync(`/proc/${thread}/fd`).entries()) {
       if (index % AT_ONCE === 0) await setImmediate()
@@ -77,7 +91,10 @@ export class Unlinked {
     }
   }
 
-  /** A file that is mapped and closed can't be asked for its size: the most that one process maps of it counts. */
+  /**
+   * The size of a file that is mapped and closed is unknown: the most that one process maps of it
+   * counts.
+   */
   async #mapped(maps: Buffer, dev: number, { mapped }: Sizes): Promise<void> {
     const device = `${hex((dev >> 8) & 0xfff)}:${hex((dev & 0xff) | ((dev >> 12) & 0xfff00))}`
     const here = new Map<number, number>()
@@ -97,7 +114,7 @@ export class Unlinked {
   }
 
   #counts(path: string): boolean {
-    return path.endsWith(REMOVED) && path.startsWith(this.#sight.below)
+    return path.endsWith(REMOVED) && path.startsWith(this.#options.below)
   }
 }
 
@@ -105,13 +122,13 @@ const MAP = /^([0-9a-f]+)-([0-9a-f]+) \S+ [0-9a-f]+ ([0-9a-f]+:[0-9a-f]+) ([0-9]
 
 const hex = (number: number): string => number.toString(16).padStart(2, '0')
 
-/** By inode: what a file takes that somebody has open, and what is mapped of one. */
+/** By inode: bytes on disk of open files, and mapped bytes of files. */
 type Sizes = { readonly open: Map<number, number>; readonly mapped: Map<number, number> }
 
 const sumOf = ({ open, mapped }: Sizes): number =>
   new Map([...mapped, ...open]).values().reduce((all, bytes) => all + bytes, 0)
 
-/** Nothing of one that was closed meanwhile. */
+/** Empty if the descriptor has been closed. */
 function linkOf(path: string): string {
   try {
     return readlinkSync(path)
@@ -120,7 +137,10 @@ function linkOf(path: string): string {
   }
 }
 
-/** Of which process a thread is. Undefined of one that is ending, or has ended and is not collected yet: it has no memory and is shown as root's. */
+/**
+ * The process of a thread. Undefined if it is ending or a zombie: then it has no memory, and /proc
+ * shows it as root's.
+ */
 function processOf(thread: number): number | undefined {
   try {
     const status = readFileSync(`/proc/${thread}/status`, 'latin1')

@@ -1,6 +1,6 @@
-// Owns the certificates of one call whose proxy ends TLS: an authority that is made for the call, known to its sandbox alone, and gone with
-// it; and what it certifies, the names of the hosts that have credentials. Its keys never leave the worker's memory. X.509 as RFC 5280 has
-// it, written here byte by byte; Node signs.
+// Owns the certificates of one call whose proxy ends TLS: a certificate authority that exists for
+// this call and that only its sandbox trusts, and its certificates for hosts with credentials. Keys
+// never leave the worker's memory. We encode X.509 (RFC 5280) here; Node signs it.
 
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
 import { isIP } from 'node:net'
@@ -27,7 +27,10 @@ const OID = {
   extendedKeyUsage: '551d25',
   serverAuth: '2b06010505070301',
 } as const
-/** The first bytes of a bit string say how many bits at its end are none: keyCertSign, and digitalSignature. */
+/**
+ * keyCertSign and digitalSignature as bit strings, whose first byte counts the unused bits at the
+ * end.
+ */
 const USAGE = { authority: Buffer.from([2, 0x04]), host: Buffer.from([7, 0x80]) } as const
 const HOUR_MS = 3_600_000
 
@@ -39,7 +42,7 @@ function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
 }
 const sequence = (...parts: readonly Uint8Array[]): Buffer => der(TAG.sequence, ...parts)
 const oid = (hex: string): Buffer => der(TAG.oid, Buffer.from(hex, 'hex'))
-const named = (name: string): Buffer =>
+const distinguishedName = (name: string): Buffer =>
   sequence(der(TAG.set, sequence(oid(OID.commonName), der(TAG.text, Buffer.from(name)))))
 const time = (ms: number): Buffer => {
   const digits = new Date(ms).toISOString().replace(/\D/g, '').slice(2, 14)
@@ -48,17 +51,20 @@ const time = (ms: number): Buffer => {
 const extension = (id: string, critical: boolean, value: Uint8Array): Buffer =>
   sequence(oid(id), ...(critical ? [der(TAG.boolean, Buffer.from([0xff]))] : []), der(TAG.octets, value))
 
-type Pair = { readonly publicKey: KeyObject; readonly privateKey: KeyObject }
-const newPair = (): Pair => generateKeyPairSync('ec', { namedCurve: 'P-256' })
-const publicBytes = ({ publicKey }: Pair): Buffer => publicKey.export({ type: 'spki', format: 'der' })
-const keyId = (pair: Pair): Buffer => createHash('sha1').update(publicBytes(pair)).digest()
+type KeyPair = { readonly publicKey: KeyObject; readonly privateKey: KeyObject }
+const newPair = (): KeyPair => generateKeyPairSync('ec', { namedCurve: 'P-256' })
+const publicBytes = ({ publicKey }: KeyPair): Buffer => publicKey.export({ type: 'spki', format: 'der' })
+const keyId = (pair: KeyPair): Buffer => createHash('sha1').update(publicBytes(pair)).digest()
 
-type Subject = { readonly name: string; readonly pair: Pair; readonly extensions: readonly Buffer[] }
+type Subject = { readonly name: string; readonly pair: KeyPair; readonly extensions: readonly Buffer[] }
 
-/** Of an hour ago until tomorrow: a sandbox may have a clock of its own, and no call lasts a day. */
+/**
+ * Valid from an hour ago, because a sandbox's clock may differ, until tomorrow: no call lasts a
+ * day.
+ */
 function certificate(
   { name, pair, extensions }: Subject,
-  issuer: { readonly name: string; readonly pair: Pair },
+  issuer: { readonly name: string; readonly pair: KeyPair },
 ): string {
   const algorithm = sequence(oid(OID.ecdsaWithSha256))
   const serial = Buffer.concat([Buffer.from([0x01]), randomBytes(15)])
@@ -68,9 +74,9 @@ function certificate(
       der(0xa0, der(TAG.integer, Buffer.from([2]))),
       der(TAG.integer, serial),
       algorithm,
-      named(issuer.name),
+      distinguishedName(issuer.name),
     ],
-    ...[sequence(time(now - HOUR_MS), time(now + 24 * HOUR_MS)), named(name), publicBytes(pair)],
+    ...[sequence(time(now - HOUR_MS), time(now + 24 * HOUR_MS)), distinguishedName(name), publicBytes(pair)],
     der(
       0xa3,
       sequence(...extensions, extension(OID.authorityKey, false, sequence(der(0x80, keyId(issuer.pair))))),
@@ -81,11 +87,11 @@ function certificate(
   return `-----BEGIN CERTIFICATE-----\n${whole.replace(/.{64}(?=.)/g, '$&\n')}\n-----END CERTIFICATE-----\n`
 }
 
-/** What a server needs to be this host to the sandbox. */
+/** The key and certificate with which the proxy acts as a host towards the sandbox. */
 export type HostKey = { readonly key: string; readonly cert: string }
 
 export class CallAuthority {
-  /** For the sandbox to trust. */
+  /** The certificate that the sandbox trusts. */
   readonly pem: string
   readonly #name = `Countersign, call ${randomBytes(8).toString('hex')}`
   readonly #pair = newPair()

@@ -1,13 +1,16 @@
-// Owns the record of what a call asked of the network, as an attestation tells it: each attempt by itself as long as they are few, and
-// sums of the rest. Pure. It judges nothing.
+// Owns the list of a call's connections as its attestation records it: the first attempts one by
+// one, the rest as sums. Pure.
 
 import { CONNECTIONS_TOLD, type Connection } from '../../../shared/plan/plan.ts'
 
-/** Sums by host, port and verdict; whoever asks for more hosts than that gets one sum for each verdict. */
+/** The most sums by host, port and verdict. Beyond them there is one sum for each verdict. */
 const SUMS = 128
 
-/** What comes after the first is added up, and says of how many it is the sum. Every byte is in it. */
-export function folded(entries: readonly Connection[]): readonly Connection[] {
+/**
+ * Sums the entries after the first `CONNECTIONS_TOLD`. `folded` counts them; every byte is
+ * included.
+ */
+export function foldConnections(entries: readonly Connection[]): readonly Connection[] {
   if (entries.length <= CONNECTIONS_TOLD) return entries
   const sums = new Map<string, Connection>()
   for (const entry of entries.slice(CONNECTIONS_TOLD)) {

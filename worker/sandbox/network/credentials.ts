@@ -1,5 +1,5 @@
-// Owns which secrets a call's proxy adds to which requests, so that the tool never holds them (V04). Pure. A destination has the secrets of
-// exactly its host and port, and no other has any.
+// Owns which secrets a call's proxy adds to which requests, so that the tool never holds them
+// (V04). Pure. A secret is sent to exactly its host and port.
 
 import type { Destination } from '../../../shared/plan/egress-hosts.ts'
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
@@ -8,15 +8,17 @@ export type Addition = {
   readonly secret: string
   readonly host: string
   readonly header: string
-  /** What the header says: the value, and what stands around it. */
-  readonly says: string
+  /** The whole header: the secret's value within its format, such as `Bearer {}`. */
+  readonly text: string
   readonly value: string
-  readonly over: Over
+  readonly over: Transport
 }
-/** In requests as they are, or in those of a tunnel that ends at the proxy. */
-export type Over = 'plain' | 'tls'
+/** Plain HTTP, or HTTP in a TLS tunnel that ends at the proxy. */
+export type Transport = 'plain' | 'tls'
 
-/** A plan without credentials has none, and a credential without its secret is not there: a claim that lacks one is not verified. */
+/**
+ * Leaves out a credential whose secret is missing: a claim without that secret is refused before.
+ */
 export const additionsOf = (
   { credentials = [] }: Plan,
   secrets: Readonly<Record<string, string>> = {},
@@ -30,7 +32,7 @@ export const additionsOf = (
             secret,
             host,
             header,
-            says: format.replace('{}', () => value),
+            text: format.replace('{}', () => value),
             value,
             over: tls === undefined ? 'plain' : 'tls',
           },
@@ -40,9 +42,9 @@ export const additionsOf = (
 export const additionsFor = (
   additions: readonly Addition[],
   { host, port }: Destination,
-  over: Over,
+  over: Transport,
 ): readonly Addition[] =>
   additions.filter((addition) => addition.host === `${host}:${port}` && addition.over === over)
 
 export const headersOf = (additions: readonly Addition[]): Record<string, string> =>
-  Object.fromEntries(additions.map(({ header, says }) => [header, says]))
+  Object.fromEntries(additions.map(({ header, text }) => [header, text]))

@@ -1,17 +1,19 @@
-// Owns the addresses of names for one call: those of this host's own list (/etc/hosts), else what its DNS servers say. So many are asked
-// for at a time, each within its time, and all of it ends with the call. The system's own way (`getaddrinfo`) is not taken: it knows no end, and
-// asks through four threads that all calls would share. It judges no address.
+// Owns name resolution for one call: /etc/hosts, then this host's DNS servers. Queries are limited
+// in number and time, and end with the call. We don't use `getaddrinfo`: it can't be cancelled, and
+// all calls would share its four threads.
 
 import { Resolver } from 'node:dns/promises'
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import type { Resolve } from './host-patterns.ts'
 
-/** Names of one call that are asked for at a time; the others wait. */
+/** Names of one call that are resolved at a time; further ones wait. */
 export const NAMES_AT_ONCE = 8
-/** Of one question, of which there are two at most to each server. */
+/** Of one query; each server gets at most two. */
 const ANSWER_WITHIN_MS = 1_500
-/** Once one kind of address is known, so long for the other: some servers answer for one kind alone. */
+/**
+ * Wait for IPv6 addresses after IPv4 ones or the reverse: some servers answer only for one of them.
+ */
 const OTHER_WITHIN_MS = 500
 
 type Sources = { readonly hosts?: string; readonly servers?: readonly string[] }
@@ -19,29 +21,29 @@ type Sources = { readonly hosts?: string; readonly servers?: readonly string[] }
 export class Names {
   readonly #sources: Sources
   readonly #waiting: (() => void)[] = []
-  #own: Promise<ReadonlyMap<string, readonly string[]>> | undefined
+  #hostsFile: Promise<ReadonlyMap<string, readonly string[]>> | undefined
   #resolver: Resolver | undefined
-  #asking = 0
+  #running = 0
   #closed = false
 
   constructor(sources: Sources = {}) {
     this.#sources = sources
   }
 
-  /** None where there is no answer, or none any more. */
+  /** Empty if there is no answer, or the call has ended. */
   readonly resolve: Resolve = async (host) => {
-    this.#own ??= listedIn(this.#sources.hosts ?? '/etc/hosts')
-    const own = (await this.#own).get(host)
+    this.#hostsFile ??= listedIn(this.#sources.hosts ?? '/etc/hosts')
+    const own = (await this.#hostsFile).get(host)
     if (own !== undefined) return own
-    if (this.#asking < NAMES_AT_ONCE) this.#asking++
+    if (this.#running < NAMES_AT_ONCE) this.#running++
     else await new Promise<void>((settle) => this.#waiting.push(settle))
     try {
       if (this.#closed) return []
-      return await answersTo([this.#server().resolve4(host), this.#server().resolve6(host)])
+      return await firstAnswers([this.#server().resolve4(host), this.#server().resolve6(host)])
     } finally {
       const next = this.#waiting.shift()
-      if (next === undefined) this.#asking--
-      else next() // in its place
+      if (next === undefined) this.#running--
+      else next() // it inherits our slot
     }
   }
 
@@ -50,7 +52,7 @@ export class Names {
     this.#resolver?.cancel()
   }
 
-  /** Made when it is needed, so that it reads the host's settings of that moment. */
+  /** Made on first use, so that it reads the host's current settings. */
   #server(): Resolver {
     if (this.#resolver === undefined) {
       this.#resolver = new Resolver({ timeout: ANSWER_WITHIN_MS, tries: 2, maxTimeout: 2 * ANSWER_WITHIN_MS })
@@ -60,21 +62,21 @@ export class Names {
   }
 }
 
-async function answersTo(questions: readonly Promise<string[]>[]): Promise<string[]> {
+async function firstAnswers(questions: readonly Promise<string[]>[]): Promise<string[]> {
   const answers: string[][] = questions.map(() => [])
   const late = Promise.withResolvers<void>()
   let timer: NodeJS.Timeout | undefined
-  const heard = questions.map(async (question, index) => {
+  const arrivals = questions.map(async (question, index) => {
     const addresses = await question.catch(() => [])
     answers[index] = addresses
     if (addresses.length > 0) timer ??= setTimeout(late.resolve, OTHER_WITHIN_MS)
   })
-  await Promise.race([Promise.all(heard), late.promise])
+  await Promise.race([Promise.all(arrivals), late.promise])
   clearTimeout(timer)
   return answers.flat()
 }
 
-/** hosts(5): an address, then its names. */
+/** Reads hosts(5): each line is an address, then its names. */
 async function listedIn(path: string): Promise<ReadonlyMap<string, readonly string[]>> {
   const text = await readFile(path, 'utf8').catch(() => '')
   const rows = text.split('\n').flatMap((line) => {

@@ -1,6 +1,6 @@
-// Owns what one call may reach: the judgement of each destination, the connections it got, and the record of all of them. Names are
-// resolved here and connections go only to addresses that were checked. It speaks no HTTP (proxy.ts does) and knows no sandbox (relay.ts
-// does).
+// Owns what one call may reach: it checks each destination, resolves its name, connects only to
+// addresses that were checked, and records every attempt. http-proxy.ts and socks5.ts speak the
+// protocols; relay.ts connects the sandbox.
 
 import { timingSafeEqual } from 'node:crypto'
 import { connect, type LookupFunction, type Socket } from 'node:net'
@@ -9,68 +9,84 @@ import { DEFAULT_LIMITS } from '../../../shared/limits.ts'
 import { type Destination, isListed } from '../../../shared/plan/egress-hosts.ts'
 import type { Connection, Limits } from '../../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../../shared/result.ts'
-import { folded } from './connection-log.ts'
-import { type Addition, additionsFor, type Over } from './credentials.ts'
+import { foldConnections } from './connection-log.ts'
+import { type Addition, additionsFor, type Transport } from './credentials.ts'
 import { Names } from './dns.ts'
-import { checkedAddresses, isHttpAlone, parseAuthority, type Refused, type Resolve } from './host-patterns.ts'
+import {
+  type ConnectionVerdict,
+  checkedAddresses,
+  isHttpAlone,
+  parseAuthority,
+  type Resolve,
+} from './host-patterns.ts'
 
-/** What each call may do through its proxy, whatever its plan says. */
+/** Limits on each call's proxy, whatever its plan allows. */
 export const EGRESS_CAPS = {
-  /** At one time, to hosts. */
+  /** Open connections to hosts. */
   at_once: 512,
-  /** At one time, from the sandbox: each costs the host a process. Further clients wait; an end is slower to reach the other side. */
+  /**
+   * Open connections from the sandbox, each of which costs the host a process (relay.ts). Further
+   * clients wait.
+   */
   clients: 256,
-  /** To reach the other side, and for a client to say what it wants (N15). */
+  /** Time to connect to a host, and for a client to send its request (N15). */
   hello_ms: 10_000,
-  /** Without a byte in either direction (N15). */
+  /** Time without a byte in either direction (N15). */
   idle_ms: 30_000,
-  /** Refusals beyond `net_connections` that are still answered. Then the proxy hangs up (N15). */
+  /**
+   * Refusals beyond `net_connections` that still get an answer. After them the proxy hangs up
+   * (N15).
+   */
   refused_beyond: 32,
 } as const
 
 export type EgressRules = {
   readonly hosts: readonly string[]
-  /** Exact `host:port` whose address may be private, by configuration of this worker. */
+  /** Exact `host:port` whose address may be private, from this worker's configuration. */
   readonly privateHosts: ReadonlySet<string>
-  /** What a client of this call's proxy must know (N12). */
+  /** The token that a client of this call's proxy must send (N12). */
   readonly token: string
-  /** Attempts, refused ones and those of unknown clients too, and bytes both ways of all connections together. */
+  /**
+   * Attempts count, including refused ones and those of unknown clients. Bytes are those of all
+   * connections in both directions.
+   */
   readonly limits: Pick<Limits, 'net_bytes' | 'net_connections'>
-  /** What is added to requests to their hosts. */
+  /** Credentials that the proxy adds to requests to their hosts. */
   readonly additions?: readonly Addition[]
-  /** Names that tests answer for; otherwise this host does. */
+  /** Replaces name resolution in tests. The default is this host's. */
   readonly resolve?: Resolve
 }
 
-/** A connection may overshoot its bytes for this long. */
+/** How often bytes are counted, so how long a connection may exceed its limit. */
 const METER_MS = 50
 
 type Entry = { -readonly [Key in keyof Connection]: Connection[Key] }
 
-/** A connection that was allowed, and is being paid for. */
+/** An allowed connection, whose bytes count against the call's limit. */
 export type Upstream = {
   readonly socket: Socket
   readonly to: Destination
+  /** Ends it with the verdict `sni_mismatch`. */
   readonly mismatch: () => void
-  /** What is to be added to a request that is made over it. */
-  readonly additions: (over: Over) => readonly Addition[]
-  /** It was added: the record says so. */
-  readonly told: (added: readonly Addition[]) => void
-  /** It could not be used after all. */
+  /** The credentials to add to a request that is made over it. */
+  readonly additions: (over: Transport) => readonly Addition[]
+  /** Records that these credentials were sent. */
+  readonly recordCredentials: (added: readonly Addition[]) => void
+  /** Ends it with the verdict `failed`. */
   readonly failed: () => void
 }
 
 export class Egress {
   readonly #rules: EgressRules
-  readonly #most: { readonly bytes: number; readonly connections: number }
+  readonly #limits: { readonly bytes: number; readonly connections: number }
   readonly #entries: Entry[] = []
   readonly #live = new Map<Socket, Entry>()
   readonly #authorization: Buffer
   readonly #names = new Names()
   #metering: NodeJS.Timeout | undefined
   #dialling = 0
-  #spent = 0
-  #unknown = 0
+  #bytesOfClosed = 0
+  #unknownClients = 0
   #refused = 0
   #closed = false
 
@@ -78,23 +94,23 @@ export class Egress {
     this.#rules = rules
     const { net_bytes = DEFAULT_LIMITS.net_bytes, net_connections = DEFAULT_LIMITS.net_connections } =
       rules.limits
-    this.#most = { bytes: net_bytes, connections: net_connections }
+    this.#limits = { bytes: net_bytes, connections: net_connections }
     this.#authorization = Buffer.from(`Basic ${Buffer.from(`call:${rules.token}`).toString('base64')}`)
   }
 
-  knows(authorization: string | undefined): boolean {
-    const told = Buffer.from(authorization ?? '')
-    return told.length === this.#authorization.length && timingSafeEqual(told, this.#authorization)
+  authenticates(authorization: string | undefined): boolean {
+    const given = Buffer.from(authorization ?? '')
+    return given.length === this.#authorization.length && timingSafeEqual(given, this.#authorization)
   }
 
-  /** Judges, resolves, checks and connects, in this order. */
-  async reach(authority: string): Promise<Result<Upstream, Refused>> {
+  /** Checks the destination, resolves its name, checks the addresses, then connects. */
+  async reach(authority: string): Promise<Result<Upstream, ConnectionVerdict>> {
     const to = parseAuthority(authority)
     if (to === undefined) return this.refuse('malformed', { host: authority, port: 0 })
     if (
-      this.#entries.length + this.#unknown >= this.#most.connections ||
+      this.#entries.length + this.#unknownClients >= this.#limits.connections ||
       this.#busy >= EGRESS_CAPS.at_once ||
-      this.#spent >= this.#most.bytes
+      this.#bytesOfClosed >= this.#limits.bytes
     ) {
       return this.refuse('cap', to)
     }
@@ -114,37 +130,42 @@ export class Egress {
     }
   }
 
-  /** Whether a tunnel there is to end at the proxy. */
+  /** Whether the proxy ends the TLS of a tunnel to `to`, because it adds a credential. */
   intercepts(to: Destination): boolean {
     return additionsFor(this.#rules.additions ?? [], to, 'tls').length > 0
   }
 
-  /** Whether a tunnel there is for HTTP, and ends at the proxy too. */
+  /** Whether a tunnel to `to` carries HTTP only, which the proxy parses. */
   speaksHttp(to: Destination): boolean {
     return isHttpAlone(this.#rules.hosts, to)
   }
 
-  refuse(verdict: Refused, to: Destination = { host: '', port: 0 }): Result<never, Refused> {
+  refuse(
+    verdict: ConnectionVerdict,
+    to: Destination = { host: '', port: 0 },
+  ): Result<never, ConnectionVerdict> {
     this.#refused++
     this.#enter(to, verdict)
     return err(verdict)
   }
 
-  /** Who does not show the token is told of in one sum: of what it asks nothing is read. */
+  /** Counts a client without the token. Its request is not read, so the record holds only a sum. */
   refuseUnknown(): void {
     this.#refused++
-    this.#unknown++
+    this.#unknownClients++
   }
 
-  /** So much was refused that nothing more is heard: to be told so costs too. */
+  /**
+   * After this many refusals the proxy hangs up without an answer, because answers cost too (N15).
+   */
   get exhausted(): boolean {
-    return this.#refused >= this.#most.connections + EGRESS_CAPS.refused_beyond
+    return this.#refused >= this.#limits.connections + EGRESS_CAPS.refused_beyond
   }
 
-  /** What was asked for and what came of it, in order; sums of what is beyond the first. Final once closed. */
+  /** The attempts and their outcomes in order; later ones are summed. Final once closed. */
   get connections(): readonly Connection[] {
-    const known = folded(this.#entries)
-    if (this.#unknown === 0) return known
+    const known = foldConnections(this.#entries)
+    if (this.#unknownClients === 0) return known
     return [
       ...known,
       {
@@ -154,7 +175,7 @@ export class Egress {
         bytes_out: 0,
         bytes_in: 0,
         verdict: 'unknown_client',
-        folded: this.#unknown,
+        folded: this.#unknownClients,
       },
     ]
   }
@@ -164,7 +185,7 @@ export class Egress {
     this.#names.close()
     clearInterval(this.#metering)
     for (const [socket, entry] of this.#live) {
-      settle(entry, socket)
+      recordBytes(entry, socket)
       socket.destroy()
     }
   }
@@ -173,23 +194,26 @@ export class Egress {
     return this.#live.size + this.#dialling
   }
 
-  /** By the sockets' own counters: a listener on their data would set them flowing before anyone reads. */
+  /**
+   * Reads the sockets' own counters: a `data` listener would start their flow before a reader
+   * exists.
+   */
   #meter(): void {
-    let total = this.#spent
+    let total = this.#bytesOfClosed
     for (const socket of this.#live.keys()) total += socket.bytesRead + socket.bytesWritten
-    if (total <= this.#most.bytes) return
+    if (total <= this.#limits.bytes) return
     for (const [socket, entry] of this.#live) {
       entry.verdict = 'cap'
       socket.destroy()
     }
   }
 
-  #abandon(socket: Socket | undefined, to: Destination): Result<never, Refused> {
+  #abandon(socket: Socket | undefined, to: Destination): Result<never, ConnectionVerdict> {
     socket?.destroy()
     return this.refuse('failed', to)
   }
 
-  #enter({ host, port }: Destination, verdict: Refused): Entry {
+  #enter({ host, port }: Destination, verdict: ConnectionVerdict): Entry {
     const entry: Entry = {
       host: asTold(host, TOLD_CHARS.host),
       port,
@@ -198,7 +222,8 @@ export class Egress {
       bytes_in: 0,
       verdict,
     }
-    if (this.#entries.length <= this.#most.connections) this.#entries.push(entry) // the one beyond the cap tells of the cap
+    // One entry beyond the limit is kept: it shows that the limit was hit.
+    if (this.#entries.length <= this.#limits.connections) this.#entries.push(entry)
     return entry
   }
 
@@ -209,36 +234,37 @@ export class Egress {
     this.#metering ??= setInterval(() => this.#meter(), METER_MS).unref()
     socket.on('error', () => socket.destroy())
     socket.on('close', () => {
-      settle(entry, socket)
+      recordBytes(entry, socket)
       this.#live.delete(socket)
-      this.#spent += socket.bytesRead + socket.bytesWritten
+      this.#bytesOfClosed += socket.bytesRead + socket.bytesWritten
     })
     socket.setTimeout(EGRESS_CAPS.idle_ms, () => socket.destroy())
     const mismatch = (): void => {
       entry.verdict = 'sni_mismatch'
       socket.destroy()
     }
-    const additions = (over: Over): readonly Addition[] => additionsFor(this.#rules.additions ?? [], to, over)
-    const told = (added: readonly Addition[]): void => {
+    const additions = (over: Transport): readonly Addition[] =>
+      additionsFor(this.#rules.additions ?? [], to, over)
+    const recordCredentials = (added: readonly Addition[]): void => {
       if (added.length > 0) entry.credentials = [...new Set(added.map(({ secret }) => secret))]
     }
     const failed = (): void => {
       entry.verdict = 'failed'
       socket.destroy()
     }
-    return { socket, to, mismatch, additions, told, failed }
+    return { socket, to, mismatch, additions, recordCredentials, failed }
   }
 }
 
-function settle(entry: Entry, socket: Socket): void {
+function recordBytes(entry: Entry, socket: Socket): void {
   entry.bytes_in = socket.bytesRead
   entry.bytes_out = socket.bytesWritten
 }
 
-/** Connects to one of the checked addresses and asks nobody again (N09). */
+/** Connects to one of the checked addresses without resolving the name again (N09). */
 function dial(to: Destination, addresses: readonly string[]): Promise<Socket | undefined> {
   const family = (address: string): 4 | 6 => (address.includes(':') ? 6 : 4)
-  const pinned: LookupFunction = (_name, { all }, answer) => {
+  const pinnedLookup: LookupFunction = (_name, { all }, answer) => {
     const [first = ''] = addresses
     if (all === true)
       return answer(
@@ -251,17 +277,17 @@ function dial(to: Destination, addresses: readonly string[]): Promise<Socket | u
     const socket = connect({
       host: to.host,
       port: to.port,
-      lookup: pinned,
+      lookup: pinnedLookup,
       autoSelectFamily: true,
       noDelay: true,
     })
-    const give = (up: boolean): void => {
+    const finish = (isConnected: boolean): void => {
       socket.removeAllListeners()
       socket.setTimeout(0)
-      if (!up) socket.on('error', () => undefined).destroy()
-      settle(up ? socket : undefined)
+      if (!isConnected) socket.on('error', () => undefined).destroy()
+      settle(isConnected ? socket : undefined)
     }
-    socket.setTimeout(EGRESS_CAPS.hello_ms, () => give(false))
-    socket.once('connect', () => give(true)).once('error', () => give(false))
+    socket.setTimeout(EGRESS_CAPS.hello_ms, () => finish(false))
+    socket.once('connect', () => finish(true)).once('error', () => finish(false))
   })
 }

@@ -1,6 +1,7 @@
-// Owns the HTTP that a sandbox speaks to its call's proxy: CONNECT, and plain HTTP in absolute form; whoever speaks SOCKS is handed to
-// socks.ts. Every request is judged by egress.ts, also the second on one connection. It follows no redirect: the tool asks again, and is
-// judged again (N08).
+// Owns the HTTP that a sandbox speaks to its call's proxy: CONNECT, and plain HTTP in absolute
+// form. Clients that speak SOCKS are passed to socks5.ts. egress.ts checks every request, including
+// later ones on the same connection. The proxy follows no redirect: the tool has to make a new
+// request, which is checked again (N08).
 
 import {
   createServer,
@@ -13,9 +14,9 @@ import {
 import type { Socket } from 'node:net'
 import { type Duplex, Transform } from 'node:stream'
 import { Veil, type VeiledStream } from '../streams/secret-mask.ts'
-import { type Addition, headersOf, type Over } from './credentials.ts'
+import { type Addition, headersOf, type Transport } from './credentials.ts'
 import { EGRESS_CAPS, type Egress, type Upstream } from './egress.ts'
-import { authorityOf, type Refused } from './host-patterns.ts'
+import { authorityOf, type ConnectionVerdict } from './host-patterns.ts'
 import { SOCKS_VERSION, serveSocks } from './socks5.ts'
 import { type Interception, intercept } from './tls-intercept.ts'
 import { type Carry, carry, serveOne } from './tunnel.ts'
@@ -30,11 +31,14 @@ const STATUS = {
   cap: 429,
   unresolvable: 502,
   failed: 502,
-} as const satisfies Record<Refused, number>
+} as const satisfies Record<ConnectionVerdict, number>
 const ESTABLISHED = 'HTTP/1.1 200 Connection established\r\n\r\n'
-const DEFAULT_PORTS = { plain: 80, tls: 443 } as const satisfies Record<Over, number>
+const DEFAULT_PORTS = { plain: 80, tls: 443 } as const satisfies Record<Transport, number>
 
-/** RFC 9110 §7.6.1, and what is for this proxy alone. `host` is written anew. */
+/**
+ * The headers of RFC 9110 §7.6.1 and those that are addressed to this proxy. `host` is here because
+ * we write our own.
+ */
 const HOP_BY_HOP = [
   'connection',
   'expect',
@@ -49,47 +53,55 @@ const HOP_BY_HOP = [
   'upgrade',
 ]
 
-/** Who says half a request, or none, is not waited for long; a whole one may take as long as its call (N15). */
+/**
+ * A client that sends no request, or half of one, is timed out. A whole one has as long as its call
+ * (N15).
+ */
 export const proxyServer = (): Server =>
   createServer({
     headersTimeout: EGRESS_CAPS.hello_ms,
     keepAliveTimeout: EGRESS_CAPS.idle_ms,
     requestTimeout: 0,
     connectionsCheckingInterval: EGRESS_CAPS.hello_ms / 4,
-    requireHostHeader: false, // Node would answer by itself, and nobody would count it
+    requireHostHeader: false, // or Node answers such a request itself, and egress does not count it
   })
 
-/** Makes a listening server the proxy of this one call. Returns what ends all its connections. */
+/**
+ * Turns a listening server into the proxy of one call. Returns a function that ends all its
+ * connections.
+ */
 export function serveProxy(server: Server, egress: Egress, interception?: Interception): () => void {
   const clients = new Set<Duplex>()
-  const hold = (client: Duplex): void => {
+  const track = (client: Duplex): void => {
     if (clients.has(client)) return
     clients.add(client)
     client.on('close', () => clients.delete(client)).on('error', () => client.destroy())
   }
-  const [speakHttp] = server.listeners('connection') as ((client: Socket) => void)[] // Node's own, as its documentation has them
+  // Node's documentation gives its own listener this signature.
+  const [speakHttp] = server.listeners('connection') as ((client: Socket) => void)[]
   server.removeAllListeners('connection')
   server.on('connection', (client: Socket) => {
     if (egress.exhausted) return void client.destroy()
-    hold(client)
-    firstByte(client, (byte) => {
+    track(client)
+    peekFirstByte(client, (byte) => {
       if (byte !== SOCKS_VERSION) speakHttp?.call(server, client)
-      else serveSocks(egress, client, carryOn(egress)).catch(() => client.destroy())
+      else serveSocks(egress, client, carryOrServeHttp(egress)).catch(() => client.destroy())
     })
   })
-  server.on('connect', (asked: IncomingMessage, client: Duplex, head: Buffer) => {
+  server.on('connect', (incoming: IncomingMessage, client: Duplex, head: Buffer) => {
     if (egress.exhausted) return void client.destroy()
-    tunnel(egress, interception, asked, client, head).catch(() => client.destroy())
+    tunnel(egress, interception, incoming, client, head).catch(() => client.destroy())
   })
-  const judge = (asked: IncomingMessage, answer: ServerResponse): void => {
-    if (asked.socket.destroyed) return // what came with it is still being parsed
+  const judge = (incoming: IncomingMessage, response: ServerResponse): void => {
+    if (incoming.socket.destroyed) return // the parser still emits pipelined requests
     if (egress.exhausted)
-      server.closeAllConnections() // tunnels are not among them
-    else forward(egress, asked, answer).catch(() => asked.socket.destroy())
+      server.closeAllConnections() // leaves tunnels open
+    else forward(egress, incoming, response).catch(() => incoming.socket.destroy())
   }
   server.on('request', judge).on('checkExpectation', judge)
   server.on('clientError', (error: NodeJS.ErrnoException, client: Duplex) => {
-    if (error.syscall !== undefined) return void client.destroy() // it said nothing wrong: it is gone, killed perhaps
+    // A failed system call is no malformed request: the client is gone, perhaps killed.
+    if (error.syscall !== undefined) return void client.destroy()
     egress.refuse('malformed')
     turnAway(client, STATUS.malformed, 'malformed')
   })
@@ -99,136 +111,146 @@ export function serveProxy(server: Server, egress: Egress, interception?: Interc
   }
 }
 
-/** Both protocols are spoken on one port: no method of HTTP begins with the version of SOCKS. */
-function firstByte(client: Socket, tell: (byte: number | undefined) => void): void {
+/**
+ * HTTP and SOCKS share one port: no HTTP method begins with the byte that is the version of SOCKS.
+ */
+function peekFirstByte(client: Socket, onByte: (byte: number | undefined) => void): void {
   const late = setTimeout(() => client.destroy(), EGRESS_CAPS.hello_ms)
   client.once('close', () => clearTimeout(late))
   client.once('readable', () => {
     clearTimeout(late)
     const chunk: Buffer | null = client.read()
     if (chunk !== null) client.unshift(chunk)
-    tell(chunk?.[0])
+    onByte(chunk?.[0])
   })
 }
 
 async function tunnel(
   egress: Egress,
   interception: Interception | undefined,
-  asked: IncomingMessage,
+  incoming: IncomingMessage,
   client: Duplex,
   head: Buffer,
 ): Promise<void> {
-  if (!egress.knows(asked.headers['proxy-authorization'])) {
+  if (!egress.authenticates(incoming.headers['proxy-authorization'])) {
     egress.refuseUnknown()
     return turnAway(client, STATUS.unknown_client, 'unknown client')
   }
-  const reached = await egress.reach(asked.url ?? '')
+  const reached = await egress.reach(incoming.url ?? '')
   if (!reached.ok) return turnAway(client, STATUS[reached.error], reached.error)
-  if (head.length > 0) client.unshift(head) // what came along is the tunnel's, never another request (N11)
+  if (head.length > 0) client.unshift(head) // bytes after CONNECT belong to the tunnel: never parse them as a request (N11)
   const { to, failed } = reached.value
   if (interception === undefined || !egress.intercepts(to))
-    return carryOn(egress)(client, reached.value, ESTABLISHED)
-  if (await intercept(client, reached.value, interception, ESTABLISHED, passOnInside(reached.value, 'tls')))
+    return carryOrServeHttp(egress)(client, reached.value, ESTABLISHED)
+  if (await intercept(client, reached.value, interception, ESTABLISHED, passOnInTunnel(reached.value, 'tls')))
     return
   failed()
   turnAway(client, STATUS.failed, 'failed')
 }
 
 /**
- * Port 80 of a host whose pattern names no port is for HTTP, whichever way it was asked for: Node's `fetch` asks for a tunnel there. Bytes
- * that nobody reads could be a request for another host behind the same address (N11).
+ * Port 80 of a host whose pattern names no port carries HTTP only, even if the client asks for a
+ * tunnel, as Node's `fetch` does. Unparsed bytes could be a request for another host behind the
+ * same address (N11).
  */
-const carryOn =
+const carryOrServeHttp =
   (egress: Egress): Carry =>
   async (client, upstream, granted) => {
     const { socket, to } = upstream
     if (!egress.speaksHttp(to)) return carry(client, upstream, granted)
     client.on('close', () => socket.destroy())
-    if (client.destroyed) return void socket.destroy() // gone while we connected
+    if (client.destroyed) return void socket.destroy() // the client left while we connected
     client.write(granted)
-    const served = serveOne(client, (asked, answer) => passOnInside(upstream, 'plain')(asked, answer, socket))
+    const served = serveOne(client, (incoming, response) =>
+      passOnInTunnel(upstream, 'plain')(incoming, response, socket),
+    )
     socket.once('close', () => served() || client.destroy())
   }
 
-async function forward(egress: Egress, asked: IncomingMessage, answer: ServerResponse): Promise<void> {
-  const turn = (status: number, why: string): void => {
-    answer
+async function forward(egress: Egress, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+  const refuse = (status: number, reason: string): void => {
+    response
       .writeHead(status, { connection: 'close', 'content-type': 'text/plain', ...challenge(status) })
-      .end(`${why}\n`)
+      .end(`${reason}\n`)
   }
-  if (!egress.knows(asked.headers['proxy-authorization'])) {
+  if (!egress.authenticates(incoming.headers['proxy-authorization'])) {
     egress.refuseUnknown()
-    return turn(STATUS.unknown_client, 'unknown client')
+    return refuse(STATUS.unknown_client, 'unknown client')
   }
-  const url = isMalformed(asked) ? undefined : absoluteForm(asked.url ?? '')
+  const url = isMalformed(incoming) ? undefined : absoluteForm(incoming.url ?? '')
   const reached = url === undefined ? egress.refuse('malformed') : await egress.reach(url.authority)
-  if (!reached.ok) return turn(STATUS[reached.error], reached.error)
-  const { socket, additions, told } = reached.value
-  passOn(asked, answer, {
+  if (!reached.ok) return refuse(STATUS[reached.error], reached.error)
+  const { socket, additions, recordCredentials } = reached.value
+  passOn(incoming, response, {
     path: url?.path ?? '/',
     host: url?.host ?? '',
     over: socket,
     added: additions('plain'),
-    told,
+    recordCredentials,
   })
 }
 
-/** TRACE would say again what it was told. */
+/** TRACE is refused because its response repeats the request, with the credentials in it. */
 const isMalformed = ({ method, httpVersion, headers }: IncomingMessage): boolean =>
   method === 'TRACE' || (httpVersion === '1.1' && headers.host === undefined)
 
-/** The one request of a tunnel that ends here. What is no path is no request for its host. */
-const passOnInside =
-  ({ to, additions, told }: Upstream, by: Over) =>
-  (asked: IncomingMessage, answer: ServerResponse, over: Duplex): void => {
-    const { method, url: path = '' } = asked
-    if (method === 'TRACE' || !path.startsWith('/')) return void answer.writeHead(STATUS.malformed).end()
+/**
+ * Passes on the one request of a tunnel that ends here. A target that is not a path is refused: it
+ * could name another host.
+ */
+const passOnInTunnel =
+  ({ to, additions, recordCredentials }: Upstream, by: Transport) =>
+  (incoming: IncomingMessage, response: ServerResponse, over: Duplex): void => {
+    const { method, url: path = '' } = incoming
+    if (method === 'TRACE' || !path.startsWith('/')) return void response.writeHead(STATUS.malformed).end()
     const host = to.port === DEFAULT_PORTS[by] ? authorityOf(to).replace(/:[0-9]+$/, '') : authorityOf(to)
-    passOn(asked, answer, { path, host, over, added: additions(by), told })
+    passOn(incoming, response, { path, host, over, added: additions(by), recordCredentials })
   }
 
-type Passage = {
+type Forwarding = {
   readonly path: string
   readonly host: string
   readonly over: Duplex
   readonly added: readonly Addition[]
-  readonly told: Upstream['told']
+  readonly recordCredentials: Upstream['recordCredentials']
 }
 
 function passOn(
-  asked: IncomingMessage,
-  answer: ServerResponse,
-  { path, host, over, added, told }: Passage,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  { path, host, over, added, recordCredentials }: Forwarding,
 ): void {
-  // The host that was judged is the one asked for, whatever header came along (N11); a header that is added takes the place of the tool's.
+  // `host` is the one that was checked, whatever header the tool sent (N11). An added header
+  // overrides the tool's own.
   const headers = {
-    ...endToEnd(asked.headers),
-    ...readably(added),
+    ...endToEnd(incoming.headers),
+    ...uncompressed(added),
     ...headersOf(added),
-    ...framing(asked.headers),
+    ...framing(incoming.headers),
     host,
     connection: 'close',
   }
-  answer.on('close', () => over.destroy())
+  response.on('close', () => over.destroy())
   const passed = request({
-    method: asked.method,
+    method: incoming.method,
     path,
     headers,
     setHost: false,
     createConnection: () => over,
   })
-  told(added) // not before: what Node will not write it throws at
-  passed.on('error', () => asked.socket.destroy())
+  recordCredentials(added) // after request(), which throws on a header that Node refuses to write
+  passed.on('error', () => incoming.socket.destroy())
   passed.on('close', () => {
-    if (!answer.headersSent) asked.socket.destroy() // it changed protocols, which nobody asked for
+    if (!response.headersSent) incoming.socket.destroy() // the host changed protocols, unasked
   })
-  passed.on('response', (got) => passBack(got, answer, added))
-  asked.pipe(passed)
+  passed.on('response', (upstreamResponse) => passBack(upstreamResponse, response, added))
+  incoming.pipe(passed)
 }
 
 /**
- * A body ends for the host where it ended for us, whatever the method and whatever `connection` names: left to choose, Node writes that
- * of a GET bare, to be read as a second request that nobody judged (N11).
+ * The host must see the body end where we saw it end, whatever the method and whatever `connection`
+ * names. By default Node writes the body of a GET without framing, and the host would read it as a
+ * second request that nobody checked (N11).
  */
 function framing({
   'transfer-encoding': coding,
@@ -238,34 +260,46 @@ function framing({
   return length === undefined ? {} : { 'content-length': length }
 }
 
-/** A host may say again what it was told: what it says is to be in the clear, for it is searched. */
-const readably = (added: readonly Addition[]): IncomingHttpHeaders =>
+/**
+ * A host may repeat the credential that it received, so its response is searched. That needs a
+ * response without compression.
+ */
+const uncompressed = (added: readonly Addition[]): IncomingHttpHeaders =>
   added.length === 0 ? {} : { 'accept-encoding': 'identity' }
 
-function passBack(got: IncomingMessage, answer: ServerResponse, added: readonly Addition[]): void {
+function passBack(
+  upstreamResponse: IncomingMessage,
+  response: ServerResponse,
+  added: readonly Addition[],
+): void {
   const veil = new Veil(Object.fromEntries(added.map(({ secret, value }) => [secret, value])))
   try {
-    answer.writeHead(
-      got.statusCode ?? STATUS.failed,
-      added.length === 0 ? endToEnd(got.headers) : veiled(endToEnd(got.headers), veil),
+    response.writeHead(
+      upstreamResponse.statusCode ?? STATUS.failed,
+      added.length === 0
+        ? endToEnd(upstreamResponse.headers)
+        : maskHeaders(endToEnd(upstreamResponse.headers), veil),
     )
   } catch {
-    answer.destroy() // a status or header that HTTP does not have, from a host that is listed but need not be friendly
+    response.destroy() // the host is listed but may be hostile: it sent a status or header that HTTP lacks
     return
   }
-  got.on('error', () => answer.destroy())
-  if (added.length === 0) got.pipe(answer)
-  else got.pipe(searched(veil.stream())).pipe(answer)
+  upstreamResponse.on('error', () => response.destroy())
+  if (added.length === 0) upstreamResponse.pipe(response)
+  else upstreamResponse.pipe(maskingTransform(veil.stream())).pipe(response)
 }
 
-const searched = (stream: VeiledStream): Transform =>
+const maskingTransform = (stream: VeiledStream): Transform =>
   new Transform({
     transform: (chunk: Buffer, _encoding, pass) => pass(null, stream.take(chunk)),
     flush: (pass) => pass(null, stream.end()),
   })
 
-/** As long as it was it may not be any more. */
-function veiled({ 'content-length': _, ...headers }: IncomingHttpHeaders, veil: Veil): IncomingHttpHeaders {
+/** Drops `content-length` because masking changes the length of the body. */
+function maskHeaders(
+  { 'content-length': _, ...headers }: IncomingHttpHeaders,
+  veil: Veil,
+): IncomingHttpHeaders {
   const text = (value: string): string => veil.text(value)
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [
@@ -275,7 +309,10 @@ function veiled({ 'content-length': _, ...headers }: IncomingHttpHeaders, veil: 
   )
 }
 
-/** `http://host[:port]/path`; anything else is not for a proxy. The authority is parsed once, by egress. */
+/**
+ * Splits `http://host[:port]/path`, the only form that a proxy accepts. egress.ts parses the
+ * authority.
+ */
 function absoluteForm(url: string): { authority: string; host: string; path: string } | undefined {
   const [, host, rest = ''] = /^http:\/\/([^/?#]+)([/?][^#]*)?$/i.exec(url) ?? []
   if (host === undefined) return undefined
@@ -296,8 +333,8 @@ function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
 const challenge = (status: number): { 'proxy-authenticate'?: string } =>
   status === STATUS.unknown_client ? { 'proxy-authenticate': 'Basic realm="call"' } : {}
 
-function turnAway(client: Duplex, status: number, why: string): void {
+function turnAway(client: Duplex, status: number, reason: string): void {
   const lines = [`HTTP/1.1 ${status} Refused`, 'connection: close', 'content-type: text/plain']
   for (const [name, value] of Object.entries(challenge(status))) lines.push(`${name}: ${value}`)
-  client.end(`${lines.join('\r\n')}\r\n\r\n${why}\n`, () => client.destroy())
+  client.end(`${lines.join('\r\n')}\r\n\r\n${reason}\n`, () => client.destroy())
 }

@@ -1,10 +1,9 @@
-// Owns the rules of addresses: which IP addresses are the public internet, and which are someone's inside. Pure; no names, no DNS.
-// Nothing counts as public that is not plainly so: unknown forms, reserved ranges and tunnels that hide another address are refused
-// (N01–N04).
+// Owns which IP addresses are public and which are internal. Pure; it resolves no names. Unknown
+// forms, reserved ranges and tunnels that hide another address count as internal (N01–N04).
 
 import { BlockList, isIPv4 } from 'node:net'
 
-/** IANA special-purpose registry, and what clouds put on public numbers. */
+/** The IANA special-purpose registry, and services of clouds that have public addresses. */
 const NOT_PUBLIC_V4: readonly (readonly [network: string, bits: number])[] = [
   ['0.0.0.0', 8], // this network
   ['10.0.0.0', 8], // private
@@ -24,7 +23,10 @@ const NOT_PUBLIC_V4: readonly (readonly [network: string, bits: number])[] = [
   ['240.0.0.0', 4], // reserved, broadcast
 ]
 
-/** Global unicast is 2000::/3; these parts of it are not. Everything outside it is refused without a list, fd00:ec2::254 included. */
+/**
+ * Parts of 2000::/3 that are not global unicast. Everything outside 2000::/3 is refused without a
+ * list, fd00:ec2::254 included.
+ */
 const NOT_PUBLIC_V6: readonly (readonly [network: string, bits: number])[] = [
   ['2001::', 23], // protocol assignments: Teredo (which hides an IPv4 address), ORCHID, benchmarks
   ['2001:db8::', 32], // documentation
@@ -40,10 +42,14 @@ const listOf = (ranges: readonly (readonly [string, number])[], family: 'ipv4' |
 const refusedV4 = listOf(NOT_PUBLIC_V4, 'ipv4')
 const refusedV6 = listOf(NOT_PUBLIC_V6, 'ipv6')
 
-/** The eight groups of an IPv6 address in any notation; undefined for anything else, a zone (`%eth0`) included. */
+/**
+ * The eight groups of an IPv6 address in any notation; undefined for anything else, a zone
+ * (`%eth0`) included.
+ */
 function groupsOf(text: string): number[] | undefined {
   if (!URL.canParse(`http://[${text}]/`)) return undefined
-  const canonical = new URL(`http://[${text}]/`).hostname.slice(1, -1) // WHATWG writes an embedded IPv4 as two groups
+  // WHATWG writes an embedded IPv4 address as two groups.
+  const canonical = new URL(`http://[${text}]/`).hostname.slice(1, -1)
   const [head = '', tail] = canonical.split('::')
   const parse = (part: string): number[] =>
     part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16))

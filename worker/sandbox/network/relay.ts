@@ -1,7 +1,7 @@
-// Owns the network of a sandbox that may reach hosts: a network namespace with nothing but its own loopback, in it a relay that listens
-// on one port, and behind the relay a unix socket of this one call, where the worker's proxy answers. The socket is in no sandbox's file
-// system, and seccomp forbids AF_UNIX there. One is prepared ahead, so that a call does not wait for it. Each serves one call and goes
-// with it.
+// Owns the network of a sandbox that may reach hosts: a network namespace with only its loopback, a
+// relay (socat) that listens there on one port, and a unix socket behind the relay, on which the
+// worker's proxy of this one call answers. No sandbox sees the socket, and seccomp forbids AF_UNIX
+// there. Relays are prepared in advance. Each serves one call and ends with it.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
@@ -18,25 +18,28 @@ import { killGroup } from '../process/process-tree.ts'
 import { EGRESS_CAPS } from './egress.ts'
 import { proxyServer } from './http-proxy.ts'
 
-/** The port is free in every namespace: there is nothing else in it. */
+/** Free in every namespace, because nothing else listens in it. */
 const PORT = 3128
 /** sun_path of unix(7), less its NUL. */
 const SOCKET_PATH_MAX = 107
-/** What the relay copies at a time: its own 8 KiB cost a third of the throughput. */
+/** Bytes that socat copies at a time: its default of 8 KiB costs a third of the throughput. */
 const BLOCK = 128 * 1024
-/** Who comes when all processes are taken waits, as many as a call may have connections. */
+/**
+ * Clients beyond `max-children` wait in the backlog, which is as long as a call may have
+ * connections.
+ */
 const LISTENING = `fork,reuseaddr,max-children=${EGRESS_CAPS.clients},backlog=1024`
-/** Who has said all hears the answer for as long as one may take: by itself it would hang up after 0.5 s. */
-const HEARS_S = EGRESS_CAPS.idle_ms / 1_000
+/** Keeps half-open connections for the full idle time: socat's default closes them after 0.5 s. */
+const HALF_OPEN_S = EGRESS_CAPS.idle_ms / 1_000
 const PREPARE_WITHIN_MS = 5_000
 const POLL_MS = 2
 
-/** What a sandbox is told: credentials of its own call (N12). */
+/** The proxy's address in the sandbox, with the credentials of its own call (N12). */
 export const proxyUrl = (token: string): string => `http://call:${token}@127.0.0.1:${PORT}`
 
 export class Relay {
   readonly pid: number
-  /** Listens already; nobody answers until the call's proxy takes it over. */
+  /** Listens already. Connections wait until the call's proxy takes it over. */
   readonly server: Server
   readonly #holder: ChildProcess
   readonly #folder: string
@@ -62,9 +65,9 @@ export class Relay {
     const holder = hold(programs, path)
     const relay = new Relay(holder, server, folder)
     try {
-      await listening(holder)
+      await waitUntilListening(holder)
       const [program = '', ...args] = joinNetwork(programs, relay.pid, [
-        ...withQuota(programs),
+        ...quotaCommand(programs),
         programs.ip,
         'link',
         'set',
@@ -79,7 +82,7 @@ export class Relay {
     }
   }
 
-  /** A file of this one call, gone with it. */
+  /** Writes a file of this call, which `close` removes. Returns its path. */
   async keep(name: string, content: string): Promise<string> {
     const path = join(this.#folder, name)
     await writeFile(path, content, { mode: 0o600 })
@@ -90,18 +93,20 @@ export class Relay {
     if (this.pid > 0) killGroup(this.pid)
     this.server.close()
     this.server.closeAllConnections()
-    await removeFolder(this.#folder) // or it goes at the next start
+    await removeFolder(this.#folder) // if this fails, the worker's next start removes it
   }
 }
 
-/** A user namespace of ours with a network namespace in it; the relay lives there, and dies with us. */
+/**
+ * Starts the relay in new user and network namespaces. The kernel kills it when the worker dies.
+ */
 function hold(programs: Programs, path: string): ChildProcess {
   const relay = [
     programs.socat,
     '-b',
     `${BLOCK}`,
     '-t',
-    `${HEARS_S}`,
+    `${HALF_OPEN_S}`,
     `TCP-LISTEN:${PORT},${LISTENING}`,
     `UNIX-CONNECT:${path}`,
   ]
@@ -117,13 +122,16 @@ function hold(programs: Programs, path: string): ChildProcess {
     ...relay,
   ]
   const child = spawn(programs.unshare, args, { env: {}, cwd: '/', stdio: 'ignore', detached: true })
-  child.on('error', () => undefined) // without a pid, `listening` says so
+  child.on('error', () => undefined) // `waitUntilListening` reports a child without a pid
   child.unref()
   return child
 }
 
-/** The call's sandbox is made inside this namespace, and so has its quota (quota.ts). Without perl it has none. */
-const withQuota = ({ perl }: Programs): string[] =>
+/**
+ * Sets the quota of this namespace (namespace-quota.ts), which the call's sandbox inherits. A host
+ * without perl has none.
+ */
+const quotaCommand = ({ perl }: Programs): string[] =>
   isAbsolute(perl)
     ? [perl, '-f', '-e', `${QUOTA_SUBS}set_quota() or die "quota: $!"; exec { $ARGV[0] } @ARGV`]
     : []
@@ -131,8 +139,11 @@ const withQuota = ({ perl }: Programs): string[] =>
 const isRunning = ({ pid, exitCode, signalCode }: ChildProcess): boolean =>
   pid !== undefined && exitCode === null && signalCode === null
 
-/** Read from the namespace's own table: the relay listens, and it is not the host's network where it does. */
-async function listening(holder: ChildProcess): Promise<void> {
+/**
+ * Waits until the relay listens, as the namespace's own table of sockets shows, and checks that the
+ * namespace is not the host's.
+ */
+async function waitUntilListening(holder: ChildProcess): Promise<void> {
   const host = readlinkSync('/proc/self/ns/net')
   const line = new RegExp(
     `^ *[0-9]+: 00000000:${PORT.toString(16).toUpperCase().padStart(4, '0')} \\S+ 0A `,
@@ -147,16 +158,16 @@ async function listening(holder: ChildProcess): Promise<void> {
       )
         return
     } catch {
-      // Between fork and exec it may not be ours to read.
+      // Between fork and exec we may not be allowed to read it.
     }
   }
   throw new Error(`the relay did not listen within ${PREPARE_WITHIN_MS / 1000} s`)
 }
 
-/** To prepare one takes about as long as two short calls. */
+/** Preparing a relay takes about as long as two short calls. */
 const READY = 2
 
-/** Keeps relays ready. */
+/** A pool of prepared relays. */
 export class RelayStock {
   readonly #programs: Programs
   readonly #root: string
@@ -167,7 +178,10 @@ export class RelayStock {
     this.#root = root
   }
 
-  /** Begins to prepare what is lacking. One that fails is nobody's: whoever takes none prepares their own, and is told of that. */
+  /**
+   * Starts preparing relays until the pool is full. A relay that fails leaves the pool silently:
+   * `take` then prepares one itself, and reports the error.
+   */
   stock(): void {
     while (this.#ready.length < READY) {
       const relay = Relay.prepare(this.#programs, this.#root)
@@ -183,7 +197,7 @@ export class RelayStock {
     for (let next = this.#ready.shift(); next !== undefined; next = this.#ready.shift()) {
       const relay = await next.catch(() => undefined)
       if (relay?.isAlive) return relay
-      await relay?.close() // it died while it waited
+      await relay?.close() // it died in the pool
     }
     return Relay.prepare(this.#programs, this.#root)
   }

@@ -1,21 +1,21 @@
-// Owns the first words of a TLS client: which server name does it ask for? Pure, over untrusted bytes. It terminates no TLS and reads
-// nothing beyond the ClientHello (RFC 8446 §4.1.2, RFC 6066 §3).
+// Owns the parser of a TLS ClientHello: which server name does the client ask for (RFC 8446 §4.1.2,
+// RFC 6066 §3)? Pure, over untrusted bytes.
 
 /** A ClientHello with post-quantum key shares is under 2 KiB. */
 const HELLO_MAX_BYTES = 16 * 1024
-/** Clients put it in one record, a few in two or three. Smaller pieces would only cost us. */
-const MOST_RECORDS = 8
-const SMALLEST_PIECE = 16
+/** Clients send it in one record, a few in two or three. Smaller pieces would only cost us time. */
+const RECORDS_MAX = 8
+const RECORD_BYTES_MIN = 16
 const RECORD_HEADER = 5
 const HANDSHAKE = 22
 const CLIENT_HELLO = 1
 const SERVER_NAME = 0
-/** Encrypted ClientHello: the real name is inside, so the outer one proves nothing. Refused. */
+/** Encrypted ClientHello is refused: the real name is inside, so the outer one proves nothing. */
 const ENCRYPTED_CLIENT_HELLO = 0xfe0d
 
 /**
- * more: not all of it is here yet; with fewer than `need` bytes nothing more can be said. name: what it asks for, undefined if it names
- * none.
+ * more: call again with at least `need` bytes. name: the requested server name, undefined if there
+ * is none.
  */
 export type Hello =
   | { readonly kind: 'more'; readonly need: number }
@@ -47,18 +47,21 @@ export function readClientHello(bytes: Buffer): Hello {
   return reader.overrun || extensions.overrun ? MALFORMED : { kind: 'name', name }
 }
 
-/** The handshake message, put together from its records. Whoever waits for `need` asks at most twice for each record. */
+/**
+ * Joins the handshake message from its records. A caller that waits for `need` bytes calls at most
+ * twice for each record.
+ */
 function handshakeOf(bytes: Buffer): Buffer | Hello {
   const fragments: Buffer[] = []
   let have = 0
-  for (let at = 0; fragments.length < MOST_RECORDS; ) {
+  for (let at = 0; fragments.length < RECORDS_MAX; ) {
     if (bytes.length > at && bytes[at] !== HANDSHAKE) return MALFORMED
     const start = at + RECORD_HEADER
     if (bytes.length < start) return more(start)
     const length = bytes.readUInt16BE(at + 3)
     have += length
     if (bytes[at + 1] !== 3 || length === 0 || have > HELLO_MAX_BYTES) return MALFORMED
-    if (have < SMALLEST_PIECE) return MALFORMED // the first says how long the whole is
+    if (have < RECORD_BYTES_MIN) return MALFORMED // the first record must hold the message's length
     at = start + length
     if (bytes.length < at) return more(at)
     fragments.push(bytes.subarray(start, at))
@@ -66,12 +69,12 @@ function handshakeOf(bytes: Buffer): Buffer | Hello {
     if (first?.[0] !== CLIENT_HELLO) return MALFORMED
     const whole = 4 + first.readUIntBE(1, 3)
     if (have === whole) return Buffer.concat(fragments)
-    if (have > whole || length < SMALLEST_PIECE) return MALFORMED
+    if (have > whole || length < RECORD_BYTES_MIN) return MALFORMED
   }
   return MALFORMED
 }
 
-/** One host_name, and nothing else. */
+/** Accepts exactly one host_name. */
 function serverName(body: Reader): string | undefined {
   const list = body.part(body.uint(2))
   const type = list.uint(1)
@@ -89,7 +92,7 @@ function serverName(body: Reader): string | undefined {
   return name.text().toLowerCase()
 }
 
-/** Reads forward and never past the end: what is missing is zero, and `overrun` says so. */
+/** Reads forward and never past the end: missing bytes read as zero and set `overrun`. */
 class Reader {
   readonly #bytes: Buffer
   #at = 0

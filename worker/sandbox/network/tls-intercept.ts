@@ -1,6 +1,7 @@
-// Owns a tunnel whose TLS ends here, because the plan has a credential for its host: towards the sandbox we are that host by the call's own
-// authority; towards the host we are a strict client, before the sandbox is told anything. One request a tunnel: what it asks is passed on
-// with the credential. It judges no destination, and adds nothing anywhere else.
+// Owns a tunnel whose TLS ends here because the plan has a credential for its host. We verify the
+// host's certificate strictly before we answer the sandbox, and act towards the sandbox as that
+// host, with a certificate of the call's own authority. A tunnel carries one request, which is
+// passed on with the credential. egress.ts has checked the destination.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isIP, type Socket } from 'node:net'
@@ -12,12 +13,15 @@ import { serveOne } from './tunnel.ts'
 
 const HTTP = ['http/1.1']
 
-/** Whom the sandbox is to trust beside others, and whom we trust. */
+/** The authority that the sandbox trusts in addition, and the certificates that we trust (PEM). */
 export type Interception = { readonly authority: CallAuthority; readonly trust: string }
 
-export type PassOn = (asked: IncomingMessage, answer: ServerResponse, over: Duplex) => void
+export type PassOn = (incoming: IncomingMessage, response: ServerResponse, over: Duplex) => void
 
-/** `granted` is what the client waits for. False where the host is not who it should be: then nothing was said to the client. */
+/**
+ * Writes `granted`, the answer to CONNECT, once the host's certificate is verified. Returns false,
+ * with nothing written to the client, if it is not valid for this host.
+ */
 export async function intercept(
   client: Duplex,
   { socket, to, mismatch }: Upstream,
@@ -35,11 +39,12 @@ export async function intercept(
     minVersion: 'TLSv1.2',
   })
   host.on('close', () => socket.destroy())
-  if (!(await secured(host))) return false
+  if (!(await isVerified(host))) return false
   client.on('close', () => host.destroy())
   if (client.destroyed) host.destroy()
   client.write(granted)
-  // Node's types ask for a socket; any stream will do, and an HTTP server's `connect` hands out no other.
+  // Node's types ask for a socket; any stream will do, and an HTTP server's `connect` hands out no
+  // other.
   const inner = new TLSSocket(client as Socket, {
     isServer: true,
     ...authority.certify(to.host),
@@ -50,20 +55,20 @@ export async function intercept(
   const late = setTimeout(() => client.destroy(), EGRESS_CAPS.hello_ms)
   inner.once('secure', () => {
     clearTimeout(late)
-    if (isIP(to.host) === 0 && nameAskedFor(inner) !== to.host) {
+    if (isIP(to.host) === 0 && requestedName(inner) !== to.host) {
       mismatch()
       client.destroy()
       return
     }
-    const served = serveOne(inner, (asked, answer) => passOn(asked, answer, host))
-    host.once('close', () => served() || client.destroy()) // who was not answered by then never will be
+    const served = serveOne(inner, (incoming, response) => passOn(incoming, response, host))
+    host.once('close', () => served() || client.destroy()) // without a request by now, none can be answered
   })
   client.once('close', () => clearTimeout(late))
   return true
 }
 
-/** Whether the host has shown a certificate that stands. */
-const secured = (host: TLSSocket): Promise<boolean> =>
+/** Whether the host presented a valid certificate in time. */
+const isVerified = (host: TLSSocket): Promise<boolean> =>
   new Promise((settle) => {
     const late = setTimeout(() => settle(false), EGRESS_CAPS.hello_ms)
     host.once('secureConnect', () => settle(true))
@@ -72,7 +77,8 @@ const secured = (host: TLSSocket): Promise<boolean> =>
     host.once('secureConnect', () => clearTimeout(late))
   })
 
-const nameAskedFor = (inner: TLSSocket): string | undefined => {
-  const { servername } = inner as TLSSocket & { servername?: string | false } // Node sets it on the server's side; its types do not say so
+const requestedName = (inner: TLSSocket): string | undefined => {
+  // Node sets `servername` on the server's side too; its types lack it.
+  const { servername } = inner as TLSSocket & { servername?: string | false }
   return servername === false ? undefined : servername?.toLowerCase()
 }

@@ -1,5 +1,6 @@
-// Owns whom a tool trusts that reaches hosts: the authorities of this host and the operator's own, in one file that the worker makes once.
-// It never changes what the host trusts, and hands out certificates alone, never a key.
+// Owns the certificate authorities that a tool with hosts trusts: this host's and the operator's,
+// in one file that the worker writes once. The host's own files stay unchanged, and only
+// certificates are copied, never a key.
 
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
@@ -7,7 +8,7 @@ import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { err, ok, type Result } from '../../../shared/result.ts'
 
-/** Where distributions keep theirs. */
+/** The files of common distributions. */
 const HOST_FILES = [
   '/etc/ssl/certs/ca-certificates.crt',
   '/etc/pki/tls/certs/ca-bundle.crt',
@@ -15,7 +16,10 @@ const HOST_FILES = [
 ]
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
-/** The certificates of a file that an operator names, or why they can't be used. Whatever else is in the file stays there. */
+/**
+ * The certificates in a file that the operator names, or why they can't be used. Other content is
+ * ignored.
+ */
 export function readAuthorities(path: string): Result<string, string> {
   let text: string
   try {
@@ -30,7 +34,9 @@ export function readAuthorities(path: string): Result<string, string> {
   for (const [index, pem] of found.entries()) {
     try {
       if (!new X509Certificate(pem).ca)
-        return err(`certificate ${index + 1} of \`${path}\` is no authority’s`)
+        return err(
+          `certificate ${index + 1} of \`${path}\` is not a certificate authority’s: give the authority’s`,
+        )
     } catch {
       return err(`certificate ${index + 1} of \`${path}\` can’t be read`)
     }
@@ -38,13 +44,16 @@ export function readAuthorities(path: string): Result<string, string> {
   return ok(`${found.join('\n')}\n`)
 }
 
-/** Whom a tool trusts by default: the worker's file, or the host's. */
+/** The authorities that a tool trusts by default: the worker's file, or the host's. */
 export const trusted = (file: string | undefined): string => {
   const path = file ?? HOST_FILES.find((candidate) => existsSync(candidate))
   return path === undefined ? '' : readFileSync(path, 'latin1')
 }
 
-/** The file that sandboxes see. Renamed into place: another worker with this folder may have sandboxes that look at it. */
+/**
+ * Writes the file that sandboxes see. It is renamed into place because sandboxes of another worker
+ * with this folder may be reading it.
+ */
 export async function joinAuthorities(folder: string, own: string): Promise<string> {
   const host = HOST_FILES.find((path) => existsSync(path))
   const [path, fresh] = [join(folder, 'authorities.pem'), join(folder, `authorities-${process.pid}.pem`)]

@@ -1,6 +1,7 @@
-// Owns the way from a plan to the exact command: program, argv, environment, and the bytes that bubblewrap reads as its options. Pure.
-// Host paths and options go through `--args`, so that nothing of them is in a command line that the tool can read (S23).
-// The tool's own argv arrives final, stands after `--` (S46), and no shell ever sees it.
+// Owns how a plan becomes the exact command: program, argv, environment, and the bytes that
+// bubblewrap reads as its options. Pure. Host paths and options go through `--args`, so that the
+// tool can read none of them in a command line (S23). The tool's own argv comes after `--`
+// unchanged (S46), and no shell reads it.
 
 import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
@@ -12,7 +13,7 @@ import { INIT } from '../kernel/init.ts'
 import type { SocketMode } from '../kernel/seccomp.ts'
 import type { Group } from '../limits/cgroups.ts'
 import type { Host, Programs } from './host-programs.ts'
-import { type OwnProfile, type OwnProfiles, ownMounts, ownProfileOf } from './operator-profiles.ts'
+import { type OwnProfile, type OwnProfiles, operatorMounts, operatorProfileOf } from './operator-profiles.ts'
 import {
   BASE_ENV,
   BWRAP_AFTER,
@@ -28,9 +29,10 @@ import { AUTHORITIES, networkEnv } from './proxy-env.ts'
 import { type Refusal, refused } from './verdict.ts'
 
 /**
- * Descriptors beyond the standard three. bubblewrap reads the first two, writes the third, reads what it is to make files of from the last,
- * one after the other, and leaves none to the tool (S21). The gate of a sandbox that is set up in advance reads the two after the third,
- * and closes them. Then comes room for what enters a cgroup (enter.ts). The lifeline is for process 1 of the sandbox alone (init.ts).
+ * Descriptors beyond the standard three. bubblewrap reads `args` and `seccomp`, writes `status`,
+ * reads the content of files from `init`, `secrets` and those after it, and leaves none to the tool
+ * (S21). The gate of a warm sandbox reads and closes `delivery` and `release`. 8 to 10 are reserved
+ * for entering a cgroup (enter-cgroup.ts). Only process 1 of the sandbox has `lifeline` (init.ts).
  */
 export const FD = {
   args: 3,
@@ -43,31 +45,34 @@ export const FD = {
   secrets: 13,
 } as const
 
-/** What of the host an argv depends on. */
-export type Ground = Pick<Host, 'programs' | 'ceilings'>
+/** The part of the host that an argv depends on. */
+export type ArgvHost = Pick<Host, 'programs' | 'ceilings'>
 
-/** The network namespace that waits for this call, and the way out of it. */
+/** The network namespace that was prepared for this call, and its proxy. */
 export type Relay = {
   readonly pid: number
   readonly proxyUrl: string
-  /** A file of the host: whom the tool trusts, where that is not whom the host trusts. */
+  /** A file of the host with the authorities that the tool trusts, if they are not the host's. */
   readonly authorities?: string | undefined
 }
 
-/** Where this one call runs. */
+/** The resources of the host that this one call runs with. */
 export type Place = {
-  /** C: the run's folder on the host, if the calls of a run share one. B: a folder that no other call has been in, always. */
+  /**
+   * C: the run's folder, if the calls of a run share one. B: always a folder that no other call has
+   * used.
+   */
   readonly folder?: string
-  /** C: the folder of the files that the call brings. */
+  /** C: the folder of the call's input files. */
   readonly inputs?: string
-  /** C: the folder for what the call leaves. */
+  /** C: the folder for the call's output files. */
   readonly outputs?: string
   readonly relay?: Relay
-  /** B: recognises this call's processes, wherever they went (see tree.ts). */
+  /** B: a number by which process-tree.ts recognises all processes of this call. */
   readonly mark?: number
-  /** B: the program that puts the fence around it. */
+  /** B: the program that sets up the fence of tier B (tier-b-fence.ts). */
   readonly fence?: string
-  /** What counts its processes together, and ends them; they enter it before anything else. */
+  /** The cgroup that limits and ends its processes together. They enter it first. */
   readonly group?: Group
 }
 
@@ -75,33 +80,40 @@ export type Command = {
   readonly profile: ProfileName
   readonly program: string
   readonly args: readonly string[]
-  /** Of `program`. The tool of tier C gets its own through the options. */
+  /** Environment of `program`. The tool of tier C gets its own through bubblewrap's options. */
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** What bubblewrap reads from its descriptors. */
+  /** The input that bubblewrap reads from its descriptors. */
   readonly bwrap:
     | {
         readonly options: Buffer
-        readonly sockets: SocketMode /** By name, in the order of their descriptors. */
+        readonly sockets: SocketMode
+        /** Names, in the order of their descriptors. */
         readonly secrets: readonly string[]
       }
     | undefined
-  /** For the program that enters the cgroup, from `FIRST_GROUP_FD` on. */
+  /** Descriptors for the program that enters the cgroup, from `FIRST_GROUP_FD` on. */
   readonly groupFds: readonly number[]
-  /** Whether it starts inside a user namespace with limits of its own (quota.ts). A relay's namespace has them already. */
+  /**
+   * Whether it starts inside a user namespace with its own limits (namespace-quota.ts). A relay's
+   * namespace has them already.
+   */
   readonly quota?: boolean
 }
 
-/** More would exceed what bubblewrap takes as options; no tool's contract comes near. */
+/** More variables would exceed bubblewrap's limit of options. Contracts of tools have far fewer. */
 const ENV_MAX = 256
-/** Would run foreign code in the programs that set the limits, before they are set. */
+/** These would run foreign code in the programs that set the limits, before the limits are set. */
 const LOADER_ENV = /^(?:LD_.*|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|NLSPATH)$/
 
-/** A plan that this worker can carry out as written. Everything after works on this, and checks nothing again. */
+/**
+ * A plan that this worker can carry out as written. Later steps take this type and check nothing
+ * again.
+ */
 export type Admitted = {
   readonly plan: Plan
   readonly profile: ProfileName
-  /** What this worker's own profile adds to it. */
+  /** The operator's profile that the plan names. */
   readonly own: OwnProfile | undefined
   readonly cwd: string
 }
@@ -109,10 +121,11 @@ export type Admitted = {
 export function admit(plan: Plan, profiles: OwnProfiles = {}): Result<Admitted, Refusal> {
   const profile = profileOf(plan)
   if (!profile.ok) return profile
-  const own = ownProfileOf(plan, profile.value, profiles)
+  const own = operatorProfileOf(plan, profile.value, profiles)
   if (!own.ok) return own
   const { argv, env, cwd: asked } = plan.executor
-  // The wire's schema says so too. Here NUL ends an option of bubblewrap: a value with one could be an option of its own.
+  // The wire schema refuses NUL too. Here it ends an option of bubblewrap: the rest of the value
+  // would be read as another option.
   if ([...argv, ...Object.entries(env).flat(), asked].some((text) => text.includes('\0'))) {
     return err(refused('invalid_input', 'NUL is not allowed in arguments, environment and `cwd`'))
   }
@@ -123,33 +136,36 @@ export function admit(plan: Plan, profiles: OwnProfiles = {}): Result<Admitted, 
     )
   const loader = names.find((name) => LOADER_ENV.test(name))
   if (loader !== undefined) return err(refused('invalid_input', `the environment may not set \`${loader}\``))
-  const cwd = inside(asked)
+  const cwd = normalCwd(asked)
   if (cwd === undefined)
     return err(
       refused(
         'workspace_scope_denied',
-        '`cwd` must stay in the workspace, and be no longer than a path may be',
+        '`cwd` must be a path inside the workspace, without `..` and not longer than a path may be',
       ),
     )
   return ok({ plan, profile: profile.value, own: own.value, cwd })
 }
 
-export function commandFor(admitted: Admitted, ground: Ground, place: Place): Command {
+export function commandFor(admitted: Admitted, ground: ArgvHost, place: Place): Command {
   const command =
     admitted.profile === 'b_host'
       ? tierB(admitted, ground, place)
       : tierC(admitted, admitted.profile, ground, place)
-  return grouped(command, place)
+  return inGroup(command, place)
 }
 
-function grouped(command: Command, { group }: Place): Command {
+function inGroup(command: Command, { group }: Place): Command {
   return group === undefined
     ? command
     : { ...command, program: group.enter, args: [command.program, ...command.args], groupFds: group.fds }
 }
 
-/** A relative path in normal form; '' is the workspace itself. Judged as written: no `..`, whatever it would lead to. */
-function inside(cwd: string): string | undefined {
+/**
+ * A relative path in normal form; '' is the workspace itself. Undefined if it contains `..`, even
+ * where that would stay inside.
+ */
+function normalCwd(cwd: string): string | undefined {
   if (cwdFault(cwd) !== undefined) return undefined
   const normal = posix.normalize(cwd).replace(/\/$/, '')
   return normal === '.' ? '' : normal
@@ -158,34 +174,37 @@ function inside(cwd: string): string | undefined {
 /** A limit of one process, by prlimit's option. */
 export type Rlimit = { readonly flag: string; readonly soft: number; readonly hard: number }
 
-export const rlimitsOf = ({ limits, tier }: Plan, { ceilings }: Pick<Ground, 'ceilings'>): Rlimit[] =>
+export const rlimitsOf = ({ limits, tier }: Plan, { ceilings }: Pick<ArgvHost, 'ceilings'>): Rlimit[] =>
   RLIMITS[tier].map(({ flag, value, grace = 0 }) => {
     const ceiling = ceilings.get(flag) ?? Number.POSITIVE_INFINITY
     const soft = Math.min(value(limits), ceiling)
     return { flag, soft, hard: Math.min(soft + grace, ceiling) }
   })
 
-function limited(plan: Plan, ground: Ground, more: readonly string[] = []): string[] {
+function withLimits(plan: Plan, ground: ArgvHost, more: readonly string[] = []): string[] {
   const flags = rlimitsOf(plan, ground).map(
     ({ flag, soft, hard }) => `${flag}=${soft === hard ? soft : `${soft}:${hard}`}`,
   )
   return [ground.programs.prlimit, ...flags, ...more, '--']
 }
 
-/** The sandbox of a call without hosts and without a shared folder, as it waits for one: all but limits, environment and argv stands. */
+/**
+ * The command of a warm sandbox, for calls without hosts and without a shared folder. Only limits,
+ * environment and argv are missing; the gate receives them with the call.
+ */
 export const waitingFor = (
   admitted: Admitted,
-  ground: Ground,
+  ground: ArgvHost,
   place: Place,
   gate: readonly string[],
-): Command => grouped(sandbox(admitted, 'c_offline', ground, place, { env: BASE_TIER_C, argv: gate }), place)
+): Command => inGroup(sandbox(admitted, 'c_offline', ground, place, { env: BASE_TIER_C, argv: gate }), place)
 
 const BASE_TIER_C = { ...BASE_ENV, HOME: '/tmp' }
 
 function tierC(
   admitted: Admitted,
   profile: 'c_offline' | 'c_relayed',
-  ground: Ground,
+  ground: ArgvHost,
   place: Place,
 ): Command {
   const { plan } = admitted
@@ -196,17 +215,17 @@ function tierC(
   }
   return sandbox(admitted, profile, ground, place, {
     env,
-    argv: [...limited(plan, ground), ...plan.executor.argv],
+    argv: [...withLimits(plan, ground), ...plan.executor.argv],
   })
 }
 
-/** S33–S35, D1. A copy of the program, so that no mount shows a path of the host. */
+/** Our process 1 (S33–S35, D1), as a copy, so that no mount shows a path of the host. */
 export const OUR_INIT = ['--as-pid-1', '--perms', '0555', '--ro-bind-data', `${FD.init}`, INIT]
 
 function sandbox(
   { plan, own, cwd }: Admitted,
   profile: 'c_offline' | 'c_relayed',
-  ground: Ground,
+  ground: ArgvHost,
   { folder, inputs, outputs, relay }: Place,
   { env, argv }: { readonly env: Readonly<Record<string, string>>; readonly argv: readonly string[] },
 ): Command {
@@ -223,15 +242,16 @@ function sandbox(
           WORKSPACE,
           ...(cwd === '' ? [] : ['--dir', at]),
         ]
-      : ['--bind', folder, WORKSPACE] // no `--dir`: it would follow what an earlier call left there
+      : ['--bind', folder, WORKSPACE] // no `--dir`: it would follow a link that an earlier call left
   const options = [
     ...['--json-status-fd', `${FD.status}`, '--seccomp', `${FD.seccomp}`],
     ...namespaces,
     ...BWRAP_BEFORE,
-    ...(own === undefined ? [] : ownMounts(own)),
+    ...(own === undefined ? [] : operatorMounts(own)),
     ...workspace,
     ...(relay?.authorities === undefined ? [] : ['--ro-bind', relay.authorities, AUTHORITIES]),
-    ...(inputs === undefined ? [] : ['--ro-bind', inputs, INPUT_FOLDER]), // beside the workspace: no link in that leads here
+    // Outside the workspace, so that no link left there can redirect the mount.
+    ...(inputs === undefined ? [] : ['--ro-bind', inputs, INPUT_FOLDER]),
     ...(outputs === undefined ? [] : ['--bind', outputs, OUTPUT_FOLDER]),
     ...['--chdir', at],
     ...secretFiles(plan.secrets),
@@ -240,11 +260,12 @@ function sandbox(
     ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
   ]
   if (options.some((option) => option.includes('\0')))
-    throw new Error('a folder of the host has NUL in its name')
+    throw new Error('a host folder for the sandbox has NUL in its path')
   const inner = [ground.programs.bwrap, '--args', `${FD.args}`, '--', INIT, ...argv]
-  if (relayed !== (relay !== undefined)) throw new Error('a relay is for the profile that needs one')
-  const joined = relay === undefined ? inner : joinNetwork(ground.programs, relay.pid, inner)
-  const [program = '', ...args] = joined
+  if (relayed !== (relay !== undefined))
+    throw new Error('only the profile `c_relayed` has a relay, and it needs one')
+  const command = relay === undefined ? inner : joinNetwork(ground.programs, relay.pid, inner)
+  const [program = '', ...args] = command
   return {
     profile,
     program,
@@ -257,21 +278,24 @@ function sandbox(
   }
 }
 
-/** Memory of the sandbox's own, which its user alone can read and nobody can change. */
+/** Files in the sandbox's own memory, which only its user can read and nobody can change. */
 const secretFiles = (names: readonly string[]): string[] =>
   names.flatMap((name, i) => ['--perms', '0400', '--file', `${FD.secrets + i}`, posix.join(SECRETS, name)])
 
-/** Into the namespace that the relay listens in. It belongs to a user namespace of ours, so no privilege is needed. */
+/**
+ * Runs `argv` in the namespace that the relay listens in. It belongs to a user namespace of ours,
+ * so no privilege is needed.
+ */
 export const joinNetwork = (programs: Programs, pid: number, argv: readonly string[]): string[] => [
   programs.nsenter,
   ...['--target', `${pid}`, '--user', '--net', '--preserve-credentials', '--'],
   ...argv,
 ]
 
-function tierB({ plan, cwd }: Admitted, ground: Ground, { folder, mark, fence }: Place): Command {
+function tierB({ plan, cwd }: Admitted, ground: ArgvHost, { folder, mark, fence }: Place): Command {
   if (folder === undefined || mark === undefined || fence === undefined)
-    throw new Error('tier B runs in a folder, under a mark, in a fence')
-  const args = [...limited(plan, ground, [`--rttime=${mark}`]), ...plan.executor.argv]
+    throw new Error('tier B needs a folder, a mark and the fence program')
+  const args = [...withLimits(plan, ground, [`--rttime=${mark}`]), ...plan.executor.argv]
   const env = { ...BASE_ENV, HOME: folder, TMPDIR: folder, ...plan.executor.env }
   return {
     profile: 'b_host',
@@ -284,7 +308,10 @@ function tierB({ plan, cwd }: Admitted, ground: Ground, { folder, mark, fence }:
   }
 }
 
-/** The identity of what was started: every argv element, then the options, then what a gate was handed, each ended by NUL. */
+/**
+ * Identifies the started command: SHA-256 over each argv element, the options, and the call that a
+ * gate received, each ended by NUL.
+ */
 export const argvDigest = ({ program, args, bwrap }: Command, delivery?: Buffer): string =>
   createHash('sha256')
     .update(`${[program, ...args].join('\0')}\0`)

@@ -1,5 +1,6 @@
-// Owns what is known of the host before anything runs: which programs are there, in which version, and what this machine is. It proves
-// nothing; probe.ts does. Programs are found in system folders only: a PATH could lead anywhere.
+// Owns the inventory of the host before anything runs: its programs, their versions, its kernel and
+// machine. The canaries (probe/) prove that they work. Programs are looked for in system folders
+// only, because a PATH could lead anywhere.
 
 import { execFile } from 'node:child_process'
 import { accessSync, constants, readFileSync } from 'node:fs'
@@ -10,7 +11,7 @@ import { type Machine, machineOf } from '../kernel/syscalls.ts'
 
 const FOLDERS = ['/usr/bin', '/usr/sbin', '/bin', '/sbin', '/usr/local/bin']
 
-/** Debian's package for each, to be named where one is missing. */
+/** Debian's package of each program, to name when one is missing. */
 const PACKAGES = {
   bwrap: 'bubblewrap',
   prlimit: 'util-linux',
@@ -24,27 +25,30 @@ const PACKAGES = {
 } as const
 export type Programs = Readonly<Record<keyof typeof PACKAGES, string>>
 
-/** The first with `--disable-userns`. */
+/** The first version with `--disable-userns`. */
 const BWRAP_NEEDED = '0.8.0'
-/** The first that counts RLIMIT_NPROC for each user namespace (S39). */
+/** The first version that counts RLIMIT_NPROC for each user namespace (S39). */
 const KERNEL_NEEDED = '5.14'
 
 export type Host = {
   readonly platform: NodeJS.Platform
   readonly machine: Machine | undefined
   readonly uid: number
-  /** A program that is missing keeps its name, and can't be started. */
+  /** Paths. A missing program has its bare name, which can't be started. */
   readonly programs: Programs
   readonly missing: readonly (keyof Programs)[]
-  /** Hard limits of the worker itself: nothing it starts can have more, and to ask for more fails. */
+  /**
+   * The worker's own hard limits. A process that it starts can't have more, and asking for more
+   * fails.
+   */
   readonly ceilings: ReadonlyMap<string, number>
   readonly versions: Readonly<Record<'kernel' | 'bubblewrap' | 'util_linux' | 'node', string>>
 }
 
 export async function findHost(): Promise<Host> {
-  const names = Object.keys(PACKAGES) as (keyof Programs)[] // the keys of that very table
+  const names = Object.keys(PACKAGES) as (keyof Programs)[] // Object.keys loses the type
   const found = new Map(names.map((name) => [name, locate(name)]))
-  const programs = Object.fromEntries(names.map((name) => [name, found.get(name) ?? name])) as Programs // every name of the table
+  const programs = Object.fromEntries(names.map((name) => [name, found.get(name) ?? name])) as Programs // fromEntries loses the keys
   const [bubblewrap, util_linux] = await Promise.all([versionOf(programs.bwrap), versionOf(programs.prlimit)])
   return {
     platform: platform(),
@@ -57,7 +61,7 @@ export async function findHost(): Promise<Host> {
   }
 }
 
-/** prlimit's option for each line of /proc/self/limits that a profile sets. */
+/** For each line of /proc/self/limits that a profile sets, prlimit's option. */
 const LIMIT_LINES: Readonly<Record<string, string>> = {
   'Max cpu time': '--cpu',
   'Max file size': '--fsize',
@@ -70,7 +74,7 @@ const LIMIT_LINES: Readonly<Record<string, string>> = {
   'Max pending signals': '--sigpending',
 }
 
-/** Columns: name, soft, hard, unit. `unlimited` is left out. */
+/** Parses the columns name, soft, hard and unit. Leaves out `unlimited`. */
 function ceilingsOf(limits: string): Map<string, number> {
   const rows = [...limits.matchAll(/^(.+?) {2,}\S+ +([0-9]+)/gm)]
   return new Map(
@@ -100,7 +104,7 @@ async function versionOf(program: string): Promise<string> {
 }
 
 export type Ability = 'B' | 'C' | 'egress'
-/** Of what only makes it faster. */
+/** An ability that only makes calls faster. */
 type Extra = 'prepared'
 
 const NEEDS: Readonly<Record<Ability | Extra, readonly (keyof Programs)[]>> = {
@@ -110,30 +114,30 @@ const NEEDS: Readonly<Record<Ability | Extra, readonly (keyof Programs)[]>> = {
   prepared: ['mkfifo', 'prlimit', 'bwrap', 'perl'],
 }
 
-/** Why no host of this kind can do it, whatever is installed there. */
+/** Why no host of this kind can run sandboxes, whatever is installed; undefined if it can. */
 export function wrongPlatform({ platform, machine }: Pick<Host, 'platform' | 'machine'>): string | undefined {
   if (platform !== 'linux')
-    return `this worker runs on \`${platform}\`: calls run in sandboxes of Linux, so use a Linux worker`
+    return `this worker runs on \`${platform}\`, but sandboxes need Linux: use a Linux worker`
   if (machine !== undefined) return undefined
   return `no seccomp filter is known for this machine (\`${arch()}\`): use x86_64 or aarch64`
 }
 
-/** Why this host can't do it as it is, known before trying; each with what to do. */
+/** Reasons, known before trying, why this host lacks an ability; each with what to do. */
 export function obstacles(
   { uid, missing, versions }: Pick<Host, 'uid' | 'missing' | 'versions'>,
   ability: Ability | Extra,
 ): string[] {
-  const found: string[] = []
-  if (uid === 0) found.push('the worker runs as root: start it as a user of its own')
+  const reasons: string[] = []
+  if (uid === 0) reasons.push('the worker runs as root: start it as a dedicated user')
   for (const name of NEEDS[ability])
-    if (missing.includes(name)) found.push(`\`${name}\` is missing: install \`${PACKAGES[name]}\``)
-  if (ability === 'B') return found
+    if (missing.includes(name)) reasons.push(`\`${name}\` is missing: install \`${PACKAGES[name]}\``)
+  if (ability === 'B') return reasons
   if (versions.bubblewrap !== '' && older(versions.bubblewrap, BWRAP_NEEDED)) {
-    found.push(`bubblewrap ${versions.bubblewrap} is too old: install ${BWRAP_NEEDED} or newer`)
+    reasons.push(`bubblewrap ${versions.bubblewrap} is too old: install ${BWRAP_NEEDED} or newer`)
   }
   if (older(versions.kernel, KERNEL_NEEDED))
-    found.push(`Linux ${versions.kernel} is too old: use ${KERNEL_NEEDED} or newer`)
-  return found
+    reasons.push(`Linux ${versions.kernel} is too old: use ${KERNEL_NEEDED} or newer`)
+  return reasons
 }
 
 function older(version: string, needed: string): boolean {
@@ -145,7 +149,10 @@ function older(version: string, needed: string): boolean {
   return false
 }
 
-/** The switches with which kernels and distributions turn user namespaces off, each with what turns them on, now and after a restart. */
+/**
+ * Settings by which kernels and distributions turn user namespaces off, each with the command that
+ * turns them on for good.
+ */
 const SWITCHES = [
   ['/proc/sys/kernel/unprivileged_userns_clone', '0', sysctl('kernel.unprivileged_userns_clone', 1)],
   ['/proc/sys/user/max_user_namespaces', '0', sysctl('user.max_user_namespaces', 65536)],
@@ -160,6 +167,6 @@ function sysctl(name: string, value: number): string {
   return `run \`echo '${name} = ${value}' | sudo tee /etc/sysctl.d/60-countersign.conf && sudo sysctl --system\``
 }
 
-/** What turns user namespaces on here; nothing where no switch is known to have them off. */
+/** Commands that turn user namespaces on here; empty if no known setting turns them off. */
 export const namespacesOff = (read: (path: string) => string): string[] =>
   SWITCHES.flatMap(([path, off, todo]) => (read(path).trim() === off ? [todo] : []))

@@ -1,7 +1,8 @@
-// Owns what a plan would become on macOS and Windows: the exact command under `sandbox-exec`, and the limits of a Job Object. UNPROVEN: no
-// call has ever run in either, and no canary has tested them. So the worker refuses both systems at run time, once at its start and again
-// for each call (`wrongPlatform` in host-programs.ts), and nothing in the worker imports this file. Pure. It refuses a plan whose promises
-// the system can't keep, and never weakens one (L8).
+// Owns how a plan would run on macOS and Windows: the exact command under `sandbox-exec`, and the
+// limits of a Job Object. UNPROVEN: no call has ever run in either, and no canary has tested them.
+// So the worker refuses both systems at its start and for each call (`wrongPlatform` in
+// host-programs.ts), and nothing in the worker imports this file. Pure. A plan whose promises the
+// system can't keep is refused, never weakened (L8).
 
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../../shared/result.ts'
@@ -9,13 +10,16 @@ import { admit } from './argv.ts'
 import { BASE_ENV } from './profiles.ts'
 import { type Refusal, refused } from './verdict.ts'
 
-type Started = {
+type PlatformCommand = {
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
 }
 
-/** Denied unless it says otherwise. The workspace comes as a parameter: a path is never a part of the text. */
+/**
+ * Denies everything that it does not allow. The workspace is a parameter: the text contains no
+ * path.
+ */
 const SEATBELT = [
   '(version 1)',
   '(deny default)',
@@ -35,17 +39,25 @@ const SEATBELT = [
   '(deny network*)',
 ].join('\n')
 
-/** Tier C without hosts: there is no relay that a sandbox of macOS would have to use. */
-export function onMacOS(plan: Plan, workspace: string): Result<Started, Refusal> {
+/**
+ * Tier C without hosts only: macOS has no network namespaces that would force a sandbox to use a
+ * relay.
+ */
+export function onMacOS(plan: Plan, workspace: string): Result<PlatformCommand, Refusal> {
   const admitted = admit(plan)
   if (!admitted.ok) return admitted
   if (plan.tier !== 'C' || plan.egress.hosts.length > 0)
     return err(
-      refused('sandbox_unavailable', 'on macOS only tier C without hosts is planned; plan a Linux worker'),
+      refused(
+        'sandbox_unavailable',
+        'on macOS only plans of tier C without hosts are possible; use a Linux worker',
+      ),
     )
-  // `env` there knows no `--`, and would take these for its own (S46).
+  // `env` of macOS knows no `--`, and would read these as its own options and variables (S46).
   if (/^-|=/.test(plan.executor.argv[0] ?? ''))
-    return err(refused('invalid_input', 'on macOS no program begins with `-` or holds `=`'))
+    return err(
+      refused('invalid_input', 'on macOS the name of a program may not begin with `-` or contain `=`'),
+    )
   const argv = ['/usr/bin/sandbox-exec', '-D', `WORKSPACE=${workspace}`, '-p', SEATBELT, '/usr/bin/env', '-i']
   const env = { ...BASE_ENV, HOME: workspace, TMPDIR: workspace, ...plan.executor.env }
   const set = Object.entries(env).map(([name, value]) => `${name}=${value}`)
@@ -58,8 +70,10 @@ export function onMacOS(plan: Plan, workspace: string): Result<Started, Refusal>
 
 const posixIn = (workspace: string, cwd: string): string => (cwd === '' ? workspace : `${workspace}/${cwd}`)
 
-/** JOBOBJECT_EXTENDED_LIMIT_INFORMATION, and what no process of the job may do at the desk. Times are in 100 ns. */
-export type JobObject = Started & {
+/**
+ * JOBOBJECT_EXTENDED_LIMIT_INFORMATION and JOBOBJECT_BASIC_UI_RESTRICTIONS. Times are in 100 ns.
+ */
+export type JobObject = PlatformCommand & {
   readonly limits: {
     readonly ActiveProcessLimit: number
     readonly JobMemoryLimit: number
@@ -69,7 +83,10 @@ export type JobObject = Started & {
   readonly uiRestrictions: readonly string[]
 }
 
-/** Neither BREAKAWAY_OK is there: a child of the job is in the job. The last handle that closes ends all of them. */
+/**
+ * Neither of the BREAKAWAY_OK flags is set, so a child of the job stays in the job. Closing the
+ * last handle ends all its processes.
+ */
 const LIMIT_FLAGS = [
   'ACTIVE_PROCESS',
   'JOB_MEMORY',
@@ -87,21 +104,23 @@ const UI_RESTRICTIONS = [
   'SYSTEMPARAMETERS',
   'WRITECLIPBOARD',
 ]
-/** `cmd` reads its arguments by rules of its own, so no argv reaches it unchanged. */
-const OWN_RULES = /(?:^|[\\/])(?:cmd(?:\.exe)?|[^\\/]*\.(?:bat|cmd))$/i
+/** `cmd` parses its command line by its own rules, so no argv reaches it unchanged. */
+const BATCH_PROGRAM = /(?:^|[\\/])(?:cmd(?:\.exe)?|[^\\/]*\.(?:bat|cmd))$/i
 
 /** Tier B alone: a Job Object limits resources and isolates nothing. */
 export function onWindows(plan: Plan, workspace: string): Result<JobObject, Refusal> {
   const admitted = admit(plan)
   if (!admitted.ok) return admitted
   if (plan.tier !== 'B')
-    return err(refused('sandbox_unavailable', 'on Windows only tier B is planned; plan a Linux worker'))
+    return err(
+      refused('sandbox_unavailable', 'on Windows only plans of tier B are possible; use a Linux worker'),
+    )
   const { executor, limits } = plan
-  if (OWN_RULES.test(executor.argv[0] ?? ''))
+  if (BATCH_PROGRAM.test(executor.argv[0] ?? ''))
     return err(
       refused(
         'invalid_input',
-        '`cmd` and batch files read their arguments by rules of their own; name a program',
+        '`cmd` and batch files parse arguments by their own rules; name another program',
       ),
     )
   return ok({

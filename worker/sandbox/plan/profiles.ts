@@ -1,11 +1,12 @@
-// Owns the table of sandbox profiles: which defences stand around a tool, and how a plan chooses among them. Pure data and one pure choice.
-// Every flag answers a line of the attack catalogue, named beside it. How a profile becomes an argv is argv.ts.
+// Owns the table of sandbox profiles: the defences around a tool, and which profile a plan gets.
+// Pure. Each flag cites the attack that it stops. argv.ts turns a profile into an argv.
 //
-// Tier C is a wall: namespaces, seccomp, no capabilities, a file system of its own, and no network but the proxy.
-// Tier B is a fence: rlimits, no new privileges, the same filter but for the host's sockets, a session, a scrubbed environment and an end for
-// the whole tree. Its process still is the worker's user on the host: it reads the worker's files, sees its processes and shares its
-// network. It is for tools that we trust and that must reach the host (its network, its devices), and for hosts without user namespaces.
-// Policy decides who may use it.
+// Tier C is a wall: namespaces, seccomp, no capabilities, its own file system, and no network but
+// the proxy. Tier B is a fence: rlimits, no new privileges, the same filter but with the host's
+// sockets, a session, a scrubbed environment, and an end for the whole process tree. A process of
+// tier B still is the worker's user on the host: it reads the worker's files, sees its processes
+// and shares its network. Tier B is for trusted tools that need the host (its network, its
+// devices), and for hosts without user namespaces. Policy decides which calls may use it.
 
 import { SANDBOXES } from '../../../shared/evidence/statement.ts'
 import { type Limits, type ProcessPlan as Plan, secretsOf } from '../../../shared/plan/plan.ts'
@@ -17,7 +18,7 @@ type TierC = {
   readonly tier: 'C'
   readonly executor: typeof SANDBOXES.C
   readonly sockets: SocketMode
-  /** Whether the network namespace comes from outside, with a relay to the proxy in it. */
+  /** Whether it joins the network namespace of a relay (network/relay.ts) instead of a new one. */
   readonly relayed: boolean
   readonly namespaces: readonly string[]
 }
@@ -32,7 +33,7 @@ export const PROFILES = {
     executor: SANDBOXES.C,
     sockets: 'no_sockets',
     relayed: false,
-    namespaces: ['--unshare-all', '--unshare-user'], // S24, S25, N01; `all` alone would go on without a user namespace
+    namespaces: ['--unshare-all', '--unshare-user'], // S24, S25, N01; `all` alone would tolerate a missing user namespace
   },
   c_relayed: {
     tier: 'C',
@@ -48,10 +49,15 @@ export const TMP_BYTES = 64 * MiB
 const SHM_BYTES = 16 * MiB
 
 export const WORKSPACE = '/workspace'
-/** Where a tool finds the secrets that its contract names, each in a file of its own. */
+/**
+ * The folder in a sandbox with the secrets that the tool's contract names, each in its own file.
+ */
 export const SECRETS = '/run/secrets'
 
-/** bubblewrap's options that no call changes, in two parts: the workspace is mounted between them. */
+/**
+ * bubblewrap's options that are the same for all calls, in two parts: the workspace is mounted
+ * between.
+ */
 export const BWRAP_BEFORE = [
   ...['--disable-userns', '--assert-userns-disabled'], // S06
   ...['--cap-drop', 'ALL'], // S17
@@ -101,16 +107,19 @@ export const BWRAP_AFTER = [
   '--clearenv', // S22, together with the empty environment that bubblewrap itself is started with
 ] as const
 
-/** What a tool finds in its environment before its own contract adds to it. */
+/** A tool's environment before its contract adds to it. */
 export const BASE_ENV = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' } as const
 
-/** Soft and hard are the same, but for what `grace` adds to the hard one. */
+/** `grace` is added to the hard limit; otherwise soft and hard are the same. */
 type Rlimit = { readonly flag: string; readonly value: (limits: Limits) => number; readonly grace?: number }
 
-/** For every process of both tiers. No limit of address space: runtimes reserve far more of it than they use. */
+/**
+ * For every process of both tiers. Address space is unlimited: runtimes reserve far more than they
+ * use.
+ */
 const EACH_PROCESS: readonly Rlimit[] = [
-  { flag: '--cpu', value: ({ cpu_ms }) => Math.ceil(cpu_ms / 1000), grace: 1 }, // S38: asked to stop by SIGXCPU, then killed
-  { flag: '--data', value: ({ memory_bytes }) => memory_bytes }, // S28, for each process; a cgroup counts them together (cgroups.ts)
+  { flag: '--cpu', value: ({ cpu_ms }) => Math.ceil(cpu_ms / 1000), grace: 1 }, // S38: SIGXCPU asks it to stop, then SIGKILL
+  { flag: '--data', value: ({ memory_bytes }) => memory_bytes }, // S28, each process; a cgroup limits the sum
   { flag: '--fsize', value: ({ file_bytes }) => file_bytes }, // S30
   { flag: '--nofile', value: ({ open_files }) => open_files },
   { flag: '--core', value: () => 0 }, // V02: a dump would hold arguments
@@ -119,23 +128,29 @@ const EACH_PROCESS: readonly Rlimit[] = [
   { flag: '--stack', value: () => 8 * MiB },
 ]
 
-/** Signals and timers that wait, of all processes of a call: the kernel counts them for each user namespace, and for the host's user (D8). */
+/**
+ * Queued signals and timers of all processes of a call: the kernel counts them for each user
+ * namespace, and for the host's user (D8).
+ */
 const SIGNALS_MAX = 512
 
 export const RLIMITS: Readonly<Record<'B' | 'C', readonly Rlimit[]>> = {
-  // Since Linux 5.14 processes are counted for each user namespace, so this is the sandbox's own limit (S27, S39). One is bubblewrap's
-  // init.
+  // Since Linux 5.14 processes are counted for each user namespace, so this is the sandbox's own
+  // limit (S27, S39). The additional one is bubblewrap's init.
   C: [
     { flag: '--nproc', value: ({ pids }) => pids + 1 },
     { flag: '--sigpending', value: () => SIGNALS_MAX },
     ...EACH_PROCESS,
   ],
-  // Here it counts all of the worker's user, other calls and the worker included: a backstop against a fork bomb. The limit
-  // of one call is its cgroup's.
+  // Here it counts all processes of the worker's user, with other calls and the worker: a backstop
+  // against a fork bomb. The cgroup limits the one call.
   B: [{ flag: '--nproc', value: () => 1024 }, ...EACH_PROCESS],
 }
 
-/** Which profile carries out what the plan promises. A promise that a tier can't keep is refused, never weakened (L8). */
+/**
+ * The profile that keeps the plan's promises. A plan whose promises its tier can't keep is refused
+ * (L8).
+ */
 export function profileOf({
   tier,
   egress,
@@ -149,14 +164,14 @@ export function profileOf({
       return err(
         refused(
           'sandbox_unavailable',
-          'tier B keeps no secret from the worker’s other processes; plan tier C',
+          'tier B can’t hide secrets from other processes of the worker’s user; plan tier C',
         ),
       )
     if (workspace === 'run')
       return err(
         refused(
           'sandbox_unavailable',
-          'tier B would run what other calls left in the folder of their run; plan tier C',
+          'tier B could run files that other calls left in the run’s folder; plan tier C',
         ),
       )
     if (files !== undefined || outputs !== undefined)
@@ -169,7 +184,7 @@ export function profileOf({
     return err(
       refused(
         'sandbox_unavailable',
-        `tier C has no network of the host, so egress \`${egress.mode}\` is not for it; plan \`strict\``,
+        `tier C can’t use the host’s network, which egress \`${egress.mode}\` needs; plan \`strict\``,
       ),
     )
   }

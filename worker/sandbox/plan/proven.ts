@@ -1,30 +1,31 @@
-// Owns what a worker has proven of itself: for each tier, the checks that were made and what they saw. What is not proven is refused (L8).
+// Owns the facts that a worker has proven about itself: for each tier, its checks and their
+// results. A plan that needs anything unproven is refused (L8).
 
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import type { Host } from './host-programs.ts'
 import { PROFILES, type ProfileName } from './profiles.ts'
 import { type Refusal, refused } from './verdict.ts'
 
-/** `detail` is what was seen; where it failed, also what to do. */
+/** `detail` is the observation and, if the check failed, what to do. */
 export type Check = { readonly name: string; readonly ok: boolean; readonly detail: string }
 export type Proof = {
   readonly ok: boolean
   readonly checks: readonly Check[]
-  /** Why a call that needs it is refused. */
+  /** The code of the refusal of a call that needs it. */
   readonly lack?: Lack
 }
-/** switched off by the worker's operator, not possible on such a host, or simply not proven. */
+/** Switched off by the worker's operator, impossible on such a host, or not proven. */
 export type Lack = Extract<Refusal['code'], 'disabled' | 'unsupported_platform' | 'sandbox_unavailable'>
 
 export type Facts = {
   readonly tiers: { readonly B: Proof; readonly C: Proof }
-  /** Tier C with hosts on its list; tier C without needs nothing of it. */
+  /** Needed by tier C for plans with hosts. */
   readonly egress: Proof
-  /** No tier needs it; a plan may. */
+  /** Needed by no tier; a plan may require it. */
   readonly cgroups: Proof
-  /** Sandboxes that were set up in advance. Where they are not proven, each call starts one of its own. */
+  /** Warm sandboxes. Without this proof each call starts its own sandbox. */
   readonly prepared: Proof
-  /** The operator's own, each by the canaries of what it is made from. */
+  /** The operator's profiles, each proven by the canaries of the profile that it extends. */
   readonly profiles: Readonly<Record<string, Proof>>
   readonly versions: Host['versions']
   readonly took_ms: number
@@ -40,7 +41,7 @@ export const lacks = (lack: Lack, details: readonly string[]): Proof => ({
   lack,
 })
 
-/** Why this worker may not run the plan; undefined if it has proven all that the plan needs. */
+/** The refusal if the plan needs something that this worker has not proven; otherwise undefined. */
 export function unproven(
   { tiers, egress, profiles }: Facts,
   { tier, profile: own }: Plan,
@@ -50,12 +51,15 @@ export function unproven(
   const named =
     own === undefined
       ? []
-      : [profiles[own] ?? lacks('sandbox_unavailable', [`nothing is known of \`${own}\``])]
+      : [
+          profiles[own] ??
+            lacks('sandbox_unavailable', [`this worker has no proof of the profile \`${own}\``]),
+        ]
   const lacking = [tiers[tier], ...(relayed ? [egress] : []), ...named].find(({ ok }) => !ok)
   if (lacking === undefined) return undefined
   const failed = lacking.checks.find(({ ok }) => !ok)
   return refused(
     lacking.lack ?? 'sandbox_unavailable',
-    `tier ${tier} is not proven on this worker: ${failed?.name ?? 'no check'}: ${failed?.detail ?? 'none was made'}`,
+    `tier ${tier} is not proven on this worker: ${failed === undefined ? 'no check was made' : `${failed.name}: ${failed.detail}`}`,
   )
 }

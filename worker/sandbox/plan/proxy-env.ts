@@ -1,18 +1,22 @@
-// Owns what a tool that may reach hosts finds in its environment, so that ordinary programs use the proxy, and trust whom the operator
-// trusts, without being told. Pure. The values hold nothing but the token of this one call.
+// Owns the environment variables by which ordinary programs in a sandbox with hosts use the proxy
+// and trust the operator's authorities. Pure. The only secret in them is the token of this one
+// call.
 
 import type { Relay } from './argv.ts'
 
-/** Where the authorities are in a sandbox: a name that is not below the host's folder, which is bound read-only. */
+/**
+ * The file of authorities in a sandbox. It is outside /etc/ssl/certs, which is the host's,
+ * read-only.
+ */
 export const AUTHORITIES = '/etc/ssl/ca-bundle.pem'
 
-/** A tool that serves something to itself reaches it without the proxy. */
+/** A tool reaches its own servers without the proxy. */
 const OWN_HOSTS = ['localhost', '127.0.0.1', '::1']
 const BOTH_CASES = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'SOCKS_PROXY', 'NO_PROXY']
 
 /**
- * What a tool's own contract sets goes before, in both spellings: curl reads `https_proxy` first, and a contract can name `HTTPS_PROXY`
- * only.
+ * Variables of the tool's contract take precedence, in both spellings: curl reads `https_proxy`
+ * first, and a contract can name only `HTTPS_PROXY`.
  */
 export function networkEnv(
   { proxyUrl, authorities }: Relay,
@@ -20,18 +24,18 @@ export function networkEnv(
   own: Readonly<Record<string, string>>,
 ): Record<string, string> {
   const listed = hosts.map((pattern) => pattern.split(':', 1)[0])
-  const meant: Record<string, string> = {
+  const variables: Record<string, string> = {
     HTTP_PROXY: proxyUrl,
     HTTPS_PROXY: proxyUrl,
-    ALL_PROXY: proxyUrl, // not socks5h: Python's clients refuse to start with that where their extra is not installed
+    ALL_PROXY: proxyUrl, // not socks5h: without an optional package Python's clients refuse to start with it
     SOCKS_PROXY: proxyUrl.replace(/^http:/, 'socks5h:'),
     NO_PROXY: OWN_HOSTS.filter((host) => !listed.includes(host)).join(','),
-    NODE_USE_ENV_PROXY: '1', // or Node's fetch knows none
+    NODE_USE_ENV_PROXY: '1', // or Node's fetch uses no proxy
     ...(authorities === undefined ? {} : TRUST),
     ...own,
   }
-  const lower = BOTH_CASES.map((name) => [name.toLowerCase(), meant[name] ?? ''])
-  return { ...Object.fromEntries(lower), ...meant }
+  const lower = BOTH_CASES.map((name) => [name.toLowerCase(), variables[name] ?? ''])
+  return { ...Object.fromEntries(lower), ...variables }
 }
 
 const TRUST = {
@@ -39,5 +43,5 @@ const TRUST = {
   GIT_SSL_CAINFO: AUTHORITIES, // git, whose libcurl may be built with GnuTLS
   REQUESTS_CA_BUNDLE: AUTHORITIES, // Python's requests, and pip
   NODE_EXTRA_CA_CERTS: AUTHORITIES, // Node
-  NPM_CONFIG_CAFILE: AUTHORITIES, // npm, which a host may have told of a file of its own
+  NPM_CONFIG_CAFILE: AUTHORITIES, // npm, where a host may configure another file
 } as const
