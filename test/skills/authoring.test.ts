@@ -71,8 +71,8 @@ describe('a publisher’s key', () => {
     const expected =
       'skill.toml names the publisher `root`, whose key is not on this machine; name one whose key is here (`acme`), or create the key with `countersign skill keygen root`'
     expect(await run('skill', 'build', 'foreign')).toMatchObject({ code: 2, err: `countersign: ${expected}; see --help\n` })
-    const nobody = await countersign(['skill', 'build', 'foreign'], { cwd: folder, env: { XDG_CONFIG_HOME: join(folder, 'none') } })
-    expect(nobody).toMatchObject({
+    const withoutKeys = await countersign(['skill', 'build', 'foreign'], { cwd: folder, env: { XDG_CONFIG_HOME: join(folder, 'none') } })
+    expect(withoutKeys).toMatchObject({
       code: 2,
       err: expect.stringMatching(/publishers\/root\.json`; `countersign skill keygen root` creates it/),
     })
