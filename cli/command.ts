@@ -53,10 +53,10 @@ export type Live = {
  * The output of a command that got an answer. `ok: false` is an answer too (a call was denied, a
  * bundle is not verified) and makes the exit code 1.
  */
-export type Output = { readonly ok: boolean; readonly json: unknown; readonly text: string; readonly raw?: Uint8Array }
+export type CommandOutput = { readonly ok: boolean; readonly json: unknown; readonly text: string; readonly raw?: Uint8Array }
 
 /** The result of a command that has already printed everything through `Live`. */
-export const toldAlready = (ok: boolean): Output => ({ ok, json: null, text: '', raw: new Uint8Array() })
+export const toldAlready = (ok: boolean): CommandOutput => ({ ok, json: null, text: '', raw: new Uint8Array() })
 
 /**
  * Why a command got no answer: the edge or this machine refused it (1), or its usage was wrong (2).
@@ -71,7 +71,7 @@ export type Trouble = {
 export const usage = (detail: string): Trouble => ({ exit: 2, code: 'usage', detail })
 export const trouble = (code: string, detail: string, todo?: string): Trouble => ({ exit: 1, code, detail, todo })
 
-export type Answer = Promise<Result<Output, Trouble>>
+export type Answer = Promise<Result<CommandOutput, Trouble>>
 
 type Shape<A, F> = {
   readonly words: readonly [string, ...string[]]

@@ -7,7 +7,7 @@ import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
 import { connect } from './api.ts'
-import type { Live, Output, Trouble } from './command.ts'
+import type { CommandOutput, Live, Trouble } from './command.ts'
 import { usage } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import type { Config } from './config.ts'
@@ -17,7 +17,7 @@ import type { ParsedCommandLine } from './parse.ts'
 import { parse } from './parse.ts'
 import { inline, json, jsonLine, paint } from './text.ts'
 
-async function run(parsed: Extract<ParsedCommandLine, { kind: 'run' }>): Promise<Result<Output, Trouble>> {
+async function run(parsed: Extract<ParsedCommandLine, { kind: 'run' }>): Promise<Result<CommandOutput, Trouble>> {
   const { command, args, flags } = parsed
   if (flags['raw'] === true && (process.stdout.isTTY || parsed.json)) {
     return {
@@ -54,7 +54,7 @@ function live(asJson: boolean): Live {
   }
 }
 
-function print({ json: value, text, raw }: Output, asJson: boolean): void {
+function print({ json: value, text, raw }: CommandOutput, asJson: boolean): void {
   process.stdout.write(raw ?? (asJson ? json(value) : text))
 }
 

@@ -6,7 +6,7 @@ import type { Output as RouteOutput } from '../shared/client.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Api } from './api.ts'
-import type { Command, Output, Trouble } from './command.ts'
+import type { Command, CommandOutput, Trouble } from './command.ts'
 import { command, trouble, usage } from './command.ts'
 import { warningLines } from './policy-check.ts'
 import { nextStep, showChange } from './policy-diff.ts'
@@ -152,7 +152,7 @@ async function changeIfInForce(
   expect: string | undefined,
   paint: Paint,
   change: (seen: Expected) => Promise<Result<PutResult, Trouble>>,
-): Promise<Result<Output & { readonly set: PutResult }, Trouble>> {
+): Promise<Result<CommandOutput & { readonly set: PutResult }, Trouble>> {
   const read = await api('readPolicies', {})
   if (!read.ok) return read
   const base = expect ?? String(read.value.version)

@@ -3,7 +3,7 @@
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import { AgentSpec } from '../shared/wire/principals.ts'
-import type { Command, Output } from './command.ts'
+import type { Command, CommandOutput } from './command.ts'
 import { command, usage } from './command.ts'
 import { fitting, readRecord } from './specs.ts'
 import type { Paint } from './text.ts'
@@ -15,7 +15,7 @@ const names = (given: string | undefined): string[] | undefined =>
     ?.split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '')
-const done = (what: string): Result<Output, never> => ok({ ok: true, json: { done: true }, text: `${what}\n` })
+const done = (what: string): Result<CommandOutput, never> => ok({ ok: true, json: { done: true }, text: `${what}\n` })
 
 /** A principal after a change, and its key if one was made: the only time that it is shown. */
 function principalText(kind: string, name: string, key: string | undefined, paint: Paint): string {

@@ -1,7 +1,7 @@
 // Renders calls and decisions as text. Untrusted text is on its own line or behind a bar, and its
 // control characters are escaped.
 
-import type { Output as Answered } from '../shared/client.ts'
+import type { Output as RouteOutput } from '../shared/client.ts'
 import { broughtBy, type Plan } from '../shared/plan.ts'
 import { ISOLATE } from '../shared/statement.ts'
 import type { Call, Decision } from '../shared/wire/calls.ts'
@@ -57,7 +57,7 @@ export function showCall(call: Call, paint: Paint): string {
 export const rawOutput = ({ result }: Call): Uint8Array =>
   result === undefined ? new Uint8Array() : Buffer.from(result.output, result.encoding === 'base64' ? 'base64' : 'utf8')
 
-export function showDecision({ decision, plan }: Answered<'decide'>, paint: Paint): string {
+export function showDecision({ decision, plan }: RouteOutput<'decide'>, paint: Paint): string {
   const brush = decision.effect === 'allow' ? paint.good : decision.effect === 'ask' ? paint.warn : paint.bad
   const { explanation } = decision
   const rows = [

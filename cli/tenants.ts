@@ -5,7 +5,7 @@ import { LIMITS } from '../shared/limits.ts'
 import { err, ok } from '../shared/result.ts'
 import type { Tenant } from '../shared/tenants.ts'
 import { Quota } from '../shared/tenants.ts'
-import type { Command, Output } from './command.ts'
+import type { Command, CommandOutput } from './command.ts'
 import { command, usage } from './command.ts'
 import { fitting } from './specs.ts'
 import { columns, inline, listing, time } from './text.ts'
@@ -39,7 +39,7 @@ const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Te
   ['workers', String(quota.workers)],
   ['open streams', String(quota.streams)],
 ]
-const tenantOutput = (tenant: Tenant): Output => ({ ok: true, json: tenant, text: columns(rowsOf(tenant), '') })
+const tenantOutput = (tenant: Tenant): CommandOutput => ({ ok: true, json: tenant, text: columns(rowsOf(tenant), '') })
 
 const list = command({
   words: ['tenants', 'list'],
