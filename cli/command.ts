@@ -82,7 +82,7 @@ type Shape<A, F> = {
    * Whose key it sends; `either` prefers an operator's. An `offline` command needs no edge at all.
    */
   readonly key: 'agent' | 'operator' | 'either' | 'installation' | 'none' | 'offline'
-  /** What exit codes 0 and 1 mean, if not simply "done" and "refused or failed". */
+  /** The meaning of exit codes 0 and 1, if not simply "done" and "refused or failed". */
   readonly exits?: string
   readonly examples?: readonly string[]
   readonly run: (given: Given<A, F>) => Answer

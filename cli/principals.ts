@@ -52,15 +52,15 @@ const listAgents = command({
 
 const putAgent = command({
   words: ['agents', 'put'],
-  args: { ...NAME, 'FILE?': 'the agent as JSON, for what no flag says, such as its budget; - reads standard input' },
+  args: { ...NAME, 'FILE?': 'the agent as JSON, for settings that have no flag, such as its budget; - reads standard input' },
   flags: {
-    tools: { value: 'TOOL,…', what: 'the tools it may call; * is every one' },
-    channels: { value: 'NAME,…', what: 'the channels it may come from; any if you say nothing' },
-    groups: { value: 'NAME,…', what: 'the groups it is in' },
-    owners: { value: 'NAME,…', what: 'the operators who answer for it; you, if it is new and you say nothing' },
+    tools: { value: 'TOOL,…', what: 'the tools that it may call; * allows all' },
+    channels: { value: 'NAME,…', what: 'the channels that its runs may name (default: any)' },
+    groups: { value: 'NAME,…', what: 'the groups that it is in' },
+    owners: { value: 'NAME,…', what: 'the operators responsible for it (default for a new agent: you)' },
     pool: { value: 'NAME', what: 'the pool of workers that runs its calls' },
   },
-  does: 'Make an agent, or change one; a new one’s key is in the answer, once',
+  does: 'Create or change an agent; prints the key of a new one, once',
   key: 'operator',
   examples: ['countersign agents put reporter --tools text.stats,http.fetch'],
   async run({ args: { NAME: name, FILE: file }, flags, api, paint }) {
