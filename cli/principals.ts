@@ -55,7 +55,7 @@ const putAgent = command({
   args: { ...NAME, 'FILE?': 'the agent as JSON, for settings that have no flag, such as its budget; - reads standard input' },
   flags: {
     tools: { value: 'TOOL,…', what: 'the tools that it may call; * allows all' },
-    channels: { value: 'NAME,…', what: 'the channels that its runs may name (default: any)' },
+    channels: { value: 'NAME,…', what: 'the channels that its runs may come from (default: any)' },
     groups: { value: 'NAME,…', what: 'the groups that it is in' },
     owners: { value: 'NAME,…', what: 'the operators responsible for it (default for a new agent: you)' },
     pool: { value: 'NAME', what: 'the pool of workers that runs its calls' },
