@@ -6,7 +6,7 @@ import type { FieldError } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import { COMMANDS } from './commands.ts'
-import type { Live, Output, Trouble } from './shell/command.ts'
+import type { CommandOutput, Live, Trouble } from './shell/command.ts'
 import { usage } from './shell/command.ts'
 import type { Config } from './shell/config.ts'
 import { readConfig, wantsColour } from './shell/config.ts'
@@ -17,7 +17,9 @@ import type { ParsedCommandLine } from './shell/parse-argv.ts'
 import { parse } from './shell/parse-argv.ts'
 import { inline, json, jsonLine, paint } from './shell/terminal-text.ts'
 
-async function run(parsed: Extract<ParsedCommandLine, { kind: 'run' }>): Promise<Result<Output, Trouble>> {
+async function run(
+  parsed: Extract<ParsedCommandLine, { kind: 'run' }>,
+): Promise<Result<CommandOutput, Trouble>> {
   const { command, args, flags } = parsed
   if (flags['raw'] === true && (process.stdout.isTTY || parsed.json)) {
     return {
@@ -56,7 +58,7 @@ function live(asJson: boolean): Live {
   }
 }
 
-function print({ json: value, text, raw }: Output, asJson: boolean): void {
+function print({ json: value, text, raw }: CommandOutput, asJson: boolean): void {
   process.stdout.write(raw ?? (asJson ? json(value) : text))
 }
 

@@ -3,7 +3,7 @@
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { AgentSpec } from '../../shared/wire/principals.ts'
-import type { Command, Output } from '../shell/command.ts'
+import type { Command, CommandOutput } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import { fitting, readRecord } from '../shell/json-input.ts'
 import type { Paint } from '../shell/terminal-text.ts'
@@ -15,7 +15,7 @@ const names = (given: string | undefined): string[] | undefined =>
     ?.split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '')
-const done = (what: string): Result<Output, never> =>
+const done = (what: string): Result<CommandOutput, never> =>
   ok({ ok: true, json: { done: true }, text: `${what}\n` })
 
 /** A principal after a change, and its key if one was made: the only time that it is shown. */
@@ -55,19 +55,16 @@ const putAgent = command({
   words: ['agents', 'put'],
   args: {
     ...NAME,
-    'FILE?': 'the agent as JSON, for what no flag says, such as its budget; - reads standard input',
+    'FILE?': 'the agent as JSON, for settings that have no flag, such as its budget; - reads standard input',
   },
   flags: {
-    tools: { value: 'TOOL,…', what: 'the tools it may call; * is every one' },
-    channels: { value: 'NAME,…', what: 'the channels it may come from; any if you say nothing' },
-    groups: { value: 'NAME,…', what: 'the groups it is in' },
-    owners: {
-      value: 'NAME,…',
-      what: 'the operators who answer for it; you, if it is new and you say nothing',
-    },
+    tools: { value: 'TOOL,…', what: 'the tools that it may call; * allows all' },
+    channels: { value: 'NAME,…', what: 'the channels that its runs may come from (default: any)' },
+    groups: { value: 'NAME,…', what: 'the groups that it is in' },
+    owners: { value: 'NAME,…', what: 'the operators responsible for it (default for a new agent: you)' },
     pool: { value: 'NAME', what: 'the pool of workers that runs its calls' },
   },
-  does: 'Make an agent, or change one; a new one’s key is in the answer, once',
+  does: 'Create or change an agent; prints the key of a new one, once',
   key: 'operator',
   examples: ['countersign agents put reporter --tools text.stats,http.fetch'],
   async run({ args: { NAME: name, FILE: file }, flags, api, paint }) {

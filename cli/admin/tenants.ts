@@ -5,7 +5,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Tenant } from '../../shared/wire/tenants.ts'
 import { Quota } from '../../shared/wire/tenants.ts'
-import type { Command, Output } from '../shell/command.ts'
+import type { Command, CommandOutput } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import { fitting } from '../shell/json-input.ts'
 import { columns, inline, listing, time } from '../shell/terminal-text.ts'
@@ -46,7 +46,7 @@ const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Te
   ['workers', String(quota.workers)],
   ['open streams', String(quota.streams)],
 ]
-const tenantOutput = (tenant: Tenant): Output => ({
+const tenantOutput = (tenant: Tenant): CommandOutput => ({
   ok: true,
   json: tenant,
   text: columns(rowsOf(tenant), ''),

@@ -32,7 +32,7 @@ export function scopeOf(flags: {
     : err(usage('`--for` takes a time such as 90s, 10m or 2h'))
 }
 
-/** What a standing answer to this approval would cover, and for how long. */
+/** The scope and the longest duration of a standing answer to this approval. */
 export function standingScope({ prompt: { standing } }: Approval): string {
   if (standing === undefined) return ''
   if (standing.most_s === 0) return 'not possible: policy requires an approval for each call'

@@ -3,7 +3,7 @@
 
 import { EDGE_EXECUTOR, ISOLATE } from '../../shared/evidence/statement.ts'
 import { broughtBy, type Plan } from '../../shared/plan/plan.ts'
-import type { Output as Answered } from '../../shared/routes/client.ts'
+import type { Output as RouteOutput } from '../../shared/routes/client.ts'
 import type { Call, Decision } from '../../shared/wire/calls.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, enforcementLabel, fileCount, inline, quoted, time } from '../shell/terminal-text.ts'
@@ -77,7 +77,7 @@ export const rawOutput = ({ result }: Call): Uint8Array =>
     ? new Uint8Array()
     : Buffer.from(result.output, result.encoding === 'base64' ? 'base64' : 'utf8')
 
-export function showDecision({ decision, plan }: Answered<'decide'>, paint: Paint): string {
+export function showDecision({ decision, plan }: RouteOutput<'decide'>, paint: Paint): string {
   const brush = decision.effect === 'allow' ? paint.good : decision.effect === 'ask' ? paint.warn : paint.bad
   const { explanation } = decision
   const rows = [

@@ -5,7 +5,7 @@
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Output as RouteOutput } from '../../shared/routes/client.ts'
-import type { Command, Output, Trouble } from '../shell/command.ts'
+import type { Command, CommandOutput, Trouble } from '../shell/command.ts'
 import { command, trouble, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
 import type { Paint } from '../shell/terminal-text.ts'
@@ -187,7 +187,7 @@ async function changeIfInForce(
   expect: string | undefined,
   paint: Paint,
   change: (seen: Expected) => Promise<Result<PutResult, Trouble>>,
-): Promise<Result<Output & { readonly set: PutResult }, Trouble>> {
+): Promise<Result<CommandOutput & { readonly set: PutResult }, Trouble>> {
   const read = await api('readPolicies', {})
   if (!read.ok) return read
   const base = expect ?? String(read.value.version)

@@ -60,7 +60,7 @@ export type Live = {
  * The output of a command that got an answer. `ok: false` is an answer too (a call was denied, a
  * bundle is not verified) and makes the exit code 1.
  */
-export type Output = {
+export type CommandOutput = {
   readonly ok: boolean
   readonly json: unknown
   readonly text: string
@@ -68,7 +68,12 @@ export type Output = {
 }
 
 /** The result of a command that has already printed everything through `Live`. */
-export const toldAlready = (ok: boolean): Output => ({ ok, json: null, text: '', raw: new Uint8Array() })
+export const toldAlready = (ok: boolean): CommandOutput => ({
+  ok,
+  json: null,
+  text: '',
+  raw: new Uint8Array(),
+})
 
 /**
  * Why a command got no answer: the edge or this machine refused it (1), or its usage was wrong (2).
@@ -88,7 +93,7 @@ export const trouble = (code: string, detail: string, todo?: string): Trouble =>
   todo,
 })
 
-export type Answer = Promise<Result<Output, Trouble>>
+export type Answer = Promise<Result<CommandOutput, Trouble>>
 
 type Shape<A, F> = {
   readonly words: readonly [string, ...string[]]
@@ -99,7 +104,7 @@ type Shape<A, F> = {
    * Whose key it sends; `either` prefers an operator's. An `offline` command needs no edge at all.
    */
   readonly key: 'agent' | 'operator' | 'either' | 'installation' | 'none' | 'offline'
-  /** What exit codes 0 and 1 mean, if not simply "done" and "refused or failed". */
+  /** The meaning of exit codes 0 and 1, if not simply "done" and "refused or failed". */
   readonly exits?: string
   readonly examples?: readonly string[]
   readonly run: (given: Given<A, F>) => Answer

@@ -16,7 +16,7 @@ import type { Config } from './config.ts'
 
 export type Api = <N extends RouteName>(name: N, input: Input<N>) => Promise<Result<Output<N>, Trouble>>
 
-/** How long to wait for an answer, on top of the time that the request asks the edge to wait. */
+/** The timeout for an answer, in addition to the time that the request asks the edge to wait. */
 const ANSWER_TIMEOUT_MS = 30_000
 
 export function connect({ url, key }: Config): Api {

@@ -96,7 +96,7 @@ export function time(ms: number): string {
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString()
 }
 
-/** How an execution was confined, according to its attestation. */
+/** The confinement of an execution, according to its attestation. */
 export const enforcementLabel = ({
   sandbox_enforcement,
   cgroup,

@@ -49,7 +49,7 @@ export const newSkill = command({
     if (!PATTERNS.name.test(id))
       return err(
         usage(
-          `\`${id}\` can’t be a skill’s name: it starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
+          `\`${id}\` is not a valid skill name; a name starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
         ),
       )
     const publisher = publisherFor(flags.publisher)
@@ -103,7 +103,7 @@ function publisherFor(given: string | undefined): Result<string, Trouble> {
     ? ok(publisher)
     : err(
         usage(
-          `\`${publisher}\` can’t be a publisher’s name: it starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
+          `\`${publisher}\` is not a valid publisher name; a name starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
         ),
       )
 }

@@ -117,7 +117,7 @@ export const keygen = command({
     if (!PATTERNS.name.test(publisher))
       return err(
         usage(
-          `\`${publisher}\` can’t be a publisher’s name: it starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
+          `\`${publisher}\` is not a valid publisher name; a name starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
         ),
       )
     const path = to ?? fileOf(publisher)

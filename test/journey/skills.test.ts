@@ -112,15 +112,15 @@ test('an operator fetches a published package, shows and clears a skill’s stor
   expect(await done(run('skill', 'denied-parts'))).toContain('a test')
   writeFileSync(join(folder, 'parts.json'), '[{"pattern":"quickjs-wasi@*","reason":"no engines"}]')
   await done(run('skill', 'denied-parts', 'parts.json'))
-  for (const said of [run('skill', 'publish', 'hello'), run('skill', 'show', 'hello')])
-    expect(await done(said)).toMatch(/^ {2}denied +it contains `quickjs-wasi@[\d.]+`: no engines$/m)
+  for (const ran of [run('skill', 'publish', 'hello'), run('skill', 'show', 'hello')])
+    expect(await done(ran)).toMatch(/^ {2}denied +it contains `quickjs-wasi@[\d.]+`: no engines$/m)
   expect(await done(run('skill', 'list'))).toMatch(
     /^hello +1\.1\.0 .* denied: it contains `quickjs-wasi@[\d.]+`: no engines$/m,
   )
   writeFileSync(join(folder, 'parts.json'), '[]')
   expect(await done(run('skill', 'denied-parts', 'parts.json'))).toBe('no denied parts\n')
-  for (const said of [run('skill', 'list'), run('skill', 'show', 'hello')])
-    expect(await done(said)).not.toContain('denied')
+  for (const ran of [run('skill', 'list'), run('skill', 'show', 'hello')])
+    expect(await done(ran)).not.toContain('denied')
 })
 
 test('a failed skill test shows what differs', async () => {

@@ -88,11 +88,11 @@ describe('a publisher’s key', () => {
       code: 2,
       err: `countersign: ${expected}; see --help\n`,
     })
-    const nobody = await countersign(['skill', 'build', 'foreign'], {
+    const withoutKeys = await countersign(['skill', 'build', 'foreign'], {
       cwd: folder,
       env: { XDG_CONFIG_HOME: join(folder, 'none') },
     })
-    expect(nobody).toMatchObject({
+    expect(withoutKeys).toMatchObject({
       code: 2,
       err: expect.stringMatching(/publishers\/root\.json`; `countersign skill keygen root` creates it/),
     })
