@@ -105,7 +105,7 @@ async function checkEdge(config: Config, identity: Identity | undefined, tiers: 
   )
 
   const link = openLink(config.edge_url, identity)
-  const asked = link.clock.mark()
+  const sentAt = link.clock.mark()
   const beat = await link.ask('heartbeat', { body: { tiers: [...tiers], running: [] } })
   link.close()
   // The worker's process is running, which is fine
@@ -117,7 +117,7 @@ async function checkEdge(config: Config, identity: Identity | undefined, tiers: 
     'enrol again, or ask an operator whether it was revoked',
   )
   if (!beat.ok) return
-  link.clock.learn(beat.value.now_ms, asked)
+  link.clock.learn(beat.value.now_ms, sentAt)
   const off = link.clock.offset_ms
   report('clock', Math.abs(off) <= CLOCK_OFF_MAX_MS, `${off} ms from the edge’s`, 'let NTP set the host’s clock')
 }

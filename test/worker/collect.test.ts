@@ -44,7 +44,7 @@ async function without(...weaknesses: readonly (readonly [from: string, to: stri
   return (await load<typeof import('../../worker/outputs.ts')>(OUTPUTS)).collectOutputFiles
 }
 /** The collected files and their content. */
-const taken = ({ files }: Awaited<ReturnType<typeof collectOutputFiles>>): string[] =>
+const contents = ({ files }: Awaited<ReturnType<typeof collectOutputFiles>>): string[] =>
   files.map(({ path, sha256 }) => `${path} ${edge.files.get(sha256)}`)
 
 test('S43 FIFOs, sockets and devices in an output folder are reported and never block', async () => {
@@ -63,7 +63,7 @@ test('S43 FIFOs, sockets and devices in an output folder are reported and never 
 
 test('S43 without the check of the file type: a FIFO is collected as a file', async () => {
   const folder = withFifo('taken')
-  expect(taken(await collected(folder, { by: await without(['!stats.isFile() || ', '']) }))).toEqual(['fifo '])
+  expect(contents(await collected(folder, { by: await without(['!stats.isFile() || ', '']) }))).toEqual(['fifo '])
 })
 
 test('S43 without O_NONBLOCK: a FIFO blocks the collector until somebody writes', async () => {
@@ -101,7 +101,7 @@ while True: libc.renameat2(-100, a, -100, b, 2)`
     const collector = await by(folder)
     const until = Date.now() + 30_000
     for (let n = 0; n < 300 || (![...seen].some((file) => wanted.test(file)) && Date.now() < until); n++)
-      for (const file of taken(await collected(folder, { by: collector }))) seen.add(file)
+      for (const file of contents(await collected(folder, { by: collector }))) seen.add(file)
   } finally {
     swapper.kill('SIGKILL')
   }
@@ -129,7 +129,10 @@ test('S40 without O_NOFOLLOW: the target of a link is collected', async () => {
     'constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK',
     'constants.O_RDONLY | constants.O_NONBLOCK',
   ] as const
-  expect([taken(await collected(folder)), taken(await collected(folder, { by: await without(following) }))]).toEqual([[], ['link canary']])
+  expect([contents(await collected(folder)), contents(await collected(folder, { by: await without(following) }))]).toEqual([
+    [],
+    ['link canary'],
+  ])
 })
 
 test('S42 a file with a second name is reported and not collected, because it may belong to somebody else', async () => {
@@ -157,7 +160,7 @@ test('S44, S45 without the rule of names: files of any name are collected', asyn
   for (const name of names) writeFileSync(join(folder, name), 'x')
   const unnamed = [' || pathFault(path) !== undefined', ''] as const
   const by = await without(unnamed)
-  expect([taken(await collected(folder)), taken(await collected(folder, { by })).toSorted()]).toEqual([
+  expect([contents(await collected(folder)), contents(await collected(folder, { by })).toSorted()]).toEqual([
     [],
     names.map((name) => `${name} x`).toSorted(),
   ])

@@ -57,20 +57,20 @@ export type Stdio = {
 
 /** Throws the system's error if descriptors run out, and then leaves none open. */
 export function wire(files: OpenFiles, { bwrap, groupFds }: Command, pipes: readonly UnopenedPipe[], inlets: StdioInputs): Stdio {
-  const lent: number[] = []
-  const kept: number[] = []
+  const childFds: number[] = []
+  const ownFds: number[] = []
   const secrets = inlets.gated ? undefined : inlets.secrets
   const readers: Socket[] = []
   const lend = (fd: number): number => {
-    lent.push(fd)
+    childFds.push(fd)
     return fd
   }
   const keepOpen = (fd: number): number => {
-    kept.push(fd)
+    ownFds.push(fd)
     return fd
   }
   const closeChildEnds = (): void => {
-    for (const fd of lent.splice(0)) closeSync(fd)
+    for (const fd of childFds.splice(0)) closeSync(fd)
   }
   let lifeline: number | undefined
   const closeLifeline = (): void => {
@@ -82,7 +82,7 @@ export function wire(files: OpenFiles, { bwrap, groupFds }: Command, pipes: read
     for (const unopened of unused.splice(0)) closeSync(unopened)
     closeChildEnds()
     for (const reader of readers) reader.destroy()
-    for (const fd of kept.splice(0)) closeSync(fd)
+    for (const fd of ownFds.splice(0)) closeSync(fd)
     closeLifeline()
   }
   const output = (): { reader: Socket; childEnd: number } => {
