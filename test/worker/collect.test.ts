@@ -213,7 +213,7 @@ test('V01 an output file that contains a secret, or is named by one, is not coll
 
 test('V01 without the search of files, and with other secrets: the files are collected', async () => {
   const folder = withToken('searched by nobody')
-  const unsearched = ['await target.mask.isIn(bytes, hasTime)', 'false'] as const
+  const unsearched = ['await target.mask.findsSecretIn(bytes, hasTime)', 'false'] as const
   const { files } = await collected(folder, { by: await without(unsearched), secrets: { token: TOKEN } })
   expect(files.map(({ path }) => path)).toEqual(['deep/archive', 'half'])
   expect((await collected(folder, { secrets: { token: 'another value' } })).left).toEqual([])

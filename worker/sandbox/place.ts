@@ -83,8 +83,11 @@ async function placeFor(
   return withRelay(equipment, plan, folder, secrets)
 }
 
-async function forTierB({ folder: root, fence, privateHosts }: Equipment, { plan, cwd }: Admitted): Promise<Result<CallSetup, NotRun>> {
-  if (fence === undefined)
+async function forTierB(
+  { folder: root, tierBLauncher, privateHosts }: Equipment,
+  { plan, cwd }: Admitted,
+): Promise<Result<CallSetup, NotRun>> {
+  if (tierBLauncher === undefined)
     return err(refused('sandbox_unavailable', 'this worker lacks something that tier B needs; run `countersign-worker doctor`'))
   const unreachable = await preflight(plan, privateHosts)
   if (unreachable !== undefined) return err(refused('egress_denied', unreachable))
@@ -95,7 +98,7 @@ async function forTierB({ folder: root, fence, privateHosts }: Equipment, { plan
     return err(infra(`the call's folder could not be created (${faultOf(error).code})`)) // the error's message would reveal `cwd`
   }
   return ok({
-    place: { folder, mark: newMark(), fence },
+    place: { folder, mark: newMark(), fence: tierBLauncher },
     closeConnections: noConnections,
     tearDown: async () => {
       await removeFolder(folder)
