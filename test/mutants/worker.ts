@@ -66,7 +66,11 @@ export const WORKER: readonly Held[] = [
       ['| constants.O_NONBLOCK |', '|', 'A FIFO that a tool leaves blocks the worker for ever.'],
       ['if (!stats.isFile() || stats.nlink !== 1)', 'if (!stats.isFile())', 'A file of somebody else, by a second name, is collected.'],
       ['if (!stats.isFile() || stats.nlink !== 1)', 'if (stats.nlink !== 1)', 'A device that a tool leaves is read.'],
-      ['if (hasSecret !== false) return collected.leave', 'if (hasSecret === undefined) return collected.leave', 'A secret leaves the sandbox in a file.'],
+      [
+        'if (hasSecret !== false) return collected.leave',
+        'if (hasSecret === undefined) return collected.leave',
+        'A secret leaves the sandbox in a file.',
+      ],
       ['|| pathFault(path) !== undefined)', ')', 'A file is kept under a name that means another place.'],
       ['if (masked !== path)', 'if (false)', 'A secret leaves the sandbox as the name of a file.'],
     ],
