@@ -130,7 +130,7 @@ async function checkEdge(
   )
 
   const link = openLink(config.edge_url, identity)
-  const asked = link.clock.mark()
+  const sentAt = link.clock.mark()
   const beat = await link.ask('heartbeat', { body: { tiers: [...tiers], running: [] } })
   link.close()
   // The worker's process is running, which is fine
@@ -146,7 +146,7 @@ async function checkEdge(
     'enrol again, or ask an operator whether it was revoked',
   )
   if (!beat.ok) return
-  link.clock.learn(beat.value.now_ms, asked)
+  link.clock.learn(beat.value.now_ms, sentAt)
   const off = link.clock.offset_ms
   report(
     'clock',

@@ -98,7 +98,7 @@ async function takeFile(at: string, path: string, collected: Collection, target:
     const hasTime = (): boolean => !target.signal.aborted && target.link.clock.now() < target.until_ms
     if (!hasTime()) return collected.leave(path, 'not_sent')
     const bytes = await handle.readFile()
-    const hasSecret = await target.mask.isIn(bytes, hasTime)
+    const hasSecret = await target.mask.findsSecretIn(bytes, hasTime)
     // A file that contains a secret of the call stays where it is (V01).
     if (hasSecret !== false) return collected.leave(path, hasSecret === undefined ? 'not_sent' : 'secret')
     const sha256 = createHash('sha256').update(bytes).digest('hex')

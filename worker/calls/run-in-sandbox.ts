@@ -74,7 +74,7 @@ async function runInFolder(
     folders.push(outputs)
     const limits = effectiveLimits(plan.limits, ceilings, grant.deadline_ms - link.clock.now())
     const started_at_ms = Math.max(grant.issued_at_ms, link.clock.now()) // L9
-    const { enforcement, cgroup, ...seen } = await launch(sandbox, {
+    const { enforcement, cgroup, ...report } = await launch(sandbox, {
       plan: { ...plan, limits },
       stdin,
       secrets,
@@ -89,25 +89,27 @@ async function runInFolder(
     })
     const ended_at_ms = Math.max(started_at_ms, link.clock.now())
     const hasOutputs =
-      outputs !== undefined && seen.outcome.kind !== 'infra' && seen.outcome.kind !== 'refused'
+      outputs !== undefined && report.outcome.kind !== 'infra' && report.outcome.kind !== 'refused'
     const until_ms = grant.deadline_ms - SETTLING_MS
     const files = hasOutputs
       ? await collectOutputFiles(outputs, { call, mask: new Veil(secrets), link, until_ms, signal })
       : undefined
-    const kept = output.end()
+    const streams = output.end()
     const execution = {
-      ...seen,
-      connections: [...seen.connections],
+      ...report,
+      connections: [...report.connections],
       outcome:
-        interruption(signal, seen.outcome) ?? checkOutput(seen.outcome, plan, seen.stdout, kept.stdout),
+        interruption(signal, report.outcome) ??
+        checkOutput(report.outcome, plan, report.stdout, streams.stdout),
       sandbox_enforcement: enforcement,
       limits,
       ...(files === undefined ? {} : { files }),
-      ...(cgroup === undefined ? {} : { cgroup: cgroup && grant.proven?.cgroups !== false }), // never attest more than was proven
+      // A cgroup that was not proven to the edge is not attested.
+      ...(cgroup === undefined ? {} : { cgroup: cgroup && grant.proven?.cgroups !== false }),
       started_at_ms,
       ended_at_ms,
     }
-    return { execution, ...kept }
+    return { execution, ...streams }
   } finally {
     for (const folder of folders) if (folder !== undefined) cleanups.push(removeFolder(folder))
   }

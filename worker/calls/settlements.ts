@@ -56,11 +56,11 @@ export class Settling {
   }
 
   async settle(spooled: Spooled): Promise<SettlementStatus> {
-    const kept = this.#spool.keep(spooled)
-    if (!kept.ok)
+    const stored = this.#spool.keep(spooled)
+    if (!stored.ok)
       this.#log.warn('a result could not be spooled; it is sent anyway', {
         call: spooled.call,
-        reason: kept.error,
+        reason: stored.error,
       })
     const sent = await this.#send(spooled)
     if (sent === 'acknowledged' || sent === 'dropped') return sent

@@ -39,12 +39,12 @@ import { Settlement } from '../../shared/wire/workers.ts'
 import { remedyFor } from '../host/errno-remedies.ts'
 
 const CallId = z.string().regex(PATTERNS.call)
-const Spooled = z.strictObject({ call: CallId, deadline_ms: z.int(), settlement: Settlement })
-export type Spooled = z.infer<typeof Spooled>
+const SpooledSettlement = z.strictObject({ call: CallId, deadline_ms: z.int(), settlement: Settlement })
+export type Spooled = z.infer<typeof SpooledSettlement>
 
 const Line = z.union([
   z.strictObject({ begun: CallId, fence: z.int(), at_ms: z.int(), reported: z.literal(true).optional() }),
-  z.strictObject({ settled: Spooled }),
+  z.strictObject({ settled: SpooledSettlement }),
   /** Older spools have no fence here; such a line covers every fence. */
   z.strictObject({ over: CallId, fence: z.int().optional() }),
 ])

@@ -13,7 +13,7 @@ export class Slots {
   }
 
   async acquire(): Promise<void> {
-    if (!this.tryAcquire()) await new Promise<void>((taken) => this.#waiting.push(taken))
+    if (!this.tryAcquire()) await new Promise<void>((resume) => this.#waiting.push(resume))
   }
 
   tryAcquire(): boolean {
@@ -24,7 +24,7 @@ export class Slots {
 
   /** Releases all waiters at shutdown, without slots. */
   releaseWaiters(): void {
-    for (const taken of this.#waiting.splice(0)) taken()
+    for (const resume of this.#waiting.splice(0)) resume()
   }
 
   release(): void {

@@ -65,7 +65,7 @@ const SILENCE_MAX_MS = 15_000
 export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, log, ring }: Options): Queue {
   const connection = connect(redis_url)
   const outage = watchOutages(connection, log)
-  const [slots, pauseSwitch, inHand] = [new Slots(concurrency), new PauseSwitch(), new Set<Promise<void>>()]
+  const [slots, pauseSwitch, handling] = [new Slots(concurrency), new PauseSwitch(), new Set<Promise<void>>()]
   const handle = async ({ data }: { data: unknown }): Promise<void> => {
     const doorbell = readDoorbell(data, tenant)
     if (!doorbell.ok) return log.warn('a doorbell was dropped', { reason: doorbell.error })
@@ -93,9 +93,9 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
     job.moveToCompleted(null, bullWorker.id, false).catch(outage.noted)
     const handled = handle(job).finally(() => {
       slots.release()
-      inHand.delete(handled)
+      handling.delete(handled)
     })
-    inHand.add(handled)
+    handling.add(handled)
   }
   const fetchAll = async (queue: ListenedQueue): Promise<void> => {
     for (await pauseSwitch.whenOpen(); !pauseSwitch.ended; await pauseSwitch.whenOpen())
@@ -126,7 +126,7 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
     hush,
     close: async () => {
       await hush()
-      await Promise.all(inHand)
+      await Promise.all(handling)
       outage.ignore()
       connection.disconnect()
     },

@@ -92,10 +92,10 @@ async function placeFor(
 }
 
 async function forTierB(
-  { folder: root, fence, privateHosts }: Equipment,
+  { folder: root, tierBLauncher, privateHosts }: Equipment,
   { plan, cwd }: Admitted,
 ): Promise<Result<CallSetup, NotRun>> {
-  if (fence === undefined)
+  if (tierBLauncher === undefined)
     return err(
       refused(
         'sandbox_unavailable',
@@ -111,7 +111,7 @@ async function forTierB(
     return err(infra(`the call's folder could not be created (${faultOf(error).code})`)) // the error's message would reveal `cwd`
   }
   return ok({
-    place: { folder, mark: newMark(), fence },
+    place: { folder, mark: newMark(), fence: tierBLauncher },
     closeConnections: noConnections,
     tearDown: async () => {
       await removeFolder(folder)

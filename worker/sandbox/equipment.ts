@@ -51,7 +51,7 @@ export type Equipment = {
   /** Nameless files with the compiled filters; undefined if there is no filter for this machine. */
   readonly filters: Readonly<Record<SocketMode, NamelessFile>> | undefined
   /** The path of the tier B launcher; undefined if there is no filter for this machine. */
-  readonly fence: string | undefined
+  readonly tierBLauncher: string | undefined
   /**
    * A nameless file with the program of process 1; undefined for a processor without machine code
    * here.
@@ -98,7 +98,7 @@ export async function equip(
         ? undefined
         : new Spawner(host, host.machine),
     filters,
-    fence: writeLauncher(host, filters, folder),
+    tierBLauncher: writeLauncher(host, filters, folder),
     init,
     relays,
     groups: Groups.open(host.machine, folder),

@@ -16,7 +16,11 @@ import { type StartedProcess, start } from './process/start.ts'
 import { deliveryOf, gate, gateInput } from './warm-gate.ts'
 
 /** A released sandbox, and the delivery that it was given. */
-type Released = { readonly setting: CallSetup; readonly started: StartedProcess; readonly delivery: Buffer }
+type ReleasedSandbox = {
+  readonly setting: CallSetup
+  readonly started: StartedProcess
+  readonly delivery: Buffer
+}
 
 /** Each takes 3 MB of anonymous memory: bubblewrap's two processes, and perl. */
 const READY_MAX = 16
@@ -74,7 +78,7 @@ export class PreparedStock {
    * Releases a warm sandbox into this call. Undefined if none is ready, or if the call's shape
    * can't be prepared.
    */
-  take(admitted: Admitted, stdin: Uint8Array | undefined): Released | undefined {
+  take(admitted: Admitted, stdin: Uint8Array | undefined): ReleasedSandbox | undefined {
     const shape = this.#shapeOf(admitted)
     if (shape === undefined) return undefined
     shape.requests.push(performance.now())
@@ -86,7 +90,11 @@ export class PreparedStock {
     return undefined
   }
 
-  #release(warm: WarmSandbox, { plan }: Admitted, stdin: Uint8Array | undefined): Released | undefined {
+  #release(
+    warm: WarmSandbox,
+    { plan }: Admitted,
+    stdin: Uint8Array | undefined,
+  ): ReleasedSandbox | undefined {
     const { [SET_BY_BWRAP]: _, ...env } = plan.executor.env
     const delivery = deliveryOf(rlimitsOf(plan, this.#equipment.host), env, plan.executor.argv)
     if (!warm.gone && performance.now() - warm.since <= this.#stale_ms) {
@@ -104,7 +112,7 @@ export class PreparedStock {
   /**
    * Makes a warm sandbox for this call now and releases it: for the probe, which tests this way.
    */
-  async madeFor(admitted: Admitted, stdin: Uint8Array | undefined): Promise<Released | undefined> {
+  async madeFor(admitted: Admitted, stdin: Uint8Array | undefined): Promise<ReleasedSandbox | undefined> {
     if (!this.#canPrepare(admitted)) return undefined
     const shape: Shape = { admitted, requests: [], waiting: [] }
     await this.#prepare(shape)
@@ -169,8 +177,8 @@ export class PreparedStock {
     const { bwrap } = waitingFor(admitted, this.#equipment.host, {}, this.#gate)
     const { memory_bytes, pids } = plan.limits // the limits of its cgroup
     const key = `${memory_bytes} ${pids} ${bwrap?.options}`
-    const known = this.#shapes.get(key)
-    if (known !== undefined) return known
+    const existing = this.#shapes.get(key)
+    if (existing !== undefined) return existing
     const executor = { ...plan.executor, argv: [], env: {} } // a shape holds nothing of a call
     const shape: Shape = { admitted: { ...admitted, plan: { ...plan, executor } }, requests: [], waiting: [] }
     this.#shapes.set(key, shape)

@@ -22,17 +22,17 @@ const SCRATCH = '/dev/shm'
 const folder = mkdtempSync(join(tmpdir(), 'countersign-short-'))
 const LIMITS = { workspace_bytes: 1_000_000, workspace_inodes: 100 }
 
-const held: number[] = []
+const fillers: number[] = []
 /** Opens descriptors until only `count` are left. */
 function leaveFree(count: number): void {
   try {
-    for (;;) held.push(openSync('/dev/null', 'r'))
+    for (;;) fillers.push(openSync('/dev/null', 'r'))
   } catch {
-    for (const fd of held.splice(held.length - count)) closeSync(fd)
+    for (const fd of fillers.splice(fillers.length - count)) closeSync(fd)
   }
 }
 function freeAll(): void {
-  for (const fd of held.splice(0)) closeSync(fd)
+  for (const fd of fillers.splice(0)) closeSync(fd)
 }
 const codeOf = (error: NodeJS.ErrnoException): string | undefined => error.code
 const openNow = (): number => readdirSync('/proc/self/fd').length
@@ -51,11 +51,11 @@ async function exhaust(
   const before = openNow()
   let failed = 0
   for (let count = 0; count <= most; count++) {
-    const given = pipes(blanks)
+    const unopened = pipes(blanks)
     leaveFree(count)
     let end: () => unknown = () => undefined
     try {
-      end = attempt(given)
+      end = attempt(unopened)
     } catch {
       failed += 1
     }

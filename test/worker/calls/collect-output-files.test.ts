@@ -46,7 +46,7 @@ async function without(
   return (await load<typeof import('../../../worker/calls/output-files.ts')>(OUTPUTS)).collectOutputFiles
 }
 /** The collected files and their content. */
-const taken = ({ files }: Awaited<ReturnType<typeof collectOutputFiles>>): string[] =>
+const contents = ({ files }: Awaited<ReturnType<typeof collectOutputFiles>>): string[] =>
   files.map(({ path, sha256 }) => `${path} ${edge.files.get(sha256)}`)
 
 test('S43 FIFOs, sockets and devices in an output folder are reported and never block', async () => {
@@ -65,7 +65,7 @@ test('S43 FIFOs, sockets and devices in an output folder are reported and never 
 
 test('S43 without the check of the file type: a FIFO is collected as a file', async () => {
   const folder = withFifo('taken')
-  expect(taken(await collected(folder, { by: await without(['!stats.isFile() || ', '']) }))).toEqual([
+  expect(contents(await collected(folder, { by: await without(['!stats.isFile() || ', '']) }))).toEqual([
     'fifo ',
   ])
 })
@@ -109,7 +109,7 @@ while True: libc.renameat2(-100, a, -100, b, 2)`
     const collector = await by(folder)
     const until = Date.now() + 30_000
     for (let n = 0; n < 300 || (![...seen].some((file) => wanted.test(file)) && Date.now() < until); n++)
-      for (const file of taken(await collected(folder, { by: collector }))) seen.add(file)
+      for (const file of contents(await collected(folder, { by: collector }))) seen.add(file)
   } finally {
     swapper.kill('SIGKILL')
   }
@@ -143,8 +143,8 @@ test('S40 without O_NOFOLLOW: the target of a link is collected', async () => {
     'constants.O_RDONLY | constants.O_NONBLOCK',
   ] as const
   expect([
-    taken(await collected(folder)),
-    taken(await collected(folder, { by: await without(following) })),
+    contents(await collected(folder)),
+    contents(await collected(folder, { by: await without(following) })),
   ]).toEqual([[], ['link canary']])
 })
 
@@ -180,7 +180,7 @@ test('S44, S45 without the rule of names: files of any name are collected', asyn
   for (const name of names) writeFileSync(join(folder, name), 'x')
   const unnamed = [' || pathFault(path) !== undefined', ''] as const
   const by = await without(unnamed)
-  expect([taken(await collected(folder)), taken(await collected(folder, { by })).toSorted()]).toEqual([
+  expect([contents(await collected(folder)), contents(await collected(folder, { by })).toSorted()]).toEqual([
     [],
     names.map((name) => `${name} x`).toSorted(),
   ])
@@ -245,7 +245,7 @@ test('V01 an output file that contains a secret, or is named by one, is not coll
 
 test('V01 without the search of files, and with other secrets: the files are collected', async () => {
   const folder = withToken('searched by nobody')
-  const unsearched = ['await target.mask.isIn(bytes, hasTime)', 'false'] as const
+  const unsearched = ['await target.mask.findsSecretIn(bytes, hasTime)', 'false'] as const
   const { files } = await collected(folder, { by: await without(unsearched), secrets: { token: TOKEN } })
   expect(files.map(({ path }) => path)).toEqual(['deep/archive', 'half'])
   expect((await collected(folder, { secrets: { token: 'another value' } })).left).toEqual([])

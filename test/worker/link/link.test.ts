@@ -37,7 +37,7 @@ afterEach(async () => {
 
 test('successive requests to the edge use one connection', async () => {
   const before = edge.connections
-  for (let asked = 0; asked < 20; asked++) expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+  for (let count = 0; count < 20; count++) expect((await link.ask('heartbeat', beat)).ok).toBe(true)
   expect(edge.connections).toBe(before + 1)
 })
 
@@ -147,11 +147,11 @@ test('the worker ignores an epoch that can’t begin a nonce', async () => {
 
 test('J03 the first refusal for a wrong clock corrects the worker’s clock, and a heartbeat makes it precise', async () => {
   edge.ahead_ms = 7_200_000
-  const asked = link.clock.mark()
+  const sentAt = link.clock.mark()
   const answer = await link.ask('heartbeat', beat)
   expect(answer.ok).toBe(true)
   expect(Math.abs(link.clock.now() - edge.now())).toBeLessThan(1_500)
-  if (answer.ok) link.clock.learn(answer.value.now_ms, asked)
+  if (answer.ok) link.clock.learn(answer.value.now_ms, sentAt)
   await eventually('the clock fits', async () => {
     const mark = link.clock.mark()
     const next = await link.ask('heartbeat', beat)

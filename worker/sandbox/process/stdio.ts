@@ -62,20 +62,20 @@ export function wire(
   pipes: readonly UnopenedPipe[],
   inlets: StdioInputs,
 ): Stdio {
-  const lent: number[] = []
-  const kept: number[] = []
+  const childFds: number[] = []
+  const ownFds: number[] = []
   const secrets = inlets.gated ? undefined : inlets.secrets
   const readers: Socket[] = []
   const lend = (fd: number): number => {
-    lent.push(fd)
+    childFds.push(fd)
     return fd
   }
   const keepOpen = (fd: number): number => {
-    kept.push(fd)
+    ownFds.push(fd)
     return fd
   }
   const closeChildEnds = (): void => {
-    for (const fd of lent.splice(0)) closeSync(fd)
+    for (const fd of childFds.splice(0)) closeSync(fd)
   }
   let lifeline: number | undefined
   const closeLifeline = (): void => {
@@ -87,7 +87,7 @@ export function wire(
     for (const unopened of unused.splice(0)) closeSync(unopened)
     closeChildEnds()
     for (const reader of readers) reader.destroy()
-    for (const fd of kept.splice(0)) closeSync(fd)
+    for (const fd of ownFds.splice(0)) closeSync(fd)
     closeLifeline()
   }
   const output = (): { reader: Socket; childEnd: number } => {

@@ -28,7 +28,7 @@ export class Veil {
    * Whether a file contains a secret; undefined if the time ran out first. Yields between slices,
    * because files may be large.
    */
-  async isIn(bytes: Uint8Array, hasTime: () => boolean): Promise<boolean | undefined> {
+  async findsSecretIn(bytes: Uint8Array, hasTime: () => boolean): Promise<boolean | undefined> {
     if (this.#pieces.isEmpty) return false
     const search = new Search(this.#pieces)
     for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
