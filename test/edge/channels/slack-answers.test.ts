@@ -410,7 +410,7 @@ test('where policy requires assurance `key`, a press in Slack leads to the conso
   await room()
   const surely = `@id("surely") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.granted && context.approval.assurance != "key" };`
   await desk.withPolicies({ surely }, async () => {
-    const { call, first } = await asked()
+    const { call, first } = await askInSlack()
     const elsewhere = 'policy accepts an approval of this call only in the console or on the command line'
     await interact(hurt.stack.url, press(first, 'approve'))
     await waitForWhisper(elsewhere)
