@@ -271,7 +271,7 @@ function callResponse(result: Result<Call>): Result<Call | Response> {
 const agentOf = ({ principal }: Identified): AgentPrincipal => principal as AgentPrincipal // the route admits only agents
 const agentSpec = (principal: Identified['principal']) => (principal as AgentPrincipal).spec // the caller has checked `kind`
 
-/** Refuses uploads of an agent none of whose tools takes files. */
+/** Whether a tool of the agent takes files. */
 const takesFiles = ({ directory, principal }: Identified): boolean =>
   [...directory.tools.values()].some(
     ({ tool }) => tool.input_files === true && isListed(principal as AgentPrincipal, tool.name),

@@ -76,7 +76,7 @@ export type Ended = Live & {
   finished: Finished | null
   attestation: Attested | null
   cancelRequested: boolean
-  /** By the edge's clock, from claim to end; absent where nothing ran. */
+  /** Time from claim to end by the edge's clock; absent if nothing ran. */
   took?: number
 }
 /** The facts of a finished execution. Its output is stored separately. */
@@ -192,7 +192,7 @@ export function refusalToAnswer({ state, approval }: Status): Failure {
   return failure('already_answered', `the call is ${state}`)
 }
 
-/** Applies one event. A refusal changes nothing and names what is (L4). */
+/** Applies one event. A refusal changes nothing and names the present state (L4). */
 export function step(record: CallRecord | Proposal, event: Event, now: number): Result<Step> {
   if (!('status' in record))
     return event.kind === 'proposed'

@@ -85,7 +85,7 @@ export class Outbox {
   }
 
   /**
-   * Sends the doorbell to one of these workers alone, because the pool's doorbell might wake the
+   * Sends the doorbell only to one of these workers, because the pool's doorbell might wake the
    * same worker again. At most every 5 s for one call: workers that have less than they have proven
    * would pass it back and forth.
    */

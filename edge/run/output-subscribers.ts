@@ -23,10 +23,7 @@ export type StreamPosition = { attempt: number; stdout: number; stderr: number; 
 /** `id` names one stream; the slots of one `owner` are counted together. */
 export type Subscriber = { id: string; owner: string }
 export type OutputPiece = { stream: Stream; offset: number; bytes: Uint8Array }
-/**
- * What is new after a position, in the order of delivery; empty if nothing happened within the
- * wait.
- */
+/** The output after a position, in the order of delivery; empty if nothing happened in time. */
 export type News = {
   heard: StreamPosition
   changed: boolean

@@ -48,7 +48,7 @@ const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run 
 export class RunObject extends DurableObject<Env> {
   readonly #run = new RunContext(this.ctx, this.env)
 
-  // ── Agents and operators; `agent` is null where the caller may see every agent's ──
+  // ── Agents and operators; `agent` is null if the caller may see every agent's ──
 
   async create(record: RunRecord): Promise<Result<Run>> {
     return this.#run.transact((tx) => {

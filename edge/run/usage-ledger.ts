@@ -132,8 +132,8 @@ export class UsageLedger {
   }
 
   /**
-   * Gives back the places that the call does not need; `record` is null where no call came of the
-   * proposal. Where this gets lost, a session frees the place later, and an agent's counts for its
+   * Returns the places that the call does not need; `record` is null if the proposal made no call.
+   * If the message gets lost, a session frees its place later, and an agent's place counts for an
    * hour.
    */
   async release(

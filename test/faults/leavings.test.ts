@@ -40,7 +40,7 @@ const spellings = (text: string): string[] => [
 const holds = (bytes: Buffer, text: string): boolean =>
   spellings(text).some((spelling) => bytes.includes(spelling))
 
-const told = (path: string): Buffer => {
+const readIfPresent = (path: string): Buffer => {
   try {
     return readFileSync(path)
   } catch {
@@ -52,8 +52,12 @@ const told = (path: string): Buffer => {
 const tellers = (text: string): string[] =>
   globSync('/proc/[0-9]*')
     .filter((path) => path !== `/proc/${process.pid}`)
-    .filter((path) => holds(told(join(path, 'cmdline')), text) || holds(told(join(path, 'environ')), text))
-    .map((path) => told(join(path, 'cmdline')).toString().replaceAll('\0', ' '))
+    .filter(
+      (path) =>
+        holds(readIfPresent(join(path, 'cmdline')), text) ||
+        holds(readIfPresent(join(path, 'environ')), text),
+    )
+    .map((path) => readIfPresent(join(path, 'cmdline')).toString().replaceAll('\0', ' '))
 
 test('V02 L7 a canary in arguments, output and errors is in no file of Redis, log, journal or process list', async () => {
   const hurt = await HurtStack.start()
@@ -114,7 +118,9 @@ test('V02 L7 a canary in arguments, output and errors is in no file of Redis, lo
   for (const [path, bytes] of contents(state.worker))
     if (!path.includes('/runs/')) expect([path, holds(bytes, canary)]).toEqual([path, false])
   for (const key of keys)
-    expect([...globSync('/proc/[0-9]*/cmdline')].filter((path) => holds(told(path), key))).toEqual([])
+    expect([...globSync('/proc/[0-9]*/cmdline')].filter((path) => holds(readIfPresent(path), key))).toEqual(
+      [],
+    )
 })
 
 const mounts = (): string => readFileSync('/proc/self/mountinfo', 'utf8')

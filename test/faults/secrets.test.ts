@@ -58,13 +58,13 @@ test('V02 V01 a secret is in no file, log or response while its tool runs and af
   expect(ended.result?.output).toBe(`${sha256(CANARY)}  -\n«secret token»`)
   expect(ended.result?.stderr).toContain('«secret token»')
   const { run, id } = asked
-  const told = JSON.stringify([
+  const responses = JSON.stringify([
     ended,
     must(await hurt.operator('readJournal', { params: { run }, query: {} })),
     must(await hurt.operator('readAttestation', { params: { run, call: id } })),
     must(await hurt.operator('listSecrets', {})),
   ])
-  for (const form of FORMS) expect(told).not.toContain(form)
+  for (const form of FORMS) expect(responses).not.toContain(form)
   await eventually(
     'the stack’s files are at rest',
     () => holding().length === 0 && hurt.filesWith(id).length > 0,
@@ -80,14 +80,14 @@ test('control: the search finds a value that is not secret', async () => {
 
 test('a stored secret can be used after the edge was killed', async () => {
   await hurt.stack.edge.restart()
-  const asked = await hurt.propose('reads.token', {})
+  const call = await hurt.propose('reads.token', {})
   must(
     await hurt.operator('answerApproval', {
-      params: { id: asked.approval?.id ?? '' },
+      params: { id: call.approval?.id ?? '' },
       body: { decision: 'approve' },
     }),
   )
-  expect((await hurt.ended(asked, 30_000)).result?.output).toContain(sha256(CANARY))
+  expect((await hurt.ended(call, 30_000)).result?.output).toContain(sha256(CANARY))
 })
 
 test('D5 V01 a tool that receives a secret can’t be registered to share the folder of its run', async () => {

@@ -51,16 +51,16 @@ test('an edge that is killed after each step of a skill’s life loses no step a
   await restartEdge()
   expect(must(await hurt.operator('readSkill', { params: named })).state).toBe('revoked')
   expect((await hurt.propose(`${named.id}.run`, {})).state).toBe('denied')
-  const told = await journal()
-  expect(verifyChain(told).ok).toBe(true)
-  expect(told.map(({ kind }) => kind)).toEqual([
+  const entries = await journal()
+  expect(verifyChain(entries).ok).toBe(true)
+  expect(entries.map(({ kind }) => kind)).toEqual([
     'publisher.put',
     'skill.published',
     'skill.enabled',
     'publisher.key_revoked',
     'skill.revoked',
   ])
-  const hashes = told.map(({ hash }) => hash)
+  const hashes = entries.map(({ hash }) => hash)
   const ours = async () => (await leaves()).filter((hash) => hashes.includes(hash))
   await eventually('the log has all of them', async () => (await ours()).length >= hashes.length)
   expect(await ours()).toEqual(hashes)

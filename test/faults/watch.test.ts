@@ -19,7 +19,7 @@ const following = (...args: string[]): Following => {
   return one
 }
 const watching = (...flags: string[]): Following => following('approvals', 'watch', ...flags)
-const asked = async (mark: string) => (await hurt.propose('mark.asking', { mark })).approval?.id ?? ''
+const newApproval = async (mark: string) => (await hurt.propose('mark.asking', { mark })).approval?.id ?? ''
 const deny = (id: string, reason: string) =>
   insist(() => hurt.operator('answerApproval', { params: { id }, body: { decision: 'deny', reason } }))
 const listed = (id: string) =>
@@ -28,11 +28,11 @@ const listed = (id: string) =>
   )
 
 test('`approvals watch` shows waiting, new and answered approvals once each over a restart, and ends by Ctrl-C', async () => {
-  const before = await asked('before')
+  const before = await newApproval('before')
   await listed(before)
   const [text, json] = [watching(), watching('--json')]
   for (const one of [text, json]) await one.line('what waited', (line) => line.includes(before))
-  const during = await asked('during')
+  const during = await newApproval('during')
   expect(await text.line('a question', (line) => line.includes(during))).toMatch(
     new RegExp(`^\\S+Z {2}pending {2}${during} {2}\\w+ {2}dev wants to run mark\\.asking {2}http\\S+$`),
   )
@@ -51,7 +51,7 @@ test('`approvals watch` shows waiting, new and answered approvals once each over
   await eventually('both say so', () => [text, json].every(({ said }) => said.includes('retrying')), 30_000)
   await revive(hurt.stack.edge)
   must(await deny(during, 'after the restart'))
-  const after = await asked('after')
+  const after = await newApproval('after')
   for (const one of [text, json]) {
     await one.line('the answer', (line) => line.includes(during) && line.includes('after the restart'))
     await one.line('a new question', (line) => line.includes(after))
@@ -59,10 +59,10 @@ test('`approvals watch` shows waiting, new and answered approvals once each over
   }
   // Each approval and each answer once, before or after the restart.
   for (const one of [text, json]) {
-    const told = [before, during, after].map(
+    const counts = [before, during, after].map(
       (id) => one.lines.filter((line) => line.includes(`${id}`)).length,
     )
-    expect(told).toEqual([2, 2, 1])
+    expect(counts).toEqual([2, 2, 1])
   }
   expect(await text.end('SIGINT')).toEqual({ code: 0, whole: true })
   expect(await json.end('SIGTERM')).toEqual({ code: 0, whole: true })
@@ -75,7 +75,7 @@ test('`approvals watch` ends at once, with the reason, when its key is revoked',
   )
   const one = new Following(['approvals', 'watch'], { COUNTERSIGN_URL: hurt.stack.url, COUNTERSIGN_KEY: key })
   open.push(one)
-  const id = await asked('for the watcher')
+  const id = await newApproval('for the watcher')
   expect(await one.line('a question', (line) => line.includes(id))).not.toContain('http') // no link: an auditor answers nothing
   must(await hurt.operator('deleteOperator', { params: { name: 'watcher' } }))
   expect(await one.ended()).toEqual({ code: 1, whole: true })
@@ -100,15 +100,15 @@ test('`calls follow` prints each line of a call once over a restart, and reports
     await insist(() => hurt.operator('cancelCall', { params: { run: `run_${id.split('_')[1]}`, call: id } })),
   )
   for (const one of [text, json]) expect(await one.ended()).toEqual({ code: 1, whole: true })
-  const told = text.lines.filter((line) => line.startsWith('  │ '))
-  expect(told).toEqual(told.map((_, i) => `  │ line ${i}`))
+  const printed = text.lines.filter((line) => line.startsWith('  │ '))
+  expect(printed).toEqual(printed.map((_, i) => `  │ line ${i}`))
   expect(text.lines).toContain('cancelling: it runs until its worker stops it')
   expect(text.lines.find((line) => line.startsWith('cancelled'))).toContain(id)
   const events = json.lines.map(
     (line) => JSON.parse(line) as { event: string; data?: string; error?: unknown; state?: string },
   )
   const output = events.flatMap(({ event, data }) => (event === 'stdout' ? [data] : [])).join('')
-  expect(output).toBe(told.map((line) => `${line.slice(4)}\n`).join(''))
+  expect(output).toBe(printed.map((line) => `${line.slice(4)}\n`).join(''))
   expect(events.slice(-2)).toMatchObject([
     { event: 'end', error: { code: 'cancelled' } },
     { event: 'call', id, state: 'cancelled' },

@@ -148,14 +148,14 @@ test('L2 a call with a requested cancel is not executed again', () => {
 })
 
 test('the error of a lapsed or lost call names the edge for a skill and the worker otherwise', () => {
-  const told = (tier: 'A' | 'C', way: keyof typeof WAYS) => {
+  const errorOf = (tier: 'A' | 'C', way: keyof typeof WAYS) => {
     const status = after(proposal({ plan: { tier } as unknown as Plan }), ...WAYS[way]) // nothing else of the plan is read
     return hasEnded(status) ? [status.error, status.detail] : []
   }
-  expect(told('C', 'lapsed')).toEqual(['never_claimed', 'no worker claimed it in time'])
-  expect(told('A', 'lapsed')).toEqual(['never_claimed', 'no slot for skills became free in time'])
-  expect(told('C', 'indeterminate')).toEqual(['worker_lost', 'the worker stopped reporting'])
-  expect(told('A', 'indeterminate')).toEqual([
+  expect(errorOf('C', 'lapsed')).toEqual(['never_claimed', 'no worker claimed it in time'])
+  expect(errorOf('A', 'lapsed')).toEqual(['never_claimed', 'no slot for skills became free in time'])
+  expect(errorOf('C', 'indeterminate')).toEqual(['worker_lost', 'the worker stopped reporting'])
+  expect(errorOf('A', 'indeterminate')).toEqual([
     'worker_lost',
     'the edge lost the call while it ran, so nobody saw its end',
   ])

@@ -391,8 +391,8 @@ for (const [who, rows] of TABLES) {
         const { status, detail, todo, retry, errors } = problem
         expect({ code: `${status} ${problem['code']}`, detail, todo, fields: fieldsIn(errors) }).toEqual({
           code,
-          detail: said(sentence),
-          todo: said(advice),
+          detail: matching(sentence),
+          todo: matching(advice),
           fields,
         })
         expect(answer.status).toBe(status)
@@ -403,7 +403,7 @@ for (const [who, rows] of TABLES) {
   })
 }
 
-const said = (text: string) => (text.startsWith('~') ? expect.stringContaining(text.slice(1)) : text)
+const matching = (text: string) => (text.startsWith('~') ? expect.stringContaining(text.slice(1)) : text)
 const fieldsIn = (errors: unknown) =>
   ((errors ?? []) as { at: string; message: string }[]).map(({ at, message }) => [at, message]) // the shape that /openapi.json names
 

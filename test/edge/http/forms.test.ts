@@ -10,7 +10,7 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const desk = new Desk('forms', sharedStack())
 const agent = await desk.agent()
 const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
-const asked = async () => (await desk.asked(agent.client, sensitive, { text: desk.name() })).approval.id
+const newApproval = async () => (await desk.asked(agent.client, sensitive, { text: desk.name() })).approval.id
 const statusOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } })).status
 const { origin } = new URL(desk.url)
 
@@ -42,7 +42,7 @@ const body = (once: Record<string, string>, more: Fields): string =>
 
 describe.each(CASES)('D13 G03 a form with %s records no answer:', (_text, fields) => {
   test('the page of a link refuses a form that repeats a field', async () => {
-    const id = await asked()
+    const id = await newApproval()
     const link = await desk.link(desk.root, id)
     const nonce = /name="nonce" value="([^"]*)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
     const sent = await fetch(link, { method: 'POST', headers: FORM, body: body({ nonce }, fields) })
@@ -60,7 +60,7 @@ describe.each(CASES)('D13 G03 a form with %s records no answer:', (_text, fields
   })
 
   test('the console refuses a form that repeats a field', async () => {
-    const [id, session] = [await asked(), await ConsoleSession.open(desk.url, desk.rootKey)]
+    const [id, session] = [await newApproval(), await ConsoleSession.open(desk.url, desk.rootKey)]
     const page = `/console/approvals/${id}`
     const once = await session.fields(page)
     const posted: readonly (readonly [path: string, once: Record<string, string>])[] = [
@@ -80,7 +80,7 @@ describe.each(CASES)('D13 G03 a form with %s records no answer:', (_text, fields
 })
 
 test('D13 a form may name several approvals, which are then denied together', async () => {
-  const ids = [await asked(), await asked()]
+  const ids = [await newApproval(), await newApproval()]
   const session = await ConsoleSession.open(desk.url, desk.rootKey)
   const { form = '' } = await session.fields('/console')
   const fields = ids.map((id): [string, string] => ['id', id])

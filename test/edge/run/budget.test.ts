@@ -114,13 +114,13 @@ test('P12 a run with too many open approvals gets no further one until some are 
       propose(agent.client, run.id, sensitive),
     ),
   )
-  const asked = many.flatMap((answer) => (answer.ok ? [answer.value] : []))
-  expect(asked).toHaveLength(LIMITS.pending_approvals_per_run)
+  const waiting = many.flatMap((answer) => (answer.ok ? [answer.value] : []))
+  expect(waiting).toHaveLength(LIMITS.pending_approvals_per_run)
   expect(new Set(many.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['429 too_many_pending']))
   expect(granted(await propose(agent.client, run.id)).state).toBe('granted')
   granted(
     await desk.root('answerApproval', {
-      params: { id: asked[0]?.approval?.id ?? '' },
+      params: { id: waiting[0]?.approval?.id ?? '' },
       body: { decision: 'deny' },
     }),
   )

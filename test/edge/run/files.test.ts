@@ -94,8 +94,8 @@ test.concurrent('input files are part of plan, digest, card and evidence, and on
   const files = [{ path: 'in/data.csv', sha256: sha256('a,b\n') }]
   const call = granted(await propose(run, taking, files))
   expect(call.plan).toMatchObject({ tier: 'C', files: [{ ...files[0], bytes: 4 }] })
-  const asked = granted(await propose(run, asking, files))
-  const { prompt } = granted(await desk.root('readApproval', { params: { id: asked.approval?.id ?? '' } }))
+  const waiting = granted(await propose(run, asking, files))
+  const { prompt } = granted(await desk.root('readApproval', { params: { id: waiting.approval?.id ?? '' } }))
   expect(prompt.plan).toContain(`\`"in/data.csv"\` (4 bytes, sha256 ${sha256('a,b\n')})`)
 
   const [one, two] = [

@@ -98,14 +98,14 @@ test('G12 a repetition may order its members differently, but not change a value
 
 test('G12 a repeated request returns the current state of the call', async () => {
   const headers = key()
-  const asked = granted(
+  const waiting = granted(
     await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} }, headers }),
   )
-  granted(await agent.client('cancelCall', { params: { run: asked.run, call: asked.id } }))
+  granted(await agent.client('cancelCall', { params: { run: waiting.run, call: waiting.id } }))
   const again = granted(
     await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} }, headers }),
   )
-  expect([again.id, again.state]).toEqual([asked.id, 'cancelled'])
+  expect([again.id, again.state]).toEqual([waiting.id, 'cancelled'])
 })
 
 test('G12 a key is valid for one agent, one run and one route', async () => {

@@ -40,7 +40,7 @@ async function write(
   )
 }
 
-const heard = async (stream: EventStream, count: number) => (await stream.take(count, 30_000)).map(read)
+const takeEvents = async (stream: EventStream, count: number) => (await stream.take(count, 30_000)).map(read)
 
 test('a stream delivers output and progress before the end of a call, then the cancel and the end, and closes', async () => {
   const call = await propose()
@@ -161,7 +161,7 @@ test('a text that is cut anywhere loses at most the character at the cut', () =>
 test('the stream of a call that never ran reports what it waits for, and that it was denied, rejected or cancelled', async () => {
   const call = await desk.asked(agent.client, sensitive)
   const stream = await follow(call)
-  expect(await heard(stream, 1)).toEqual([
+  expect(await takeEvents(stream, 1)).toEqual([
     { event: 'state', state: 'awaiting_approval', attempt: 0, cancel_requested: false },
   ])
   granted(
@@ -202,7 +202,7 @@ test('permitted operators can follow the calls of every agent; another agent and
   })
   expect([odd.status, ((await odd.json()) as { code: string }).code]).toEqual([400, 'invalid_request'])
   const watched = await follow(call, undefined, auditor.key)
-  expect((await heard(watched, 2)).at(-1)).toMatchObject({
+  expect((await takeEvents(watched, 2)).at(-1)).toMatchObject({
     event: 'stdout',
     data: 'for the agent and the auditor\n',
   })

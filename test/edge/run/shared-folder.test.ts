@@ -52,9 +52,9 @@ test.concurrent('a worker that refused every call of a run no longer has its fol
   granted(await other.settle(moved))
   const last = await propose(run)
   expect(refusal(await holder.claim(last.id))).toBe('409 not_claimable')
-  const kept = granted(await other.claim(last.id))
-  expect(grantOf(kept.grant).folder).toBe('kept')
-  granted(await other.settle(kept, NOT_HERE)) // what the one before left is there still
+  const reused = granted(await other.claim(last.id))
+  expect(grantOf(reused.grant).folder).toBe('kept')
+  granted(await other.settle(reused, NOT_HERE)) // the files of the call before are still there
   expect(refusal(await holder.claim((await propose(run)).id))).toBe('409 not_claimable')
 })
 

@@ -203,7 +203,7 @@ test('deliveries of approvals that ended over a week ago are deleted, later ones
   ).toBe(1)
   db.close()
   await revive(hurt.stack.edge)
-  await put('other') // whatever it is told sets its alarm
+  await put('other') // any request sets its alarm
   await eventually('it is forgotten', async () => (await deliveries('pager', old)).length === 0, 30_000)
   expect(await deliveries('pager', young)).toHaveLength(2)
 })
@@ -212,7 +212,7 @@ test('an edge that is killed before the delivery, and again between two attempts
   await put('pager')
   receiver.reply = (response) => response.writeHead(503).end()
   const call = await ask()
-  await strike(hurt.stack.edge) // at once: the run may not have told its channels, or they may not have begun
+  await strike(hurt.stack.edge) // at once: the run may not have reached its channels, or they may not have started
   await revive(hurt.stack.edge)
   await eventually('an attempt', () => came(call).length > 0, 30_000)
   await eventually('a pause', async () =>
@@ -246,12 +246,12 @@ test('a second channel is used only if the first one is not answered in time', a
   await delivered('now', quick, 'asked', 'sent')
   must(await answer(quick))
   await delivered('now', quick, 'ended', 'sent')
-  const told = await delivered('later', slow, 'asked', 'sent')
+  const delivery = await delivered('later', slow, 'asked', 'sent')
   expect(came(slow).map(({ path }) => path.split('?')[0])).toEqual(['POST /now', 'POST /later'])
   expect((came(slow)[1]?.at ?? 0) - (came(slow)[0]?.data.approval.requested_at ?? 0)).toBeGreaterThanOrEqual(
     3_000,
   )
-  expect(told.tries).toBe(1)
+  expect(delivery.tries).toBe(1)
   // The delivery of the other approval was due before it.
   expect(await deliveries('later', quick)).toMatchObject([
     { kind: 'asked', state: 'dropped', tries: 0, why: 'the approval has ended' },
@@ -279,8 +279,8 @@ test('an approval that is answered while deliveries fail asks nobody else, and i
 test('N14 a delivery follows no redirect, reads no huge response, times out, gives up at 410, and is retried on an operator’s request', async () => {
   await put('strict') // one that no other test has messages waiting for
   receiver.reply = (response) => response.writeHead(307, { location: `${receiver.url}/elsewhere` }).end()
-  const said = async () => must(await hurt.operator('testChannel', { params: { name: 'strict' } }))
-  expect(await said()).toEqual({ sent: false, why: 'it answered 307; redirects are not followed' })
+  const testResult = async () => must(await hurt.operator('testChannel', { params: { name: 'strict' } }))
+  expect(await testResult()).toEqual({ sent: false, why: 'it answered 307; redirects are not followed' })
   expect(receiver.came.filter(({ path }) => path.includes('elsewhere'))).toEqual([])
   receiver.reply = (response) => {
     response.writeHead(400, { 'content-type': 'text/plain' })
@@ -291,9 +291,9 @@ test('N14 a delivery follows no redirect, reads no huge response, times out, giv
     response.on('drain', more)
     more()
   }
-  expect(await said()).toEqual({ sent: false, why: 'it answered 400' }) // without end: who read it would not come back
+  expect(await testResult()).toEqual({ sent: false, why: 'it answered 400' }) // without end: who read it would not come back
   receiver.reply = () => undefined
-  expect((await said()).why).toMatch(/no answer within/)
+  expect((await testResult()).why).toMatch(/no answer within/)
   receiver.reply = (response) => response.writeHead(410).end()
   const call = await ask()
   expect(await delivered('strict', call, 'asked', 'failed')).toMatchObject({
