@@ -11,7 +11,7 @@ import type { Request } from './connection.ts'
 import type { Load } from './load.ts'
 import type { Peer } from './peer.ts'
 import { type Extent, median, type Slice } from './slice.ts'
-import { done, type Sent } from './subjects.ts'
+import { done, type SubjectRequests } from './subjects.ts'
 
 export const WAITING = 10_000
 export const CONSOLES = 100
@@ -49,7 +49,7 @@ export async function timeApprovals(
     headers: Record<string, string> = { cookie },
   ): Promise<number> => {
     const request: Request = { method: 'GET', path, headers, body: '' }
-    const sent: Sent = { requests: [request], expect: { status: 200, contains: [contains] } }
+    const sent: SubjectRequests = { requests: [request], expect: { status: 200, contains: [contains] } }
     const { faults, p50 } = await load.ask({ port, concurrency: 1, extent, ...sent })
     if (faults.length > 0) throw new Error(`${path}: ${faults.join('\n')}`)
     return p50

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import { faultOf, OwnProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
-import { Arena, attack, planOf, told } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf } from '../arena/arena.ts'
 
 const MiB = 1024 * 1024
 /** A folder of the host that every user may read, and that no sandbox has by default. */
@@ -39,7 +39,7 @@ tell['etc'] = attempt(open, '/etc/passwd')`
 
 test('a tool with an operator’s profile can read its folder, can’t write it, and sees nothing next to it', async () => {
   const named = await arena.launch({ plan: plan(attack(LOOK), 'packages') })
-  expect(told(named)).toEqual({
+  expect(attackReport(named)).toEqual({
     read: 'ok',
     write: 'EROFS',
     beside: ['alternatives', 'apt', 'ld.so.cache', 'ssl'],
@@ -47,7 +47,7 @@ test('a tool with an operator’s profile can read its folder, can’t write it,
     etc: 'ENOENT',
   })
   const plain = await arena.launch({ plan: plan(attack(LOOK)) })
-  expect(told(plain)).toEqual({
+  expect(attackReport(plain)).toEqual({
     read: 'ENOENT',
     write: 'ENOENT',
     beside: ['alternatives', 'ld.so.cache', 'ssl'],
