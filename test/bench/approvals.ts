@@ -189,9 +189,9 @@ class OpenConsole {
   #take(chunk: string): void {
     this.#rest += chunk
     for (let end = this.#rest.indexOf('\n\n'); end >= 0; end = this.#rest.indexOf('\n\n')) {
-      const said = /"words":"([0-9]+) approvals wait/.exec(this.#rest.slice(0, 200))?.[1]
+      const count = /"words":"([0-9]+) approvals wait/.exec(this.#rest.slice(0, 200))?.[1]
       this.#rest = this.#rest.slice(end + 2)
-      if (said !== undefined) this.#waiting = Number(said)
+      if (count !== undefined) this.#waiting = Number(count)
     }
     if (this.#wanted !== undefined && this.#waiting === this.#wanted.n) this.#wanted.settle()
   }
