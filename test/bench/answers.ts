@@ -44,14 +44,14 @@ export async function timeAnswers(
     taken.allowed.push((await began(agent, await propose(FREE))) - from)
     const asked = await propose(ASKS)
     await rested()
-    const said = now()
+    const answeredAt = now()
     done(
       await operator('answerApproval', {
         params: { id: asked.approval?.id ?? '' },
         body: { decision: 'approve' },
       }),
     )
-    taken.answered.push((await began(agent, asked)) - said)
+    taken.answered.push((await began(agent, asked)) - answeredAt)
   }
   return { answered: of(taken.answered), allowed: of(taken.allowed) }
 }

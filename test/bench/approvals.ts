@@ -11,7 +11,7 @@ import type { Request } from './connection.ts'
 import type { Load } from './load.ts'
 import type { Peer } from './peer.ts'
 import { type Extent, median, type Slice } from './slice.ts'
-import { done, type Sent } from './subjects.ts'
+import { done, type SubjectRequests } from './subjects.ts'
 
 export const WAITING = 10_000
 export const CONSOLES = 100
@@ -49,7 +49,7 @@ export async function timeApprovals(
     headers: Record<string, string> = { cookie },
   ): Promise<number> => {
     const request: Request = { method: 'GET', path, headers, body: '' }
-    const sent: Sent = { requests: [request], expect: { status: 200, contains: [contains] } }
+    const sent: SubjectRequests = { requests: [request], expect: { status: 200, contains: [contains] } }
     const { faults, p50 } = await load.ask({ port, concurrency: 1, extent, ...sent })
     if (faults.length > 0) throw new Error(`${path}: ${faults.join('\n')}`)
     return p50
@@ -189,9 +189,9 @@ class OpenConsole {
   #take(chunk: string): void {
     this.#rest += chunk
     for (let end = this.#rest.indexOf('\n\n'); end >= 0; end = this.#rest.indexOf('\n\n')) {
-      const said = /"words":"([0-9]+) pending approvals/.exec(this.#rest.slice(0, 200))?.[1]
+      const count = /"words":"([0-9]+) approvals wait/.exec(this.#rest.slice(0, 200))?.[1]
       this.#rest = this.#rest.slice(end + 2)
-      if (said !== undefined) this.#waiting = Number(said)
+      if (count !== undefined) this.#waiting = Number(count)
     }
     if (this.#wanted !== undefined && this.#waiting === this.#wanted.n) this.#wanted.settle()
   }

@@ -12,7 +12,7 @@ export type Machine = Readonly<
   Record<'cpu' | 'cores' | 'memory' | 'kernel' | 'node' | 'workerd' | 'bubblewrap' | 'redis', string>
 >
 
-const said = (file: string, args: readonly string[], pattern: RegExp): string => {
+const matchInOutput = (file: string, args: readonly string[], pattern: RegExp): string => {
   const text = execFileSync(file, args, { encoding: 'utf8', env: { PATH: '/usr/local/bin:/usr/bin:/bin' } })
   return pattern.exec(text)?.[0] ?? text.trim()
 }
@@ -24,9 +24,13 @@ export const machine = (redis: string): Machine => ({
   memory: `${Math.round(totalmem() / 2 ** 30)} GiB`,
   kernel: release(),
   node: process.versions.node,
-  workerd: said(join(ROOT, 'node_modules/workerd/bin/workerd'), ['--version'], /[0-9]{4}-[0-9]{2}-[0-9]{2}/),
-  bubblewrap: said('bwrap', ['--version'], VERSION),
-  redis: said(redis, ['--version'], VERSION),
+  workerd: matchInOutput(
+    join(ROOT, 'node_modules/workerd/bin/workerd'),
+    ['--version'],
+    /[0-9]{4}-[0-9]{2}-[0-9]{2}/,
+  ),
+  bubblewrap: matchInOutput('bwrap', ['--version'], VERSION),
+  redis: matchInOutput(redis, ['--version'], VERSION),
 })
 
 /** The load of the machine before the run. */

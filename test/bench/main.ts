@@ -26,7 +26,7 @@ import { figuresOf, growthOf, type Name, REST_MS, type Results, reportOf } from 
 import { inRounds, type Subject } from './rounds.ts'
 import { type Scale as SkillScale, timeSkills } from './skills.ts'
 import type { Extent, Slice } from './slice.ts'
-import { CLIENTS, makeSubjects, type Sent, type Subjects } from './subjects.ts'
+import { CLIENTS, makeSubjects, type SubjectRequests, type Subjects } from './subjects.ts'
 import { timeTraffic } from './traffic.ts'
 
 type Scale = {
@@ -200,7 +200,7 @@ async function fill(
   subjects: Subjects,
   executed: number,
 ): Promise<void> {
-  const store = async (sent: Sent, count: number): Promise<void> => {
+  const store = async (sent: SubjectRequests, count: number): Promise<void> => {
     const { faults } = await load.ask({ port, concurrency: CLIENTS, extent: { ...PATIENCE, count }, ...sent })
     if (faults.length > 0) throw new Error(`the store could not be filled: ${faults.join('\n')}`)
   }

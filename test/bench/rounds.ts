@@ -14,11 +14,11 @@ export type Subject<Name extends string> = {
 }
 
 /** Milliseconds of processor time for one operation; the worker's includes its children. */
-export type Spent = { readonly edge: number; readonly worker: number; readonly redis: number }
+export type ProcessorTime = { readonly edge: number; readonly worker: number; readonly redis: number }
 export type Row<Name extends string> = {
   readonly name: Name
   readonly concurrency: number
-  readonly spent: Spent
+  readonly spent: ProcessorTime
 } & Summary
 
 /** Throws if one subject can't be measured: the whole run is worthless then. */
@@ -29,7 +29,7 @@ export async function inRounds<Name extends string>(
   { rounds, concurrency, extent }: { rounds: number; concurrency: number; extent: Extent },
   parts: Pick<Stack, 'edge' | 'worker' | 'redis'>,
 ): Promise<Row<Name>[]> {
-  const measured = subjects.map(({ name }) => ({ name, slices: [] as Slice[], spent: [] as Spent[] }))
+  const measured = subjects.map(({ name }) => ({ name, slices: [] as Slice[], spent: [] as ProcessorTime[] }))
   for (let round = 0; round < rounds; round++) {
     for (let turn = 0; turn < subjects.length; turn++) {
       // Each round begins with another subject, so that none always follows the same one.
@@ -57,13 +57,13 @@ export async function inRounds<Name extends string>(
   }))
 }
 
-const usage = ({ edge, worker, redis }: Pick<Stack, 'edge' | 'worker' | 'redis'>): Spent => ({
+const usage = ({ edge, worker, redis }: Pick<Stack, 'edge' | 'worker' | 'redis'>): ProcessorTime => ({
   edge: cpuMs(edge.pid),
   worker: cpuMs(worker.pid),
   redis: cpuMs(redis.pid),
 })
 
-const perOperation = (before: Spent, after: Spent, count: number): Spent => ({
+const perOperation = (before: ProcessorTime, after: ProcessorTime, count: number): ProcessorTime => ({
   edge: (after.edge - before.edge) / count,
   worker: (after.worker - before.worker) / count,
   redis: (after.redis - before.redis) / count,

@@ -14,7 +14,7 @@ import type { Load } from './load.ts'
 import type { Peer } from './peer.ts'
 import { inRounds, type Row } from './rounds.ts'
 import { type Extent, median, type Slice } from './slice.ts'
-import { done, type Sent, type Subjects } from './subjects.ts'
+import { done, type SubjectRequests, type Subjects } from './subjects.ts'
 
 export const HOSTILE_LANES = 8
 /** Other requests come at this interval, each on its own connection. */
@@ -119,7 +119,7 @@ export async function timeSkills(
   const small = await maker.enabled('bench.small', await component())
   const javascript = await maker.enabled('bench.javascript', await javaScriptSkill(GREETING, []))
   const warm = { healthz, denial, small: await maker.sent(small), javascript: await maker.sent(javascript) }
-  const measured = (sent: Sent, extent: Extent, concurrency = 1) =>
+  const measured = (sent: SubjectRequests, extent: Extent, concurrency = 1) =>
     load.ask({ port: maker.port, concurrency, extent, ...sent })
   const subjects = (Object.keys(warm) as WarmName[]).map((name) => ({
     name,
@@ -153,8 +153,8 @@ export async function timeSkills(
 
 async function timeBeside(
   maker: Maker,
-  subjects: Readonly<Record<'denial' | 'small', Sent>>,
-  measured: (sent: Sent, extent: Extent, concurrency: number) => Promise<Slice>,
+  subjects: Readonly<Record<'denial' | 'small', SubjectRequests>>,
+  measured: (sent: SubjectRequests, extent: Extent, concurrency: number) => Promise<Slice>,
   extent: Extent,
 ): Promise<Skills['beside']> {
   const p95 = async (name: 'denial' | 'small'): Promise<number> => {
@@ -224,7 +224,7 @@ class Maker {
     return { key, run }
   }
 
-  async sent(tool: string): Promise<Sent> {
+  async sent(tool: string): Promise<SubjectRequests> {
     const { key, run } = await this.#agentOf([tool])
     return {
       requests: [proposal(key, run, tool)],

@@ -12,17 +12,17 @@ import type { Load } from './load.ts'
 export const CLIENTS = 32
 
 /** The requests of one HTTP subject, and the expected answer. */
-export type Sent = Pick<Load, 'requests' | 'expect'>
+export type SubjectRequests = Pick<Load, 'requests' | 'expect'>
 
 export type Subjects = {
-  readonly healthz: Sent
-  readonly denial: Sent
-  readonly dry_run: Sent
-  readonly tier_b: Sent
-  readonly tier_c: Sent
+  readonly healthz: SubjectRequests
+  readonly denial: SubjectRequests
+  readonly dry_run: SubjectRequests
+  readonly tier_b: SubjectRequests
+  readonly tier_c: SubjectRequests
   /** The same in the run that is filled. */
-  readonly denial_in_full_run: Sent
-  readonly tier_c_in_full_run: Sent
+  readonly denial_in_full_run: SubjectRequests
+  readonly tier_c_in_full_run: SubjectRequests
   /** A finished call of tier C: the floor starts its plan. */
   readonly example: Output<'proposeCall'>
 }
@@ -77,7 +77,7 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', prefer: 'wait=10' },
     body: JSON.stringify(body),
   })
-  const propose = (to: readonly string[], body: unknown, contains: readonly string[]): Sent => ({
+  const propose = (to: readonly string[], body: unknown, contains: readonly string[]): SubjectRequests => ({
     requests: to.map((id) => post(`/v1/runs/${id}/calls`, body)),
     expect: { status: 200, contains: [...contains, '"attestation":{'] },
   })

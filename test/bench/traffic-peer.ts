@@ -11,14 +11,14 @@ import { launch } from '../../worker/sandbox/launch.ts'
 import { findHost } from '../../worker/sandbox/plan/host-programs.ts'
 import { probe } from '../../worker/sandbox/probe/probe.ts'
 import { answerQuestions } from './peer.ts'
-import type { Said } from './traffic.ts'
+import type { ClientOutput } from './traffic.ts'
 
 closeInheritedDescriptors() // as `countersign-worker run` does
 const folder = mkdtempSync(join(tmpdir(), 'traffic-'))
 const equipment = await equip(await findHost(), { folder, privateHosts: process.argv.slice(2) })
 const sandbox = { equipment, facts: await probe(equipment, ['C']) }
 
-await answerQuestions(async (plan: Plan): Promise<Said> => {
+await answerQuestions(async (plan: Plan): Promise<ClientOutput> => {
   let out = ''
   const { outcome, started_at_ms, ended_at_ms } = await launch(sandbox, {
     plan,

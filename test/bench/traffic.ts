@@ -11,7 +11,7 @@ import type { Plan } from '../../shared/plan/plan.ts'
 import { Peer } from './peer.ts'
 import { median } from './slice.ts'
 
-export type Said = { readonly out: string; readonly took_ms: number }
+export type ClientOutput = { readonly out: string; readonly took_ms: number }
 type Both<T> = { readonly direct: T; readonly proxied: T }
 /**
  * Bytes a second of one connection; milliseconds for many connections, and how many were answered.
@@ -40,8 +40,11 @@ export async function timeTraffic(
   )
   await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
   const host = `127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a port
-  const peer = new Peer<Plan, Said>('traffic', start(host), { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' })
-  const proxied = (argv: readonly string[]): Promise<Said> => peer.ask(planOf(argv, host))
+  const peer = new Peer<Plan, ClientOutput>('traffic', start(host), {
+    PATH: '/usr/bin:/bin',
+    LANG: 'C.UTF-8',
+  })
+  const proxied = (argv: readonly string[]): Promise<ClientOutput> => peer.ask(planOf(argv, host))
   const bulk = [...CURL, '--write-out', '%{speed_download}', `http://${host}/bulk`]
   const many = [
     ...[
@@ -82,7 +85,7 @@ export async function timeTraffic(
   return { bulk: both(seen.bulk), many: both(seen.many), answered: seen.answered }
 }
 
-async function direct([program = '', ...args]: readonly string[]): Promise<Said> {
+async function direct([program = '', ...args]: readonly string[]): Promise<ClientOutput> {
   const started = performance.now()
   const { stdout } = await promisify(execFile)(program, args, { env: { PATH: '/usr/bin:/bin' } })
   return { out: stdout, took_ms: performance.now() - started }

@@ -20,7 +20,7 @@ const BOOTS = ['systemd-sysv', 'dbus', 'iproute2', 'procps']
  * Returns its output. Asynchronous, because the first tree takes longer than the test runner's
  * timeout for a blocked process.
  */
-async function said(file: string, ...args: readonly string[]): Promise<string> {
+async function outputOf(file: string, ...args: readonly string[]): Promise<string> {
   const { stdout } = await promisify(execFile)(file, args, { env: ENV })
   return stdout.trim()
 }
@@ -40,7 +40,7 @@ export async function debianTree(packages: readonly string[]): Promise<string> {
   const draft = join(CACHE, `.${process.pid}.tar`)
   try {
     const included = `--include=${list.join(',')}`
-    await said(
+    await outputOf(
       'mmdebstrap',
       '--quiet',
       '--mode=root',
@@ -61,12 +61,12 @@ export async function debianTree(packages: readonly string[]): Promise<string> {
 async function mirror(): Promise<string> {
   const filters = ['Created-By: Packages', 'Origin: Debian', 'Component: main']
   const known = async (): Promise<string | undefined> =>
-    (await said('apt-get', 'indextargets', '--format', '$(REPO_URI)', ...filters))
+    (await outputOf('apt-get', 'indextargets', '--format', '$(REPO_URI)', ...filters))
       .split('\n')
       .find((line) => line !== '')
   const first = await known()
   if (first !== undefined) return first
-  await said('apt-get', 'update', '--quiet') // a fresh system has no lists yet
+  await outputOf('apt-get', 'update', '--quiet') // a fresh system has no lists yet
   const second = await known()
   if (second !== undefined) return second
   throw new Error(

@@ -9,14 +9,14 @@ import { byLinks, byProgram } from './target.ts'
 const USAGE = `Usage: node main.ts [options] -- PROGRAM ARG…
        node main.ts [options] --url LINK --url LINK …
 
-Tries approval links on whatever is known to fire or fool them. README.md says what PROGRAM is to print.
+Tests approval links for known faults. README.md describes the output that PROGRAM must print.
 
-  --url LINK            a link that waits; some six are used up, and expiry is not tried
-  --approve NAME=VALUE  the form's field that says yes (${DEFAULTS.approve.join('=')})
-  --deny NAME=VALUE     the form's field that says no (${DEFAULTS.deny.join('=')})
-  --posts N             how many answers at once (${DEFAULTS.posts})
-  --mutations N         how many random alterations of a token (${DEFAULTS.mutations})
-  --seed N              which ones (${DEFAULTS.seed})
+  --url LINK            a link of a waiting approval; about six are used up, and expiry is not tested
+  --approve NAME=VALUE  the form's field for yes (${DEFAULTS.approve.join('=')})
+  --deny NAME=VALUE     the form's field for no (${DEFAULTS.deny.join('=')})
+  --posts N             number of simultaneous answers (${DEFAULTS.posts})
+  --mutations N         number of random alterations of a token (${DEFAULTS.mutations})
+  --seed N              seed of the alterations (${DEFAULTS.seed})
   --life N              lifetime in seconds of an approval that is made to expire (${DEFAULTS.life_s})
   --json                one JSON document instead of the table
 

@@ -41,7 +41,7 @@ export async function conform(
   for (const check of CHECKS) {
     const ask = check.needs === 'short-lived' ? await target.open(settings.life_s) : await next()
     const other = check.needs === 'two' ? await next() : undefined
-    const finding = await judged(check, settings, ask, other)
+    const finding = await runCheck(check, settings, ask, other)
     for (const one of [ask, other]) if (one !== undefined && check.needs !== 'short-lived') waiting.push(one)
     findings.push(finding)
     heard(finding)
@@ -49,7 +49,7 @@ export async function conform(
   return findings
 }
 
-async function judged(
+async function runCheck(
   check: Check,
   settings: Settings,
   ask: Ask | undefined,

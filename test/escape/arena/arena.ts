@@ -250,7 +250,7 @@ export const attack = (source: string): string[] => [
 ]
 
 /** The JSON object that an attack printed among its output. */
-export const told = ({
+export const attackReport = ({
   out,
   err,
 }: {

@@ -4,7 +4,7 @@
 import { globSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 /** Processes that descend from it, without those that have ended already. */
-export function below(pid: number): number[] {
+export function descendantsOf(pid: number): number[] {
   const parents = readdirSync('/proc')
     .filter((name) => /^[0-9]+$/.test(name))
     .map((name) => [Number(name), parentOf(name)] as const)
@@ -36,10 +36,10 @@ const commandLine = (pid: number): string => {
 }
 /** The processes that start sandboxes for the worker. */
 export const spawnersBelow = (pid: number): number[] =>
-  below(pid).filter((one) => /^\/usr\/bin\/perl\0.*waitpid/s.test(commandLine(one)))
+  descendantsOf(pid).filter((one) => /^\/usr\/bin\/perl\0.*waitpid/s.test(commandLine(one)))
 /** Warm sandboxes that wait. */
 export const gatesBelow = (pid: number): number[] =>
-  below(pid).filter((one) => /^\/usr\/bin\/perl\0.*\$release/s.test(commandLine(one)))
+  descendantsOf(pid).filter((one) => /^\/usr\/bin\/perl\0.*\$release/s.test(commandLine(one)))
 
 export type Census = Readonly<Record<'processes' | 'descriptors' | 'mounts' | 'cgroups' | 'folders', number>>
 
@@ -49,7 +49,7 @@ export function census(pid: number, folder: string): Census & { readonly pipes: 
   const pipes = links.filter((link) => link.includes('/countersign-pipes-')).length
   return {
     pipes,
-    processes: below(pid).length,
+    processes: descendantsOf(pid).length,
     descriptors: links.length - pipes,
     mounts: readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n').length,
     cgroups: globSync(`/sys/fs/cgroup/**/call-${pid}-*`).length,

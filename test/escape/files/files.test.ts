@@ -13,7 +13,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Arena, attack, planOf, told, UID } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf, UID } from '../arena/arena.ts'
 import type { Swap } from '../arena/orders.ts'
 
 let arena: Arena
@@ -31,7 +31,7 @@ for name in ('vda', 'sda', 'mem', 'kmsg', 'kvm', 'fuse', 'vsock', 'net/tun', 'po
     tell[name] = attempt(os.open, '/dev/' + name, os.O_RDONLY)`
 
 test('S18 a sandbox has no devices of the host', async () => {
-  const { devices, ...opened } = told(await arena.launch({ plan: planOf(attack(DEVICES)) }))
+  const { devices, ...opened } = attackReport(await arena.launch({ plan: planOf(attack(DEVICES)) }))
   const standard = 'core fd full null ptmx pts random shm stderr stdin stdout tty urandom zero'
   expect((devices as string[]).join(' ')).toBe(standard)
   expect([...new Set(Object.values(opened))]).toEqual(['ENOENT'])
@@ -42,7 +42,9 @@ test('S18 without `--dev`: a sandbox has the host’s devices, and only their mo
     ['--dev', '/dev'],
     ['--dev-bind', '/dev', '/dev'],
   ]
-  const { devices, ...opened } = told(await arena.bare({ plan: planOf(attack(DEVICES)), swaps: [host] }))
+  const { devices, ...opened } = attackReport(
+    await arena.bare({ plan: planOf(attack(DEVICES)), swaps: [host] }),
+  )
   expect(devices).not.toHaveLength(14)
   expect([...new Set(Object.values(opened))]).not.toEqual(['ENOENT'])
 })
@@ -54,20 +56,20 @@ test('S53 D13 a tool can’t read the command line of the host’s kernel', asyn
     { mode: 'strict' as const, hosts: [] },
     { mode: 'strict' as const, hosts: ['example.com'] },
   ])
-    expect(told(await arena.launch({ plan: planOf(attack(CMDLINE), { egress }) }))).toEqual({
+    expect(attackReport(await arena.launch({ plan: planOf(attack(CMDLINE), { egress }) }))).toEqual({
       read: 'EACCES',
     })
 })
 
 test('S53 D13 without the cover of /proc/cmdline: a tool reads the command line of the host’s kernel', async () => {
   const uncovered: Swap = [['--ro-bind', '/dev/null', '/proc/cmdline'], []]
-  expect(told(await arena.bare({ plan: planOf(attack(CMDLINE)), swaps: [uncovered] }))).toEqual({
+  expect(attackReport(await arena.bare({ plan: planOf(attack(CMDLINE)), swaps: [uncovered] }))).toEqual({
     read: 'ok',
   })
 })
 
 test('S19 a setuid program gives a tool no privilege', async () => {
-  const seen = told(
+  const seen = attackReport(
     await arena.launch({
       plan: planOf(
         attack(`
@@ -104,7 +106,9 @@ tell['plain'] = [attempt(os.chmod, at('chmod'), 0o755), attempt(os.open, at('chm
 test('S20 no system call leaves a setuid file in the workspace', async () => {
   const kept = arena.runFolder()
   const plan = planOf(attack(SETUID), { workspace: 'run' })
-  const { plain, fchmodat2, openat2, ...others } = told(await arena.launch({ plan, runFolder: kept.there }))
+  const { plain, fchmodat2, openat2, ...others } = attackReport(
+    await arena.launch({ plan, runFolder: kept.there }),
+  )
   expect([fchmodat2, openat2, plain]).toEqual(['ENOSYS', 'ENOSYS', ['ok', 'ok']])
   expect([...new Set(Object.values(others))]).toEqual(['EPERM'])
   const modes = readdirSync(kept.here).map((name) => statSync(join(kept.here, name)).mode & 0o7000)
@@ -132,7 +136,7 @@ for folder in ('/', '/dev', '/usr', '/etc', '/proc', '/dev/shm', '/tmp', '/works
 
 test('S29 each writable folder of a sandbox has a size limit, and the rest is read-only', async () => {
   const limits = { workspace_bytes: 8 * MiB }
-  const filled = told(await arena.launch({ plan: planOf(attack(FILL), { limits }) })) as Record<
+  const filled = attackReport(await arena.launch({ plan: planOf(attack(FILL), { limits }) })) as Record<
     string,
     [number, string]
   >
@@ -154,7 +158,7 @@ test('S29 without `--remount-ro` and `--size`: a tool fills the host’s memory'
     [['--remount-ro', '/'], []],
     [['--size', `${16 * MiB}`], []],
   ]
-  const bitten = told(await arena.bare({ plan: planOf(attack(FILL)), swaps: unlimited })) as Record<
+  const bitten = attackReport(await arena.bare({ plan: planOf(attack(FILL)), swaps: unlimited })) as Record<
     string,
     [number, string]
   >
@@ -173,7 +177,7 @@ with open('/workspace/big', 'wb', buffering=0) as f:
         tell['end'] = 'ok'
     except OSError as e: tell['end'] = errno.errorcode[e.errno]`
   const plan = planOf(attack(source), { workspace: 'run', limits: { file_bytes: 3 * MiB } })
-  expect(told(await arena.launch({ plan, runFolder: kept.there }))).toEqual({ end: 'EFBIG' })
+  expect(attackReport(await arena.launch({ plan, runFolder: kept.there }))).toEqual({ end: 'EFBIG' })
   expect(statSync(join(kept.here, 'big')).size).toBe(3 * MiB)
 })
 
@@ -183,7 +187,9 @@ const LINK =
 test('S42 a tool can’t hard-link a file of the host into the workspace', async () => {
   const kept = arena.runFolder()
   const plan = planOf(attack(LINK), { workspace: 'run' })
-  expect(told(await arena.launch({ plan, runFolder: kept.there }))).toEqual({ link: ['EXDEV', 'EXDEV'] })
+  expect(attackReport(await arena.launch({ plan, runFolder: kept.there }))).toEqual({
+    link: ['EXDEV', 'EXDEV'],
+  })
 })
 
 test('S42 without the sandbox, in tier B: a tool hard-links a file of the worker’s user into the workspace', async () => {
@@ -196,7 +202,7 @@ test('S42 without the sandbox, in tier B: a tool hard-links a file of the worker
     runFolder: kept.there,
   })
   const inB = await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) })
-  expect([told(inC)['link'], told(inB)['link']]).toEqual(['ENOENT', 'ok'])
+  expect([attackReport(inC)['link'], attackReport(inB)['link']]).toEqual(['ENOENT', 'ok'])
 })
 
 test('a symbolic link in a run’s workspace leads to nothing on the host', async () => {

@@ -3,7 +3,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Arena, attack, planOf, processesWith, told, unique } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf, processesWith, unique } from '../arena/arena.ts'
 
 let arena: Arena
 beforeAll(async () => {
@@ -22,7 +22,7 @@ const utf8 = (latin1: string): string => Buffer.from(latin1, 'latin1').toString(
 
 test('a secret is a file in memory that only the tool can read and nobody can change', async () => {
   const value = canary()
-  const seen = told(
+  const seen = attackReport(
     await arena.launch({
       ...given(value),
       plan: planOf(
@@ -84,7 +84,7 @@ tell['init'] = attempt(open, '/proc/1/environ')`),
   expect(shown).toEqual([])
   expect(filesBelow(arena.home).filter((file) => readable(file).includes(value))).toEqual([])
   expect(processesWith(word)).not.toEqual([]) // control: it still ran when we had looked
-  const { descriptors, environment, argv, init } = told(await ran)
+  const { descriptors, environment, argv, init } = attackReport(await ran)
   expect(init).toBe('EACCES') // root on the host read it above
   expect(descriptors).toEqual([0, 1, 2, 3]) // the last reads the list
   expect(`${environment}${argv}`).not.toContain(value)

@@ -7,7 +7,7 @@ import { chmodSync, chownSync, copyFileSync } from 'node:fs'
 import { arch } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Arena, attack, planOf, THEIR_INIT, told, UID } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf, THEIR_INIT, UID } from '../arena/arena.ts'
 import type { Swap } from '../arena/orders.ts'
 
 let arena: Arena
@@ -21,9 +21,9 @@ const NO_SESSION: Swap = [['--new-session'], []]
 const USERNS: Swap = [['--disable-userns', '--assert-userns-disabled'], []]
 
 const inside = async (source: string): Promise<Record<string, unknown>> =>
-  told(await arena.launch({ plan: planOf(attack(source)) }))
+  attackReport(await arena.launch({ plan: planOf(attack(source)) }))
 const without = async (source: string, ...swaps: Swap[]): Promise<Record<string, unknown>> =>
-  told(await arena.bare({ plan: planOf(attack(source)), swaps }))
+  attackReport(await arena.bare({ plan: planOf(attack(source)), swaps }))
 
 /**
  * Runs its arguments on a new terminal, then prints what was injected into that terminal's input.
@@ -62,7 +62,7 @@ describe('terminal', () => {
   })
 
   const pushed = async (source: string, ...swaps: Swap[]) =>
-    told(
+    attackReport(
       await arena.bare({
         plan: planOf(attack(source)),
         swaps,
@@ -114,7 +114,7 @@ for path in ('/proc/self/exe', '/proc/1/exe', '/proc/%d/exe' % os.getppid()):
     chmodSync(own, 0o755)
     const careless = await Arena.open({ programs: { bwrap: own } })
     expect(
-      told(await careless.bare({ plan: planOf(attack(PROGRAMS)), swaps: THEIR_INIT }))['/proc/1/exe'],
+      attackReport(await careless.bare({ plan: planOf(attack(PROGRAMS)), swaps: THEIR_INIT }))['/proc/1/exe'],
     ).toBe('ETXTBSY')
     await careless.close()
   })
@@ -225,7 +225,7 @@ tell['register'] = call('io_uring_register', 99, 0, None, 0)`
 
   test('S09, S10 tier B has the same filter, without bubblewrap', async () => {
     const inB = async (source: string) =>
-      told(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
+      attackReport(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
     expect(Object.values(await inB(OTHERS))).toEqual(Array(6).fill('EPERM'))
     expect(await inB(RING)).toEqual({ setup: 'ENOSYS', enter: 'ENOSYS', register: 'ENOSYS' })
     expect(await inB("tell['own'] = open('/proc/self/status').read()")).toMatchObject({
@@ -335,7 +335,7 @@ for family in range(0, 48):
         egress: { mode: 'strict', hosts: ['example.com'] },
       },
     )
-    const { sctp, icmp, ...families } = told(await arena.launch({ plan }))
+    const { sctp, icmp, ...families } = attackReport(await arena.launch({ plan }))
     expect([sctp, icmp]).toEqual(['EPROTONOSUPPORT', 'EPROTONOSUPPORT'])
     for (const [family, answers] of Object.entries(families)) {
       const inet = ['2', '10'].includes(family)

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { admit, commandFor } from '../../../worker/sandbox/plan/argv.ts'
 import { findHost } from '../../../worker/sandbox/plan/host-programs.ts'
 import { withoutOurInit } from '../../support/worker/bare-command.ts'
-import { Arena, attack, planOf, told, UID } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf, UID } from '../arena/arena.ts'
 
 let arena: Arena
 beforeAll(async () => {
@@ -26,7 +26,7 @@ async function asWhoWeAre(source: string, ...without: string[]): Promise<Record<
   const options = bwrap?.options.toString().split('\0').slice(4, -1) ?? [] // after the status and the filter
   const argv = [...options.filter((option) => !without.includes(option)), ...args.slice(2)]
   const { stdout, stderr } = spawnSync(host.programs.bwrap, argv, { env: {}, encoding: 'utf8' })
-  return told({ out: stdout, err: stderr })
+  return attackReport({ out: stdout, err: stderr })
 }
 
 /** Only root can show that an attack works without the sandbox's outer layers. */
@@ -41,8 +41,8 @@ tell['open'] = call('open_by_handle_at', os.open('/usr', os.O_RDONLY), handle, 0
 
 test('S16 a tool can’t open a file by its number, even without the filter', async () => {
   const plan = planOf(attack(BY_HANDLE))
-  expect(told(await arena.launch({ plan }))).toEqual({ name: 'EPERM', open: 'EPERM' })
-  expect(told(await arena.bare({ plan, swaps: [[['--seccomp', '4'], []]] }))).toEqual({
+  expect(attackReport(await arena.launch({ plan }))).toEqual({ name: 'EPERM', open: 'EPERM' })
+  expect(attackReport(await arena.bare({ plan, swaps: [[['--seccomp', '4'], []]] }))).toEqual({
     name: 'ok',
     open: 'EPERM',
   })

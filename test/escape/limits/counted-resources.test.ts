@@ -5,7 +5,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Arena, attack, planOf, told } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf } from '../arena/arena.ts'
 import type { LaunchSeen } from '../arena/orders.ts'
 
 let arena: Arena
@@ -26,7 +26,7 @@ const SHAPES = [
 ] as const
 
 /** Runs `victim` while `source` holds the resources that it took. */
-async function beside(
+async function runBeside(
   source: string,
   victim: string,
   changes: object = {},
@@ -58,15 +58,15 @@ tell['taken'] = taken`
   test.each(SHAPES)(
     'S51 D8 a call %s that takes all inotify instances it can get leaves some to another call',
     async (_, changes) => {
-      const { attacker, victim } = await beside(take(10_000), take(6), changes)
-      expect(told(victim)).toEqual({ taken: 6 })
-      expect(told(attacker)).toEqual({ taken: 12 })
+      const { attacker, victim } = await runBeside(take(10_000), take(6), changes)
+      expect(attackReport(victim)).toEqual({ taken: 6 })
+      expect(attackReport(attacker)).toEqual({ taken: 12 })
     },
   )
 
   test('S51 D8 without the outer user namespace: one call takes every inotify instance of its user', async () => {
     const most = Number(readFileSync('/proc/sys/fs/inotify/max_user_instances', 'utf8'))
-    const seen = told(
+    const seen = attackReport(
       await arena.bare({ plan: planOf(attack(take(100_000)), { limits: { open_files: 65_536 } }) }),
     )
     expect(seen['taken']).toBeGreaterThan(12)
@@ -78,7 +78,7 @@ tell['taken'] = taken`
 one = libc.inotify_init1(0)
 made = [open('/workspace/%d' % n, 'w').close() for n in range(5000)]
 tell['watched'] = sum(libc.inotify_add_watch(one, b'/workspace/%d' % n, 2) >= 0 for n in range(5000))`
-    expect(told(await arena.launch({ plan: planOf(attack(source), { limits: LIMITS }) }))).toEqual({
+    expect(attackReport(await arena.launch({ plan: planOf(attack(source), { limits: LIMITS }) }))).toEqual({
       watched: 4_096,
     })
   })
@@ -94,9 +94,9 @@ while attempt(lambda: kept.append(os.pipe())) == 'ok': attempt(fcntl.fcntl, kept
   const SIZE = "import fcntl\ntell['size'] = fcntl.fcntl(os.pipe()[0], 1032)"
 
   test('S51 D8 a process full of pipes leaves whole pipes to another call', async () => {
-    const { attacker, victim } = await beside(ENLARGE, SIZE)
-    expect(told(attacker)).toEqual({ enlarged: 'EPERM' })
-    expect(told(victim)).toEqual({ size: 65_536 })
+    const { attacker, victim } = await runBeside(ENLARGE, SIZE)
+    expect(attackReport(attacker)).toEqual({ enlarged: 'EPERM' })
+    expect(attackReport(victim)).toEqual({ size: 65_536 })
   })
 
   test('S51 D8 no call of tier B can enlarge a pipe, even if the high half of the command hides it', async () => {
@@ -106,7 +106,7 @@ end = os.pipe()[0]
 tell['plain'] = -1 if libc.syscall(N['fcntl'], end, ${F_SETPIPE_SZ}, 1 << 17) == -1 else 'enlarged'
 tell['hidden'] = -1 if libc.syscall(N['fcntl'], end, (7 << 32) | ${F_SETPIPE_SZ}, 1 << 17) == -1 else 'enlarged'`
     for (const tier of ['B', 'C'] as const)
-      expect(told(await arena.launch({ plan: planOf(attack(source), { tier }) })), tier).toEqual({
+      expect(attackReport(await arena.launch({ plan: planOf(attack(source), { tier }) })), tier).toEqual({
         plain: -1,
         hidden: -1,
       })
@@ -115,7 +115,7 @@ tell['hidden'] = -1 if libc.syscall(N['fcntl'], end, (7 << 32) | ${F_SETPIPE_SZ}
   test('S51 D8 without the filter: a call can enlarge a pipe', async () => {
     const source = `import fcntl\ntell['end'] = attempt(fcntl.fcntl, os.pipe()[0], ${F_SETPIPE_SZ}, 1 << 17)`
     expect(
-      told(await arena.bare({ plan: planOf(attack(source)), swaps: [[['--seccomp', '4'], []]] })),
+      attackReport(await arena.bare({ plan: planOf(attack(source)), swaps: [[['--seccomp', '4'], []]] })),
     ).toEqual({ end: 'ok' })
   })
 
@@ -130,8 +130,8 @@ for _ in range(40):
         os.write(ready[1], b'!')
         signal.pause()
 for _ in range(40): os.read(ready[0], 1)`
-    const { victim } = await beside(source, SIZE)
-    expect(told(victim)).toEqual({ size: soft === 0 || soft > 100_000 ? 65_536 : 8_192 })
+    const { victim } = await runBeside(source, SIZE)
+    expect(attackReport(victim)).toEqual({ size: soft === 0 || soft > 100_000 ? 65_536 : 8_192 })
   })
 })
 
@@ -148,9 +148,9 @@ kept = []
 
   test('D8 known gap: descriptors in flight between processes of one call keep another call from passing any', async () => {
     const one = `${SEND}tell['sent'] = attempt(send, 1)`
-    expect(told(await arena.launch({ plan: planOf(attack(one)) }))).toEqual({ sent: 'ok' })
-    const { victim } = await beside(`${SEND}while attempt(send, 200) == 'ok': pass`, one)
-    expect(told(victim)).toEqual({ sent: 'ETOOMANYREFS' })
+    expect(attackReport(await arena.launch({ plan: planOf(attack(one)) }))).toEqual({ sent: 'ok' })
+    const { victim } = await runBeside(`${SEND}while attempt(send, 200) == 'ok': pass`, one)
+    expect(attackReport(victim)).toEqual({ sent: 'ETOOMANYREFS' })
   })
 
   test('D8 known gap: terminals that one call holds are missing for another, where the host has few', async () => {
@@ -165,8 +165,8 @@ for _ in range(20):
         os.write(ready[1], b'!')
         signal.pause()
 for _ in range(20): os.read(ready[0], 1)`
-    const { victim } = await beside(source, "tell['opened'] = attempt(os.open, '/dev/ptmx', os.O_RDWR)")
-    expect(told(victim)).toEqual({ opened: pty > 10_000 ? 'ok' : 'ENOSPC' })
+    const { victim } = await runBeside(source, "tell['opened'] = attempt(os.open, '/dev/ptmx', os.O_RDWR)")
+    expect(attackReport(victim)).toEqual({ opened: pty > 10_000 ? 'ok' : 'ENOSPC' })
   })
 })
 
@@ -180,7 +180,7 @@ while queued < 200000 and libc.sigqueue(os.getpid(), int(signal.SIGRTMIN), union
 tell['queued'] = queued`
 
   test('S51 D8 a call can queue at most 512 signals, in all its processes together', async () => {
-    expect(told(await arena.launch({ plan: planOf(attack(QUEUE), { limits: LIMITS }) }))).toEqual({
+    expect(attackReport(await arena.launch({ plan: planOf(attack(QUEUE), { limits: LIMITS }) }))).toEqual({
       queued: 512,
     })
     const seen = await arena.launch({
@@ -190,7 +190,7 @@ tell['queued'] = queued`
   })
 
   test('S51 D8 without this limit: a call queues as many signals as its user may have', async () => {
-    const seen = told(
+    const seen = attackReport(
       await arena.bare({
         plan: planOf(attack(QUEUE), { limits: LIMITS }),
         swaps: [[['--sigpending=512'], []]],

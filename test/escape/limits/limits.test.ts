@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parents } from '../../../infra/delegate-cgroup.ts'
 import { processesIn } from '../../../worker/sandbox/limits/cgroup-delegation.ts'
-import { Arena, attack, eventually, planOf, processesWith, told, unique } from '../arena/arena.ts'
+import { Arena, attack, attackReport, eventually, planOf, processesWith, unique } from '../arena/arena.ts'
 import { forks, HOGS } from '../arena/programs.ts'
 
 const MiB = 1024 * 1024
@@ -86,7 +86,7 @@ describe('memory', () => {
       const seen = await without.launch({
         plan: planOf(attack(HOGS), { tier, limits: { memory_bytes: 96 * MiB } }),
       })
-      expect([seen.outcome, told(seen)], tier).toEqual([
+      expect([seen.outcome, attackReport(seen)], tier).toEqual([
         { kind: 'exit', code: 0 },
         { ends: [0, 0, 0, 0, 0, 0] },
       ])
@@ -103,7 +103,7 @@ except OSError as e: tell['wrote'] = errno.errorcode[e.errno]`
   test('S29 files that a tool writes into memory count as memory', async () => {
     const plan = planOf(attack(FILL), { limits: { memory_bytes: 40 * MiB } })
     expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'memory_cap' })
-    expect(told(await without.launch({ plan }))).toEqual({ wrote: 60 })
+    expect(attackReport(await without.launch({ plan }))).toEqual({ wrote: 60 })
   })
 
   test('a SIGKILL for another reason does not end a call as `memory_cap`', async () => {
@@ -136,7 +136,7 @@ tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in chil
   })
 
   test('S38 without a cgroup: all processes of a call together have many times the CPU time of one', async () => {
-    expect(told(await without.launch({ plan: planOf(attack(SPINS), { limits }) }))).toEqual({
+    expect(attackReport(await without.launch({ plan: planOf(attack(SPINS), { limits }) }))).toEqual({
       ends: [0, 0, 0],
     })
   })
@@ -145,8 +145,8 @@ tell['ends'] = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in chil
 describe('processes', () => {
   test('S27 tier B limits the processes of each call, not those of the user', async () => {
     const plan = planOf(attack(forks(60)), { tier: 'B', limits: { pids: 16 } })
-    expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
-    expect(told(await without.launch({ plan }))).toEqual({ end: 'ok', forks: 60 })
+    expect(attackReport(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
+    expect(attackReport(await without.launch({ plan }))).toEqual({ end: 'ok', forks: 60 })
   })
 
   test('S39 a call of tier B at its limit of processes does not hold up another', async () => {
@@ -160,7 +160,7 @@ describe('processes', () => {
       running = arena.launch({ plan: bomb, cancelOn: 'never' }, (said) => said.includes('full') && settle())
     })
     await full
-    expect(told(await arena.launch({ plan: calm }))).toEqual({ end: 'ok', forks: 10 })
+    expect(attackReport(await arena.launch({ plan: calm }))).toEqual({ end: 'ok', forks: 10 })
     await running
   })
 })
@@ -447,10 +447,10 @@ time.sleep(60)`
   test('a tool can’t see its cgroup, and has no descriptor of it', async () => {
     const source =
       "tell['own'] = open('/proc/self/cgroup').read()\ntell['open'] = sorted(os.listdir('/proc/self/fd'))"
-    const seen = told(await arena.launch({ plan: planOf(attack(source)) }))
+    const seen = attackReport(await arena.launch({ plan: planOf(attack(source)) }))
     expect(seen['own']).not.toMatch(/countersign|call-/)
     expect(seen['open']).toEqual(['0', '1', '2', '3'])
-    const inB = told(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
+    const inB = attackReport(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
     expect(inB['open']).toEqual(['0', '1', '2', '3'])
     expect(readFileSync('/proc/self/cgroup', 'utf8')).not.toMatch(/call-/)
   })

@@ -2,7 +2,7 @@
 // does not. With a cgroup all of it counts.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Arena, attack, planOf, told } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf } from '../arena/arena.ts'
 
 const MiB = 1024 * 1024
 /** Each kind of memory is requested at more than twice the limit. */
@@ -49,21 +49,21 @@ describe('without cgroups', () => {
   test.each(Object.entries(COUNTED))(
     'D10 without cgroups, memory that is %s is refused beyond the limit',
     async (_, way) => {
-      expect(told(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ENOMEM' })
+      expect(attackReport(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ENOMEM' })
     },
   )
 
   test.each(Object.entries(NOT_COUNTED))(
     'D10 without cgroups, memory that is %s is not counted, as docs/threat-model.md says',
     async (_, way) => {
-      expect(told(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ok' })
+      expect(attackReport(await without.launch({ plan: planFor(way) }))).toEqual({ got: 'ok' })
     },
   )
 
   test('D10 without cgroups, the limit of a file also applies to a file in memory', async () => {
     const source = `import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n${PRELUDE}\ntell['got'] = attempt(memory)`
     const plan = planOf(attack(source), { limits: { memory_bytes: LIMIT, file_bytes: 8 * MiB } })
-    expect(told(await without.launch({ plan }))).toEqual({ got: 'EFBIG' })
+    expect(attackReport(await without.launch({ plan }))).toEqual({ got: 'EFBIG' })
   })
 })
 

@@ -7,11 +7,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   Arena,
   attack,
+  attackReport,
   eventually,
   planOf,
   processesWith,
   THEIR_INIT,
-  told,
   UID,
   unique,
 } from '../arena/arena.ts'
@@ -27,7 +27,7 @@ afterAll(() => arena.close())
 test('S27 without a limit of processes: a tool forks as often as it likes', async () => {
   const unlimited: Swap = [['--nproc=17'], []]
   const plan = planOf(attack(forks(60)), { limits: { pids: 16 } })
-  expect(told(await arena.bare({ plan, swaps: [unlimited] }))).toEqual({ end: 'ok', forks: 60 })
+  expect(attackReport(await arena.bare({ plan, swaps: [unlimited] }))).toEqual({ end: 'ok', forks: 60 })
 })
 
 test('S36 without SIGKILL: a process that ignores SIGTERM goes on', () => {
@@ -46,7 +46,7 @@ tell['alive'] = os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1])
 os.kill(pid, signal.SIGKILL)
 os.waitpid(pid, 0)`
   const { stdout, stderr } = spawnSync('/usr/bin/env', attack(source), { encoding: 'utf8' })
-  expect(told({ out: stdout, err: stderr })).toEqual({ alive: true })
+  expect(attackReport({ out: stdout, err: stderr })).toEqual({ alive: true })
 })
 
 test('S37 without a PID namespace and `--die-with-parent`: processes of a fork storm outlive their call', async () => {
@@ -69,7 +69,7 @@ test('S38 without a limit of CPU time: a busy loop goes on', async () => {
   const source = "import time\nwhile time.process_time() < 1.7: pass\ntell['spun'] = True"
   const plan = planOf(attack(source), { limits: { cpu_ms: 1_000 } })
   expect(['cpu_cap', 'signal']).toContain((await arena.launch({ plan })).outcome.kind) // both limits are reached: the call's and the process's
-  expect(told(await arena.bare({ plan, swaps: [[['--cpu=1:2'], []]] }))).toEqual({ spun: true })
+  expect(attackReport(await arena.bare({ plan, swaps: [[['--cpu=1:2'], []]] }))).toEqual({ spun: true })
 })
 
 /** Applies a call's limit to all processes of one user. */
@@ -91,7 +91,7 @@ test('S39 without a user namespace of each call: a call at its limit of processe
   calm.stdout?.on('data', (chunk: Buffer) => (out += chunk.toString()))
   calm.stderr?.on('data', (chunk: Buffer) => (err += chunk.toString()))
   await once(calm, 'close')
-  expect(told({ out, err })).toEqual({ end: 'EAGAIN', forks: 0 })
+  expect(attackReport({ out, err })).toEqual({ end: 'EAGAIN', forks: 0 })
   bomb.stdin?.end()
   await once(bomb, 'close')
 })

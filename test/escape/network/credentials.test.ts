@@ -6,9 +6,9 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Credential } from '../../../shared/plan/plan.ts'
-import { Arena, attack, planOf, told, unique } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf, unique } from '../arena/arena.ts'
 
-const asked: { readonly port: number; readonly headers: IncomingMessage['headers'] }[] = []
+const received: { readonly port: number; readonly headers: IncomingMessage['headers'] }[] = []
 let bound: Server
 let other: Server
 let arena: Arena
@@ -18,7 +18,7 @@ const at = (server: Server, host = 'localhost'): string => `${host}:${portOf(ser
 /** A host that repeats the request, as some do in error messages, or redirects. */
 const serve = async (): Promise<Server> => {
   const server = createServer(({ headers, url }, answer) => {
-    asked.push({ port: portOf(server), headers })
+    received.push({ port: portOf(server), headers })
     if (url === '/elsewhere')
       answer.writeHead(302, { location: `http://${at(other)}/`, 'x-said': headers['x-api-key'] ?? '' }).end()
     else answer.setHeader('x-said', headers['x-api-key'] ?? '').end(JSON.stringify(headers))
@@ -33,7 +33,7 @@ beforeAll(async () => {
   })
 })
 beforeEach(() => {
-  asked.length = 0
+  received.length = 0
 })
 afterAll(async () => {
   await arena.close()
@@ -66,7 +66,7 @@ const curl = (url: string, ...more: string[]): string[] => [
   ...more,
   `http://${url}`,
 ]
-const keys = (): unknown[] => asked.map(({ headers }) => headers['x-api-key'])
+const keys = (): unknown[] => received.map(({ headers }) => headers['x-api-key'])
 
 test('V04 only the bound host receives the credential; another host, name or port does not', async () => {
   await launch(curl(`${at(bound)}/`))
@@ -77,7 +77,7 @@ test('V04 only the bound host receives the credential; another host, name or por
 
 test('V04 the request that follows a redirect has no credential', async () => {
   const seen = await launch(curl(`${at(bound)}/elsewhere`, '--location'))
-  expect(asked.map(({ port }) => port)).toEqual([portOf(bound), portOf(other)])
+  expect(received.map(({ port }) => port)).toEqual([portOf(bound), portOf(other)])
   expect(keys()).toEqual([KEY, undefined])
   expect(seen.connections.map(({ host, port, credentials }) => [`${host}:${port}`, credentials])).toEqual([
     [at(bound), ['key']],
@@ -89,13 +89,13 @@ test('the credential replaces the tool’s own header, however often and in whic
   const format = { header: 'authorization', format: 'Bearer {}' }
   const own = ['-H', 'X-API-Key: mine', '-H', 'x-api-key: mine too', '-H', 'Authorization: Basic bWluZQ==']
   await launch(curl(`${at(bound)}/`, ...own), [credential(), credential(format)])
-  expect(asked.map(({ headers: { authorization, 'x-api-key': key } }) => [authorization, key])).toEqual([
+  expect(received.map(({ headers: { authorization, 'x-api-key': key } }) => [authorization, key])).toEqual([
     [`Bearer ${KEY}`, KEY],
   ])
 })
 
 test('V04 a sandbox finds the credential in no file, variable or answer of the host', async () => {
-  const seen = told(
+  const seen = attackReport(
     await launch(
       attack(`
 import urllib.request
@@ -118,7 +118,7 @@ test('V04 control: a host repeats a value that the tool itself sent', async () =
 
 test('V04 the proxy does not pass on TRACE, whose answer would repeat the credential', async () => {
   const seen = await launch(curl(`${at(bound)}/`, '-X', 'TRACE'))
-  expect([seen.out.split('\r\n')[0], asked]).toEqual(['HTTP/1.1 400 Bad Request', []])
+  expect([seen.out.split('\r\n')[0], received]).toEqual(['HTTP/1.1 400 Bad Request', []])
 })
 
 test('a plan of tier B with credentials is refused, because tier B has no proxy', async () => {

@@ -20,7 +20,7 @@ const ZONE: Readonly<Record<string, Readonly<Record<number, readonly number[] | 
 }
 
 let server: Socket
-const heard = new Set<string>()
+const queriedNames = new Set<string>()
 const opened: Names[] = []
 const folder = mkdtempSync(join(tmpdir(), 'names-'))
 const hosts = join(folder, 'hosts')
@@ -39,7 +39,7 @@ beforeAll(async () => {
     }
     const name = labels.join('.').toLowerCase()
     const type = question.readUInt16BE(at + 1)
-    heard.add(name)
+    queriedNames.add(name)
     const known = ZONE[name]
     if (known === undefined) return
     const data = known[type]
@@ -57,7 +57,7 @@ afterAll(() => {
   server.close()
   rmSync(folder, { recursive: true })
 })
-beforeEach(() => heard.clear())
+beforeEach(() => queriedNames.clear())
 afterEach(() => {
   for (const names of opened.splice(0)) names.close()
 })
@@ -72,7 +72,7 @@ test('/etc/hosts takes precedence over DNS servers, and all addresses of a name 
   const { resolve } = ofACall()
   expect(await resolve('inside.example')).toEqual(['10.1.2.3', '::1'])
   expect(await resolve('localhost')).toEqual(['127.0.0.1'])
-  expect(heard.size).toBe(0)
+  expect(queriedNames.size).toBe(0)
   expect(await resolve('fast.example')).toEqual(['93.184.215.14'])
   expect(await resolve('mixed.example')).toEqual(['93.184.215.14', 'fd00::1'])
   expect(await resolve('nothing.example')).toEqual([])
@@ -97,16 +97,16 @@ test('N04 a name with one private and one public address is not connected to', a
 test('N15 a call that resolves names without an answer delays no other call, and has few queries at a time', async () => {
   const [slow, other] = [ofACall(), ofACall()]
   const waiting = Array.from({ length: 40 }, (_, n) => slow.resolve(`slow-${n}.example`))
-  await eventually('as many are asked for as may be', () => heard.size === NAMES_AT_ONCE, 20_000)
+  await eventually('as many are asked for as may be', () => queriedNames.size === NAMES_AT_ONCE, 20_000)
   let over = 0
   for (const one of waiting) void one.then(() => over++)
   expect(await other.resolve('fast.example')).toEqual(['93.184.215.14'])
   expect(over).toBe(0)
-  expect([...heard].filter((name) => name.startsWith('slow'))).toHaveLength(NAMES_AT_ONCE)
+  expect([...queriedNames].filter((name) => name.startsWith('slow'))).toHaveLength(NAMES_AT_ONCE)
   const since = performance.now()
   slow.close()
   expect(await Promise.all(waiting)).toEqual(waiting.map(() => []))
   expect(performance.now() - since).toBeLessThan(1_000) // an uncancelled query takes longer
-  expect([...heard].filter((name) => name.startsWith('slow'))).toHaveLength(NAMES_AT_ONCE) // waiting names were never queried
+  expect([...queriedNames].filter((name) => name.startsWith('slow'))).toHaveLength(NAMES_AT_ONCE) // waiting names were never queried
   expect(await slow.resolve('fast.example')).toEqual([])
 })

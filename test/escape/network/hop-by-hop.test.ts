@@ -44,13 +44,13 @@ test.each([
     'x-own: stays',
     header,
   ]
-  const answer = await said(await listening(proxy), `${lines.join('\r\n')}\r\n\r\n`)
+  const answer = await answerTo(await listening(proxy), `${lines.join('\r\n')}\r\n\r\n`)
   expect(answer).toContain('received')
   expect(received).toEqual([{ host, connection: 'close', 'x-own': 'stays' }])
 })
 
 /** Everything that the proxy answers until it closes. */
-const said = (port: number, text: string): Promise<string> =>
+const answerTo = (port: number, text: string): Promise<string> =>
   new Promise((settle) => {
     let back = ''
     const socket = connect(port, '127.0.0.1', () => socket.write(text))

@@ -28,7 +28,7 @@ let webPort: number
 let echo: TcpServer
 let echoPort: number
 /** The requests that the web server received, in order. */
-const asked: {
+const requestsSeen: {
   readonly method: string
   readonly url: string
   readonly headers: IncomingMessage['headers']
@@ -43,7 +43,12 @@ beforeAll(async () => {
       body += chunk.toString()
     })
     request.on('end', () => {
-      asked.push({ method: request.method ?? '', url: request.url ?? '', headers: request.headers, body })
+      requestsSeen.push({
+        method: request.method ?? '',
+        url: request.url ?? '',
+        headers: request.headers,
+        body,
+      })
       if (request.url === '/redirect')
         answer.writeHead(302, { location: 'http://169.254.169.254/latest/meta-data' })
       answer.end(`web says ${request.url}`)
@@ -76,7 +81,7 @@ async function open(rules: Partial<EgressRules> = {}): Promise<void> {
   proxyPort = await listening(proxy)
 }
 beforeEach(() => {
-  asked.length = 0
+  requestsSeen.length = 0
   echoed.length = 0
   return open()
 })
@@ -130,9 +135,9 @@ test('a tool reaches a listed host by CONNECT and by absolute form, and every by
   })
   expect(second).toMatchObject({ host: '127.0.0.1', port: webPort, address: '127.0.0.1', verdict: 'allowed' })
   expect(second?.bytes_in).toBeGreaterThan(20)
-  expect(asked[0]?.headers).toMatchObject({ host: `127.0.0.1:${webPort}`, 'x-own': '1' })
-  expect(Object.keys(asked[0]?.headers ?? {})).not.toContain('proxy-authorization')
-  expect(Object.keys(asked[0]?.headers ?? {})).not.toContain('x-drop')
+  expect(requestsSeen[0]?.headers).toMatchObject({ host: `127.0.0.1:${webPort}`, 'x-own': '1' })
+  expect(Object.keys(requestsSeen[0]?.headers ?? {})).not.toContain('proxy-authorization')
+  expect(Object.keys(requestsSeen[0]?.headers ?? {})).not.toContain('x-drop')
 })
 
 test('the proxy passes on a body with a length and a chunked one', async () => {
@@ -140,7 +145,7 @@ test('the proxy passes on a body with a length and a chunked one', async () => {
   const head = [`POST ${url} HTTP/1.1`, 'host: x', AUTHORIZATION, 'connection: close']
   await say(`${lines(...head, 'content-length: 5')}hello`)
   await say(`${lines(...head, 'transfer-encoding: chunked')}3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n`)
-  expect(asked.map(({ method, body }) => `${method} ${body}`)).toEqual(['POST hello', 'POST hello'])
+  expect(requestsSeen.map(({ method, body }) => `${method} ${body}`)).toEqual(['POST hello', 'POST hello'])
 })
 
 test('the last bytes of a long answer arrive although the host hangs up at once', async () => {
@@ -203,7 +208,7 @@ test('N12 the proxy serves no client without the call’s own token', async () =
       ),
     ).toBe('407')
   }
-  expect([asked, echoed]).toEqual([[], []])
+  expect([requestsSeen, echoed]).toEqual([[], []])
   expect(egress.connections).toEqual([
     { host: '', port: 0, address: '', bytes_out: 0, bytes_in: 0, verdict: 'unknown_client', folded: 8 },
   ])
@@ -266,7 +271,7 @@ test('N05 N06 N11 the proxy refuses a target that is not a plain host and port a
   for (const byte of ['\0', '\t', '\x01', ' x', '\x7f', '\x80'])
     expect(status(await say(tunnel(`127.0.0.1${byte}:${port}`))), byte).toBe('400')
   expect([...new Set(verdicts())]).toEqual(['malformed'])
-  expect(asked).toEqual([])
+  expect(requestsSeen).toEqual([])
 })
 
 test('N07 the proxy refuses a host that is not listed, however similar its name', async () => {
@@ -287,7 +292,7 @@ test('N08 the proxy returns a redirect to the tool, and checks the request that 
   expect(answer).toMatch(/location: http:\/\/169\.254\.169\.254\//)
   expect(status(await say(get('http://169.254.169.254/latest/meta-data')))).toBe('403')
   expect(verdicts()).toEqual(['allowed', 'host_not_listed'])
-  expect(asked).toHaveLength(1)
+  expect(requestsSeen).toHaveLength(1)
 })
 
 test('N09 the proxy connects to the address that was checked, although the name has another one by then', async () => {
@@ -335,8 +340,8 @@ test('N11 bytes after CONNECT belong to the tunnel, two framings are refused, an
   )
   expect(status(await say(`${odd}abcde`))).toBe('400')
   await say(get(`http://127.0.0.1:${webPort}/`).replace('host: whatever', 'host: evil.example'))
-  expect(asked.map(({ headers }) => headers.host)).toEqual([`127.0.0.1:${webPort}`])
-  asked.length = 0
+  expect(requestsSeen.map(({ headers }) => headers.host)).toEqual([`127.0.0.1:${webPort}`])
+  requestsSeen.length = 0
   const inner = lines('GET /smuggled HTTP/1.1', 'host: evil.example')
   const chunked = `${inner.length.toString(16)}\r\n${inner}\r\n0\r\n\r\n`
   for (const method of ['GET', 'DELETE', 'OPTIONS']) {
@@ -351,7 +356,7 @@ test('N11 bytes after CONNECT belong to the tunnel, two framings are refused, an
     url: '/one',
     body: inner,
   }))
-  expect(asked).toMatchObject(each)
+  expect(requestsSeen).toMatchObject(each)
   // Two requests on one connection are checked separately.
   const first = get(`http://127.0.0.1:${webPort}/1`).replace('connection: close', 'connection: keep-alive')
   const answer = await say(`${first}${get('http://10.0.0.1/2')}`, /host_not_listed/)

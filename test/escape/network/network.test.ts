@@ -7,7 +7,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
-import { Arena, attack, planOf, told, UID, unique } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf, UID, unique } from '../arena/arena.ts'
 import type { Swap } from '../arena/orders.ts'
 
 const NO_SECCOMP: Swap = [['--seccomp', '4'], []]
@@ -57,12 +57,12 @@ describe('without hosts', () => {
       ['127.0.0.1', port],
       ['::1', port],
     ])
-    const seen = told(await arena.launch({ plan: planOf(attack(source)) }))
+    const seen = attackReport(await arena.launch({ plan: planOf(attack(source)) }))
     expect([...new Set(Object.values(seen).flat())]).toEqual(['EAFNOSUPPORT'])
-    const noFilter = told(await arena.bare({ plan: planOf(attack(source)), swaps: [NO_SECCOMP] }))
+    const noFilter = attackReport(await arena.bare({ plan: planOf(attack(source)), swaps: [NO_SECCOMP] }))
     expect(noFilter['169.254.169.254']).toEqual(['ENETUNREACH', 'ENETUNREACH'])
     expect((noFilter['127.0.0.1'] as string[])[0]).toBe('ECONNREFUSED')
-    const bitten = told(
+    const bitten = attackReport(
       await arena.bare({ plan: planOf(attack(REACH([['127.0.0.1', port]]))), swaps: [NO_SECCOMP, NO_NETNS] }),
     )
     expect((bitten['127.0.0.1'] as string[])[0]).toBe('ok')
@@ -74,13 +74,15 @@ tell['abstract'] = attempt(lambda: socket.socket(socket.AF_UNIX).connect('\\0${a
 
   test('S25 a tool can’t connect to abstract unix sockets of the host', async () => {
     const plan = planOf(attack(ABSTRACT))
-    expect(told(await arena.launch({ plan }))).toEqual({ abstract: 'EAFNOSUPPORT' })
-    expect(told(await arena.bare({ plan, swaps: [NO_SECCOMP] }))).toEqual({ abstract: 'ECONNREFUSED' })
+    expect(attackReport(await arena.launch({ plan }))).toEqual({ abstract: 'EAFNOSUPPORT' })
+    expect(attackReport(await arena.bare({ plan, swaps: [NO_SECCOMP] }))).toEqual({
+      abstract: 'ECONNREFUSED',
+    })
   })
 
   test('S25 without seccomp and a network namespace: a tool connects to an abstract unix socket of the host', async () => {
     const seen = await arena.bare({ plan: planOf(attack(ABSTRACT)), swaps: [NO_SECCOMP, NO_NETNS] })
-    expect(told(seen)).toEqual({ abstract: 'ok' })
+    expect(attackReport(seen)).toEqual({ abstract: 'ok' })
   })
 
   /** A socket of the host in a folder that the sandbox has. */
@@ -102,7 +104,7 @@ tell['pair'] = attempt(by_pair)`
 
   test('S26 a tool can’t connect to a unix socket in its workspace', () =>
     withSocket(async (plan, runFolder) => {
-      expect(told(await arena.launch({ plan, runFolder }))).toEqual({
+      expect(attackReport(await arena.launch({ plan, runFolder }))).toEqual({
         stream: 'EAFNOSUPPORT',
         pair: 'EISCONN',
       })
@@ -110,7 +112,7 @@ tell['pair'] = attempt(by_pair)`
 
   test('S26 without seccomp: a tool without a network connects to a unix socket in its workspace', () =>
     withSocket(async (plan, runFolder) => {
-      expect(told(await arena.bare({ plan, runFolder, swaps: [NO_SECCOMP] }))['stream']).toBe('ok')
+      expect(attackReport(await arena.bare({ plan, runFolder, swaps: [NO_SECCOMP] }))['stream']).toBe('ok')
     }))
 
   test('N10 a tool without hosts can resolve no name', async () => {
@@ -121,7 +123,7 @@ for name in ('example.com', 'aaaa.bbbb.example.com', 'canary.invalid'):
     except OSError as e: tell[name] = 'no'
 tell['resolver'] = os.path.exists('/etc/resolv.conf')`
     for (const egress of [{ mode: 'strict' as const, hosts: [] }, allowed()]) {
-      const seen = told(await arena.launch({ plan: planOf(attack(source), { egress }) }))
+      const seen = attackReport(await arena.launch({ plan: planOf(attack(source), { egress }) }))
       expect(seen).toEqual({
         'example.com': 'no',
         'aaaa.bbbb.example.com': 'no',
@@ -176,7 +178,7 @@ describe('with hosts', () => {
     ])}
 tell['devices'] = [line.split(':')[0].strip() for line in open('/proc/net/dev') if ':' in line]
 tell['listening'] = sorted(line.split()[1] for line in open('/proc/net/tcp') if line.split()[3] == '0A')`
-    const seen = told(await arena.launch({ plan: planOf(attack(source), { egress: allowed() }) }))
+    const seen = attackReport(await arena.launch({ plan: planOf(attack(source), { egress: allowed() }) }))
     expect(seen['devices']).toEqual(['lo'])
     expect(seen['listening']).toEqual(['00000000:0C38'])
     for (const host of ['169.254.169.254', '192.0.2.1', '2001:db8::1']) {
@@ -204,7 +206,12 @@ tell['without token'] = s.recv(99).decode().split(' ')[1]
 tell['sockets'] = [name for top in ('/workspace', '/tmp', '/dev', '/etc') for _, _, names in os.walk(top) for name in names if name == 'proxy']
 tell['processes'] = len([name for name in os.listdir('/proc') if name.isdigit()])`
     const seen = await arena.launch({ plan: planOf(attack(source), { egress: allowed() }) })
-    expect(told(seen)).toEqual({ credentials: true, 'without token': '407', sockets: [], processes: 2 })
+    expect(attackReport(seen)).toEqual({
+      credentials: true,
+      'without token': '407',
+      sockets: [],
+      processes: 2,
+    })
     expect(seen.connections).toMatchObject([{ verdict: 'unknown_client', folded: 1 }])
     await running
   })
@@ -216,7 +223,7 @@ tell['caps'] = [line.split()[1] for line in open('/proc/self/status') if line.st
 tell['map'] = open('/proc/self/uid_map').read().split()[::2]
 tell['route'] = attempt(lambda: __import__('socket').socket(16, 3, 0))
 tell['core'] = attempt(os.open, '/proc/sys/kernel/core_pattern', os.O_WRONLY) in ('EACCES', 'EROFS')`
-    const seen = told(await arena.launch({ plan: planOf(attack(source), { egress: allowed() }) }))
+    const seen = attackReport(await arena.launch({ plan: planOf(attack(source), { egress: allowed() }) }))
     expect(seen).toEqual({
       unshare: 'EPERM',
       caps: ['0000000000000000', '0000000000000000', '1', '2'],

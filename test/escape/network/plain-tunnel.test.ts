@@ -13,7 +13,7 @@ const ADDRESS = '127.0.0.80'
 const TOKEN = 'token-of-this-call'
 const SAYS = 'Bearer of-this-call'
 
-const asked: string[] = []
+const received: string[] = []
 let web: Server
 let proxy: Server
 let egress: Egress
@@ -21,7 +21,7 @@ let hangUp: () => void
 
 beforeAll(async () => {
   web = createHttp((request, answer) => {
-    asked.push(
+    received.push(
       `${request.method} ${request.headers.host}${request.url} ${request.headers.authorization ?? '-'}`,
     )
     answer.end(`web says ${request.url}`)
@@ -36,7 +36,7 @@ afterEach(() => {
 })
 
 async function open(hosts: readonly string[]): Promise<void> {
-  asked.length = 0
+  received.length = 0
   egress = new Egress({
     hosts,
     privateHosts: new Set(['good.example:80']),
@@ -92,7 +92,7 @@ test.each([
   async (_by, opening) => {
     const first = get('/first', 'authorization: Bearer of-the-tool', 'connection: keep-alive')
     expect(await say(...opening, first)).toContain('web says /first')
-    expect(asked).toEqual([`GET good.example/first ${SAYS}`])
+    expect(received).toEqual([`GET good.example/first ${SAYS}`])
     const others = [
       `${get('/first')}${get('/second')}`,
       'SSH-2.0-client\r\n\r\n',
@@ -100,7 +100,7 @@ test.each([
       lines('TRACE / HTTP/1.1', 'host: x'),
     ]
     for (const other of others) expect(await say(...opening, other)).not.toMatch(/web says (?!\/first)/)
-    expect(asked.filter((one) => !one.includes('/first'))).toEqual([])
+    expect(received.filter((one) => !one.includes('/first'))).toEqual([])
     hangUp()
     expect(egress.connections.map(({ verdict }) => verdict)).toEqual(Array(5).fill('allowed'))
   },
@@ -111,5 +111,5 @@ test('N11 V04 without that rule, where the pattern names the port: bytes pass un
   proxy.close()
   await open(['good.example:80'])
   expect(await say(...byConnect, get('/any', 'connection: close'))).toContain('web says /any')
-  expect(asked).toEqual(['GET other.example/any -'])
+  expect(received).toEqual(['GET other.example/any -'])
 })

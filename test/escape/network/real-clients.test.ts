@@ -9,7 +9,7 @@ import { covers } from '../../../edge/tools/planner.ts'
 import type { Limits } from '../../../shared/plan/plan.ts'
 import { checkedAddresses } from '../../../worker/sandbox/network/host-patterns.ts'
 import { isPublic } from '../../../worker/sandbox/network/public-address.ts'
-import { Arena, attack, planOf, told } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf } from '../arena/arena.ts'
 import type { LaunchSeen } from '../arena/orders.ts'
 
 let arena: Arena
@@ -18,7 +18,7 @@ let web: Server
 let other: Server
 let here: string
 let there: string
-const asked: string[] = []
+const received: string[] = []
 
 const opened = (server: Server): Promise<string> =>
   new Promise((settle) =>
@@ -39,7 +39,7 @@ beforeAll(async () => {
     else answer.end('web')
   })
   other = createServer((request, answer) => {
-    asked.push(`${request.method} ${request.url} ${request.headers.authorization}`)
+    received.push(`${request.method} ${request.url} ${request.headers.authorization}`)
     answer.end('other')
   })
   ;[here, there] = [await opened(web), await opened(other)]
@@ -53,7 +53,7 @@ afterAll(async () => {
   }
 })
 beforeEach(() => {
-  asked.length = 0
+  received.length = 0
 })
 
 function endless(answer: {
@@ -86,7 +86,7 @@ const curl = (...args: string[]): string[] => [
   '20',
   ...args,
 ]
-const judged = ({ connections }: LaunchSeen): string[] =>
+const verdictsOf = ({ connections }: LaunchSeen): string[] =>
   connections.map(({ host, port, verdict }) => `${host}:${port} ${verdict}`)
 const failed = ({ outcome }: LaunchSeen): boolean => outcome.kind !== 'exit' || outcome.code !== 0
 
@@ -111,10 +111,10 @@ describe('hosts', () => {
       [CONNECTS([there]), there],
     ] as const) {
       const seen = await run(argv)
-      expect(judged(seen), argv.join(' ').slice(-80)).toContain(`${host} host_not_listed`)
-      expect(judged(seen).every((text) => text.endsWith(' host_not_listed'))).toBe(true)
+      expect(verdictsOf(seen), argv.join(' ').slice(-80)).toContain(`${host} host_not_listed`)
+      expect(verdictsOf(seen).every((text) => text.endsWith(' host_not_listed'))).toBe(true)
     }
-    expect(asked).toEqual([])
+    expect(received).toEqual([])
   })
 
   test('N07 `example.com` and `.example.com` do not allow `evilexample.com`, in the plan and in the proxy', async () => {
@@ -123,7 +123,7 @@ describe('hosts', () => {
     const seen = await run(CONNECTS(['evilexample.com:443', 'example.com.evil:443']), {
       hosts: ['example.com', '.example.com'],
     })
-    expect(judged(seen)).toEqual([
+    expect(verdictsOf(seen)).toEqual([
       'evilexample.com:443 host_not_listed',
       'example.com.evil:443 host_not_listed',
     ])
@@ -142,7 +142,7 @@ describe('hosts', () => {
       expect(outcome).toMatchObject({ kind: 'refused', code: 'sandbox_unavailable' })
     }
     const seen = await run(curl(`http://${here}/`))
-    expect([seen.out, seen.enforcement, judged(seen)]).toEqual(['web', 'strict', [`${here} allowed`]])
+    expect([seen.out, seen.enforcement, verdictsOf(seen)]).toEqual(['web', 'strict', [`${here} allowed`]])
   })
 
   test('an unlisted host is refused even if the argv names it bare or in ssh’s syntax', async () => {
@@ -157,7 +157,7 @@ describe('hosts', () => {
       const seen = await run(argv)
       expect(failed(seen), argv.join(' ')).toBe(true)
       expect(seen.outcome, 'the program is there').not.toEqual({ kind: 'exit', code: 127 })
-      expect(judged(seen).filter((text) => !/ (host_not_listed|unknown_client)$/.test(text))).toEqual([]) // git first sends a request without the token
+      expect(verdictsOf(seen).filter((text) => !/ (host_not_listed|unknown_client)$/.test(text))).toEqual([]) // git first sends a request without the token
     }
   })
 })
@@ -189,7 +189,7 @@ describe('addresses', () => {
     for (const address of [...inside, ...inside6]) expect(isPublic(address), address).toBe(false)
     const authorities = inside.map((address) => `${address}:80`)
     const seen = await run(CONNECTS(authorities), { hosts: authorities })
-    expect(judged(seen)).toEqual(authorities.map((authority) => `${authority} address_refused`))
+    expect(verdictsOf(seen)).toEqual(authorities.map((authority) => `${authority} address_refused`))
   })
 
   test('N02 other spellings of an IPv4 address count as that address', async () => {
@@ -197,7 +197,7 @@ describe('addresses', () => {
     const seen = await run(CONNECTS(spellings.map((spelling) => `${spelling}:80`)), {
       hosts: ['127.0.0.1', ...spellings],
     })
-    expect(judged(seen)).toEqual(spellings.map(() => '127.0.0.1:80 address_refused'))
+    expect(verdictsOf(seen)).toEqual(spellings.map(() => '127.0.0.1:80 address_refused'))
   })
 
   test('N04 one private answer among public ones refuses the name', async () => {
@@ -226,19 +226,19 @@ describe('requests', () => {
     for (const path of ['/inside', '/user']) {
       const seen = await run(curl('--location', `http://${here}${path}`))
       expect(failed(seen)).toBe(true)
-      expect(judged(seen)).toEqual([`${here} allowed`, '169.254.169.254:80 host_not_listed'])
+      expect(verdictsOf(seen)).toEqual([`${here} allowed`, '169.254.169.254:80 host_not_listed'])
     }
     const looping = await run(curl('--location', '--max-redirs', '-1', `http://${here}/loop`), {
       limits: { net_connections: 10 },
     })
     expect(failed(looping)).toBe(true)
-    expect(judged(looping)).toEqual([...new Array<string>(10).fill(`${here} allowed`), `${here} cap`])
+    expect(verdictsOf(looping)).toEqual([...new Array<string>(10).fill(`${here} allowed`), `${here} cap`])
   })
 
   test('the proxy follows no redirect, so credentials and body go to no other host', async () => {
     const secret = ['--header', 'authorization: Bearer secret', '--data', 'body']
     const seen = await run(curl('--location', ...secret, `http://${here}/other`))
-    expect([failed(seen), judged(seen), asked]).toEqual([
+    expect([failed(seen), verdictsOf(seen), received]).toEqual([
       true,
       [`${here} allowed`, `${there} host_not_listed`],
       [],
@@ -246,7 +246,7 @@ describe('requests', () => {
     const bitten = await run(curl('--location-trusted', ...secret, `http://${here}/other`), {
       hosts: [here, there],
     })
-    expect([bitten.out, asked]).toEqual(['other', ['POST /taken Bearer secret']])
+    expect([bitten.out, received]).toEqual(['other', ['POST /taken Bearer secret']])
   })
 
   test('a repeated request reaches its host twice and is checked twice, because the proxy caches nothing', async () => {
@@ -254,7 +254,7 @@ describe('requests', () => {
       const seen = await run(curl(`http://${there}/once`), { hosts })
       expect(failed(seen)).toBe(hosts[0] !== there)
     }
-    expect(asked).toEqual(['GET /once undefined', 'GET /once undefined'])
+    expect(received).toEqual(['GET /once undefined', 'GET /once undefined'])
   })
 
   test('the proxy refuses other schemes, and credentials in a URL', async () => {
@@ -268,7 +268,7 @@ for target in ('file:///etc/passwd', 'ftp://${here}/', 'https://${here}/', 'http
         s.sendall(f'GET {target} HTTP/1.1\\r\\nhost: x\\r\\nproxy-authorization: Basic {token}\\r\\n\\r\\n'.encode())
         tell[target] = s.recv(99).decode().split(' ')[1]`
     const seen = await run(attack(source))
-    expect(new Set(Object.values(told(seen)))).toEqual(new Set(['400']))
+    expect(new Set(Object.values(attackReport(seen)))).toEqual(new Set(['400']))
     expect(new Set(seen.connections.map(({ verdict }) => verdict))).toEqual(new Set(['malformed']))
   })
 })
@@ -314,7 +314,7 @@ with concurrent.futures.ThreadPoolExecutor(300) as pool:
 tell['answers'] = {answer: answers.count(answer) for answer in answers}`
     const more = { net_connections: 1_000, pids: 400, open_files: 1_024, timeout_ms: 120_000, cpu_ms: 60_000 }
     const seen = await run(attack(source), { limits: more })
-    expect(told(seen)).toEqual({ answers: { web: 1_000 } })
+    expect(attackReport(seen)).toEqual({ answers: { web: 1_000 } })
     expect(seen.connections.length).toBeLessThan(200)
     expect(seen.connections.reduce((sum, { folded = 1 }) => sum + folded, 0)).toBe(1_000)
     expect(new Set(seen.connections.map(({ verdict }) => verdict))).toEqual(new Set(['allowed']))

@@ -5,7 +5,7 @@
 import { chmodSync, copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Arena, planOf, told } from '../arena/arena.ts'
+import { Arena, attackReport, planOf } from '../arena/arena.ts'
 import type { LaunchSeen } from '../arena/orders.ts'
 import { NAME, Origin } from '../arena/origin.ts'
 import { TLS_PORT, takeTlsPort } from '../arena/web-port.ts'
@@ -172,7 +172,7 @@ const ENVIRONMENT: Tool = {
 }
 
 test('N12 a tool’s environment holds the token of its call, and nothing else of the host', async () => {
-  const env = told(await launch(ENVIRONMENT, ['example.com']))
+  const env = attackReport(await launch(ENVIRONMENT, ['example.com']))
   const url = /^http:\/\/call:[0-9a-f]{32}@127\.0\.0\.1:3128$/
   for (const name of ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY']) {
     expect(env[name]).toMatch(url)
@@ -180,14 +180,14 @@ test('N12 a tool’s environment holds the token of its call, and nothing else o
   }
   expect(env['SOCKS_PROXY']).toBe(`${env['HTTP_PROXY']}`.replace('http:', 'socks5h:'))
   expect(JSON.stringify(env)).not.toContain(arena.home)
-  const again = told(await launch(ENVIRONMENT, ['example.com']))
+  const again = attackReport(await launch(ENVIRONMENT, ['example.com']))
   expect(again['HTTP_PROXY']).not.toBe(env['HTTP_PROXY'])
 })
 
 test('a contract’s proxy variables apply in both spellings, and a tool reaches its own server without the proxy', async () => {
   const own = { HTTPS_PROXY: 'http://mine:1', SSL_CERT_FILE: '/workspace/mine.pem', NODE_USE_ENV_PROXY: '0' }
-  const env = told(await launch(ENVIRONMENT, ['example.com'], { env: own }))
+  const env = attackReport(await launch(ENVIRONMENT, ['example.com'], { env: own }))
   expect(env).toMatchObject({ ...own, https_proxy: 'http://mine:1', no_proxy: 'localhost,127.0.0.1,::1' })
   expect(env['http_proxy']).not.toBe('http://mine:1')
-  expect(told(await launch(ENVIRONMENT, ['localhost:1', '127.0.0.1:1']))['NO_PROXY']).toBe('::1')
+  expect(attackReport(await launch(ENVIRONMENT, ['localhost:1', '127.0.0.1:1']))['NO_PROXY']).toBe('::1')
 })

@@ -4,11 +4,11 @@
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { expect, test } from 'vitest'
-import { Arena, attack, eventually, planOf, told } from '../arena/arena.ts'
-import { below, parentOf } from '../arena/census.ts'
+import { Arena, attack, attackReport, eventually, planOf } from '../arena/arena.ts'
+import { descendantsOf, parentOf } from '../arena/census.ts'
 
 const relaysBelow = (pid: number): number[] =>
-  below(pid).filter((one) => {
+  descendantsOf(pid).filter((one) => {
     try {
       return readFileSync(`/proc/${one}/cmdline`, 'latin1').includes('TCP-LISTEN')
     } catch {
@@ -52,7 +52,7 @@ test('a client that half-closes its connection receives the answer, even a slow 
   const to = `127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a port
   const arena = await Arena.open({ privateHosts: [to] })
   const plan = planOf(attack(ASK(to)), { egress: { mode: 'strict', hosts: [to] } })
-  expect(told(await arena.launch({ plan }))).toEqual({ granted: true, heard: 'late' })
+  expect(attackReport(await arena.launch({ plan }))).toEqual({ granted: true, heard: 'late' })
   await arena.close()
   server.close()
 })

@@ -90,7 +90,7 @@ function say(parts: readonly Buffer[], { until = 'never', slowly = false } = {})
 
 const WELCOME = '05020100'
 const reply = (code: number): string => `050${code}0001000000000000`
-const asked = (request: Buffer) => say([GREETING, credentials(TOKEN), request])
+const exchange = (request: Buffer) => say([GREETING, credentials(TOKEN), request])
 const verdicts = (): string[] => egress.connections.map(({ host, verdict }) => `${host} ${verdict}`)
 const hello = Buffer.from('hello')
 
@@ -124,23 +124,23 @@ test('N12 SOCKS serves no client without the call’s own token, or without a me
 })
 
 test('N01 N03 N04 SOCKS refuses a private address, listed or not', async () => {
-  expect(await asked(byIpv4([169, 254, 169, 254], 80))).toBe(WELCOME + reply(2))
-  expect(await asked(byName('169.254.169.254', 80))).toBe(WELCOME + reply(2))
-  expect(await asked(byName('inside.example', 80))).toBe(WELCOME + reply(2))
+  expect(await exchange(byIpv4([169, 254, 169, 254], 80))).toBe(WELCOME + reply(2))
+  expect(await exchange(byName('169.254.169.254', 80))).toBe(WELCOME + reply(2))
+  expect(await exchange(byName('inside.example', 80))).toBe(WELCOME + reply(2))
   expect(verdicts()).toEqual([
     '169.254.169.254 address_refused',
     '169.254.169.254 address_refused',
     'inside.example address_refused',
   ])
   expect(
-    await asked(bytes(5, 1, 0, 4, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1], portOf(port))),
+    await exchange(bytes(5, 1, 0, 4, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1], portOf(port))),
   ).toBe(WELCOME + reply(2))
   expect(verdicts().at(-1)).toBe('::ffff:7f00:1 host_not_listed')
 })
 
 test('N02 N05 N06 a SOCKS name that spells an address counts as that address, and any other odd name is malformed', async () => {
   for (const name of ['2852039166', '0xA9FEA9FE', '169.254.43518']) {
-    expect(await asked(byName(name, 80)), name).toBe(WELCOME + reply(2))
+    expect(await exchange(byName(name, 80)), name).toBe(WELCOME + reply(2))
     expect(verdicts().at(-1)).toBe('169.254.169.254 address_refused')
   }
   for (const name of [
@@ -152,15 +152,15 @@ test('N02 N05 N06 a SOCKS name that spells an address counts as that address, an
     'n\xe4med.example',
     ' named.example',
   ]) {
-    expect(await asked(byName(name, port)), name).toBe(WELCOME + reply(1))
+    expect(await exchange(byName(name, port)), name).toBe(WELCOME + reply(1))
     expect(verdicts().at(-1)).toMatch(/^[^\0]* malformed$/)
   }
 })
 
 test('N07 SOCKS refuses an unlisted host, and reports a name without an address as not found', async () => {
-  expect(await asked(byName('evil-named.example', port))).toBe(WELCOME + reply(2))
-  expect(await asked(byName('named.example', port + 1))).toBe(WELCOME + reply(2))
-  expect(await asked(byName('nowhere.example', 80))).toBe(WELCOME + reply(4))
+  expect(await exchange(byName('evil-named.example', port))).toBe(WELCOME + reply(2))
+  expect(await exchange(byName('named.example', port + 1))).toBe(WELCOME + reply(2))
+  expect(await exchange(byName('nowhere.example', 80))).toBe(WELCOME + reply(4))
   expect(verdicts()).toEqual([
     'evil-named.example host_not_listed',
     'named.example host_not_listed',
@@ -170,9 +170,9 @@ test('N07 SOCKS refuses an unlisted host, and reports a name without an address 
 
 test('SOCKS refuses other commands than CONNECT, and a client that ends in the middle affects only itself', async () => {
   for (const command of [0, 2, 3, 9])
-    expect(await asked(bytes(5, command, 0, 1, [127, 0, 0, 1], portOf(port)))).toBe(WELCOME + reply(7))
+    expect(await exchange(bytes(5, command, 0, 1, [127, 0, 0, 1], portOf(port)))).toBe(WELCOME + reply(7))
   for (const kind of [0, 2, 5])
-    expect(await asked(bytes(5, 1, 0, kind, [127, 0, 0, 1], portOf(port)))).toBe(WELCOME + reply(8))
+    expect(await exchange(bytes(5, 1, 0, kind, [127, 0, 0, 1], portOf(port)))).toBe(WELCOME + reply(8))
   const whole = Buffer.concat([GREETING, credentials(TOKEN), byName('named.example', port)])
   for (let length = 1; length < whole.length; length += 3) {
     await new Promise<void>((settle) => {

@@ -11,7 +11,7 @@ import { CallAuthority } from '../../../worker/sandbox/network/call-ca.ts'
 import { Arena, planOf, unique } from '../arena/arena.ts'
 
 const ours = new CallAuthority()
-const asked: {
+const received: {
   readonly port: number
   readonly headers: IncomingMessage['headers']
   readonly body: string
@@ -26,7 +26,7 @@ async function serve(authority: CallAuthority, name = 'localhost'): Promise<Serv
       body += chunk.toString()
     })
     request.on('end', () => {
-      asked.push({ port: portOf(server), headers: request.headers, body })
+      received.push({ port: portOf(server), headers: request.headers, body })
       answer.end(`said ${JSON.stringify(request.headers)}`)
     })
   })
@@ -52,7 +52,7 @@ beforeAll(async () => {
   arena = await Arena.open({ privateHosts: all().map(at), authorities: ours.pem })
 })
 beforeEach(() => {
-  asked.length = 0
+  received.length = 0
 })
 afterAll(async () => {
   await arena.close()
@@ -81,7 +81,7 @@ const curl = (server: Server | undefined, ...more: string[]): string[] => [
 test('V04 within TLS the bound host receives the credential instead of the tool’s header, and the record names it', async () => {
   const seen = await launch(curl(bound, '--data', 'a body'), bound)
   expect([seen.outcome, seen.err]).toEqual([{ kind: 'exit', code: 0 }, ''])
-  expect(asked.map(({ headers: { authorization }, body }) => [authorization, body])).toEqual([
+  expect(received.map(({ headers: { authorization }, body }) => [authorization, body])).toEqual([
     [`Bearer ${KEY}`, 'a body'],
   ])
   expect(Buffer.from(seen.out, 'latin1').toString()).toMatch(/^said .*Bearer «secret key»/)
@@ -96,18 +96,18 @@ test('a credential that no header can hold ends its connection, never the worker
   expect(seen.outcome).not.toEqual({ kind: 'exit', code: 0 })
   expect(seen.connections[0]).not.toHaveProperty('credentials') // it was sent to nobody
   expect((await launch(curl(bound), bound)).outcome).toEqual({ kind: 'exit', code: 0 })
-  expect(asked).toHaveLength(1)
+  expect(received).toHaveLength(1)
 })
 
 test('N11 within TLS, too, the body of a GET can’t pass as a second request', async () => {
   const smuggled = 'GET /smuggled HTTP/1.1\r\nhost: evil.example\r\n\r\n'
   await launch(curl(bound, '-X', 'GET', '-H', 'Transfer-Encoding: chunked', '--data-binary', smuggled), bound)
-  expect(asked.map(({ body }) => body)).toEqual([smuggled])
+  expect(received.map(({ body }) => body)).toEqual([smuggled])
 })
 
 test('V04 the proxy does not end TLS to a host without a credential, and adds nothing', async () => {
   const seen = await launch(curl(other, '-v'), bound)
-  expect(asked.map(({ headers: { authorization } }) => authorization)).toEqual(['Basic bWluZQ=='])
+  expect(received.map(({ headers: { authorization } }) => authorization)).toEqual(['Basic bWluZQ=='])
   expect(seen.err).toContain('subject: CN=host of a call')
   expect(seen.connections.map(({ credentials }) => credentials)).toEqual([undefined])
 })
@@ -119,7 +119,7 @@ test('V04 a host receives nothing if its certificate is by an unknown authority 
     expect(seen.connections).toMatchObject([{ verdict: 'failed' }])
     expect(seen.connections[0]).not.toHaveProperty('credentials')
   }
-  expect(asked).toEqual([])
+  expect(received).toEqual([])
 })
 
 test('V04 a credential for TLS is not added to plain HTTP, and one for plain HTTP does not end TLS', async () => {
@@ -127,9 +127,9 @@ test('V04 a credential for TLS is not added to plain HTTP, and one for plain HTT
     curl(bound).map((item) => item.replace('https://', 'http://')),
     bound,
   )
-  expect(asked).toEqual([]) // a TLS server does not understand it
+  expect(received).toEqual([]) // a TLS server does not understand it
   await launch(curl(bound), bound, {})
-  expect(asked.map(({ headers: { authorization } }) => authorization)).toEqual(['Basic bWluZQ=='])
+  expect(received.map(({ headers: { authorization } }) => authorization)).toEqual(['Basic bWluZQ=='])
 })
 
 test('N11 a tunnel that is ended at the proxy is closed if its server name is not the host’s', async () => {
@@ -149,7 +149,7 @@ except OSError: print('closed')`
   const seen = await launch(['python3', '-c', script], bound)
   expect([seen.out, seen.err]).toEqual(['closed\n', ''])
   expect(seen.connections).toMatchObject([{ verdict: 'sni_mismatch' }])
-  expect(asked).toEqual([])
+  expect(received).toEqual([])
 })
 
 test('Python and git trust the call’s authority without configuration, and each call has another one', async () => {

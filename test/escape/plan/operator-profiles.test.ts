@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import { faultOf, OwnProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
-import { Arena, attack, planOf, told } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf } from '../arena/arena.ts'
 
 const MiB = 1024 * 1024
 /** A folder of the host that every user may read, and that no sandbox has by default. */
@@ -39,7 +39,7 @@ tell['etc'] = attempt(open, '/etc/passwd')`
 
 test('a tool with an operator’s profile can read its folder, can’t write it, and sees nothing next to it', async () => {
   const named = await arena.launch({ plan: plan(attack(LOOK), 'packages') })
-  expect(told(named)).toEqual({
+  expect(attackReport(named)).toEqual({
     read: 'ok',
     write: 'EROFS',
     beside: ['alternatives', 'apt', 'ld.so.cache', 'ssl'],
@@ -47,7 +47,7 @@ test('a tool with an operator’s profile can read its folder, can’t write it,
     etc: 'ENOENT',
   })
   const plain = await arena.launch({ plan: plan(attack(LOOK)) })
-  expect(told(plain)).toEqual({
+  expect(attackReport(plain)).toEqual({
     read: 'ENOENT',
     write: 'ENOENT',
     beside: ['alternatives', 'ld.so.cache', 'ssl'],
@@ -71,7 +71,7 @@ test('an operator’s profile is proven by the canaries of the one that it exten
 })
 
 test('L8 a plan is refused if its profile is unknown to this worker or extends another one, and never runs with a weaker one', async () => {
-  for (const [name, said] of [
+  for (const [name, words] of [
     ['unknown', 'no profile `unknown`'],
     ['toString', 'no profile `toString`'],
     ['online', 'extends `c_relayed`'],
@@ -80,7 +80,7 @@ test('L8 a plan is refused if its profile is unknown to this worker or extends a
     expect(outcome, name).toMatchObject({
       kind: 'refused',
       code: 'sandbox_unavailable',
-      detail: expect.stringContaining(said),
+      detail: expect.stringContaining(words),
     })
     expect(out).toBe('')
   }
@@ -105,7 +105,7 @@ test('a profile that would break the isolation is refused when the configuration
   await new Promise<void>((settle) => server.listen(join(sockets, 'docker.sock'), settle))
   const fault = (path: string): string | undefined =>
     faultOf(OwnProfiles.parse({ own: { from: 'c_offline', ro_binds: [path] } }), home)
-  for (const [path, said] of [
+  for (const [path, words] of [
     ['/', 'more than a tool needs'],
     ['/etc', 'more than a tool needs'],
     ['/var/lib', 'have their own folder'],
@@ -126,7 +126,7 @@ test('a profile that would break the isolation is refused when the configuration
     [join(folder, 'none'), 'ENOENT'],
     [sockets, 'docker.sock` is a socket'],
   ] as const)
-    expect(fault(path), path).toContain(said)
+    expect(fault(path), path).toContain(words)
   expect(fault(join(folder, 'fine'))).toBeUndefined()
   server.close()
   rmSync(folder, { recursive: true })

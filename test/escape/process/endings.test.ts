@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Arena, eventually, planOf, processesWith, unique } from '../arena/arena.ts'
-import { below, spawnersBelow } from '../arena/census.ts'
+import { descendantsOf, spawnersBelow } from '../arena/census.ts'
 import { DEEDS, SLEEP, tool } from '../arena/hostile-tool.ts'
 
 const CALLS = Number(process.env['COUNTERSIGN_ENDINGS'] ?? '32')
@@ -45,7 +45,7 @@ const names = Object.keys(DEEDS)
 const deedsOf = (n: number, busy = false): string[] =>
   names.filter((name, index) => (n + index) % 3 !== 0 && !(busy && name === 'stopper'))
 
-async function gone(word: string, since: number): Promise<number> {
+async function waitUntilGone(word: string, since: number): Promise<number> {
   await eventually(`nothing of ${word} is left`, () => processesWith(word).length === 0, 15_000, 5)
   return performance.now() - since
 }
@@ -53,7 +53,7 @@ async function gone(word: string, since: number): Promise<number> {
 const STRIKES: readonly ((victim: Arena, pid: number) => Promise<void> | void)[] = [
   (victim) => victim.kill(),
   (_victim, pid) => spawnersBelow(pid).forEach(kill),
-  (_victim, pid) => below(pid).filter(isBubblewrap).forEach(kill),
+  (_victim, pid) => descendantsOf(pid).filter(isBubblewrap).forEach(kill),
 ]
 
 function kill(pid: number): void {
@@ -120,7 +120,7 @@ describe.each(KINDS)('in a sandbox that is %s', (_name, options) => {
             : kind === 'workspace_cap'
               ? performance.now()
               : ready
-        expect(await gone(word, since)).toBeLessThan(GONE_WITHIN_MS)
+        expect(await waitUntilGone(word, since)).toBeLessThan(GONE_WITHIN_MS)
         expect([seen.outcome.kind, /^init (\w+)/.exec(seen.out)?.[1]]).toEqual([kind, 'EACCES'])
       }
     },
@@ -153,10 +153,11 @@ describe.each(KINDS)('in a sandbox that is %s', (_name, options) => {
       const struck = performance.now()
       await STRIKES[round % STRIKES.length]?.(victim, pid)
       for (const word of begun)
-        expect(await gone(word, struck), `round ${round}`).toBeLessThan(GONE_WITHIN_MS)
+        expect(await waitUntilGone(word, struck), `round ${round}`).toBeLessThan(GONE_WITHIN_MS)
       const last = performance.now()
       await victim.kill()
-      for (const word of words) expect(await gone(word, last), `round ${round}`).toBeLessThan(GONE_WITHIN_MS)
+      for (const word of words)
+        expect(await waitUntilGone(word, last), `round ${round}`).toBeLessThan(GONE_WITHIN_MS)
       for (const kind of await Promise.all(calls))
         expect(['lost with the worker', 'infra', 'cancelled', 'exit', 'signal']).toContain(kind)
       await victim.close()

@@ -5,7 +5,16 @@ import { mkdirSync, openSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { removeLeftOvers } from '../../../worker/host/owned-folders.ts'
-import { Arena, attack, eventually, planOf, processesWith, THEIR_INIT, told, unique } from '../arena/arena.ts'
+import {
+  Arena,
+  attack,
+  attackReport,
+  eventually,
+  planOf,
+  processesWith,
+  THEIR_INIT,
+  unique,
+} from '../arena/arena.ts'
 import type { LaunchSeen, Swap } from '../arena/orders.ts'
 import { forks } from '../arena/programs.ts'
 
@@ -17,7 +26,7 @@ beforeAll(async () => {
 })
 afterAll(() => arena.close())
 
-const gone = (word: string): Promise<void> =>
+const waitUntilGone = (word: string): Promise<void> =>
   eventually(`no process with ${word}`, () => processesWith(word).length === 0)
 /** The test ends the processes that were to survive. */
 async function end(word: string): Promise<void> {
@@ -28,7 +37,7 @@ async function end(word: string): Promise<void> {
       // It ended with the one before.
     }
   }
-  await gone(word)
+  await waitUntilGone(word)
 }
 
 const SHARED_PIDS: Swap = [
@@ -45,9 +54,10 @@ describe('what a tool sees', () => {
   test('S21 a tool has no descriptors but the standard three', async () => {
     const started = await Arena.open({ leak: leak() })
     for (const tier of ['B', 'C'] as const) {
-      expect(told(await started.launch({ plan: planOf(attack(OPEN), { tier }) }))['open'], tier).toEqual([
-        0, 1, 2,
-      ])
+      expect(
+        attackReport(await started.launch({ plan: planOf(attack(OPEN), { tier }) }))['open'],
+        tier,
+      ).toEqual([0, 1, 2])
     }
     expect((await started.facts()).tiers.C.ok).toBe(true)
     await started.close()
@@ -55,7 +65,7 @@ describe('what a tool sees', () => {
 
   test('S21 without closing inherited descriptors: one leaks to the tool, and the worker’s own probe refuses the tier', async () => {
     const started = await Arena.open({ leak: leak(), keepDescriptors: true })
-    expect(told(await started.bare({ plan: planOf(attack(OPEN)) }))['open']).toEqual([0, 1, 2, 251])
+    expect(attackReport(await started.bare({ plan: planOf(attack(OPEN)) }))['open']).toEqual([0, 1, 2, 251])
     expect((await started.facts()).tiers.C.ok).toBe(false)
     await started.close()
   })
@@ -68,8 +78,8 @@ for path in glob.glob('/proc/*/environ'):
 
   test('S22 a tool can’t read the environment of the worker or of bubblewrap', async () => {
     const seen = await arena.launch({ plan: planOf(attack(ENVIRONMENTS)) })
-    expect(JSON.stringify(told(seen))).not.toContain(SECRET)
-    expect(told(seen)['/proc/1/environ']).toBe(undefined) // our init shows it to root alone
+    expect(JSON.stringify(attackReport(seen))).not.toContain(SECRET)
+    expect(attackReport(seen)['/proc/1/environ']).toBe(undefined) // our init shows it to root alone
     const b = await arena.launch({ plan: planOf(['env'], { tier: 'B' }) })
     expect(
       b.out
@@ -87,7 +97,7 @@ for path in glob.glob('/proc/*/environ'):
       env: { CANARY: SECRET },
       swaps: THEIR_INIT,
     })
-    expect(told(seen)['/proc/1/environ']).toContain(SECRET)
+    expect(attackReport(seen)['/proc/1/environ']).toContain(SECRET)
   })
 
   const LINES = "import glob\ntell['lines'] = [open(path).read() for path in glob.glob('/proc/*/cmdline')]"
@@ -95,14 +105,16 @@ for path in glob.glob('/proc/*/environ'):
   test('S23 a tool finds no path of the host in a command line', async () => {
     const { there } = arena.runFolder()
     const plan = planOf(attack(LINES), { workspace: 'run' })
-    expect(JSON.stringify(told(await arena.launch({ plan, runFolder: there })))).not.toContain(there)
+    expect(JSON.stringify(attackReport(await arena.launch({ plan, runFolder: there })))).not.toContain(there)
   })
 
   test('S23 without our init and `--args`: a tool reads the host’s folder from the command line', async () => {
     const { there } = arena.runFolder()
     const plan = planOf(attack(LINES), { workspace: 'run' })
     expect(
-      JSON.stringify(told(await arena.bare({ plan, runFolder: there, inline: true, swaps: THEIR_INIT }))),
+      JSON.stringify(
+        attackReport(await arena.bare({ plan, runFolder: there, inline: true, swaps: THEIR_INIT })),
+      ),
     ).toContain(there)
   })
 
@@ -114,7 +126,7 @@ tell['worker'] = attempt(os.kill, ${pid}, 0)`
   test('S24 a tool can neither see nor signal processes of the host', async () => {
     const { pid } = await arena.facts()
     const plan = planOf(attack(OTHERS(pid)))
-    expect(told(await arena.launch({ plan }))).toEqual({ seen: 2, worker: 'ESRCH' })
+    expect(attackReport(await arena.launch({ plan }))).toEqual({ seen: 2, worker: 'ESRCH' })
     // It may signal only processes of its own namespace: init ignores the signal, and the worker
     // lives.
     const { outcome } = await arena.launch({ plan: planOf(['kill', '-9', '-1']) })
@@ -124,7 +136,7 @@ tell['worker'] = attempt(os.kill, ${pid}, 0)`
 
   test('S24 without a PID namespace: a tool sees the host’s processes, and may signal the worker', async () => {
     const { pid } = await arena.facts()
-    const bitten = told(
+    const bitten = attackReport(
       await arena.bare({ plan: planOf(attack(OTHERS(pid))), swaps: [SHARED_PIDS, ...THEIR_INIT] }),
     )
     expect(bitten['seen']).toBeGreaterThan(5)
@@ -135,7 +147,7 @@ tell['worker'] = attempt(os.kill, ${pid}, 0)`
 describe('what a tool may use', () => {
   test('S27 a fork bomb is stopped at its limit', async () => {
     const plan = planOf(attack(forks(60)), { limits: { pids: 16 } })
-    expect(told(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
+    expect(attackReport(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
   })
 
   test('S39 a call at its limit of processes does not hold up another', async () => {
@@ -148,7 +160,7 @@ describe('what a tool may use', () => {
     })
     await meanwhile
     const calm = planOf(attack(forks(10)), { limits: { pids: 16 } })
-    expect(told(await arena.launch({ plan: calm }))).toEqual({ end: 'ok', forks: 10 })
+    expect(attackReport(await arena.launch({ plan: calm }))).toEqual({ end: 'ok', forks: 10 })
     await fork
   })
 
@@ -175,8 +187,8 @@ try: bytearray(400 << 20); tell['got'] = True
 except MemoryError: tell['got'] = False`
     for (const tier of ['B', 'C'] as const) {
       const plan = (memory_bytes: number) => planOf(attack(source), { tier, limits: { memory_bytes } })
-      expect(told(await arena.launch({ plan: plan(256 << 20) })), tier).toEqual({ got: false })
-      expect(told(await arena.launch({ plan: plan(600 << 20) })), tier).toEqual({ got: true })
+      expect(attackReport(await arena.launch({ plan: plan(256 << 20) })), tier).toEqual({ got: false })
+      expect(attackReport(await arena.launch({ plan: plan(600 << 20) })), tier).toEqual({ got: true })
     }
   })
 })
@@ -242,7 +254,7 @@ describe('what is left', () => {
     const word = unique()
     const seen = await arena.bare({ plan: planOf(TWO(word, 60)), killOn: 'ready' })
     expect(seen.signal).toBe('SIGKILL')
-    await gone(word)
+    await waitUntilGone(word)
   })
 
   test('S34 without `--die-with-parent`: processes in the sandbox survive', async () => {
@@ -269,8 +281,8 @@ describe('what is left', () => {
     await Promise.all(ready)
     expect([processesWith(words.B).length, processesWith(words.C).length > 1]).toEqual([1, true])
     await victim.kill()
-    await gone(words.B)
-    await gone(words.C)
+    await waitUntilGone(words.B)
+    await waitUntilGone(words.C)
     await victim.close()
   })
 

@@ -9,7 +9,7 @@ import { basename, dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
 import { Argv } from '../../../shared/plan/plan.ts'
-import { Arena, attack, planOf, told, unique } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf, unique } from '../arena/arena.ts'
 
 const CANARY = `canary-${unique()}`
 
@@ -156,7 +156,7 @@ describe('what kills', () => {
     const seen = await arena.launch({
       plan: planOf(attack(`tell['kill'] = [attempt(os.kill, ${pid}, 9), attempt(os.killpg, ${pid}, 9)]`)),
     })
-    expect(told(seen)).toEqual({ kill: ['ESRCH', 'ESRCH'] })
+    expect(attackReport(seen)).toEqual({ kill: ['ESRCH', 'ESRCH'] })
     expect((await arena.facts()).pid).toBe(pid)
   })
 })

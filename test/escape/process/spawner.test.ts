@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Arena, eventually, planOf } from '../arena/arena.ts'
-import { below, spawnersBelow } from '../arena/census.ts'
+import { descendantsOf, spawnersBelow } from '../arena/census.ts'
 
 let arena: Arena
 let pid: number
@@ -21,7 +21,7 @@ test.each([
   'a spawner that is %s during a call of tier %s ends that call, and the next call runs',
   async (_, tier, signal) => {
     await arena.launch({ plan: planOf(['true'], { tier }) }) // warms the worker up
-    const before = below(pid)
+    const before = descendantsOf(pid)
     const heard = Promise.withResolvers<void>()
     const running = arena.launch(
       {
@@ -37,7 +37,7 @@ test.each([
     expect([spawner > 0, more]).toEqual([true, []])
     process.kill(spawner, signal)
     expect((await running).outcome.kind).toBe('infra')
-    await eventually('nothing of it is left', () => below(pid).every((one) => before.includes(one)))
+    await eventually('nothing of it is left', () => descendantsOf(pid).every((one) => before.includes(one)))
     const next = await arena.launch({ plan: planOf(['echo', 'again'], { tier }) })
     expect([next.outcome, next.out]).toEqual([{ kind: 'exit', code: 0 }, 'again\n'])
     expect(spawnersBelow(pid)).not.toEqual([spawner])

@@ -10,7 +10,7 @@ import { Egress, type EgressRules } from '../../../worker/sandbox/network/egress
 import { proxyServer, serveProxy } from '../../../worker/sandbox/network/http-proxy.ts'
 import { findHost } from '../../../worker/sandbox/plan/host-programs.ts'
 import { type Weakness, weakened } from '../../support/weakened.ts'
-import { Arena, attack, planOf, processesWith, told, unique } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf, processesWith, unique } from '../arena/arena.ts'
 
 const listening = (server: Server | TcpServer): Promise<number> =>
   new Promise((settle) => server.listen(0, '127.0.0.1', () => settle((server.address() as AddressInfo).port))) // it listens on a port
@@ -35,7 +35,7 @@ const curl = async (...args: string[]): Promise<string> =>
     })
   ).out
 const onHost = async (source: string): Promise<Record<string, unknown>> =>
-  told(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
+  attackReport(await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) }))
 
 test('N01 without a network namespace: a tool reaches private servers', async () => {
   expect(await curl(`http://127.0.0.1:${port}/`)).toBe('inside says /')
@@ -69,7 +69,7 @@ const without = async (...weaknesses: readonly Weakness[]): Promise<typeof Egres
 type Attempt = Partial<EgressRules> & { readonly to: string }
 
 /** The result of a request: the address that was reached, or the refusal. */
-async function reached(By: typeof Egress, { to, ...rules }: Attempt): Promise<string> {
+async function resultOf(By: typeof Egress, { to, ...rules }: Attempt): Promise<string> {
   const egress = new By({ hosts: [], privateHosts: new Set(), token: TOKEN, limits: {}, ...rules })
   const upstream = await egress.reach(to)
   const where = upstream.ok
@@ -78,15 +78,15 @@ async function reached(By: typeof Egress, { to, ...rules }: Attempt): Promise<st
   egress.close()
   return where
 }
-const within = (): string => `127.0.0.1:${port}`
+const privateServer = (): string => `127.0.0.1:${port}`
 
 test('N02 without the check of addresses: every spelling reaches the same private server', async () => {
   const weak = await without(UNJUDGED)
   for (const spelled of ['2130706433', '0x7f000001', '0177.0.0.1', '127.1', '127.000.0.1']) {
-    const attempt = { to: `${spelled}:${port}`, hosts: [within()] }
-    expect([await reached(Egress, attempt), await reached(weak, attempt)], spelled).toEqual([
+    const attempt = { to: `${spelled}:${port}`, hosts: [privateServer()] }
+    expect([await resultOf(Egress, attempt), await resultOf(weak, attempt)], spelled).toEqual([
       'address_refused',
-      within(),
+      privateServer(),
     ])
   }
 })
@@ -104,8 +104,8 @@ test('N03 without the check of the IPv4 address within an IPv6 one: a tool conne
       hosts: [`mapped.example:${port}`],
       resolve: async () => [answer],
     }
-    expect(await reached(Egress, attempt), answer).toBe('address_refused')
-    expect(await reached(weak, attempt), answer).toMatch(new RegExp(`127.0.0.1:${port}$`))
+    expect(await resultOf(Egress, attempt), answer).toBe('address_refused')
+    expect(await resultOf(weak, attempt), answer).toMatch(new RegExp(`127.0.0.1:${port}$`))
   }
 })
 
@@ -125,9 +125,9 @@ test('N04 without the check of resolved addresses: a name leads to a private ser
       hosts: [`${name}:${port}`],
       ...(resolve === undefined ? {} : { resolve }),
     }
-    expect([await reached(Egress, attempt), await reached(weak, attempt)], name).toEqual([
+    expect([await resultOf(Egress, attempt), await resultOf(weak, attempt)], name).toEqual([
       'address_refused',
-      within(),
+      privateServer(),
     ])
   }
 })
@@ -139,16 +139,16 @@ test('N05 without one strict parser for check and connection: another host than 
     "hosts, parseAuthority(/^[^@]*/.exec(authority)?.[0] ?? '') ?? to))",
   ]
   const attempt = {
-    to: `listed.example:80@${within()}`,
+    to: `listed.example:80@${privateServer()}`,
     hosts: ['listed.example'],
-    privateHosts: new Set([within()]),
+    privateHosts: new Set([privateServer()]),
   }
   const ways = [Egress, await without(ownReading), await without(LOOSE), await without(LOOSE, ownReading)]
-  expect(await Promise.all(ways.map((by) => reached(by, attempt)))).toEqual([
+  expect(await Promise.all(ways.map((by) => resultOf(by, attempt)))).toEqual([
     'malformed',
     'malformed',
     'host_not_listed',
-    within(),
+    privateServer(),
   ])
 })
 
@@ -158,8 +158,8 @@ test('N06 not shown here: even if our parser let NUL pass, Node connects to no n
     host.split('\0', 1)[0] === 'inside.example' ? ['127.0.0.1'] : [] // as C does
   const attempt = { to, hosts: [`.ok.example:${port}`], privateHosts: new Set([to]), resolve }
   for (const by of [Egress, await without(LOOSE), await without(...UNREAD)])
-    expect(await reached(by, attempt)).toBe('malformed')
-  await expect(reached(await without(LOOSE, ...UNREAD), attempt)).rejects.toThrow(/without null bytes/)
+    expect(await resultOf(by, attempt)).toBe('malformed')
+  await expect(resultOf(await without(LOOSE, ...UNREAD), attempt)).rejects.toThrow(/without null bytes/)
 })
 
 test('N07 without label boundaries: a stranger’s host matches a listed one', async () => {
@@ -171,9 +171,9 @@ test('N07 without label boundaries: a stranger’s host matches a listed one', a
     privateHosts: new Set([to]),
     resolve: async () => ['127.0.0.1'],
   }
-  expect([await reached(Egress, attempt), await reached(await without(labels), attempt)]).toEqual([
+  expect([await resultOf(Egress, attempt), await resultOf(await without(labels), attempt)]).toEqual([
     'host_not_listed',
-    within(),
+    privateServer(),
   ])
 })
 
@@ -198,7 +198,12 @@ test('N08 without a check of each request: a redirect leads to an unlisted host'
     by: Pick<typeof weak, 'Egress' | 'proxyServer' | 'serveProxy'>,
   ): Promise<string> => {
     const proxy = by.proxyServer()
-    const rules = { hosts: [first], privateHosts: new Set([first, within()]), token: TOKEN, limits: {} }
+    const rules = {
+      hosts: [first],
+      privateHosts: new Set([first, privateServer()]),
+      token: TOKEN,
+      limits: {},
+    }
     const hangUp = by.serveProxy(proxy, new by.Egress(rules))
     const at = `http://call:${TOKEN}@127.0.0.1:${await listening(proxy)}`
     const said = await curl('--location', '--proxy', at, `http://${first}/`)
@@ -220,7 +225,7 @@ test('N09 without connecting to the checked address: a second resolution returns
     hosts: [`localhost:${port}`],
     resolve: async () => ['93.184.215.14'],
   } // when it is checked
-  expect(await reached(await without(unpinned), attempt)).toBe(within()) // and what the system says, a moment later
+  expect(await resultOf(await without(unpinned), attempt)).toBe(privateServer()) // and what the system says, a moment later
 })
 
 test('N10 without a network namespace: a DNS query carries data out', async () => {
@@ -250,9 +255,18 @@ test('N12 without the token: a call’s proxy serves every client', async () => 
     const proxy = proxyServer()
     const hangUp = serveProxy(
       proxy,
-      new By({ hosts: [within()], privateHosts: new Set([within()]), token: TOKEN, limits: {} }),
+      new By({
+        hosts: [privateServer()],
+        privateHosts: new Set([privateServer()]),
+        token: TOKEN,
+        limits: {},
+      }),
     )
-    const said = await curl('--proxy', `http://127.0.0.1:${await listening(proxy)}`, `http://${within()}/`)
+    const said = await curl(
+      '--proxy',
+      `http://127.0.0.1:${await listening(proxy)}`,
+      `http://${privateServer()}/`,
+    )
     hangUp()
     proxy.close()
     return said
@@ -279,7 +293,7 @@ for path in glob.glob('/proc/*/environ'):
     except OSError: pass
 tell['found'] = any('${token}' in text for text in found)`
   expect(await onHost(read)).toEqual({ found: true })
-  expect(told(await arena.launch({ plan: planOf(attack(read)) }))).toEqual({ found: false })
+  expect(attackReport(await arena.launch({ plan: planOf(attack(read)) }))).toEqual({ found: false })
   for (const pid of processesWith(word)) process.kill(pid, 'SIGKILL')
   await other
 })
@@ -297,6 +311,6 @@ import socket
 held = [socket.create_connection(('127.0.0.1', ${there}), 8) for _ in range(20)]
 tell['made'] = len(held)`
   const plan = planOf(attack(source), { tier: 'B', limits: { net_connections: 5 } })
-  expect(told(await arena.launch({ plan }))).toEqual({ made: 20 })
+  expect(attackReport(await arena.launch({ plan }))).toEqual({ made: 20 })
   server.close()
 })

@@ -10,7 +10,7 @@ import { findHost } from '../../../worker/sandbox/plan/host-programs.ts'
 import { endedItself, outcomeOf } from '../../../worker/sandbox/plan/verdict.ts'
 import { weakened } from '../../support/weakened.ts'
 import { withoutOurInit } from '../../support/worker/bare-command.ts'
-import { Arena, attack, planOf, told } from '../arena/arena.ts'
+import { Arena, attack, attackReport, planOf } from '../arena/arena.ts'
 import type { Swap } from '../arena/orders.ts'
 
 let arena: Arena
@@ -306,15 +306,15 @@ tell['read'] = sys.stdin.read()`)
 
   test('S52 D13 a tool that is started cold can neither grow nor change its standard input', async () => {
     const inB = await arena.launch({ plan: planOf(growBy([OWN]), { tier: 'B' }), stdin: 'xyz' })
-    expect(told(inB)).toEqual({ ends: { [OWN]: REFUSED }, read: 'xyz' })
+    expect(attackReport(inB)).toEqual({ ends: { [OWN]: REFUSED }, read: 'xyz' })
     const inC = await arena.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
-    expect(told(inC)).toEqual({ ends: { [OWN]: REFUSED, [OF_INIT]: CLOSED }, read: 'xyz' })
+    expect(attackReport(inC)).toEqual({ ends: { [OWN]: REFUSED, [OF_INIT]: CLOSED }, read: 'xyz' })
   })
 
   test('S52 D13 a tool in a warm sandbox can neither grow nor change its standard input', async () => {
     const ready = await Arena.open({ prepared: {} })
     const seen = await ready.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
-    expect([seen.fromStock, told(seen)]).toEqual([
+    expect([seen.fromStock, attackReport(seen)]).toEqual([
       true,
       { ends: { [OWN]: REFUSED, [OF_INIT]: CLOSED }, read: 'xyz' },
     ])
@@ -334,7 +334,7 @@ tell['read'] = sys.stdin.read()`)
     ]
     const without = await Arena.open({ under: noPerl })
     const seen = await without.launch({ plan: planOf(growBy([OWN, OF_INIT])), stdin: 'xyz' })
-    expect(told(seen)['ends']).toEqual({ [OWN]: ['ok', 'ok', 'ok'], [OF_INIT]: CLOSED })
+    expect(attackReport(seen)['ends']).toEqual({ [OWN]: ['ok', 'ok', 'ok'], [OF_INIT]: CLOSED })
     await without.close()
   })
 })

@@ -4,8 +4,8 @@
 
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Arena, attack, eventually, planOf, told } from '../arena/arena.ts'
-import { below, census, gatesBelow, parentOf } from '../arena/census.ts'
+import { Arena, attack, attackReport, eventually, planOf } from '../arena/arena.ts'
+import { census, descendantsOf, gatesBelow, parentOf } from '../arena/census.ts'
 import type { LaunchOrder } from '../arena/orders.ts'
 
 let cold: Arena
@@ -64,8 +64,8 @@ describe('warm or cold', () => {
     })
     const [one, other] = await bothWays({ plan })
     if (one === undefined || other === undefined) throw new Error('two were asked for')
-    expect(told(other)).toEqual(told(one))
-    expect(told(one)['ids']).toEqual([2, 1, 1, 1, 65534, 65534, [], '/workspace', 0o22])
+    expect(attackReport(other)).toEqual(attackReport(one))
+    expect(attackReport(one)['ids']).toEqual([2, 1, 1, 1, 65534, 65534, [], '/workspace', 0o22])
   })
   test.each<[string, LaunchOrder]>([
     ['an exit code', { plan: planOf(['sh', '-c', 'echo out; echo err >&2; exit 7']) }],
@@ -127,7 +127,7 @@ tell['own'] = [os.readlink('/proc/self/ns/' + name) for name in ('mnt', 'pid', '
 tell['own'].append(open('/proc/1/stat').read().split()[21]) # when it began: the kernel gives a namespace's number again
 for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of another call')`
       const { fromStock, ...ran } = await prepared.launch({ plan: planOf(attack(source)) })
-      const { left, own } = told(ran)
+      const { left, own } = attackReport(ran)
       expect([fromStock, left]).toEqual([true, []])
       seen.add(JSON.stringify(own))
     }
@@ -148,7 +148,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     const { pid } = await arena.facts()
     await arena.launch({ plan: planOf(['true']) })
     await eventually('one waits', () => gatesBelow(pid).length > 0)
-    const all = below(pid)
+    const all = descendantsOf(pid)
     expect(all.length).toBeGreaterThanOrEqual(3) // bubblewrap, its init, the gate
     await arena.kill()
     await eventually('all are gone', () => all.every((one) => parentOf(`${one}`) === 0))

@@ -92,13 +92,13 @@ export function serveProxy(server: Server, egress: Egress, interception?: Interc
     if (egress.exhausted) return void client.destroy()
     tunnel(egress, interception, incoming, client, head).catch(() => client.destroy())
   })
-  const judge = (incoming: IncomingMessage, response: ServerResponse): void => {
+  const onRequest = (incoming: IncomingMessage, response: ServerResponse): void => {
     if (incoming.socket.destroyed) return // the parser still emits pipelined requests
     if (egress.exhausted)
       server.closeAllConnections() // leaves tunnels open
     else forward(egress, incoming, response).catch(() => incoming.socket.destroy())
   }
-  server.on('request', judge).on('checkExpectation', judge)
+  server.on('request', onRequest).on('checkExpectation', onRequest)
   server.on('clientError', (error: NodeJS.ErrnoException, client: Duplex) => {
     // A failed system call is no malformed request: the client is gone, perhaps killed.
     if (error.syscall !== undefined) return void client.destroy()
@@ -138,7 +138,8 @@ async function tunnel(
   }
   const reached = await egress.reach(incoming.url ?? '')
   if (!reached.ok) return turnAway(client, STATUS[reached.error], reached.error)
-  if (head.length > 0) client.unshift(head) // bytes after CONNECT belong to the tunnel: never parse them as a request (N11)
+  // Bytes after CONNECT belong to the tunnel: never parse them as a request (N11).
+  if (head.length > 0) client.unshift(head)
   const { to, failed } = reached.value
   if (interception === undefined || !egress.intercepts(to))
     return carryOrServeHttp(egress)(client, reached.value, ESTABLISHED)

@@ -62,7 +62,7 @@ export class Relay {
     if (path.length > SOCKET_PATH_MAX)
       throw new Error(`\`${path}\` is too long for a unix socket: give the worker a shorter home`)
     await new Promise<void>((settle, refuse) => server.once('error', refuse).listen(path, settle))
-    const holder = hold(programs, path)
+    const holder = startHolder(programs, path)
     const relay = new Relay(holder, server, folder)
     try {
       await waitUntilListening(holder)
@@ -100,7 +100,7 @@ export class Relay {
 /**
  * Starts the relay in new user and network namespaces. The kernel kills it when the worker dies.
  */
-function hold(programs: Programs, path: string): ChildProcess {
+function startHolder(programs: Programs, path: string): ChildProcess {
   const relay = [
     programs.socat,
     '-b',

@@ -48,7 +48,8 @@ export type Host = {
 export async function findHost(): Promise<Host> {
   const names = Object.keys(PACKAGES) as (keyof Programs)[] // Object.keys loses the type
   const found = new Map(names.map((name) => [name, locate(name)]))
-  const programs = Object.fromEntries(names.map((name) => [name, found.get(name) ?? name])) as Programs // fromEntries loses the keys
+  // Object.fromEntries loses the keys' type.
+  const programs = Object.fromEntries(names.map((name) => [name, found.get(name) ?? name])) as Programs
   const [bubblewrap, util_linux] = await Promise.all([versionOf(programs.bwrap), versionOf(programs.prlimit)])
   return {
     platform: platform(),

@@ -33,7 +33,8 @@ export const PROFILES = {
     executor: SANDBOXES.C,
     sockets: 'no_sockets',
     relayed: false,
-    namespaces: ['--unshare-all', '--unshare-user'], // S24, S25, N01; `all` alone would tolerate a missing user namespace
+    // S24, S25, N01. `--unshare-all` alone would tolerate a missing user namespace.
+    namespaces: ['--unshare-all', '--unshare-user'],
   },
   c_relayed: {
     tier: 'C',
@@ -87,7 +88,8 @@ export const BWRAP_BEFORE = [
     '/etc/alternatives',
   ],
   ...['--ro-bind-try', '/etc/ld.so.cache', '/etc/ld.so.cache'], // or libraries below /usr/local are not found
-  ...['--proc', '/proc', '--ro-bind', '/dev/null', '/proc/cmdline'], // D13: the host's kernel command line may hold an operator's secrets
+  // D13: the host's kernel command line may hold an operator's secrets.
+  ...['--proc', '/proc', '--ro-bind', '/dev/null', '/proc/cmdline'],
   ...[
     '--dev',
     '/dev',
